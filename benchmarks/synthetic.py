@@ -1,0 +1,72 @@
+"""Synthetic passages in the proportions of real ones: Zipf-distributed words and names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from graphrag_core import Document
+from graphrag_core.ports import Matrix
+
+_SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in ("a", "e", "i", "o", "u", "an", "en", "or", "is")]
+
+
+def documents(count: int, seed: int = 0) -> Iterator[Document]:
+    """Yield passages of three to four sentences that name two or three of many entities each."""
+    random = np.random.default_rng(seed)
+    words = _words(20_000, random)
+    names = [
+        f"{a.capitalize()} {b.capitalize()}"
+        for a, b in zip(_words(60_000, random), _words(60_000, random), strict=True)
+    ]
+    for start in range(0, count, 1_000):
+        size = min(1_000, count - start)
+        common = _zipf(len(words), size * 80, random)
+        named = _zipf(len(names), size * 12, random)
+        for i in range(size):
+            text = " ".join(
+                _sentence(words, names, common[i * 80 + 20 * s :], named[i * 12 + 3 * s :], s) for s in range(4 - i % 2)
+            )
+            yield Document(f"d{start + i}", text, title=names[(start + i) % len(names)], metadata={"part": i % 10})
+
+
+class ReadyVectors:
+    """An embedder that costs nothing: rows of one random matrix, by turns."""
+
+    identity = "ready"
+    embedded = True
+
+    def __init__(self, dim: int = 256, rows: int = 4_096) -> None:
+        vectors = np.random.default_rng(1).normal(size=(rows, dim)).astype(np.float32)
+        self._rows = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        self._next = 0
+
+    def embed_documents(self, texts: list[str]) -> Matrix:
+        taken = np.arange(self._next, self._next + len(texts)) % len(self._rows)
+        self._next += len(texts)
+        rows: Matrix = self._rows[taken]
+        return rows
+
+    def embed_query(self, text: str) -> Matrix:
+        row: Matrix = self._rows[len(text) % len(self._rows)]
+        return row
+
+
+def _words(count: int, random: np.random.Generator) -> list[str]:
+    lengths = random.integers(2, 4, count)
+    return ["".join(random.choice(_SYLLABLES, int(n))) for n in lengths]
+
+
+def _zipf(size: int, count: int, random: np.random.Generator) -> list[int]:
+    """Ranks drawn in proportion to 1 / (rank + 20): the first in about one of two hundred draws."""
+    share = np.cumsum(1 / (np.arange(size) + 20.0))
+    drawn: list[int] = np.searchsorted(share, random.random(count) * share[-1]).tolist()
+    return drawn
+
+
+def _sentence(words: list[str], names: list[str], common: list[int], named: list[int], turn: int) -> str:
+    w = [words[i] for i in common[:18]]
+    n = [names[i] for i in named[:3]]
+    middle = f"{' '.join(w[1:7])} {n[0]} {' '.join(w[7:12])} {n[1]} {' '.join(w[12:])}"
+    return f"The {w[0]} {middle} {n[2]}." if turn % 2 else f"The {w[0]} {middle} since {1900 + named[0] % 120}."

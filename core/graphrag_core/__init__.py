@@ -1,0 +1,39 @@
+"""Index documents into chunks, entities and facts; retrieve by vector, keyword and graph.
+
+>>> from graphrag_core import Document, KnowledgeIndex
+>>> from graphrag_core.testing import HashEmbedder
+>>> with KnowledgeIndex(HashEmbedder()) as index:
+...     report = index.add([Document("1", "Ada Lovelace wrote to Charles Babbage.")])
+...     [entity.name for entity, weight in index.related("Ada Lovelace")]
+['Charles Babbage']
+"""
+
+from graphrag_core.derived import Engines
+from graphrag_core.index import KnowledgeIndex
+from graphrag_core.ingest.chunk import Chunker
+from graphrag_core.ingest.extract import Combined, LLMExtractor, SentenceExtractor, TripleExtractor
+from graphrag_core.model import Chunk, Document, Entity, Extraction, Fact, Mention
+from graphrag_core.report import Added, Estimate, Stats, Verification
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Added",
+    "Chunk",
+    "Chunker",
+    "Combined",
+    "Document",
+    "Engines",
+    "Entity",
+    "Estimate",
+    "Extraction",
+    "Fact",
+    "KnowledgeIndex",
+    "LLMExtractor",
+    "Mention",
+    "SentenceExtractor",
+    "Stats",
+    "TripleExtractor",
+    "Verification",
+    "__version__",
+]

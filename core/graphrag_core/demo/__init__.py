@@ -1,0 +1,1 @@
+"""A first look: sample documents of a made-up company, indexed and asked."""

@@ -1,0 +1,258 @@
+"""The search structures as one: brought up to date, saved, loaded and checked together."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from graphrag_core.errors import DiskError, GraphRAGError
+from graphrag_core.folder import Folder
+from graphrag_core.parts import graph_parts
+from graphrag_core.ports import GraphStore, Keys, KeywordStore, VectorStore
+from graphrag_core.stores.change import Change, Span
+from graphrag_core.stores.graph import IgraphGraph
+from graphrag_core.stores.keywords import TantivyKeywords
+from graphrag_core.stores.records import Records
+from graphrag_core.stores.vectors import FaissVectors
+
+_log = logging.getLogger(__name__)
+
+_SMALL = 2_000  # texts: up to here ghosts are cleared at once
+_MOST_GHOSTS = 0.05  # of all texts, from there on
+_PATIENCE = 10.0  # seconds a reader waits for a living writer to finish a commit
+
+
+@dataclass(frozen=True)
+class Engines:
+    """What makes the search structures; put another engine's maker in the place of one.
+
+    ``vectors`` takes the dimension, ``keywords`` a folder (None for memory), ``graph``
+    nothing. Each returns something that fulfils its port.
+    """
+
+    vectors: Callable[[int], VectorStore] = FaissVectors
+    keywords: Callable[[Path | None], KeywordStore] = TantivyKeywords
+    graph: Callable[[], GraphStore] = IgraphGraph
+
+
+class Derived:
+    """Vectors, keywords and graph, all of one generation of the records.
+
+    ``vectors`` are those of chunks, facts and names; ``keywords`` those of chunks and facts.
+    """
+
+    def __init__(self, records: Records, folder: Folder | None, dim: int, engines: Engines) -> None:
+        self.dim = dim
+        self._records = records
+        self._folder = folder
+        self._engines = engines
+        self._saved = -1
+        self._unsaved = 0
+        self._reset()
+        self.keywords: dict[str, KeywordStore] = {kind: self._open_keywords(kind) for kind in ("chunks", "facts")}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory, but for tantivy's, which maps its files."""
+        return sum(store.nbytes for store in self.vectors.values()) + self.graph.nbytes
+
+    def catch_up(self) -> None:
+        """Become what the records are now, by the shortest way there is."""
+        if self._records.read_only:
+            self._await_writer()
+        change = self._records.since(self.generation)
+        if change is None:
+            self._reset()
+            change = self._records.everything()
+        # Keywords keep their own generation, and index in threads of their own.
+        with ThreadPoolExecutor(2) as pool:
+            keywords = [pool.submit(self._catch_up_keywords, kind, change.generation) for kind in ("chunks", "facts")]
+            if change.generation != self.generation:
+                self._advance(change)
+            for done in keywords:
+                done.result()
+
+    def rebuild(self) -> None:
+        """Make everything anew from the records; nothing is embedded again."""
+        self._reset()
+        self._advance(self._records.everything())
+        for kind in ("chunks", "facts"):
+            self._replace_keywords(kind)
+
+    def load(self) -> None:
+        """Take the newest sound generation from disk, if there is one."""
+        if self._folder is None:
+            return
+        for generation, path in self._folder.generations():
+            if generation > self._records.generation or not self._folder.sound(path):
+                continue
+            try:
+                for kind, store in self.vectors.items():
+                    store.load(path / kind)
+                self.graph.load(path / "graph")
+            except (OSError, ValueError) as error:
+                _log.warning("%s is damaged and will be rebuilt from the records: %s", path, error)
+                self._reset()
+                continue
+            self.generation = self._saved = generation
+            return
+
+    def save(self) -> None:
+        """Replace the files on disk; on failure say so and leave the old ones, which stay valid."""
+        if self._folder is None or self._saved == self.generation:
+            return
+
+        def write(new: Path) -> None:
+            stores: dict[str, VectorStore | GraphStore] = {**self.vectors, "graph": self.graph}
+            for kind, store in stores.items():
+                (new / kind).mkdir()
+                store.save(new / kind)
+
+        try:
+            self._folder.replace_derived(self.generation, write)
+            self._records.forget_journal(min(self.generation, *(k.generation for k in self.keywords.values())))
+        except (OSError, RuntimeError, DiskError) as error:
+            _log.warning("the search structures could not be saved (%s); the records are safe, and the next "
+                         "opening will derive them anew", error)  # fmt: skip
+            return
+        self._saved, self._unsaved = self.generation, 0
+
+    def save_if_worthwhile(self) -> None:
+        """Save when a fifth has changed since the last time, so that saving costs little over all."""
+        if self._unsaved * 5 >= max(len(self.vectors["chunks"].keys), 1_000):
+            self.save()
+
+    def clear_ghosts(self, *, all_of_them: bool = False) -> None:
+        """Write keyword indexes anew in which removed texts still count too much."""
+        for kind, store in self.keywords.items():
+            size = self._records.value(f"SELECT count(*) FROM {kind}") + store.ghosts
+            if store.ghosts and (all_of_them or size <= _SMALL or store.ghosts > _MOST_GHOSTS * size):
+                self._replace_keywords(kind)
+
+    def problems(self) -> Iterator[str]:
+        """Yield in words whatever differs from the records."""
+        everything = self._records.everything()
+        chunks, facts = self._records.chunk_keys(everything.chunks), self._records.fact_keys(everything.facts)
+        expected = {"chunks": chunks, "facts": facts}
+        for kind, store in self.keywords.items():
+            yield from _difference(f"keywords of {kind}", store.keys, expected[kind])
+        for kind, vectors in self.vectors.items():
+            fresh = list(self._records.vectors(kind, getattr(everything, kind), self.dim))
+            keys = np.concatenate([k for k, _ in fresh] or [np.empty(0, np.int64)])
+            yield from _difference(f"vectors of {kind}", vectors.keys, keys)
+            if np.array_equal(vectors.keys, keys) and len(keys):
+                wrong = sum(int((vectors.get(k) != v).any(axis=1).sum()) for k, v in fresh)
+                if wrong:
+                    yield f"vectors of {kind}: {wrong} differ from the records"
+        yield from self._graph_problems(everything)
+
+    def close(self) -> None:
+        """Give back locks and files."""
+        for store in self.keywords.values():
+            store.close()
+
+    def _reset(self) -> None:
+        self.generation = 0
+        self.vectors: dict[str, VectorStore] = {
+            k: self._engines.vectors(self.dim) for k in ("chunks", "facts", "names")
+        }
+        self.graph: GraphStore = self._engines.graph()
+
+    def _advance(self, change: Change) -> None:
+        gone = {"chunks": change.chunks_gone, "facts": change.facts_gone, "names": change.names_gone}
+        for kind, store in self.vectors.items():
+            store.remove(gone[kind])
+            span: Span = getattr(change, kind)
+            for keys, vectors in self._records.vectors(kind, span, self.dim):
+                store.add(keys, vectors)
+        self.graph.remove(change.chunks_gone, change.names_gone)
+        for part in graph_parts(self._records, change.names, change.chunks):
+            self.graph.add(part)
+        self._unsaved += change.chunks[1] - change.chunks[0] + len(change.chunks_gone)
+        self.generation = change.generation
+
+    # -- keywords, which keep their own generation on disk
+
+    def _open_keywords(self, kind: str) -> KeywordStore:
+        if self._folder is None:
+            return self._engines.keywords(None)
+        path = self._folder.keywords / kind
+        if self._records.read_only and not path.is_dir():
+            return self._engines.keywords(None)
+        try:
+            return self._engines.keywords(path)
+        except GraphRAGError as error:
+            if self._records.read_only:
+                return self._engines.keywords(None)
+            _log.warning("%s is damaged and will be rebuilt from the records: %s", path, error)
+            shutil.rmtree(path, ignore_errors=True)
+            return self._engines.keywords(path)
+
+    def _catch_up_keywords(self, kind: str, target: int) -> None:
+        store = self.keywords[kind]
+        if store.generation == target:
+            return
+        if self._records.read_only:  # and its writer died before it wrote the keywords
+            self.keywords[kind] = self._engines.keywords(None)
+            self._replace_keywords(kind)
+            return
+        change = self._records.since(store.generation) if store.generation >= 0 else None
+        if change is None:
+            self._replace_keywords(kind)
+            return
+        try:
+            store.apply(change.generation, getattr(change, f"{kind}_gone"), self._texts(kind, getattr(change, kind)))
+        except (OSError, ValueError) as error:
+            self._keep_keywords_in_memory(kind, error)
+
+    def _await_writer(self) -> None:
+        """Find records and keywords of one generation; a living writer may be between the two."""
+        until = time.monotonic() + _PATIENCE
+        while True:
+            for store in self.keywords.values():
+                store.refresh()
+            self._records.refresh()
+            apart = {store.generation for store in self.keywords.values()} - {self._records.generation}
+            if not apart or self._folder is None or not self._folder.being_written() or time.monotonic() > until:
+                return
+            time.sleep(0.02)
+
+    def _replace_keywords(self, kind: str) -> None:
+        everything = self._records.everything()
+        try:
+            self.keywords[kind].replace(everything.generation, self._texts(kind, getattr(everything, kind)))
+        except (OSError, ValueError) as error:
+            self._keep_keywords_in_memory(kind, error)
+
+    def _keep_keywords_in_memory(self, kind: str, error: Exception) -> None:
+        _log.warning("the keyword index of %s cannot be written (%s); it is kept in memory, the records are safe, "
+                     "and the next opening will write it", kind, error)  # fmt: skip
+        everything = self._records.everything()
+        store = self._engines.keywords(None)
+        store.replace(everything.generation, self._texts(kind, getattr(everything, kind)))
+        self.keywords[kind] = store
+
+    def _texts(self, kind: str, span: Span) -> Iterator[tuple[int, str]]:
+        return self._records.chunk_texts(span) if kind == "chunks" else self._records.fact_texts(span)
+
+    def _graph_problems(self, everything: Change) -> Iterator[str]:
+        fresh = self._engines.graph()
+        for part in graph_parts(self._records, everything.names, everything.chunks):
+            fresh.add(part)
+        mine, theirs = self.graph.view.arrays(), fresh.view.arrays()
+        for name, array in theirs.items():
+            if not np.array_equal(mine[name], array):
+                yield f"graph: {name.removeprefix('view.')} differs from the records"
+
+
+def _difference(what: str, have: Keys, want: Keys) -> Iterator[str]:
+    for kind, keys in (("missing", np.setdiff1d(want, have)), ("too much", np.setdiff1d(have, want))):
+        if len(keys):
+            yield f"{what}: {len(keys)} {kind}, such as key {int(keys[0])}"

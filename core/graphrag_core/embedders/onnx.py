@@ -1,0 +1,70 @@
+"""Any sentence-embedding model in ONNX form, such as all-MiniLM-L6-v2."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphrag_core.errors import InputError, MissingDependency
+from graphrag_core.ports import Matrix
+
+
+class Onnx:
+    """Vectors from a folder with ``model.onnx`` and ``tokenizer.json``.
+
+    Parameters
+    ----------
+    folder
+        Where the two files lie. The model takes ``input_ids`` and ``attention_mask``; its
+        first output is a vector for each text, or one for each token, which are averaged.
+    max_tokens
+        Where longer texts are cut.
+    threads
+        CPU threads of one run; 0 lets the runtime choose.
+
+    Each text is a run of its own: quantised models scale activations by batch, so that
+    otherwise a vector would depend on its neighbours.
+    """
+
+    embedded = False
+
+    def __init__(self, folder: str | Path, *, max_tokens: int = 256, threads: int = 0) -> None:
+        try:
+            import onnxruntime
+            import tokenizers
+        except ImportError as error:
+            raise MissingDependency("onnxruntime and tokenizers", "onnx", "An ONNX embedder") from error
+        folder = Path(folder)
+        for name in ("model.onnx", "tokenizer.json"):
+            if not (folder / name).is_file():
+                raise InputError(f"{folder} has no {name}: an ONNX embedder needs model.onnx and tokenizer.json")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        self._session: Any = onnxruntime.InferenceSession(
+            str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
+        )
+        self._inputs = {item.name for item in self._session.get_inputs()}
+        self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(max_tokens)
+        content = hashlib.blake2b((folder / "model.onnx").read_bytes(), digest_size=6).hexdigest()
+        self.identity = f"onnx-{folder.name}-{content}-{max_tokens}"
+
+    def embed_documents(self, texts: list[str]) -> Matrix:
+        """Return one unit vector a row."""
+        return np.stack([self._embed(text) for text in texts]) if texts else np.empty((0, 0), np.float32)
+
+    def embed_query(self, text: str) -> Matrix:
+        """Return the unit vector of a question."""
+        return self._embed(text)
+
+    def _embed(self, text: str) -> Matrix:
+        ids = np.array([self._tokenizer.encode(text).ids], np.int64)
+        feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        out = self._session.run(None, {name: feeds[name] for name in self._inputs if name in feeds})[0][0]
+        vector = out.mean(axis=0) if out.ndim == 2 else out
+        unit: Matrix = (vector / max(float(np.linalg.norm(vector)), 1e-12)).astype(np.float32)
+        return unit

@@ -1,0 +1,140 @@
+"""Where the parts of an index lie on disk, and how derived files are replaced in one step."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from graphrag_core.errors import DiskError, IndexLocked, NotAnIndex
+
+_MANIFEST = "manifest.json"
+_MOMENT = 0.2  # seconds; a reader that looks whether somebody writes holds the lock for less
+
+
+@dataclass(frozen=True)
+class Folder:
+    """An index's folder.
+
+    ::
+
+        records.sqlite          the truth (with -wal and -shm beside it while open)
+        keywords/               tantivy's, which commits by itself
+        derived/<generation>/   vectors and graph as of that generation
+        writer.lock
+    """
+
+    path: Path
+
+    @property
+    def records(self) -> Path:
+        """The database."""
+        return self.path / "records.sqlite"
+
+    @property
+    def keywords(self) -> Path:
+        """The folder of the keyword indexes."""
+        return self.path / "keywords"
+
+    @property
+    def derived(self) -> Path:
+        """The folder of everything that is replaced as a whole."""
+        return self.path / "derived"
+
+    def create(self) -> None:
+        """Make the folder, or find that it is an index or empty."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            strange = not self.records.exists() and any(
+                entry.name not in ("writer.lock", "keywords", "derived") for entry in self.path.iterdir()
+            )
+        except OSError as error:
+            raise DiskError(f"{self.path} cannot be used as a folder ({error}): choose another path") from error
+        if strange:
+            raise NotAnIndex(f"{self.path} is not empty and holds no index: choose another folder")
+
+    def lock(self) -> FileLock:
+        """Become the one writer, or raise at once."""
+        lock = FileLock(self.path / "writer.lock", timeout=_MOMENT, is_singleton=False)
+        try:
+            lock.acquire(poll_interval=_MOMENT / 10)
+        except Timeout as error:
+            raise IndexLocked(
+                f"{self.path} is being written by another process or object: "
+                "close that one, or open this one with read_only=True"
+            ) from error
+        except OSError as error:
+            raise DiskError(f"{self.path} cannot be written ({error}): open it with read_only=True") from error
+        return lock
+
+    def being_written(self) -> bool:
+        """Say whether some process holds the writer's lock."""
+        try:
+            lock = FileLock(self.path / "writer.lock", timeout=0, is_singleton=False)
+            with lock:
+                return False
+        except Timeout:
+            return True
+        except OSError:
+            return False
+
+    def generations(self) -> list[tuple[int, Path]]:
+        """Return the derived generations that were written whole, newest first."""
+        if not self.derived.is_dir():
+            return []
+        found = [(int(p.name), p) for p in self.derived.iterdir() if p.name.isdigit() and (p / _MANIFEST).is_file()]
+        return sorted(found, reverse=True)
+
+    def sound(self, generation: Path) -> bool:
+        """Say whether a generation's files are all there, in the sizes they were written in."""
+        try:
+            sizes = json.loads((generation / _MANIFEST).read_text("utf-8"))
+            return all((generation / name).stat().st_size == size for name, size in sizes.items())
+        except (OSError, ValueError, AttributeError):
+            return False
+
+    def replace_derived(self, generation: int, write: Callable[[Path], None]) -> None:
+        """Write a generation beside the old one, make it the newest in one step, drop the old.
+
+        A process that dies inside leaves the old generation as it was.
+        """
+        new = self.derived / f"new-{os.getpid()}"
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        write(new)
+        files = [path for path in new.rglob("*") if path.is_file()]
+        sizes = {path.relative_to(new).as_posix(): path.stat().st_size for path in files}
+        (new / _MANIFEST).write_text(json.dumps(sizes), "utf-8")
+        for path in [*files, new / _MANIFEST]:
+            _sync(path)
+        final = self.derived / str(generation)
+        if final.exists():
+            shutil.rmtree(final)
+        new.rename(final)
+        _sync(self.derived)
+        self.tidy(keep=final)
+
+    def tidy(self, keep: Path | None = None) -> None:
+        """Remove what crashes and older generations left behind."""
+        for path in self.derived.iterdir() if self.derived.is_dir() else ():
+            if path != keep and (keep is not None or not path.name.isdigit()):
+                shutil.rmtree(path, ignore_errors=True)
+
+    def size(self) -> int:
+        """Return the bytes on disk."""
+        return sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
+
+
+def _sync(path: Path) -> None:
+    if os.name != "posix" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""From documents to chunks, entities and facts."""

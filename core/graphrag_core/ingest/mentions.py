@@ -1,0 +1,231 @@
+"""Finding names in text without a model.
+
+A name is a run of capitalised words joined by small connectors, an acronym, a year, a
+quoted or backticked name, a code identifier, a version or another identifier; in Chinese
+and Japanese text also a bracketed title, a transliterated name, a katakana word, or a
+phrase that ends like the name of a place or an organisation.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from graphrag_core.ingest.cjk import find_cjk_names
+from graphrag_core.ingest.words import CALENDAR, CONNECTORS, FUNCTION, OPENERS
+from graphrag_core.text import has_cjk
+
+
+class Found(NamedTuple):
+    """A name where it stands in the text.
+
+    ``certain`` is false for a single capitalised word at the start of a sentence that
+    nothing else in the text shows to be a name: it counts once the name is known.
+    """
+
+    name: str
+    start: int
+    end: int
+    certain: bool = True
+
+
+def _characters(test: str) -> str:
+    """Return a character class of all letters outside ASCII that pass ``str.<test>``."""
+    codes = [c for c in range(0x80, sys.maxunicode + 1) if getattr(chr(c), test)()]
+    ranges: list[list[int]] = []
+    for code in codes:
+        if ranges and code == ranges[-1][1] + 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "".join(chr(a) if a == b else f"{chr(a)}-{chr(b)}" for a, b in ranges)
+
+
+_UPPER = f"A-Z{_characters('isupper')}"
+
+
+def _run_pattern(upper: str) -> re.Pattern[str]:
+    """Return the pattern of a run, whose first character is a class: the scan stops only at those."""
+    rest = r"[^\W_]*(?:['’.\-&/+][^\W_]+)*[+#]*"
+    title = r"(?:M(?:rs?|s|t)|Dr|Prof|S[trg]|Sgt|Jr|Ft|Gen|Col|Lt|Capt|Rev|Hon|No|Vol)\."
+    initials = rf"(?:[{upper}]\.)+(?=\s?[{upper}])"
+    number = r"[\d.,]*(?<=\d)(?:st|nd|rd|th)?(?!\w)"
+    name = rf"(?:{title}|{initials}|[{upper}]{rest})"
+    first = (
+        rf"[{upper}0-9](?<![\w@$#/].)"
+        rf"(?:(?<=\d){number}"
+        rf"|(?<!\d)(?:(?<=[MDPSJFGCLRHNV])(?:rs?|s|t|rof|gt|en|ol|apt|ev|on|o)\.|\.(?:[{upper}]\.)*(?=\s?[{upper}])|{rest}))"
+    )
+    more = rf"[ \t]{{1,2}}(?:{name}|\d{number}|(?:(?:{CONNECTORS}|&)[ \t]+){{1,2}}{name})"
+    return re.compile(rf"{first}(?:{more})*")
+
+
+_RUN = _run_pattern(_UPPER)
+_RUN_ASCII = _run_pattern("A-Z")  # three times as fast, and most passages are ASCII
+
+_QUOTED = re.compile(r"`([^`\n]{2,80})`|“([^”\n]{2,80})”|\"([^\"\n]{2,80})\"")
+# Written so that each branch begins with the rarer character: the scan stops only there.
+_HINT = re.compile(r"_|[A-Z](?<=[a-z].)|[.\-](?<=\w.)(?=\w)|\d(?<=[a-z].)")
+_IDENTIFIER = re.compile(
+    r"(?<![\w.])(?:"
+    r"[a-zA-Z]\w*(?:_\w+)+"  # snake_case
+    r"|[a-z]\w+(?:\.[A-Za-z_]\w+)+"  # dotted.name
+    r"|[a-z]+[A-Z]\w*"  # camelCase
+    r"|v\d+(?:\.\d+)+(?:[-+]\w+)*|\d+\.\d+\.\d+(?:[-+.]\w+)*"  # versions
+    r"|\d{4}\.\d{4,5}(?:v\d+)?"  # arXiv
+    r"|[a-z][a-z0-9]*(?:-[a-z0-9]*\d[a-z0-9]*)+"  # gpt-4, us-east-1
+    r"|[a-z]+\d+[a-z0-9]*"  # s3, oauth2
+    r")(?!\w)"
+)
+_TOKEN_END = re.compile(r"\s|$")
+_ACRONYM = re.compile(rf"\s?\(([{_UPPER}][{_UPPER}\d&.\-]{{1,9}})\)")
+_EXPANSION = re.compile(r"\s?\(([^()]{4,80})\)")
+_SUBJECT_VERB = re.compile(
+    r"(?:['’]s|,)?\s+(?:is|was|has|had|does|did|will|can|became|began|won|joined|says?|said|wrote|uses?|provides?"
+    r"|supports?|owns?|leads?|runs?|handles?|stores?|sends?|issues?)\b"
+)
+_LONGEST_NAME = 12
+
+
+def find_names(text: str, starts: frozenset[int] | set[int]) -> list[Found]:
+    """Return the names in a text, in the order in which they begin.
+
+    Parameters
+    ----------
+    text
+        A passage, its hard-wrapped lines joined.
+    starts
+        Offsets at which sentences begin.
+
+    >>> [found.name for found in find_names("We asked the Bank of England about `kg_store` in 1997.", {0})]
+    ['Bank of England', 'kg_store', '1997']
+    """
+    quoted = list(_quoted(text))
+    found = [*_runs(text, starts), *_identifiers(text)]
+    if quoted:
+        found = [name for name in found if not any(q.start <= name.start and name.end <= q.end for q in quoted)]
+        found += quoted
+    if has_cjk(text):
+        found.extend(Found(name, start, end) for name, start, end in find_cjk_names(text))
+    found.sort(key=lambda name: (name.start, -name.end))
+    return found
+
+
+def find_aliases(text: str, found: list[Found]) -> list[tuple[str, str]]:
+    """Return pairs of a short name and the long name that the text itself says it stands for.
+
+    >>> text = "International Business Machines (IBM) sells mainframes."
+    >>> find_aliases(text, find_names(text, {0}))
+    [('IBM', 'International Business Machines')]
+    """
+    if "(" not in text:
+        return []
+    pairs = []
+    for name in found:
+        if text[name.end : name.end + 2].lstrip()[:1] != "(":
+            continue
+        if (after := _ACRONYM.match(text, name.end)) and _abbreviates(after.group(1), name.name):
+            pairs.append((after.group(1), name.name))
+        elif (after := _EXPANSION.match(text, name.end)) and _abbreviates(name.name, after.group(1)):
+            pairs.append((name.name, after.group(1)))
+    return pairs
+
+
+def _quoted(text: str) -> Iterator[Found]:
+    if not ("`" in text or '"' in text or "“" in text):
+        return
+    for match in _QUOTED.finditer(text):
+        group = match.lastindex or 1
+        name = match.group(group).strip(" ,.")
+        words = name.split()
+        is_code = group == 1 and len(words) <= 3
+        is_name = len(words) <= 8 and name[:1].isupper() and name[-1:] not in "!?"
+        if name and (is_code or is_name) and words[0].casefold() not in OPENERS - {"the", "a", "an"}:
+            yield Found(name, match.start(group), match.end(group))
+
+
+def _identifiers(text: str) -> Iterator[Found]:
+    done = 0
+    for hint in _HINT.finditer(text):
+        if hint.start() < done:
+            continue
+        start = max(text.rfind(space, done, hint.start()) for space in " \n\t") + 1
+        end = _TOKEN_END.search(text, hint.end())
+        done = end.start() if end else len(text)
+        for match in _IDENTIFIER.finditer(text, max(start, 0), done):
+            yield Found(match.group(), match.start(), match.end())
+
+
+def _runs(text: str, starts: frozenset[int] | set[int]) -> Iterator[Found]:
+    lonely: list[Found] = []
+    sure: set[str] = set()
+    for match in (_RUN_ASCII if text.isascii() else _RUN).finditer(text):
+        found = _trim(text, match, starts)
+        if found is None:
+            continue
+        if found.certain:
+            sure.add(found.name)
+            yield found
+        else:
+            lonely.append(found)
+    for found in lonely:
+        certain = found.name in sure or (
+            _SUBJECT_VERB.match(text, found.end) is not None
+            and re.search(rf"\b{re.escape(found.name.lower())}\b", text) is None
+        )
+        yield Found(found.name, found.start, found.end, certain)
+
+
+def _trim(text: str, match: re.Match[str], starts: frozenset[int] | set[int]) -> Found | None:
+    """Take from a run the words at its ends that are no part of a name."""
+    start, end = match.span()
+    words = match.group().split()
+    initial = start in starts or (start - 1 in starts and not text[start - 1].isalnum())
+    first, last = _leading(words, OPENERS if initial else FUNCTION), len(words)
+    while last > first and words[last - 1].lower() in FUNCTION:
+        last -= 1
+    if last - first == 2 and words[last - 1].isdigit() and words[first].lower() in CALENDAR:
+        first += 1
+    if not 1 <= last - first <= _LONGEST_NAME:
+        return None
+    for word in words[:first]:
+        start = text.index(word, start) + len(word)
+    for word in reversed(words[last:]):
+        end = text.rindex(word, start, end)
+    name = text[start:end].strip(" \t,.")
+    if first:
+        start = text.index(name, start)
+    if name.endswith(("'s", "’s")):
+        name = name[:-2]
+    if last - first == 1 and not _stands_alone(name):
+        return None
+    certain = not (initial and first == 0 and last == 1 and _plain(name))
+    return Found(name, start, start + len(name), certain)
+
+
+def _leading(words: list[str], droppable: frozenset[str]) -> int:
+    count = 0
+    while count < len(words) and words[count].lower().rstrip(".,") in droppable:
+        count += 1
+    return count
+
+
+def _stands_alone(word: str) -> bool:
+    if word[:1].isdigit():
+        return len(word) >= 4 and not word[1:].strip("0123456789")
+    return len(word) > 1 and word.casefold() not in CALENDAR
+
+
+def _plain(word: str) -> bool:
+    return word[1:].islower()
+
+
+def _abbreviates(short: str, long: str) -> bool:
+    letters = [c for c in short.casefold() if c.isalnum()]
+    words = [w for w in re.split(r"[\s\-]+", long.casefold()) if w]
+    if not 2 <= len(letters) <= 10 or len(words) < 2:
+        return False
+    initials = [w[0] for w in words if w not in FUNCTION]
+    return letters in (initials, [w[0] for w in words])

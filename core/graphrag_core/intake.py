@@ -1,0 +1,191 @@
+"""From documents as they are handed in to entries that can be written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphrag_core.embedding import Embedding
+from graphrag_core.errors import DocumentError, ExtractionError, InputError
+from graphrag_core.ingest.chunk import Chunker, title_of
+from graphrag_core.ingest.extract import SentenceExtractor
+from graphrag_core.model import Chunk, Document, Extraction
+from graphrag_core.ports import Extractor, Matrix
+from graphrag_core.report import Estimate
+from graphrag_core.stores.records import Records
+from graphrag_core.stores.writer import Entry, names_of, unknown_names
+from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint
+
+
+@dataclass(frozen=True)
+class Read:
+    """A document, cut and read."""
+
+    document: Document
+    chunks: Sequence[Chunk]
+    extractions: Sequence[Extraction]
+
+    @property
+    def chunk_texts(self) -> list[str]:
+        """What is embedded for the chunks."""
+        return [chunk_text(chunk.title, chunk.text) for chunk in self.chunks]
+
+    @property
+    def fact_texts(self) -> list[str]:
+        """What is embedded for the facts."""
+        return [
+            fact_text(chunk.title, fact.text, fact.relation, [*fact.entities, fact.value])
+            for chunk, extraction in zip(self.chunks, self.extractions, strict=True)
+            for fact in extraction.facts
+        ]
+
+    @property
+    def problem(self) -> str:
+        """What could not be read."""
+        return "; ".join(dict.fromkeys(e.problem for e in self.extractions if e.problem))
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Checks, cuts, reads and embeds documents."""
+
+    chunker: Chunker | None
+    extractor: Extractor
+    embedding: Embedding | None
+    embed_facts: bool
+    embed_names: bool
+
+    def digest(self, document: Document) -> str:
+        """Return what changes when the document, or how it is read, changes."""
+        metadata = json.dumps(document.metadata, sort_keys=True, ensure_ascii=False)
+        chunker = self.chunker.identity if self.chunker else "whole"
+        extractor = str(getattr(self.extractor, "identity", type(self.extractor).__qualname__))
+        return fingerprint([document.text, document.title, metadata, chunker, extractor])
+
+    def read(self, documents: Sequence[Document]) -> list[Read]:
+        """Cut documents into chunks and extract from all of them at once."""
+        cut = [self._cut(document) for document in documents]
+        chunks = [chunk for pieces in cut for chunk in pieces]
+        extractions = list(self.extractor.extract(chunks)) if chunks else []
+        if len(extractions) != len(chunks):
+            name = type(self.extractor).__qualname__
+            raise ExtractionError(f"{name} returned {len(extractions)} extractions for {len(chunks)} chunks")
+        read, at = [], 0
+        for document, pieces in zip(documents, cut, strict=True):
+            read.append(Read(document, pieces, extractions[at : at + len(pieces)]))
+            at += len(pieces)
+        return read
+
+    def embed(self, read: Sequence[Read], known: Mapping[str, Matrix]) -> list[Entry]:
+        """Return the entries to write; texts with a known vector are not embedded."""
+        chunks = self._vectors([(text, r.document.id) for r in read for text in r.chunk_texts], known)
+        facts = None
+        if self.embed_facts:
+            facts = self._vectors([(text, r.document.id) for r in read for text in r.fact_texts], known)
+        entries, chunk_at, fact_at = [], 0, 0
+        for r in read:
+            chunk_end, fact_end = chunk_at + len(r.chunks), fact_at + sum(len(e.facts) for e in r.extractions)
+            own_facts = None if facts is None else facts[fact_at:fact_end]
+            # An incomplete reading keeps no digest, so that the document is read again next time.
+            digest = "" if r.problem else self.digest(r.document)
+            entries.append(Entry(r.document, digest, r.chunks, r.extractions, chunks[chunk_at:chunk_end], own_facts))
+            chunk_at, fact_at = chunk_end, fact_end
+        return entries
+
+    def name_vectors(self, read: Sequence[Read], records: Records) -> dict[str, Matrix]:
+        """Return vectors of the names that the records do not have yet."""
+        if not self.embed_names or self.embedding is None:
+            return {}
+        names = {name: r.document.id for r in read for e in r.extractions for name in names_of(e)}
+        new = unknown_names(records, names)
+        return dict(zip(new, self.embedding.documents(new, [names[name] for name in new]), strict=True))
+
+    def estimate(self, documents: Iterable[Document]) -> Estimate:
+        """Return what embedding documents would cost. An extractor that costs money is not asked."""
+        from_sentences = Intake(self.chunker, _free(self.extractor), None, False, False)
+        count = chunks = chunk_tokens = facts = fact_tokens = 0
+        names: set[str] = set()
+        for document in documents:
+            check(document)
+            (read,) = from_sentences.read([document])
+            count += 1
+            chunks += len(read.chunks)
+            chunk_tokens += sum(map(estimate_tokens, read.chunk_texts))
+            facts += len(read.fact_texts)
+            fact_tokens += sum(map(estimate_tokens, read.fact_texts))
+            names.update(name for e in read.extractions for name in names_of(e))
+        return Estimate(count, chunks, chunk_tokens, facts, fact_tokens, len(names), sum(map(estimate_tokens, names)))
+
+    def _cut(self, document: Document) -> list[Chunk]:
+        if self.chunker is None:
+            return [Chunk(document.id, document.id, document.text, title_of(document), metadata=document.metadata)]
+        return self.chunker.split(document)
+
+    def _vectors(self, texts: Sequence[tuple[str, str]], known: Mapping[str, Matrix]) -> Matrix:
+        if self.embedding is None:
+            raise InputError("adding documents needs an embedder: KnowledgeIndex(WordLlama()), or your own")
+        new = {text: owner for text, owner in texts if text not in known}
+        fresh = self.embedding.documents(list(new), list(new.values()))
+        vectors = {**known, **dict(zip(new, fresh, strict=True))}
+        return np.array([vectors[text] for text, _ in texts], np.float32).reshape(len(texts), -1)
+
+
+def _free(extractor: Extractor) -> Extractor:
+    return extractor if isinstance(extractor, SentenceExtractor) else SentenceExtractor()
+
+
+def check(document: Document) -> None:
+    """Raise :class:`DocumentError` if a document cannot be indexed."""
+    if not isinstance(document, Document):
+        raise InputError(f"add takes Document values, not {type(document).__qualname__}: Document(id=..., text=...)")
+    if not isinstance(document.id, str) or not document.id.strip():
+        raise DocumentError(document.id, "the id must be a text that is not blank")
+    for name, text in (("id", document.id), ("title", document.title), ("text", document.text)):
+        if not isinstance(text, str):
+            raise DocumentError(document.id, f"the {name} is {type(text).__qualname__}, not str: decode it first")
+        _check_characters(document.id, name, text)
+    if not document.text.strip():
+        raise DocumentError(document.id, "the text is empty: leave the document out, or delete it if it was there")
+    _check_metadata(document)
+
+
+def _check_characters(document_id: str, name: str, text: str) -> None:
+    if (at := text.find("\x00")) >= 0:
+        raise DocumentError(document_id, f"the {name} has a NUL character at {at}: is it binary? Remove it")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DocumentError(
+            document_id,
+            f"the {name} has half a surrogate pair at {error.start}: decode the source with errors='replace'",
+        ) from error
+
+
+def _check_metadata(document: Document) -> None:
+    if not isinstance(document.metadata, Mapping):
+        raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
+    try:
+        encoded = json.dumps(dict(document.metadata), allow_nan=False, ensure_ascii=False)
+        _check_characters(document.id, "metadata", encoded.replace("\\u0000", "\x00"))
+    except (TypeError, ValueError, RecursionError) as error:
+        if isinstance(error, DocumentError):
+            raise
+        raise DocumentError(
+            document.id, f"the metadata is not JSON ({error}): turn its values into text or numbers"
+        ) from error
+    if (bad := _strange_key(document.metadata)) is not None:
+        raise DocumentError(document.id, f"the metadata key {bad!r} is not a text: JSON would change it")
+
+
+def _strange_key(value: Any) -> object | None:
+    if isinstance(value, Mapping):
+        return next((k for k in value if not isinstance(k, str)), None) or next(
+            (bad for v in value.values() if (bad := _strange_key(v)) is not None), None
+        )
+    if isinstance(value, (list, tuple)):
+        return next((bad for v in value if (bad := _strange_key(v)) is not None), None)
+    return None

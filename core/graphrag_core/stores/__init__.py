@@ -1,0 +1,1 @@
+"""Records, which are the truth, and the three search structures derived from them."""

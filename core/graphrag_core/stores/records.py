@@ -1,0 +1,370 @@
+"""The records: documents, chunks, names, facts and their embeddings in SQLite."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphrag_core import where as scope
+from graphrag_core.errors import DiskError, FilterError, NotAnIndex, UnsupportedFormat
+from graphrag_core.model import Chunk, Document, Fact
+from graphrag_core.ports import Keys, Matrix
+from graphrag_core.stores.change import Change, Span, no_keys, unpack
+from graphrag_core.stores.schema import APPLICATION_ID, FORMAT, TABLES
+from graphrag_core.text import chunk_text, fact_id, fact_text
+
+_CHUNK = """
+SELECT c.id, d.id, c.text, d.heading, c.ordinal, c.start, d.metadata, c.key
+FROM chunks c JOIN documents d ON d.key = c.document
+"""
+# A sentence is not stored again: it is read from its chunk, hard-wrapped lines joined.
+_FACT_TEXT = "coalesce(f.text, replace(substr(c.text, f.start + 1, f.stop - f.start), char(10), ' '))"
+_FACT = f"""
+SELECT f.key, f.names, {_FACT_TEXT}, f.relation, f.weight,
+       f.confidence, f.source, f.status, f.value, f.created, f.last_accessed, f.access_count,
+       f.start, f.stop, c.id, f.ordinal, d.heading
+FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document
+"""
+_MANY = 500
+
+
+class Records:
+    """One SQLite database, in a file or in memory. Safe to share by threads.
+
+    Opened for reading, it stays on the generation it first saw until :meth:`refresh`.
+    """
+
+    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.lock = threading.RLock()
+        try:
+            self._db = self._connect()
+            self._prepare()
+        except sqlite3.DatabaseError as error:
+            raise _explained(error, path) from error
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.path is None:
+            name = ":memory:"
+        else:
+            name = f"{self.path.resolve().as_uri()}?mode={'ro' if self.read_only else 'rwc'}"
+        return sqlite3.connect(name, uri=self.path is not None, check_same_thread=False, isolation_level=None)
+
+    def _prepare(self) -> None:
+        run = self._db.execute
+        run("PRAGMA foreign_keys = ON")
+        run("PRAGMA busy_timeout = 10000")
+        run("PRAGMA cache_size = -16000")
+        empty = run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        if empty and not self.read_only:
+            run("PRAGMA journal_mode = WAL")
+            self._db.executescript(
+                f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
+            )
+        elif run("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            raise NotAnIndex(f"{self.path} is an SQLite file, but no index: choose another folder")
+        found = run("PRAGMA user_version").fetchone()[0]
+        if found != FORMAT:
+            raise UnsupportedFormat(
+                f"{self.path} has format {found}, this release reads {FORMAT}: "
+                "upgrade hybrid-graphrag, or index the documents anew into another folder"
+            )
+        if not self.read_only:
+            run("PRAGMA synchronous = FULL")
+            run("PRAGMA secure_delete = ON")
+        else:
+            self.refresh()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Do everything inside, or nothing of it."""
+        with self.lock:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException as error:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                if isinstance(error, sqlite3.DatabaseError):
+                    raise _explained(error, self.path) from error
+                raise
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        with self.lock:
+            try:
+                return self._db.execute(sql, parameters).fetchall()
+            except sqlite3.DatabaseError as error:
+                raise _explained(error, self.path) from error
+
+    def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """Return the one value of a query."""
+        return self.rows(sql, parameters)[0][0]
+
+    def refresh(self) -> None:
+        """Let a reader see the newest generation."""
+        if self.read_only:
+            with self.lock:
+                if self._db.in_transaction:
+                    self._db.execute("COMMIT")
+                self._db.execute("BEGIN")
+                self._db.execute("SELECT count(*) FROM meta").fetchone()
+
+    def close(self) -> None:
+        """Close the database; a writer folds its log into the file."""
+        with self.lock:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            if not self.read_only and self.path is not None:
+                self.truncate_log()
+            self._db.close()
+
+    def truncate_log(self) -> None:
+        """Fold the log into the file, so that deleted text is in neither; readers may prevent it."""
+        self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    # -- what the index knows of itself
+
+    @property
+    def generation(self) -> int:
+        """How many times the records have changed."""
+        return int(self.meta("generation", "0"))
+
+    def meta(self, name: str, default: str = "") -> str:
+        """Return a setting of the index."""
+        found = self.rows("SELECT value FROM meta WHERE name = ?", (name,))
+        return str(found[0][0]) if found else default
+
+    def set_meta(self, **values: str) -> None:
+        """Keep settings of the index; inside :meth:`writing` as part of it."""
+        with self.lock:
+            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+
+    def since(self, generation: int) -> Change | None:
+        """Return what changed since a generation, or None if that is no longer known."""
+        rows = self.rows("SELECT * FROM journal WHERE generation > ? ORDER BY generation", (generation,))
+        if not rows:
+            return Change(generation) if generation == self.generation else None
+        return Change.joined(rows) if rows[0][0] == generation + 1 else None
+
+    def everything(self) -> Change:
+        """Return the change from nothing to now."""
+        chunks, facts, names = (int(self.meta(f"next_{what}", "0")) for what in ("chunk", "fact", "name"))
+        return Change(self.generation, (0, chunks), (0, facts), (0, names))
+
+    def forget_journal(self, generation: int) -> None:
+        """Drop what led up to a generation."""
+        with self.writing() as db:
+            db.execute("DELETE FROM journal WHERE generation <= ?", (generation,))
+
+    # -- documents
+
+    def known(self, ids: Sequence[str]) -> dict[str, tuple[int, str, int]]:
+        """Return key, digest and generation of the documents that are there."""
+        rows = self.rows(
+            "SELECT id, key, digest, generation FROM documents WHERE id IN (SELECT value FROM json_each(?))",
+            (json.dumps(ids),),
+        )
+        return {row[0]: (row[1], row[2], row[3]) for row in rows}
+
+    def document_ids(self) -> Iterator[str]:
+        """Yield all document ids, in order of id."""
+        last: str | None = None
+        while True:
+            rows = self.rows(
+                "SELECT id FROM documents WHERE ? IS NULL OR id > ? ORDER BY id LIMIT ?", (last, last, _MANY)
+            )
+            yield from (row[0] for row in rows)
+            if len(rows) < _MANY:
+                return
+            last = rows[-1][0]
+
+    def document(self, document_id: str) -> Document | None:
+        """Return a document put together from its chunks."""
+        found = self.rows("SELECT key, title, metadata FROM documents WHERE id = ?", (document_id,))
+        if not found:
+            return None
+        key, title, metadata = found[0]
+        text = ""
+        for start, piece in self.rows("SELECT start, text FROM chunks WHERE document = ? ORDER BY ordinal", (key,)):
+            text += piece[len(text) - start :]
+        return Document(document_id, text, title, json.loads(metadata))
+
+    def in_scope(self, where: Mapping[str, Any]) -> Keys:
+        """Return the keys of the chunks whose documents fulfil a filter, ascending."""
+        tree = scope.parse(where)
+        for name in scope.keys(tree):
+            if not self.rows("SELECT 1 FROM attributes WHERE name = ? LIMIT 1", (name,)):
+                known = [row[0] for row in self.rows("SELECT DISTINCT name FROM attributes ORDER BY name LIMIT 20")]
+                raise FilterError(f"no document has metadata {name!r}; keys there are: {', '.join(known) or 'none'}")
+        sql, parameters = scope.to_sql(tree)
+        return self._keys(f"SELECT key FROM chunks WHERE document IN ({sql}) ORDER BY key", parameters)
+
+    # -- chunks, facts and names by key
+
+    def chunk_keys(self, span: Span) -> Keys:
+        """Return the chunk keys in a span, ascending."""
+        return self._keys("SELECT key FROM chunks WHERE key >= ? AND key < ? ORDER BY key", span)
+
+    def fact_keys(self, span: Span) -> Keys:
+        """Return the fact keys in a span, ascending."""
+        return self._keys("SELECT key FROM facts WHERE key >= ? AND key < ? ORDER BY key", span)
+
+    def chunks(self, keys: Sequence[int] | Keys) -> list[Chunk]:
+        """Return chunks in the order of their keys as given."""
+        rows = {row[-1]: row for row in self._by_key(_CHUNK, "c", keys)}
+        return [_chunk(rows[int(key)]) for key in keys]
+
+    def chunks_of(self, document_id: str) -> list[Chunk]:
+        """Return a document's chunks, in order."""
+        return [_chunk(row) for row in self.rows(f"{_CHUNK} WHERE d.id = ? ORDER BY c.ordinal", (document_id,))]
+
+    def chunk_texts(self, span: Span) -> Iterator[tuple[int, str]]:
+        """Yield key and searchable text of the chunks in a span, ascending."""
+        sql = "SELECT c.key, d.heading, c.text FROM chunks c JOIN documents d ON d.key = c.document"
+        for key, title, text in self.pages(sql, "c.key", span):
+            yield key, chunk_text(title, text)
+
+    def fact_texts(self, span: Span) -> Iterator[tuple[int, str]]:
+        """Yield key and searchable text of the facts in a span, ascending."""
+        sql = (
+            f"SELECT f.key, d.heading, {_FACT_TEXT}, f.relation, f.names, f.value "
+            "FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document"
+        )
+        for key, title, text, relation, names, value in self.pages(sql, "f.key", span):
+            ends = [*self.surfaces(unpack(names)), value or ""] if relation else []
+            yield key, fact_text(title, text, relation or "", ends)
+
+    def surfaces(self, names: Sequence[int] | Keys) -> list[str]:
+        """Return names as written, in the order of their keys as given."""
+        found = dict(self._by_key("SELECT n.key, n.surface FROM names n", "n", names))
+        return [found[int(name)] for name in names]
+
+    def facts(self, keys: Sequence[int] | Keys) -> list[Fact]:
+        """Return facts in the order of their keys as given, with entities as ids."""
+        rows = {row[0]: row for row in self._by_key(_FACT, "f", keys)}
+        names = np.unique(np.concatenate([unpack(row[1]) for row in rows.values()] or [no_keys()]))
+        norms = dict(self._by_key("SELECT n.key, n.norm FROM names n", "n", names))
+        return [_fact(rows[int(key)], norms) for key in keys]
+
+    def vectors(self, kind: str, span: Span, dim: int) -> Iterator[tuple[Keys, Matrix]]:
+        """Yield keys and vectors of chunks, facts or names in a span, in pages."""
+        if kind == "facts":
+            keys = self.fact_keys(span)
+            sql = (
+                "SELECT v.chunk, v.vectors FROM fact_vectors v "
+                "WHERE v.chunk IN (SELECT chunk FROM facts WHERE key >= ? AND key < ?) ORDER BY v.chunk"
+            )
+            at = 0
+            with self.lock:
+                cursor = self._db.execute(sql, span)
+                while page := cursor.fetchmany(_MANY):
+                    vectors = _matrix([row[1] for row in page], dim)
+                    yield keys[at : at + len(vectors)], vectors
+                    at += len(vectors)
+            return
+        table, column = ("chunk_vectors", "chunk") if kind == "chunks" else ("name_vectors", "name")
+        sql = f"SELECT {column}, vector FROM {table}"
+        rows = self.pages(sql, column, span)
+        for page in _paged(rows):
+            yield np.array([row[0] for row in page], np.int64), _matrix([row[1] for row in page], dim)
+
+    def vectors_by_text(self, documents: Sequence[int], dim: int) -> dict[str, Matrix]:
+        """Return the vectors of some documents' chunks and facts under their searchable texts."""
+        found: dict[str, Matrix] = {}
+        for document in documents:
+            spans = {
+                "chunks": "SELECT min(key), max(key) + 1 FROM chunks WHERE document = ?",
+                "facts": "SELECT min(f.key), max(f.key) + 1 FROM facts f JOIN chunks c ON c.key = f.chunk "
+                "WHERE c.document = ?",
+            }
+            for kind, sql in spans.items():
+                span = self.rows(sql, (document,))[0]
+                if span[0] is None:
+                    continue
+                texts = dict(self.chunk_texts(span) if kind == "chunks" else self.fact_texts(span))
+                for keys, vectors in self.vectors(kind, span, dim):
+                    found.update((texts[key], vector) for key, vector in zip(keys.tolist(), vectors, strict=True))
+        return found
+
+    def _keys(self, sql: str, parameters: Sequence[Any]) -> Keys:
+        with self.lock:
+            return np.fromiter((row[0] for row in self._db.execute(sql, parameters)), np.int64)
+
+    def _by_key(self, sql: str, table: str, keys: Sequence[int] | Keys) -> list[tuple[Any, ...]]:
+        wanted = json.dumps([int(key) for key in keys])
+        return self.rows(f"{sql} WHERE {table}.key IN (SELECT value FROM json_each(?))", (wanted,))
+
+    def pages(self, sql: str, column: str, span: Span) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query whose first column lies in a span, ascending, a page at a time."""
+        start, stop = span
+        while True:
+            page = self.rows(
+                f"{sql} WHERE {column} >= ? AND {column} < ? ORDER BY {column} LIMIT {_MANY}", (start, stop)
+            )
+            yield from page
+            if len(page) < _MANY:
+                return
+            start = page[-1][0] + 1
+
+
+def _paged(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    page: list[tuple[Any, ...]] = []
+    for row in rows:
+        page.append(row)
+        if len(page) == _MANY:
+            yield page
+            page = []
+    if page:
+        yield page
+
+
+def _matrix(blobs: Sequence[bytes], dim: int) -> Matrix:
+    return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(-1, dim).astype(np.float32, copy=False)
+
+
+def _chunk(row: Sequence[Any]) -> Chunk:
+    return Chunk(row[0], row[1], row[2], row[3], row[4], row[5], json.loads(row[6]))
+
+
+def _fact(row: Sequence[Any], norms: Mapping[int, str]) -> Fact:
+    (_, names, text, relation, weight, confidence, source, status, value, created, accessed, count, *place) = row
+    start, stop, chunk_id, ordinal, _ = place
+    return Fact(
+        entities=tuple(dict.fromkeys(norms[int(name)] for name in unpack(names))),
+        text=text,
+        relation=relation or "",
+        weight=weight,
+        confidence=confidence,
+        source=source,
+        status=status,
+        value=value or "",
+        created=created,
+        last_accessed=accessed,
+        access_count=count,
+        span=None if start is None else (start, stop),
+        id=fact_id(chunk_id, ordinal),
+        chunk_id=chunk_id,
+    )
+
+
+def _explained(error: sqlite3.DatabaseError, path: Path | None) -> Exception:
+    text = str(error)
+    if "not a database" in text or "malformed" in text:
+        return NotAnIndex(
+            f"{path} is no index, or is damaged ({text}): restore it from a backup or choose another folder"
+        )
+    if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
+        return error
+    return DiskError(
+        f"{path}: {text}; nothing was changed: free space, or check the folder's permissions, and try again"
+    )

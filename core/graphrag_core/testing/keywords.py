@@ -1,0 +1,108 @@
+"""What every keyword store must fulfil."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from graphrag_core.ports import Keys, KeywordStore
+
+_TEXTS = {
+    1: "The Auth Service issues tokens.",
+    2: "The OAuth Provider issues tokens, tokens and tokens.",
+    3: "A red fox jumped.",
+    4: "东京大学是日本的大学。",
+    5: "München liegt an der Isar.",
+}
+
+
+class KeywordStoreSuite:
+    """What a keyword store must fulfil."""
+
+    def make(self, folder: Path | None) -> KeywordStore:
+        """Return the store in a folder, or a new one in memory."""
+        raise NotImplementedError
+
+    def _filled(self, folder: Path | None = None) -> KeywordStore:
+        store = self.make(folder)
+        store.apply(7, _none(), _TEXTS.items())
+        return store
+
+    def test_a_new_store_is_empty(self) -> None:
+        """Nothing found, no generation."""
+        store = self.make(None)
+        assert store.generation == -1
+        assert len(store.search("tokens", 5)[0]) == len(store.keys) == 0
+
+    def test_finds_words_whatever_their_form_and_case(self) -> None:
+        """Stems, case, accents; best first; nothing that shares no word."""
+        store = self._filled()
+        keys, scores = store.search("ISSUED token", 5)
+        assert set(keys.tolist()) == {1, 2}
+        assert (np.diff(scores) <= 0).all()
+        assert (scores > 0).all()
+        assert store.search("munchen", 5)[0].tolist() == [5]
+
+    def test_finds_chinese(self) -> None:
+        """Words inside an unspaced sentence."""
+        assert self._filled().search("大学", 5)[0].tolist() == [4]
+
+    def test_takes_any_question(self) -> None:
+        """Query syntax, punctuation and blanks are just text."""
+        store = self._filled()
+        for text in ("", "  ", '"', "AND OR NOT", "text:fox^9 (", "-fox +red *", "\\", "fox" * 5_000, "😀"):
+            store.search(text, 5)
+        assert store.search("fox:", 1)[0].tolist() == [3]
+
+    def test_returns_ties_with_the_last(self) -> None:
+        """Equal texts are returned together."""
+        store = self.make(None)
+        store.apply(1, _none(), [(key, "the same words") for key in range(30)])
+        assert store.search("words", 3)[0].tolist() == list(range(30))
+
+    def test_removed_texts_are_gone(self) -> None:
+        """Not found and not listed."""
+        store = self._filled()
+        store.apply(8, np.array([2, 99]), [(9, "New tokens.")])
+        assert store.generation == 8
+        assert sorted(store.search("tokens", 5)[0].tolist()) == [1, 9]
+        assert store.keys.tolist() == [1, 3, 4, 5, 9]
+
+    def test_replace_leaves_no_ghosts(self) -> None:
+        """Scores are those of a store that never held anything else."""
+        store = self._filled()
+        store.apply(8, np.array([2]), [])
+        store.replace(9, [(1, _TEXTS[1]), (3, _TEXTS[3])])
+        fresh = self.make(None)
+        fresh.apply(9, _none(), [(1, _TEXTS[1]), (3, _TEXTS[3])])
+        assert store.ghosts == 0
+        assert store.keys.tolist() == [1, 3]
+        assert store.search("tokens", 5)[1].tolist() == fresh.search("tokens", 5)[1].tolist()
+
+    def test_a_scope_lets_nothing_else_through(self) -> None:
+        """Only allowed keys, few or many."""
+        store = self.make(None)
+        store.apply(1, _none(), [(key, "tokens") for key in range(6_000)])
+        few = np.array([17, 5_000, 9_999])
+        assert store.search("tokens", 10, few)[0].tolist() == [17, 5_000]
+        many = np.arange(1, 6_000, 2)
+        assert set(store.search("tokens", 10, many)[0].tolist()) <= set(many.tolist())
+        assert len(store.search("tokens", 10, many)[0]) >= 10
+        assert len(store.search("tokens", 10, _none())[0]) == 0
+
+    def test_stays_on_disk(self) -> None:
+        """Opened again it is the same, generation and all."""
+        with tempfile.TemporaryDirectory() as name:
+            store = self._filled(Path(name))
+            before = store.search("tokens", 5)
+            store.close()
+            again = self.make(Path(name))
+            assert again.generation == 7
+            assert [x.tolist() for x in again.search("tokens", 5)] == [x.tolist() for x in before]
+            again.close()
+
+
+def _none() -> Keys:
+    return np.empty(0, np.int64)

@@ -1,0 +1,1 @@
+"""The LangChain retriever; it arrives with a later release."""

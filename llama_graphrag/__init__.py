@@ -1,0 +1,1 @@
+"""The LlamaIndex retriever; it arrives with a later release."""

@@ -1,0 +1,195 @@
+"""A process is killed (SIGKILL) while it writes; the index opens, whole, every time."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.derived import Derived
+from graphrag_core.folder import Folder
+from graphrag_core.stores.keywords import TantivyKeywords
+from graphrag_core.testing import HashEmbedder
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
+
+BATCH = 3
+State = dict[str, str]
+
+
+def document(number: int, version: int) -> Document:
+    text = f"Service {number} was revised by Ada Lovelace. It is version {version} of service {number}. " * 3
+    return Document(f"d{number}", text, f"Service {number}")
+
+
+def steps(seed: int) -> list[tuple[str, list[tuple[int, int]]]]:
+    """Calls of add (of one to three batches), replacement and delete, and closings between."""
+    chance = random.Random(seed)
+    calls = []
+    for turn in range(200):
+        numbers = chance.sample(range(20), chance.randint(1, 3 * BATCH - 1))
+        kind = chance.choice(["add", "add", "delete", "close"])
+        calls.append((kind, [(n, turn) for n in numbers]))
+    return calls
+
+
+def states(state: State, kind: str, items: list[tuple[int, int]]) -> list[State]:
+    """The states in which a call may leave the documents: after each of its batches."""
+    possible = [dict(state)]
+    if kind == "add":
+        for start in range(0, len(items), BATCH):
+            state = state | {f"d{n}": document(n, v).text for n, v in items[start : start + BATCH]}
+            possible.append(dict(state))
+    elif kind == "delete":
+        possible.append({k: v for k, v in state.items() if k not in {f"d{n}" for n, _ in items}})
+    return possible
+
+
+def work(folder: Path, seed: int, log: Path) -> None:
+    """Run the calls, writing down when each begins and returns."""
+    with log.open("a", buffering=1) as out:
+        index = KnowledgeIndex.open(folder, HashEmbedder(16), batch_size=BATCH, progress=False)
+        out.write('"open"\n')
+        for number, (kind, items) in enumerate(steps(seed)):
+            out.write(json.dumps(["begin", number]) + "\n")
+            if kind == "add":
+                index.add([document(n, v) for n, v in items])
+            elif kind == "delete":
+                index.delete([f"d{n}" for n, _ in items])
+            else:
+                index.close()
+                index = KnowledgeIndex.open(folder, HashEmbedder(16), batch_size=BATCH, progress=False)
+            out.write(json.dumps(["end", number]) + "\n")
+
+
+def start(target: Callable[..., None], *arguments: object) -> multiprocessing.Process:
+    process = multiprocessing.get_context("fork").Process(target=target, args=arguments)
+    process.start()
+    return process
+
+
+def check(folder: Path, allowed: list[State]) -> State:
+    with KnowledgeIndex.open(folder, HashEmbedder(16), batch_size=BATCH) as index:
+        assert index.verify(), str(index.verify())
+        found = {d.id: d.text for d in index.documents()}
+    assert found in allowed
+    return found
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_killed_at_a_random_moment(tmp_path, seed):
+    folder, log = tmp_path / "kb", tmp_path / "log"
+    process = start(work, folder, seed, log)
+    while not log.exists() or not log.read_text("utf-8"):
+        time.sleep(0.001)
+    time.sleep(random.Random(seed).uniform(0, 1.2))
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+
+    state: State = {}
+    allowed = [state]
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()[1:] if line.endswith("]")]
+    for word, number in lines:
+        kind, items = steps(seed)[number]
+        allowed = states(state, kind, items)
+        if word == "end":
+            state = allowed[-1]
+            allowed = [state]
+    state = check(folder, allowed)
+
+    survivor = start(_add_one, folder)
+    survivor.join()
+    assert survivor.exitcode == 0
+    check(folder, [state | {"d99": document(99, 0).text}])
+
+
+def _add_one(folder: Path) -> None:
+    with KnowledgeIndex.open(folder, HashEmbedder(16), batch_size=BATCH) as index:
+        index.add([document(99, 0)])
+
+
+def _die(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _before_the_new_files_are_whole() -> None:
+    real = Derived.save
+
+    def save(self: Derived) -> None:
+        self.graph.save = _die  # type: ignore[method-assign]
+        real(self)
+
+    Derived.save = save  # type: ignore[method-assign]
+
+
+def _before_the_switch() -> None:
+    Path.rename = _die  # type: ignore[method-assign,assignment]
+
+
+def _after_the_switch() -> None:
+    Folder.tidy = _die  # type: ignore[method-assign,assignment]
+
+
+def _between_records_and_keywords() -> None:
+    TantivyKeywords.apply = _die  # type: ignore[method-assign,assignment]
+
+
+def _between_the_two_keyword_indexes() -> None:
+    real = TantivyKeywords.apply
+
+    def apply(self: TantivyKeywords, *arguments: object) -> None:
+        if self.folder is not None and self.folder.name == "facts":
+            time.sleep(0.3)
+            _die()
+        real(self, *arguments)  # type: ignore[arg-type]
+
+    TantivyKeywords.apply = apply  # type: ignore[method-assign,assignment]
+
+
+def _before_the_journal_is_cut() -> None:
+    from graphrag_core.stores.records import Records
+
+    Records.forget_journal = _die  # type: ignore[method-assign,assignment]
+
+
+MOMENTS = [
+    _before_the_new_files_are_whole,
+    _before_the_switch,
+    _after_the_switch,
+    _between_records_and_keywords,
+    _between_the_two_keyword_indexes,
+    _before_the_journal_is_cut,
+]
+
+
+def _change_and_close(folder: Path, arm: Callable[[], None]) -> None:
+    index = KnowledgeIndex.open(folder, HashEmbedder(16), batch_size=BATCH)
+    arm()
+    index.delete(["d1"])
+    index.add([document(2, 5), document(7, 0)])
+    index.close()
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.__name__.strip("_"))
+def test_killed_at_a_certain_moment(tmp_path, moment):
+    folder = tmp_path / "kb"
+    with KnowledgeIndex.open(folder, HashEmbedder(16), batch_size=BATCH) as index:
+        index.add([document(n, 0) for n in range(5)])
+        before = {d.id: d.text for d in index.documents()}
+    process = start(_change_and_close, folder, moment)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    deleted = {k: v for k, v in before.items() if k != "d1"}
+    after = deleted | {"d2": document(2, 5).text, "d7": document(7, 0).text}
+    with KnowledgeIndex.open(folder, read_only=True) as reader:
+        assert reader.verify(), str(reader.verify())
+    check(folder, [deleted, after])

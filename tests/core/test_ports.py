@@ -1,0 +1,81 @@
+"""Our own parts run the suites that we give to others."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphrag_core import Combined, LLMExtractor, SentenceExtractor, TripleExtractor
+from graphrag_core.embedders import Onnx, WordLlama
+from graphrag_core.stores.graph import IgraphGraph
+from graphrag_core.stores.keywords import TantivyKeywords
+from graphrag_core.stores.vectors import FaissVectors
+from graphrag_core.testing import (
+    EmbedderSuite,
+    ExtractorSuite,
+    GraphStoreSuite,
+    HashEmbedder,
+    KeywordStoreSuite,
+    TokenCounterSuite,
+    VectorStoreSuite,
+)
+from graphrag_core.text import estimate_tokens
+
+
+class TestFlatVectors(VectorStoreSuite):
+    def make(self):
+        return FaissVectors(self.dim)
+
+
+class TestInvertedLists(VectorStoreSuite):
+    def make(self):
+        return FaissVectors(self.dim, approximate_from=40)
+
+
+class TestTantivy(KeywordStoreSuite):
+    def make(self, folder):
+        return TantivyKeywords(folder)
+
+
+class TestIgraph(GraphStoreSuite):
+    def make(self):
+        return IgraphGraph()
+
+
+class TestHashEmbedder(EmbedderSuite):
+    def make(self):
+        return HashEmbedder()
+
+
+class TestWordLlama(EmbedderSuite):
+    def make(self):
+        return WordLlama()
+
+
+class TestOnnx(EmbedderSuite):
+    @pytest.fixture(autouse=True)
+    def _model(self, shared):
+        self.folder = shared / "models" / "minilm"
+
+    def make(self):
+        return Onnx(self.folder)
+
+
+class TestSentences(ExtractorSuite):
+    def make(self):
+        return SentenceExtractor()
+
+
+class TestTriples(ExtractorSuite):
+    def make(self):
+        return TripleExtractor(triples={"1": [("Auth Service", "depends on", "OAuth Provider"), ("", "x", "y")]})
+
+
+class TestLanguageModel(ExtractorSuite):
+    def make(self):
+        answer = '{"entities": [{"name": "IBM"}], "relations": []}'
+        return Combined(SentenceExtractor(), LLMExtractor(lambda prompt: answer, progress=False))
+
+
+class TestEstimate(TokenCounterSuite):
+    def make(self):
+        return estimate_tokens

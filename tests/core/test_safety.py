@@ -1,0 +1,32 @@
+"""What must not be in the code, and what must be in the public names."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import graphrag_core
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [p for folder in ("core", "llama_graphrag", "langchain_graphrag") for p in (ROOT / folder).rglob("*.py")]
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "joblib", "socket", "urllib", "http", "requests", "httpx"}
+
+
+def test_no_pickle_no_eval_no_network():
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in FORBIDDEN_CALLS, f"{path}:{node.lineno}"
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {name.split(".")[0] for name in names} & FORBIDDEN_MODULES, f"{path}:{node.lineno}"
+            if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                assert isinstance(node.value, ast.Constant)
+                assert node.value.value is False
+
+
+def test_the_public_names():
+    assert {"KnowledgeIndex", "Document", "Chunk", "Entity", "Fact", "Chunker"} <= set(graphrag_core.__all__)
+    assert all(hasattr(graphrag_core, name) for name in graphrag_core.__all__)
+    assert graphrag_core.__all__ == sorted(graphrag_core.__all__)

@@ -1,0 +1,42 @@
+"""Documents and comparisons that several tests use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.entities import read_entities
+from graphrag_core.query.search import keyword_search, vector_search
+
+SERVICES = [
+    Document("auth", "The Auth Service issues tokens. It delegates logins to the OAuth Provider.", "Auth Service"),
+    Document(
+        "oauth", "The OAuth Provider is run by Mara Lindqvist.", "OAuth Provider", {"team": "identity", "year": 2021}
+    ),
+    Document("mara", "Mara Lindqvist leads the identity team in Uppsala.", metadata={"team": "identity", "year": 2024}),
+    Document("log", "yesterday the auth service was slow.", metadata={"team": "sre", "tags": ["incident", "auth"]}),
+]
+
+
+def snapshot(index: KnowledgeIndex) -> dict[str, object]:
+    """Everything an index holds and answers, in ids and texts: equal for equal indexes."""
+    with index.reading() as derived:
+        view = derived.graph.view
+        entities = read_entities(view, index.records, range(len(view.entity_ids)))
+        names = [entity.id for entity in entities]
+        links = view.links.tocoo()
+        mentions = view.mentions.tocoo()
+        chunks = [chunk.id for chunk in index.records.chunks(view.chunk_keys)]
+        facts = index.records.facts(view.fact_keys)
+    questions = ["auth service", "Ada Lovelace tokens", "who runs it?", "red fox"]
+    return {
+        "documents": list(index.documents()),
+        "entities": sorted(entities, key=lambda entity: entity.id),
+        "facts": sorted(facts, key=lambda fact: fact.id),
+        "links": sorted(
+            (names[a], names[b], float(w)) for a, b, w in zip(links.row, links.col, links.data, strict=True)
+        ),
+        "mentions": sorted((chunks[c], names[e]) for c, e in zip(mentions.row, mentions.col, strict=True)),
+        "keywords": [[(c.id, np.float32(s)) for c, s in keyword_search(index, q, 3)] for q in questions],
+        "vectors": [[(c.id, round(s, 5)) for c, s in vector_search(index, q, 3)] for q in questions],
+    }
