@@ -21,7 +21,7 @@ SERVICES = [
 def snapshot(index: KnowledgeIndex) -> dict[str, object]:
     """Everything an index holds and answers, in ids and texts: equal for equal indexes."""
     with index.reading() as derived:
-        view = derived.graph.view
+        view = derived.view
         entities = read_entities(view, index.records, range(len(view.entity_ids)))
         names = [entity.id for entity in entities]
         links = view.links.tocoo()

@@ -16,11 +16,13 @@ from graphrag_core.errors import DiskError, GraphRAGError
 from graphrag_core.folder import Folder
 from graphrag_core.parts import graph_parts
 from graphrag_core.ports import GraphStore, Keys, KeywordStore, VectorStore
-from graphrag_core.stores.change import Change, Span
+from graphrag_core.similar import similar_names
+from graphrag_core.stores.change import Change, Span, no_keys
 from graphrag_core.stores.graph import IgraphGraph
 from graphrag_core.stores.keywords import TantivyKeywords
 from graphrag_core.stores.records import Records
 from graphrag_core.stores.vectors import FaissVectors
+from graphrag_core.stores.view import GraphView
 
 _log = logging.getLogger(__name__)
 
@@ -48,11 +50,14 @@ class Derived:
     ``vectors`` are those of chunks, facts and names; ``keywords`` those of chunks and facts.
     """
 
-    def __init__(self, records: Records, folder: Folder | None, dim: int, engines: Engines) -> None:
+    def __init__(
+        self, records: Records, folder: Folder | None, dim: int, engines: Engines, merge_similar: float | None
+    ) -> None:
         self.dim = dim
         self._records = records
         self._folder = folder
         self._engines = engines
+        self._merge_similar = merge_similar
         self._saved = -1
         self._unsaved = 0
         self._reset()
@@ -62,6 +67,14 @@ class Derived:
     def nbytes(self) -> int:
         """Bytes held in memory, but for tantivy's, which maps its files."""
         return sum(store.nbytes for store in self.vectors.values()) + self.graph.nbytes
+
+    @property
+    def view(self) -> GraphView:
+        """The graph of this generation, names merged that are to be merged."""
+        if self.graph.stale and self._merge_similar is not None:
+            self.graph.join_similar(similar_names(self.vectors["names"], self._merge_similar))
+        view: GraphView = self.graph.view
+        return view
 
     def catch_up(self) -> None:
         """Become what the records are now, by the shortest way there is."""
@@ -97,6 +110,8 @@ class Derived:
                 for kind, store in self.vectors.items():
                     store.load(path / kind)
                 self.graph.load(path / "graph")
+                if self._records.meta("merge_similar", "None") != str(self._merge_similar):
+                    self.graph.join_similar((no_keys(), no_keys()))
             except (OSError, ValueError) as error:
                 _log.warning("%s is damaged and will be rebuilt from the records: %s", path, error)
                 self._reset()
@@ -111,12 +126,14 @@ class Derived:
 
         def write(new: Path) -> None:
             stores: dict[str, VectorStore | GraphStore] = {**self.vectors, "graph": self.graph}
+            _ = self.view  # built, with names merged, before it is written
             for kind, store in stores.items():
                 (new / kind).mkdir()
                 store.save(new / kind)
 
         try:
             self._folder.replace_derived(self.generation, write)
+            self._records.set_meta(merge_similar=str(self._merge_similar))
             self._records.forget_journal(min(self.generation, *(k.generation for k in self.keywords.values())))
         except (OSError, RuntimeError, DiskError) as error:
             _log.warning("the search structures could not be saved (%s); the records are safe, and the next "
@@ -246,7 +263,9 @@ class Derived:
         fresh = self._engines.graph()
         for part in graph_parts(self._records, everything.names, everything.chunks):
             fresh.add(part)
-        mine, theirs = self.graph.view.arrays(), fresh.view.arrays()
+        if self._merge_similar is not None:
+            fresh.join_similar(similar_names(self.vectors["names"], self._merge_similar))
+        mine, theirs = self.view.arrays(), fresh.view.arrays()
         for name, array in theirs.items():
             if not np.array_equal(mine[name], array):
                 yield f"graph: {name.removeprefix('view.')} differs from the records"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,11 +27,8 @@ from graphrag_core.model import Chunk, Document, Entity, Fact
 from graphrag_core.ports import Embedder, Extractor, Keys
 from graphrag_core.progress import Progress
 from graphrag_core.report import Added, Estimate, Stats, Verification
-from graphrag_core.similar import similar_names
 from graphrag_core.stores.change import unpack
-from graphrag_core.stores.graph import IgraphGraph
 from graphrag_core.stores.records import Records
-from graphrag_core.stores.view import GraphView
 from graphrag_core.stores.writer import write
 
 _CHUNKER = Chunker()
@@ -106,6 +104,7 @@ class KnowledgeIndex:
         self._engines = engines
         self._folder = _folder
         self._guard = Guard()
+        self._one_writer = threading.RLock()
         self._closed = False
         self._lock = _folder.lock() if _folder and not _read_only else None
         try:
@@ -169,22 +168,26 @@ class KnowledgeIndex:
         EmbedderError
             The embedder failed; nothing of the batch was indexed.
         """
-        self._check_writable()
         if isinstance(documents, Document):
             raise InputError("add takes an iterable of documents: add([document])")
+        with self._one_writer:
+            return self._add(documents)
+
+    def _add(self, documents: Iterable[Document]) -> Added:
+        self._check_writable()
         done, waiting = Added(), 0
         began = self._records.generation
         total = len(documents) if isinstance(documents, Sequence) else None
         source = iter(documents)
-        with Progress("indexing", "documents", total, self._progress) as bar:
-            while batch := list(islice(source, self.batch_size)):
-                step = self._add_batch(batch, began)
-                done += step
-                waiting += 1
-                if step.replaced or waiting == _DEFERRED:
-                    self._publish()
-                    waiting = 0
-                bar.advance(len(batch))
+        try:
+            with Progress("indexing", "documents", total, self._progress) as bar:
+                while batch := list(islice(source, self.batch_size)):
+                    done += self._add_batch(batch, began)
+                    waiting = (waiting + 1) % _DEFERRED
+                    if waiting == 0:
+                        self._publish()
+                    bar.advance(len(batch))
+        finally:  # whole batches stay, whatever stopped the rest
             self._publish()
         self._derived.save_if_worthwhile()
         return done
@@ -195,6 +198,10 @@ class KnowledgeIndex:
         All or nothing. When this returns no query finds any of it, and the records hold
         none of its text; :meth:`compact` clears the last traces from the search files too.
         """
+        with self._one_writer:
+            return self._delete(document_ids)
+
+    def _delete(self, document_ids: str | Iterable[str]) -> int:
         self._check_writable()
         ids = [document_ids] if isinstance(document_ids, str) else list(document_ids)
         keys = [key for key, _, _ in self._records.known(ids).values()]
@@ -208,14 +215,14 @@ class KnowledgeIndex:
     def rebuild(self) -> None:
         """Make the search structures anew from the records; nothing is embedded again."""
         self._check_writable()
-        with self._guard.writing():
+        with self._one_writer, self._guard.writing():
             self._derived.rebuild()
             self._derived.save()
 
     def compact(self) -> None:
         """Clear every trace of deleted documents from the files, and give back their space."""
         self._check_writable()
-        with self._guard.writing():
+        with self._one_writer, self._guard.writing():
             self._derived.clear_ghosts(all_of_them=True)
             self._derived.save()
             self._records.rows("VACUUM")
@@ -262,14 +269,14 @@ class KnowledgeIndex:
     def entity(self, name: str) -> Entity | None:
         """Return the entity of a name, in any spelling or case, or None."""
         with self.reading() as derived:
-            view: GraphView = derived.graph.view
+            view = derived.view
             position = find_entity(view, self._records, name)
             return None if position is None else read_entities(view, self._records, [position])[0]
 
     def facts(self, name: str) -> list[Fact]:
         """Return the facts that hold an entity, in the order of their ids."""
         with self.reading() as derived:
-            view: GraphView = derived.graph.view
+            view = derived.view
             position = find_entity(view, self._records, name)
             rows = [] if position is None else view.incidence.tocsc()[:, [position]].nonzero()[0]
             return sorted(self._records.facts(view.fact_keys[rows]), key=lambda fact: fact.id)
@@ -277,7 +284,7 @@ class KnowledgeIndex:
     def related(self, name: str) -> list[tuple[Entity, float]]:
         """Return the entities that share a fact with an entity, with the edges' weights, strongest first."""
         with self.reading() as derived:
-            view: GraphView = derived.graph.view
+            view = derived.view
             position = find_entity(view, self._records, name)
             if position is None:
                 return []
@@ -293,7 +300,7 @@ class KnowledgeIndex:
     def stats(self) -> Stats:
         """Return how large the index is and what it speaks of most."""
         with self.reading() as derived:
-            view: GraphView = derived.graph.view
+            view = derived.view
             count = {t: int(self._records.value(f"SELECT count(*) FROM {t}")) for t in ("documents", "chunks", "facts")}
             relations = self._records.rows(
                 "SELECT relation, count(*) FROM facts WHERE relation IS NOT NULL GROUP BY relation ORDER BY 2 DESC, 1"
@@ -333,7 +340,6 @@ class KnowledgeIndex:
         self._check_open()
         with self._guard.reading():
             self._check_open()
-            self._merge_similar()
             yield self._derived
 
     def scope(self, where: Mapping[str, Any] | None) -> Keys | None:
@@ -394,7 +400,7 @@ class KnowledgeIndex:
             entries = self._intake.embed(read, kept)
             names = self._intake.name_vectors(read, self._records)
             with self._guard.writing():
-                self._remember_dim()
+                self._remember_settings()
                 write(self._records, entries, replaced, names)
                 if replaced:
                     self._publish()
@@ -408,23 +414,25 @@ class KnowledgeIndex:
             self._derived.clear_ghosts()
 
     def _derive(self) -> Derived:
-        derived = Derived(self._records, self._folder, int(self._records.meta("dim", "0")) or 1, self._engines)
+        dim = int(self._records.meta("dim", "0")) or 1
+        derived = Derived(self._records, self._folder, dim, self._engines, self.merge_similar)
         if self._folder and not self.read_only:
             self._folder.tidy()
         derived.load()
         derived.catch_up()
         return derived
 
-    def _remember_dim(self) -> None:
-        dim = self.embedding.dim if self.embedding else None
-        if self._records.meta("dim") or self.embedding is None or dim is None:
+    def _remember_settings(self) -> None:
+        """Note at the first writing what every later one must agree with."""
+        if self._records.meta("dim") or self.embedding is None:
             return
-        self._records.set_meta(dim=str(dim))
+        embeds = json.dumps({"facts": self._intake.embed_facts, "names": self._intake.embed_names})
+        self._records.set_meta(embedder=self.embedding.identity, dim=str(self.embedding.dim), embeds=embeds)
         self._derived.close()
         self._derived = self._derive()
 
     def _settle(self, embed_facts: bool | None, embed_names: bool | None) -> tuple[bool, bool]:
-        """Compare with how the index was made, or note how it is being made."""
+        """Compare with how the index was made, or choose how it will be."""
         made_with = self._records.meta("embedder")
         if self.embedding is not None:
             if made_with and made_with != self.embedding.identity:
@@ -443,17 +451,7 @@ class KnowledgeIndex:
                     )
             return made["facts"], made["names"]
         cheap = self.embedding is not None and self.embedding.embedded
-        facts = cheap if embed_facts is None else embed_facts
-        names = cheap if embed_names is None else embed_names
-        if self.embedding is not None and not self.read_only:
-            embeds = json.dumps({"facts": facts, "names": names})
-            self._records.set_meta(embedder=self.embedding.identity, embeds=embeds)
-        return facts, names
-
-    def _merge_similar(self) -> None:
-        graph = self._derived.graph
-        if self.merge_similar is not None and isinstance(graph, IgraphGraph) and graph.stale:
-            graph.join_similar(similar_names(self._derived.vectors["names"], self.merge_similar))
+        return cheap if embed_facts is None else embed_facts, cheap if embed_names is None else embed_names
 
     def _check_open(self) -> None:
         if self._closed:

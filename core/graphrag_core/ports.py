@@ -137,6 +137,13 @@ class GraphStore(Protocol):
     def remove(self, chunks: Keys, names: Keys) -> None:
         """Remove chunks with their facts and mentions, and names that nothing mentions now."""
 
+    def join_similar(self, pairs: tuple[Keys, Keys]) -> None:
+        """Take pairs of names for the same entity, in place of all pairs taken so before."""
+
+    @property
+    def stale(self) -> bool:
+        """Whether the view has to be built anew."""
+
     @property
     def view(self) -> Any:
         """The graph to traverse and rank on: a :class:`~graphrag_core.stores.graph.GraphView`."""

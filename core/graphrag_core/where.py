@@ -184,6 +184,6 @@ def attributes(metadata: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[
             if isinstance(item, Mapping):
                 yield from attributes(item, f"{name}.")
             elif isinstance(item, int) and not -(2**63) <= item < 2**63:
-                yield name, "number", float(item)
+                continue  # comes back with the document, but SQLite cannot compare it
             elif item is None or isinstance(item, (str, int, float, bool)):
                 yield name, kind(item), _stored(item)

@@ -58,7 +58,7 @@ def _run_pattern(upper: str) -> re.Pattern[str]:
         rf"(?:(?<=\d){number}"
         rf"|(?<!\d)(?:(?<=[MDPSJFGCLRHNV])(?:rs?|s|t|rof|gt|en|ol|apt|ev|on|o)\.|\.(?:[{upper}]\.)*(?=\s?[{upper}])|{rest}))"
     )
-    more = rf"[ \t]{{1,2}}(?:{name}|\d{number}|(?:(?:{CONNECTORS}|&)[ \t]+){{1,2}}{name})"
+    more = rf"[ \t]{{1,2}}(?:{name}|\d{number})|(?<!\d)[ \t]{{1,2}}(?:(?:{CONNECTORS}|&)[ \t]+){{1,2}}{name}"
     return re.compile(rf"{first}(?:{more})*")
 
 
@@ -86,6 +86,8 @@ _SUBJECT_VERB = re.compile(
     r"(?:['’]s|,)?\s+(?:is|was|has|had|does|did|will|can|became|began|won|joined|says?|said|wrote|uses?|provides?"
     r"|supports?|owns?|leads?|runs?|handles?|stores?|sends?|issues?)\b"
 )
+_YEAR = re.compile(r"[12]\d{3}(?= )")
+_DATING = re.compile(r"\b(?:in|since|by|until|from|during|of|after|before)[ \t]+$")
 _LONGEST_NAME = 12
 
 
@@ -162,14 +164,12 @@ def _runs(text: str, starts: frozenset[int] | set[int]) -> Iterator[Found]:
     lonely: list[Found] = []
     sure: set[str] = set()
     for match in (_RUN_ASCII if text.isascii() else _RUN).finditer(text):
-        found = _trim(text, match, starts)
-        if found is None:
-            continue
-        if found.certain:
-            sure.add(found.name)
-            yield found
-        else:
-            lonely.append(found)
+        for found in _trim(text, match, starts):
+            if found.certain:
+                sure.add(found.name)
+                yield found
+            else:
+                lonely.append(found)
     for found in lonely:
         certain = found.name in sure or (
             _SUBJECT_VERB.match(text, found.end) is not None
@@ -178,8 +178,8 @@ def _runs(text: str, starts: frozenset[int] | set[int]) -> Iterator[Found]:
         yield Found(found.name, found.start, found.end, certain)
 
 
-def _trim(text: str, match: re.Match[str], starts: frozenset[int] | set[int]) -> Found | None:
-    """Take from a run the words at its ends that are no part of a name."""
+def _trim(text: str, match: re.Match[str], starts: frozenset[int] | set[int]) -> Iterator[Found]:
+    """Take from a run the words at its ends that are no part of a name; cut a date's year off."""
     start, end = match.span()
     words = match.group().split()
     initial = start in starts or (start - 1 in starts and not text[start - 1].isalnum())
@@ -189,7 +189,7 @@ def _trim(text: str, match: re.Match[str], starts: frozenset[int] | set[int]) ->
     if last - first == 2 and words[last - 1].isdigit() and words[first].lower() in CALENDAR:
         first += 1
     if not 1 <= last - first <= _LONGEST_NAME:
-        return None
+        return
     for word in words[:first]:
         start = text.index(word, start) + len(word)
     for word in reversed(words[last:]):
@@ -200,9 +200,12 @@ def _trim(text: str, match: re.Match[str], starts: frozenset[int] | set[int]) ->
     if name.endswith(("'s", "’s")):
         name = name[:-2]
     if last - first == 1 and not _stands_alone(name):
-        return None
+        return
+    if last - first > 1 and (year := _YEAR.match(name)) and (first or _DATING.search(text, max(0, start - 9), start)):
+        yield Found(year.group(), start, start + 4)
+        start, name = start + 5, name[5:].lstrip()
     certain = not (initial and first == 0 and last == 1 and _plain(name))
-    return Found(name, start, start + len(name), certain)
+    yield Found(name, start, start + len(name), certain)
 
 
 def _leading(words: list[str], droppable: frozenset[str]) -> int:

@@ -1,0 +1,247 @@
+"""Bad input gives an error of ours that names it, and the index stays as it was."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import shutil
+import signal
+import sqlite3
+import sys
+
+import numpy as np
+import pytest
+from support import SERVICES, snapshot
+
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.embedders import Onnx
+from graphrag_core.errors import (
+    DiskError,
+    DocumentError,
+    EmbedderError,
+    ExtractionError,
+    FilterError,
+    GraphRAGError,
+    InputError,
+    NotAnIndex,
+    UnsupportedFormat,
+)
+from graphrag_core.query.search import keyword_search
+from graphrag_core.testing import HashEmbedder
+
+GOOD = Document("good", "A good one by Ada Lovelace.")
+BAD = {
+    "empty": (Document("bad", ""), "empty"),
+    "blank": (Document("bad", " \n\t "), "empty"),
+    "NUL": (Document("bad", "a\x00b"), "NUL character at 1"),
+    "surrogate": (Document("bad", "ab\ud800"), "surrogate pair at 2"),
+    "bytes": (Document("bad", b"bytes"), "bytes, not str"),  # type: ignore[arg-type]
+    "title": (Document("bad", "text", title="\x00"), "title has a NUL"),
+    "set": (Document("bad", "text", metadata={"tags": {1}}), "not JSON"),
+    "NaN": (Document("bad", "text", metadata={"x": float("nan")}), "not JSON"),
+    "key": (Document("bad", "text", metadata={1: "x"}), "key 1 is not a text"),
+    "nested key": (Document("bad", "text", metadata={"a": [{(1, 2): "x"}]}), "metadata"),
+    "list": (Document("bad", "text", metadata=["x"]), "not a mapping"),  # type: ignore[arg-type]
+    "metadata NUL": (Document("bad", "text", metadata={"x": "a\x00"}), "metadata has a NUL"),
+    "metadata surrogate": (Document("bad", "text", metadata={"x": "\udfff"}), "metadata has half"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_document_is_named_and_nothing_of_its_call_is_kept(services, name):
+    before = snapshot(services)
+    document, problem = BAD[name]
+    with pytest.raises(DocumentError, match=r"document 'bad'") as raised:
+        services.add([GOOD, document])
+    assert problem in str(raised.value)
+    assert raised.value.document_id == "bad"
+    assert snapshot(services) == before
+
+
+@pytest.mark.parametrize("id_", ["", "  ", None, 7])
+def test_a_document_needs_an_id(services, id_):
+    with pytest.raises(DocumentError, match="id must be a text"):
+        services.add([Document(id_, "text")])
+
+
+def test_ids_that_come_twice_are_refused(services):
+    before = snapshot(services)
+    with pytest.raises(DocumentError, match=r"'twin'.*twice"):
+        services.add([Document("twin", "One."), GOOD, Document("twin", "Two.")])
+    assert snapshot(services) == before
+    with KnowledgeIndex(HashEmbedder(), batch_size=1) as index, pytest.raises(DocumentError, match="came before"):
+        index.add([Document("twin", "One."), Document("twin", "Two.")])
+
+
+def test_what_is_no_document_is_refused(services):
+    for wrong in (GOOD, ["text"], [{"id": "x", "text": "y"}]):
+        with pytest.raises(InputError):
+            services.add(wrong)
+
+
+def test_strange_but_good_text_is_indexed(index):
+    index.add(
+        [
+            Document("line", "word " * 1_000_000),
+            Document("nospace", "x" * 300_000),
+            Document("rtl", "שלום עולם. مرحبا بالعالم."),
+            Document("emoji", "👩‍👩‍👧‍👦🎉 🏴󠁧󠁢󠁳󠁣󠁴󠁿"),
+            Document("control", "bell \x07 escape \x1b[31m tab\t\r\n"),
+            Document("cjk", "漢字かな交じり文" * 500),
+            Document("marks", "e\u0301" * 1_000 + " \u200f\u202e"),
+            Document("huge number", "text", metadata={"n": 10**400, "m": -(10**30), "f": 1e308}),
+        ]
+    )
+    assert index.verify()
+    assert index.get("line").text == "word " * 1_000_000
+    assert max(len(c.text) for c in index.chunks("line")) < 5_000
+
+
+class Broken(HashEmbedder):
+    """An embedder that goes wrong on demand."""
+
+    embedded = False
+    fault = ""
+
+    def embed_documents(self, texts):
+        vectors = super().embed_documents(texts)
+        if self.fault == "raises":
+            raise ConnectionError("no route")
+        if self.fault == "NaN":
+            vectors[-1, 0] = np.nan
+        return {
+            "count": vectors[:-1],
+            "dimension": vectors[:, :10],
+            "ragged": [[1.0], [1.0, 2.0]],
+            "words": [["a"]] * len(texts),
+            "flat": vectors[0],
+            "nothing": None,
+        }.get(self.fault, vectors)
+
+
+@pytest.mark.parametrize("fault", ["raises", "NaN", "count", "dimension", "ragged", "words", "flat", "nothing"])
+def test_a_broken_embedder_is_named_and_changes_nothing(fault):
+    embedder = Broken()
+    with KnowledgeIndex(embedder) as index:
+        index.add(SERVICES)
+        before = snapshot(index)
+        embedder.fault = fault
+        with pytest.raises(EmbedderError, match="hash-64"):
+            index.add([GOOD, Document("last", "The last one.")])
+        embedder.fault = ""
+        assert snapshot(index) == before
+        assert index.add([GOOD]).added == 1
+
+
+def test_what_is_no_embedder_is_refused_at_construction(tmp_path):
+    with pytest.raises(InputError, match="embed_documents"):
+        KnowledgeIndex(object())
+    with pytest.raises(InputError, match=r"model\.onnx"):
+        Onnx(tmp_path)
+
+
+def test_an_extractor_that_breaks_its_contract_changes_nothing():
+    class Short:
+        def extract(self, chunks):
+            return []
+
+    with KnowledgeIndex(HashEmbedder(), extractor=Short()) as index:
+        with pytest.raises(ExtractionError, match="Short returned 0 extractions for 1"):
+            index.add([GOOD])
+        assert len(index) == 0
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"colour": "red"},
+        {"team": {"like": "x"}},
+        {"team": {}},
+        {"team": ["a"]},
+        {"team": {"in": "abc"}},
+        {"team": {"gt": None}},
+        {"$where": "1"},
+        {"and": {"team": "x"}},
+        {"": 1},
+        {3: 1},
+        {"year": {"eq": 2**70}},
+        {"year": {"exists": 1}},
+        {"team' OR 1=1 --": "x"},
+        "team",
+    ],
+)
+def test_a_bad_filter_is_refused(services, where):
+    with pytest.raises(FilterError):
+        keyword_search(services, "tokens", 3, where)
+
+
+def test_an_sqlite_file_of_another_kind_and_a_newer_format_are_refused(tmp_path):
+    other = sqlite3.connect(tmp_path / "records.sqlite")
+    other.execute("CREATE TABLE cats (name)")
+    other.close()
+    with pytest.raises(NotAnIndex, match="no index"):
+        KnowledgeIndex.open(tmp_path, HashEmbedder())
+    (tmp_path / "records.sqlite").write_bytes(b"not a database at all" * 100)
+    with pytest.raises(NotAnIndex):
+        KnowledgeIndex.open(tmp_path, HashEmbedder())
+    newer = tmp_path / "newer"
+    KnowledgeIndex.open(newer, HashEmbedder()).close()
+    database = sqlite3.connect(newer / "records.sqlite")
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(UnsupportedFormat, match="format 99"):
+        KnowledgeIndex.open(newer, HashEmbedder())
+    KnowledgeIndex.open(tmp_path / "free", HashEmbedder()).close()
+    KnowledgeIndex.open(tmp_path / "free", HashEmbedder()).close()  # a refused opening holds no lock either
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc refuses writing even to root")
+def test_a_folder_that_cannot_be_made_is_refused():
+    with pytest.raises(DiskError, match="/proc/kb"):
+        KnowledgeIndex.open("/proc/kb", HashEmbedder())
+
+
+def _fill(folder, limit, answer):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    index = KnowledgeIndex.open(folder, HashEmbedder())
+    before = snapshot(index)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    try:
+        index.add([Document(f"n{i}", f"Passage {i} of Ada Lovelace. " * 40) for i in range(300)])
+        answer.put("no error")
+    except DiskError as error:
+        answer.put("as before" if snapshot(index) == before and "nothing was changed" in str(error) else str(error))
+    except GraphRAGError as error:
+        answer.put(repr(error))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+def test_a_full_disk_changes_nothing(tmp_path):
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
+        index.add(SERVICES)
+        before = snapshot(index)
+    context = multiprocessing.get_context("fork")
+    answer = context.Queue()
+    process = context.Process(target=_fill, args=(tmp_path / "kb", 300_000, answer))
+    process.start()
+    process.join()
+    assert answer.get(timeout=10) == "as before"
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
+        assert snapshot(index) == before
+        assert index.verify()
+
+
+def test_keywords_that_cannot_be_written_are_kept_in_memory(tmp_path, caplog):
+    index = KnowledgeIndex.open(tmp_path, HashEmbedder())
+    index.add(SERVICES[:2])
+    for store in index._derived.keywords.values():
+        store.close()
+    shutil.rmtree(tmp_path / "keywords")
+    index.add(SERVICES[2:])
+    assert "the records are safe" in caplog.text
+    assert [c.id for c, _ in keyword_search(index, "Uppsala", 3)] == ["mara"]
+    assert index.verify()
+    index.close()
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as again:
+        assert again.verify()
+        assert len(again) == 4

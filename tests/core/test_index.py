@@ -1,0 +1,433 @@
+"""Adding, replacing, deleting, reading back."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from support import SERVICES, snapshot
+
+from graphrag_core import (
+    Chunker,
+    Document,
+    Engines,
+    Extraction,
+    Fact,
+    KnowledgeIndex,
+    Mention,
+    TripleExtractor,
+)
+from graphrag_core.embedders import WordLlama
+from graphrag_core.errors import (
+    DiskError,
+    EmbedderMismatch,
+    IndexClosed,
+    IndexLocked,
+    InputError,
+    NotAnIndex,
+    ReadOnlyIndex,
+)
+from graphrag_core.query.search import keyword_search, vector_search
+from graphrag_core.stores.vectors import FaissVectors
+from graphrag_core.testing import HashEmbedder
+
+
+class Counting(HashEmbedder):
+    """Counts the texts it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def embed_documents(self, texts):
+        self.texts.extend(texts)
+        return super().embed_documents(texts)
+
+
+class Paid(Counting):
+    """An embedder that does not say that it costs nothing."""
+
+    embedded = False
+
+
+def test_an_unchanged_document_costs_nothing():
+    embedder = Counting()
+    with KnowledgeIndex(embedder) as index:
+        assert index.add(SERVICES).added == 4
+        embedder.texts.clear()
+        report = index.add(SERVICES)
+        assert (report.added, report.replaced, report.unchanged) == (0, 0, 4)
+        assert embedder.texts == []
+
+
+def test_a_changed_document_replaces_its_old_self():
+    embedder = Counting()
+    with KnowledgeIndex(embedder) as index:
+        index.add(SERVICES)
+        embedder.texts.clear()
+        changed = Document("auth", SERVICES[0].text + " Grace Hopper reviews it.", "Auth Service")
+        assert index.add([changed]).replaced == 1
+        assert index.get("auth") == changed
+        assert index.entity("Grace Hopper") is not None
+        unchanged_sentences = [t for t in embedder.texts if t == "Auth Service: The Auth Service issues tokens."]
+        assert unchanged_sentences == [], "a sentence that stays was embedded again"
+        assert index.verify()
+
+
+def test_a_change_of_metadata_alone_embeds_nothing():
+    embedder = Counting()
+    with KnowledgeIndex(embedder) as index:
+        index.add(SERVICES)
+        embedder.texts.clear()
+        index.add([Document("oauth", SERVICES[1].text, "OAuth Provider", {"team": "platform"})])
+        assert embedder.texts == []
+        assert [c.id for c, _ in keyword_search(index, "Mara", 5, {"team": "platform"})] == ["oauth"]
+        assert index.verify()
+
+
+def test_deletion_takes_everything_of_the_document_and_nothing_else(services):
+    assert services.delete(["oauth", "unknown"]) == 1
+    assert "oauth" not in services
+    assert services.get("oauth") is None
+    assert services.entity("OAuth Provider") is not None, "auth still speaks of it"
+    with KnowledgeIndex(HashEmbedder()) as fresh:
+        fresh.add([d for d in SERVICES if d.id != "oauth"])
+        assert snapshot(services) == snapshot(fresh)
+
+
+def test_deleted_text_is_in_no_file(tmp_path):
+    word = "xylophonequartz"
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
+        index.add([*SERVICES, Document("secret", f"The {word} Protocol met Zanzibarbara.")])
+        index.delete("secret")
+        index.compact()
+    left = [p for p in tmp_path.rglob("*") if p.is_file() and word[:8].encode() in p.read_bytes().lower()]
+    assert left == []
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
+        assert index.verify()
+
+
+def test_documents_come_back_as_they_were_put_in(index):
+    documents = [
+        Document("b", "  Leading blanks, trailing newline.\n", "", {"nested": {"a": [1, {"b": None}]}, "π": 3.14}),
+        Document("a", "مرحبا بالعالم. שלום עולם 👩‍👩‍👧‍👦 🎉.", "👋"),
+        Document("c", "One sentence. " * 2_000, "Long"),
+    ]
+    index.add(documents)
+    assert list(index.documents()) == sorted(documents, key=lambda d: d.id)
+    assert len(index.chunks("c")) > 10
+    assert all(documents[2].text[c.start :].startswith(c.text) for c in index.chunks("c"))
+    assert index.verify()
+
+
+def test_an_iterator_is_read_batch_by_batch(tmp_path):
+    seen = []
+
+    def stream():
+        for i in range(25):
+            seen.append(len(index))
+            yield Document(str(i), f"Passage {i} of Ada Lovelace.")
+
+    with KnowledgeIndex.open(tmp_path, HashEmbedder(), batch_size=10) as index:
+        assert index.add(stream()).added == 25
+        assert (seen[0], seen[15], seen[24]) == (0, 10, 20)
+
+
+def test_whole_batches_stay_when_a_later_one_fails():
+    documents = [Document(str(i), f"Passage {i} of Ada Lovelace.") for i in range(5)]
+    with KnowledgeIndex(HashEmbedder(), batch_size=2) as index:
+        with pytest.raises(InputError):
+            index.add([*documents[:3], Document("bad", "")])
+        assert sorted(d.id for d in index.documents()) == ["0", "1"]
+        assert index.verify()
+        assert index.entity("Ada Lovelace").mentions == 2
+
+
+def test_a_lower_case_name_counts_whichever_came_first():
+    for order in (SERVICES, SERVICES[::-1]):
+        with KnowledgeIndex(HashEmbedder(), batch_size=1) as index:
+            index.add(order)
+            assert index.entity("auth service").mentions == 2
+            index.delete("auth")
+            assert index.entity("auth service") is None, "nothing names it any more"
+
+
+def test_aliases_are_one_entity_while_somebody_says_so(index):
+    index.add(
+        [
+            Document("1", "International Business Machines (IBM) sells mainframes."),
+            Document("2", "We bought it from IBM."),
+        ]
+    )
+    assert index.entity("IBM") == index.entity("International Business Machines")
+    assert index.entity("IBM").aliases == ("IBM",)
+    assert index.entity("IBM").mentions == 2
+    index.delete("1")
+    assert index.entity("IBM").id == "ibm"
+    assert index.entity("International Business Machines") is None
+
+
+def test_similar_names_merge_on_demand_and_reversibly(tmp_path):
+    documents = [Document("1", "We met Vector Database Company."), Document("2", "We met Vector Databases Company.")]
+    with KnowledgeIndex.open(tmp_path, WordLlama(), merge_similar=0.7) as index:
+        index.add(documents)
+        assert index.entity("vector database company") == index.entity("vector databases company")
+        assert index.verify()
+    with KnowledgeIndex.open(tmp_path, WordLlama()) as index:
+        assert index.entity("vector database company") != index.entity("vector databases company")
+    with KnowledgeIndex.open(tmp_path, WordLlama(), merge_similar=0.7) as index:
+        assert index.entity("vector database company").mentions == 2
+        index.delete("1")
+        assert index.entity("vector database company") is None
+        assert index.verify()
+
+
+def test_types_and_descriptions_live_with_their_passages():
+    class Reads:
+        def extract(self, chunks):
+            return [
+                Extraction(
+                    (Mention("Keyring", c.text, f"Said by {c.id}."),), (Fact(("Keyring",), "x", "is", value=c.text),)
+                )
+                for c in chunks
+            ]
+
+    with KnowledgeIndex(HashEmbedder(), extractor=Reads()) as index:
+        index.add([Document("1", "vendor"), Document("2", "vendor"), Document("3", "tool")])
+        keyring = index.entity("keyring")
+        assert (keyring.type, keyring.description) == ("vendor", "Said by 1. Said by 2. Said by 3.")
+        index.delete(["1", "2"])
+        assert (index.entity("keyring").type, index.entity("keyring").description) == ("tool", "Said by 3.")
+        (fact,) = index.facts("keyring")
+        assert (fact.relation, fact.value, fact.chunk_id, fact.entities) == ("is", "tool", "3", ("keyring",))
+
+
+def test_triples_are_facts_with_relations():
+    extractor = TripleExtractor()
+    triples = {"triples": [["Auth Service", "depends_on", "OAuth Provider"], ["", "broken", "x"], "no triple"]}
+    with KnowledgeIndex(HashEmbedder(), extractor=extractor) as index:
+        index.add([Document("1", "…about them.", metadata=triples)])
+        assert index.stats().relations == {"depends_on": 1}
+        assert index.related("auth service")[0][1] == 1.0
+        assert index.facts("oauth provider")[0].text == "Auth Service depends_on OAuth Provider"
+
+
+def test_stats_tell_the_size(services):
+    stats = services.stats()
+    assert (stats.documents, stats.chunks, stats.facts) == (4, 4, 5)
+    assert stats.vectors == {"chunks": 4, "facts": 5, "names": stats.entities}
+    assert stats.top_entities[0] == ("Auth Service", 2)
+    assert "documents      4" in str(stats)
+
+
+def test_facts_and_names_are_embedded_only_where_that_is_free_or_asked_for():
+    for embedder, asked, expected in ((HashEmbedder(), None, 5), (Paid(), None, 0), (Paid(), True, 5)):
+        with KnowledgeIndex(embedder, embed_facts=asked) as index:
+            estimate = index.estimate(SERVICES)
+            assert (estimate.documents, estimate.chunks, estimate.facts) == (4, 4, 5)
+            assert estimate.fact_tokens > estimate.chunk_tokens > 0
+            index.add(SERVICES)
+            assert index.stats().vectors["facts"] == expected
+            assert index.verify()
+
+
+def test_a_folder_opens_again_as_it_was(tmp_path):
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
+        index.add(SERVICES)
+        before = snapshot(index)
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
+        assert snapshot(index) == before
+        assert index.verify()
+
+
+def test_an_index_that_was_never_closed_opens_again(tmp_path):
+    index = KnowledgeIndex.open(tmp_path, HashEmbedder())
+    index.add(SERVICES)
+    before = snapshot(index)
+    index._lock.release()  # as when the process ends
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as again:
+        assert snapshot(again) == before
+        assert again.verify()
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "garbage"])
+@pytest.mark.parametrize(
+    "part", ["derived", "keywords", "derived/*/graph", "keywords/facts", "keywords/chunks/state.json"]
+)
+def test_damaged_search_files_are_made_anew_without_embedding(tmp_path, part, damage):
+    embedder = Counting()
+    with KnowledgeIndex.open(tmp_path, embedder) as index:
+        index.add(SERVICES)
+        before = snapshot(index)
+    embedder.texts.clear()
+    for found in tmp_path.glob(part):
+        for path in [found] if found.is_file() else [p for p in found.rglob("*") if p.is_file()]:
+            if damage == "missing":
+                path.unlink()
+            else:
+                data = path.read_bytes()
+                path.write_bytes(
+                    data[: len(data) // 2] if damage == "cut" else b"\x93\x00garbage" * (len(data) // 9 + 1)
+                )
+    with KnowledgeIndex.open(tmp_path, read_only=True) as reader:
+        assert reader.verify(), str(reader.verify())
+    with KnowledgeIndex.open(tmp_path, embedder) as index:
+        assert index.verify(), str(index.verify())
+        assert snapshot(index) == before
+    assert embedder.texts == []
+
+
+def test_verify_names_what_disagrees(services):
+    services._derived.vectors["chunks"].remove(np.array([0]))
+    services._derived.keywords["facts"].apply(1, np.array([1]), [])
+    services._records.rows("UPDATE names SET uses = 7 WHERE key = 0")
+    services._records.rows("UPDATE facts SET weight = 9 WHERE key = 0")
+    found = str(services.verify())
+    for expected in ("vectors of chunks: 1 missing", "keywords of facts: 1 missing", "counted wrongly"):
+        assert expected in found
+    assert not services.verify()
+    services._records.rows("UPDATE names SET uses = (SELECT 2) WHERE key = 0")
+    services._records.rows("UPDATE facts SET weight = 3 WHERE key = 0")
+    services.rebuild()
+    assert "missing" not in str(services.verify())
+
+
+def test_one_writer_and_many_readers(tmp_path):
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as writer:
+        writer.add(SERVICES[:2])
+        with pytest.raises(IndexLocked, match="read_only=True"):
+            KnowledgeIndex.open(tmp_path, HashEmbedder())
+        with KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=True) as reader:
+            writer.add(SERVICES[2:])
+            writer.delete("auth")
+            assert len(reader) == 2, "a reader stays on its generation"
+            assert [c.id for c, _ in keyword_search(reader, "tokens", 3)] == ["auth"]
+            assert reader.get("auth") == SERVICES[0]
+            assert reader.refresh()
+            assert not reader.refresh()
+            assert snapshot(reader) == snapshot(writer)
+            assert reader.verify()
+            with pytest.raises(ReadOnlyIndex):
+                reader.add(SERVICES)
+            with pytest.raises(ReadOnlyIndex):
+                reader.delete("mara")
+
+
+def test_a_reader_of_an_empty_index_sees_the_first_documents(tmp_path):
+    with (
+        KnowledgeIndex.open(tmp_path, HashEmbedder()) as writer,
+        KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=True) as reader,
+    ):
+        assert len(reader) == 0
+        writer.add(SERVICES)
+        assert reader.refresh()
+        assert snapshot(reader) == snapshot(writer)
+
+
+def test_another_embedder_is_refused_with_both_names(tmp_path):
+    with KnowledgeIndex.open(tmp_path, HashEmbedder(32)):
+        pass
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
+        index.add(SERVICES)
+    with pytest.raises(EmbedderMismatch, match=r"hash-64 .* hash-32"):
+        KnowledgeIndex.open(tmp_path, HashEmbedder(32))
+    with pytest.raises(InputError, match="embed_facts=True"):
+        KnowledgeIndex.open(tmp_path, HashEmbedder(), embed_facts=False)
+    with KnowledgeIndex.open(tmp_path) as index:
+        assert index.delete("log") == 1, "looking and deleting need no embedder"
+        with pytest.raises(InputError, match="needs an embedder"):
+            index.add([Document("new", "Text.")])
+
+
+def test_use_after_closing_is_refused(tmp_path):
+    index = KnowledgeIndex.open(tmp_path, HashEmbedder())
+    index.close()
+    index.close()
+    for use in (index.stats, index.verify, lambda: index.add(SERVICES), lambda: index.get("x"), lambda: len(index)):
+        with pytest.raises(IndexClosed):
+            use()
+
+
+def test_a_folder_that_is_no_index_is_refused(tmp_path):
+    (tmp_path / "letter.txt").write_text("Dear", "utf-8")
+    with pytest.raises(NotAnIndex, match="choose another folder"):
+        KnowledgeIndex.open(tmp_path, HashEmbedder())
+    with pytest.raises(DiskError):
+        KnowledgeIndex.open(tmp_path / "letter.txt", HashEmbedder())
+    with pytest.raises(NotAnIndex):
+        KnowledgeIndex.open(tmp_path / "nothing", HashEmbedder(), read_only=True)
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_threads_read_while_one_writes(index):
+    index.add(SERVICES)
+    failures: list[BaseException] = []
+    stop = threading.Event()
+
+    def read():
+        try:
+            while not stop.is_set():
+                with index.reading() as derived:
+                    generation = derived.generation
+                    for chunk, _ in keyword_search(index, "Ada tokens", 5) + vector_search(index, "Ada", 5):
+                        assert chunk.text
+                    assert len(derived.vectors["chunks"].keys) == len(derived.view.chunk_keys)
+                    assert {k.generation for k in derived.keywords.values()} == {generation}
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the test wants to see it
+            failures.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for thread in readers:
+        thread.start()
+    for turn in range(15):
+        index.add([Document(f"x{turn % 3}", f"Ada Lovelace, turn {turn}, met the Auth Service.")])
+        if turn % 2:
+            index.delete(f"x{turn % 3}")
+    stop.set()
+    for thread in readers:
+        thread.join()
+    assert failures == []
+    assert index.verify()
+
+
+def test_writers_in_threads_take_turns(index):
+    threads = [
+        threading.Thread(
+            target=index.add,
+            args=([Document("same", f"Version {i} by Ada Lovelace."), Document(f"own{i}", "Own text.")],),
+        )
+        for i in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(index) == 7
+    assert index.verify()
+
+
+def test_another_engine_takes_a_place():
+    class Mine(FaissVectors):
+        pass
+
+    with KnowledgeIndex(HashEmbedder(), engines=Engines(vectors=Mine)) as index:
+        index.add(SERVICES)
+        assert isinstance(index._derived.vectors["chunks"], Mine)
+        assert index.verify()
+
+
+def test_whole_documents_without_a_chunker():
+    with KnowledgeIndex(HashEmbedder(), chunker=None) as index:
+        index.add([Document("long", "Sentence by Ada Lovelace. " * 500)])
+        (chunk,) = index.chunks("long")
+        assert chunk.id == "long"
+
+
+def test_a_chunk_id_that_another_document_has_is_refused():
+    with KnowledgeIndex(HashEmbedder(), chunker=Chunker(max_tokens=5, overlap=0, whole_until=5)) as index:
+        index.add([Document("a#1", "Short.")])
+        with pytest.raises(InputError, match="another id"):
+            index.add([Document("a", "One two three four. Five six seven eight.")])
+        assert [d.id for d in index.documents()] == ["a#1"]
+        assert index.verify()

