@@ -87,7 +87,8 @@ class TantivyKeywords:
 
     def replace(self, generation: int, texts: Iterable[tuple[int, str]]) -> None:
         """Become exactly these texts at ``generation``, all or nothing."""
-        self._open_writer().delete_all_documents()
+        # Not delete_all_documents: it resets tantivy's clock, and later removals may be lost.
+        self._open_writer().delete_documents_by_query(tantivy.Query.all_query())
         self._commit(generation, 0, texts)
 
     def search(self, text: str, k: int, allowed: Keys | None = None) -> tuple[Keys, Scores]:

@@ -81,6 +81,21 @@ class KeywordStoreSuite:
         assert store.keys.tolist() == [1, 3]
         assert store.search("tokens", 5)[1].tolist() == fresh.search("tokens", 5)[1].tolist()
 
+    def test_holds_what_it_should_after_any_changes(self) -> None:
+        """Additions, removals and replacements in any order."""
+        random = np.random.default_rng(0)
+        store = self.make(None)
+        have: set[int] = set()
+        for generation in range(60):
+            gone = [key for key in sorted(have) if random.random() < 0.3]
+            new = list(range(generation * 5, generation * 5 + int(random.integers(0, 5))))
+            have = (have - set(gone)) | set(new)
+            if generation % 4 == 3:
+                store.replace(generation, [(key, "words") for key in sorted(have)])
+            else:
+                store.apply(generation, np.array(gone, np.int64), [(key, "words") for key in new])
+            assert store.keys.tolist() == sorted(have)
+
     def test_a_scope_lets_nothing_else_through(self) -> None:
         """Only allowed keys, few or many."""
         store = self.make(None)
