@@ -22,11 +22,11 @@ def documents(count: int, seed: int = 0) -> Iterator[Document]:
     ]
     for start in range(0, count, 1_000):
         size = min(1_000, count - start)
-        common = _zipf(len(words), size * 80, random)
+        common = _zipf(len(words), size * 40, random)
         named = _zipf(len(names), size * 12, random)
         for i in range(size):
             text = " ".join(
-                _sentence(words, names, common[i * 80 + 20 * s :], named[i * 12 + 3 * s :], s) for s in range(4 - i % 2)
+                _sentence(words, names, common[i * 40 + 10 * s :], named[i * 12 + 3 * s :], s) for s in range(4 - i % 2)
             )
             yield Document(f"d{start + i}", text, title=names[(start + i) % len(names)], metadata={"part": i % 10})
 
@@ -66,7 +66,8 @@ def _zipf(size: int, count: int, random: np.random.Generator) -> list[int]:
 
 
 def _sentence(words: list[str], names: list[str], common: list[int], named: list[int], turn: int) -> str:
-    w = [words[i] for i in common[:18]]
+    """Put together 22 words: three names of two, and function words between others, as English has them."""
+    w = [words[i] for i in common[:9]]
     n = [names[i] for i in named[:3]]
-    middle = f"{' '.join(w[1:7])} {n[0]} {' '.join(w[7:12])} {n[1]} {' '.join(w[12:])}"
-    return f"The {w[0]} {middle} {n[2]}." if turn % 2 else f"The {w[0]} {middle} since {1900 + named[0] % 120}."
+    start = f"The {w[0]} of {w[1]} {w[2]} was {w[3]} to {n[0]} and the {w[4]} {w[5]} from {n[1]} with a"
+    return f"{start} {w[6]} by {n[2]}." if turn % 2 else f"{start} {w[6]} {w[7]} {w[8]} in {1900 + named[0] % 120}."

@@ -14,6 +14,7 @@ import numpy as np
 
 from graphrag_core.errors import DiskError, GraphRAGError
 from graphrag_core.folder import Folder
+from graphrag_core.memory import give_back
 from graphrag_core.parts import graph_parts
 from graphrag_core.ports import GraphStore, Keys, KeywordStore, VectorStore
 from graphrag_core.similar import similar_names
@@ -28,6 +29,7 @@ _log = logging.getLogger(__name__)
 
 _SMALL = 2_000  # texts: up to here ghosts are cleared at once
 _MOST_GHOSTS = 0.05  # of all texts, from there on
+_MANY = 1_000  # chunks at once, after which it is worth giving memory back
 _PATIENCE = 10.0  # seconds a reader waits for a living writer to finish a commit
 
 
@@ -91,6 +93,8 @@ class Derived:
                 self._advance(change)
             for done in keywords:
                 done.result()
+        if change.chunks[1] - change.chunks[0] >= _MANY:
+            give_back()
 
     def rebuild(self) -> None:
         """Make everything anew from the records; nothing is embedded again."""

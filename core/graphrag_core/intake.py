@@ -61,7 +61,7 @@ class Intake:
 
     def digest(self, document: Document) -> str:
         """Return what changes when the document, or how it is read, changes."""
-        metadata = json.dumps(document.metadata, sort_keys=True, ensure_ascii=False)
+        metadata = json.dumps(document.metadata, ensure_ascii=False)
         chunker = self.chunker.identity if self.chunker else "whole"
         extractor = str(getattr(self.extractor, "identity", type(self.extractor).__qualname__))
         return fingerprint([document.text, document.title, metadata, chunker, extractor])

@@ -15,7 +15,7 @@ from graphrag_core.stores.graph import GraphPart
 from graphrag_core.stores.records import Records
 from graphrag_core.text import unwrap
 
-_PAGE = 5_000
+_PAGE = 1_000
 
 
 def graph_parts(records: Records, names: Span, chunks: Span) -> Iterator[GraphPart]:
@@ -63,7 +63,8 @@ def _chunk_part(records: Records, span: Span, reader: EchoReader) -> GraphPart:
 
 
 def _facts(records: Records, span: Span) -> list[tuple[Any, ...]]:
-    sql = "SELECT key, chunk, weight, names, start, stop FROM facts WHERE chunk >= ? AND chunk < ? ORDER BY key"
+    piece = "iif(text IS NULL, start, NULL), stop"
+    sql = f"SELECT key, chunk, weight, names, {piece} FROM facts WHERE chunk >= ? AND chunk < ? ORDER BY key"
     return records.rows(sql, span)
 
 

@@ -164,7 +164,8 @@ def _runs(text: str, starts: frozenset[int] | set[int]) -> Iterator[Found]:
     lonely: list[Found] = []
     sure: set[str] = set()
     for match in (_RUN_ASCII if text.isascii() else _RUN).finditer(text):
-        for found in _trim(text, match, starts):
+        start = match.start()
+        for found in _clear(match.group(), start, starts) or _trim(text, match, starts):
             if found.certain:
                 sure.add(found.name)
                 yield found
@@ -176,6 +177,15 @@ def _runs(text: str, starts: frozenset[int] | set[int]) -> Iterator[Found]:
             and re.search(rf"\b{re.escape(found.name.lower())}\b", text) is None
         )
         yield Found(found.name, found.start, found.end, certain)
+
+
+def _clear(run: str, start: int, starts: frozenset[int] | set[int]) -> tuple[Found] | None:
+    """Return a run inside a sentence, of letters at both ends, that nothing has to be taken from."""
+    if start in starts or start - 1 in starts or not (run[0].isalpha() and run[-1].isalpha()):
+        return None
+    words = run.split()
+    plain = 1 < len(words) <= _LONGEST_NAME and words[0].lower() not in FUNCTION and words[-1].lower() not in FUNCTION
+    return (Found(run, start, start + len(run)),) if plain and run[-2] not in "'’" else None
 
 
 def _trim(text: str, match: re.Match[str], starts: frozenset[int] | set[int]) -> Iterator[Found]:

@@ -13,7 +13,7 @@ from graphrag_core.errors import DiskError
 from graphrag_core.ports import Keys, Scores
 from graphrag_core.text import segment
 
-_HEAP = 32_000_000
+_HEAP = 16_000_000  # bytes; little more than tantivy asks for, and it asks for one each
 _STATE = "state.json"
 _NEW = {"generation": -1, "ghosts": 0}
 _MOST_TERMS = 256

@@ -8,7 +8,8 @@ that an addition put in.
 A name is a spelling ("Auth Service"); names with one ``entity`` number (a hash of the
 normalised spelling) are one entity. ``uses`` counts the chunks that mention a name, and
 the name goes with the last. The lists in ``chunks.names`` and ``facts.names`` are packed
-64-bit name keys; the first ``chunks.subjects`` of a chunk's are its subjects.
+64-bit name keys; the first ``chunks.subjects`` of a chunk's are its subjects. A fact
+without ``text`` is the piece of its chunk from ``start`` to ``stop``, lines joined.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ def names_of(extraction: Extraction) -> dict[str, bool]:
             names[name] = True
     others = [n for m in extraction.mentions for n in (m.name, *m.aliases)]
     others += [n for fact in extraction.facts for n in fact.entities]
-    for other in dict.fromkeys(others):
-        if name := clean_name(other):
+    for other in others:
+        if other not in names and (name := clean_name(other)):
             names.setdefault(name, False)
     return names
 
@@ -209,6 +209,8 @@ class _Batch:
         if fact_vectors is not None and len(fact_vectors):
             self._row("fact_vectors", key, _blob(fact_vectors))
         for mention in extraction.mentions:
+            if not (mention.type or mention.description or mention.aliases):
+                continue
             name = self._keys.get(clean_name(mention.name))
             if name is None:
                 continue
@@ -218,12 +220,13 @@ class _Batch:
                 if (short := self._keys.get(clean_name(alias))) is not None:
                     self._row("aliases", key, short, name)
         for ordinal, fact in enumerate(extraction.facts):
-            self._fact(key, ordinal, fact)
+            self._fact(key, chunk.text, ordinal, fact)
 
-    def _fact(self, chunk: int, ordinal: int, fact: Fact) -> None:
-        names = dict.fromkeys(self._keys[name] for entity in fact.entities if (name := clean_name(entity)))
+    def _fact(self, chunk: int, chunk_text: str, ordinal: int, fact: Fact) -> None:
+        names = dict.fromkeys([self._keys[name] for entity in fact.entities if (name := clean_name(entity))])
         start, stop = fact.span or (None, None)
-        text = fact.text if fact.span is None else None
+        # A sentence is not stored twice: the schema says how it is read from its chunk.
+        text = None if start is not None and chunk_text[start:stop].replace("\n", " ") == fact.text else fact.text
         self._row(
             "facts", self._key("fact"), chunk, ordinal, start, stop, text, pack(list(names)), fact.relation or None,
             fact.weight, fact.confidence, fact.source, fact.status, fact.value or None, fact.created,
