@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -60,8 +61,11 @@ class Derived:
         self._folder = folder
         self._engines = engines
         self._merge_similar = merge_similar
+        self._in_memory: set[str] = set()  # kinds of keywords that a reader could not take from disk
+        self._building = threading.Lock()
         self._saved = -1
         self._unsaved = 0
+        self.whole = True  # false after a change that something stopped half-way
         self._reset()
         self.keywords: dict[str, KeywordStore] = {kind: self._open_keywords(kind) for kind in ("chunks", "facts")}
 
@@ -73,14 +77,16 @@ class Derived:
     @property
     def view(self) -> GraphView:
         """The graph of this generation, names merged that are to be merged."""
-        if self.graph.stale and self._merge_similar is not None:
-            self.graph.join_similar(similar_names(self.vectors["names"], self._merge_similar))
-        view: GraphView = self.graph.view
-        return view
+        with self._building:
+            if self.graph.stale and self._merge_similar is not None:
+                self.graph.join_similar(similar_names(self.vectors["names"], self._merge_similar))
+            view: GraphView = self.graph.view
+            return view
 
     def catch_up(self) -> None:
         """Become what the records are now, by the shortest way there is."""
         if self._records.read_only:
+            self._reopen_keywords()
             self._await_writer()
         change = self._records.since(self.generation)
         if change is None:
@@ -99,6 +105,7 @@ class Derived:
     def rebuild(self) -> None:
         """Make everything anew from the records; nothing is embedded again."""
         self._reset()
+        self._saved = -1
         self._advance(self._records.everything())
         for kind in ("chunks", "facts"):
             self._replace_keywords(kind)
@@ -125,7 +132,7 @@ class Derived:
 
     def save(self) -> None:
         """Replace the files on disk; on failure say so and leave the old ones, which stay valid."""
-        if self._folder is None or self._saved == self.generation:
+        if self._folder is None or self._saved == self.generation or not self._records.meta("dim"):
             return
 
         def write(new: Path) -> None:
@@ -187,6 +194,15 @@ class Derived:
         self.graph: GraphStore = self._engines.graph()
 
     def _advance(self, change: Change) -> None:
+        self.whole = False
+        try:
+            self._apply(change)
+        except BaseException:
+            self._reset()  # rather nothing than half; the next catching up starts from the records
+            raise
+        self.whole = True
+
+    def _apply(self, change: Change) -> None:
         gone = {"chunks": change.chunks_gone, "facts": change.facts_gone, "names": change.names_gone}
         for kind, store in self.vectors.items():
             store.remove(gone[kind])
@@ -221,6 +237,7 @@ class Derived:
         if store.generation == target:
             return
         if self._records.read_only:  # and its writer died before it wrote the keywords
+            self._in_memory.add(kind)
             self.keywords[kind] = self._engines.keywords(None)
             self._replace_keywords(kind)
             return
@@ -232,6 +249,14 @@ class Derived:
             store.apply(change.generation, getattr(change, f"{kind}_gone"), self._texts(kind, getattr(change, kind)))
         except (OSError, ValueError) as error:
             self._keep_keywords_in_memory(kind, error)
+
+    def _reopen_keywords(self) -> None:
+        """Go back to the files where a reader had to keep keywords in memory."""
+        for kind, store in self.keywords.items():
+            if kind in self._in_memory:
+                store.close()
+                self._in_memory.discard(kind)
+                self.keywords[kind] = self._open_keywords(kind)
 
     def _await_writer(self) -> None:
         """Find records and keywords of one generation; a living writer may be between the two."""
@@ -276,6 +301,10 @@ class Derived:
 
 
 def _difference(what: str, have: Keys, want: Keys) -> Iterator[str]:
+    if np.array_equal(have, want):
+        return
     for kind, keys in (("missing", np.setdiff1d(want, have)), ("too much", np.setdiff1d(have, want))):
         if len(keys):
             yield f"{what}: {len(keys)} {kind}, such as key {int(keys[0])}"
+    if len(np.unique(have)) < len(have):
+        yield f"{what}: {len(have) - len(np.unique(have))} are there twice"

@@ -48,6 +48,10 @@ class Embedding:
         self.embedded = bool(getattr(embedder, "embedded", False))
         self.dim = dim
 
+    def copy(self) -> Embedding:
+        """Return the same with a memory of its own for the dimension."""
+        return Embedding(self.embedder, self.dim)
+
     def documents(self, texts: Sequence[str], owners: Sequence[str]) -> Matrix:
         """Return a unit vector for each text; ``owners`` name the documents they come from."""
         if not texts:
@@ -67,7 +71,7 @@ class Embedding:
             raw = self.embedder.embed_query(text)
         except Exception as error:
             raise EmbedderError(f"{self.identity} raised {type(error).__name__} on a question: {error}") from error
-        vector: Matrix = self._checked([raw], 1, ["the question"])[0]
+        vector: Matrix = self.copy()._checked([raw], 1, ["the question"])[0]  # noqa: SLF001 - learns nothing
         return vector
 
     def _checked(self, raw: object, count: int, owners: Sequence[str]) -> Matrix:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +62,7 @@ class Folder:
 
     def lock(self) -> FileLock:
         """Become the one writer, or raise at once."""
-        lock = FileLock(self.path / "writer.lock", timeout=_MOMENT, is_singleton=False)
+        lock = FileLock(self.path / "writer.lock", timeout=_MOMENT, thread_local=False, is_singleton=False)
         try:
             lock.acquire(poll_interval=_MOMENT / 10)
         except Timeout as error:
@@ -75,7 +77,7 @@ class Folder:
     def being_written(self) -> bool:
         """Say whether some process holds the writer's lock."""
         try:
-            lock = FileLock(self.path / "writer.lock", timeout=0, is_singleton=False)
+            lock = FileLock(self.path / "writer.lock", timeout=0, thread_local=False, is_singleton=False)
             with lock:
                 return False
         except Timeout:
@@ -91,10 +93,10 @@ class Folder:
         return sorted(found, reverse=True)
 
     def sound(self, generation: Path) -> bool:
-        """Say whether a generation's files are all there, in the sizes they were written in."""
+        """Say whether a generation's files are all there as they were written."""
         try:
-            sizes = json.loads((generation / _MANIFEST).read_text("utf-8"))
-            return all((generation / name).stat().st_size == size for name, size in sizes.items())
+            sums = json.loads((generation / _MANIFEST).read_text("utf-8"))
+            return all(_checksum(generation / name) == checksum for name, checksum in sums.items())
         except (OSError, ValueError, AttributeError):
             return False
 
@@ -108,8 +110,8 @@ class Folder:
         new.mkdir(parents=True)
         write(new)
         files = [path for path in new.rglob("*") if path.is_file()]
-        sizes = {path.relative_to(new).as_posix(): path.stat().st_size for path in files}
-        (new / _MANIFEST).write_text(json.dumps(sizes), "utf-8")
+        sums = {path.relative_to(new).as_posix(): _checksum(path) for path in files}
+        (new / _MANIFEST).write_text(json.dumps(sums), "utf-8")
         for path in [*files, new / _MANIFEST]:
             _sync(path)
         final = self.derived / str(generation)
@@ -127,7 +129,19 @@ class Folder:
 
     def size(self) -> int:
         """Return the bytes on disk."""
-        return sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
+        total = 0
+        for path in self.path.rglob("*"):
+            with suppress(FileNotFoundError):  # tantivy removes files as it merges them
+                total += path.stat().st_size if path.is_file() else 0
+        return total
+
+
+def _checksum(path: Path) -> int:
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            checksum = zlib.crc32(block, checksum)
+    return checksum
 
 
 def _sync(path: Path) -> None:

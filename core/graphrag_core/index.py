@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -16,24 +15,25 @@ from typing_extensions import Self
 
 from graphrag_core.derived import Derived, Engines
 from graphrag_core.embedding import Embedding
-from graphrag_core.entities import find_entity, read_entities, top_entities
-from graphrag_core.errors import DocumentError, EmbedderMismatch, IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
+from graphrag_core.entities import find_entity, read_entities
+from graphrag_core.errors import DocumentError, IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
 from graphrag_core.folder import Folder
 from graphrag_core.guard import Guard
 from graphrag_core.ingest.chunk import Chunker
 from graphrag_core.ingest.extract import SentenceExtractor
+from graphrag_core.inspection import measure, verify
 from graphrag_core.intake import Intake, check
 from graphrag_core.model import Chunk, Document, Entity, Fact
 from graphrag_core.ports import Embedder, Extractor, Keys
 from graphrag_core.progress import Progress
 from graphrag_core.report import Added, Estimate, Stats, Verification
-from graphrag_core.stores.change import unpack
+from graphrag_core.settings import agree, to_note
 from graphrag_core.stores.records import Records
 from graphrag_core.stores.writer import write
 
 _CHUNKER = Chunker()
 _ENGINES = Engines()
-_DEFERRED = 10  # batches that only add may wait this long before they can be searched
+_DEFERRED = 4  # batches that only add may wait this long before they can be searched
 
 
 class KnowledgeIndex:
@@ -110,8 +110,8 @@ class KnowledgeIndex:
         try:
             self._records = Records(_folder.records if _folder else None, read_only=_read_only)
             self.embedding = None if embedder is None else Embedding(embedder)
-            embed_facts, embed_names = self._settle(embed_facts, embed_names)
-            self._intake = Intake(chunker, extractor or SentenceExtractor(), self.embedding, embed_facts, embed_names)
+            self._embeds = agree(self._records, self.embedding, embed_facts, embed_names, self.path)
+            self._intake = Intake(chunker, extractor or SentenceExtractor(), self.embedding, self._embeds)
             self._derived = self._derive()
         except BaseException:
             if self._lock:
@@ -234,7 +234,8 @@ class KnowledgeIndex:
         before = self._derived.generation
         with self._guard.writing():
             self._records.refresh()
-            if int(self._records.meta("dim", "0")) != self._derived.dim:
+            agree(self._records, self.embedding, None, None, self.path)
+            if int(self._records.meta("dim", "0")) not in (0, self._derived.dim):
                 self._derived = self._derive()
             self._derived.catch_up()
         return self._derived.generation != before
@@ -300,44 +301,27 @@ class KnowledgeIndex:
     def stats(self) -> Stats:
         """Return how large the index is and what it speaks of most."""
         with self.reading() as derived:
-            view = derived.view
-            count = {t: int(self._records.value(f"SELECT count(*) FROM {t}")) for t in ("documents", "chunks", "facts")}
-            relations = self._records.rows(
-                "SELECT relation, count(*) FROM facts WHERE relation IS NOT NULL GROUP BY relation ORDER BY 2 DESC, 1"
-            )
-            pages = self._records.value("PRAGMA page_count") * self._records.value("PRAGMA page_size")
-            return Stats(
-                documents=count["documents"],
-                chunks=count["chunks"],
-                entities=len(view.entity_ids),
-                facts=count["facts"],
-                relations=dict(relations),
-                vectors={kind: len(store.keys) for kind, store in derived.vectors.items()},
-                dim=derived.dim if self._records.meta("dim") else 0,
-                embedder=self._records.meta("embedder"),
-                generation=derived.generation,
-                bytes_on_disk=self._folder.size() if self._folder else 0,
-                bytes_in_memory=derived.nbytes + (0 if self._folder else pages),
-                top_entities=tuple((e.name, e.mentions) for e in top_entities(view, self._records, 5)),
-            )
+            return measure(self._records, derived, self._folder)
 
     def verify(self) -> Verification:
-        """Compare records, vectors, keywords and graph with each other, completely."""
+        """Compare records, vectors, keywords and graph with each other, completely.
+
+        Waits for an ``add`` that is under way in another thread.
+        """
+        self._check_open()
+        if not self.read_only:
+            with self._one_writer:
+                if self._derived.generation != self._records.generation:
+                    self._publish()
         with self.reading() as derived:
-            problems = [f"records: {row[0]}" for row in self._records.rows("PRAGMA integrity_check") if row[0] != "ok"]
-            problems += [
-                f"records: {row[0]} refers to nothing" for row in self._records.rows("PRAGMA foreign_key_check")
-            ]
-            problems += _miscounted(self._records)
-            if derived.generation != self._records.generation:
-                problems.append(f"generation {derived.generation} is searched, {self._records.generation} recorded")
-            problems.extend(derived.problems())
-            return Verification(tuple(problems))
+            return verify(self._records, derived)
 
     @contextmanager
     def reading(self) -> Iterator[Derived]:
         """Hold one generation of everything while a query runs; writers wait."""
         self._check_open()
+        if not self._derived.whole:  # something stopped the last change half-way
+            self._publish()
         with self._guard.reading():
             self._check_open()
             yield self._derived
@@ -354,16 +338,20 @@ class KnowledgeIndex:
 
     def close(self) -> None:
         """Save the search structures and give back locks and files. Closing twice does nothing."""
-        if self._closed:
-            return
-        with self._guard.writing():
-            if not self.read_only:
-                self._derived.save()
-            self._closed = True
-            self._derived.close()
-            self._records.close()
-            if self._lock:
-                self._lock.release()
+        with self._one_writer, self._guard.writing():
+            if self._closed:
+                return
+            try:
+                if not self.read_only:
+                    self._derived.save()
+            finally:
+                self._closed = True
+                self._derived.close()
+                try:
+                    self._records.close()
+                finally:
+                    if self._lock:
+                        self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -394,18 +382,28 @@ class KnowledgeIndex:
                 raise DocumentError(document_id, "this id came before in the same call: keep one of the two")
         changed = [d for d in batch if known.get(d.id, (0, "", 0))[1] != self._intake.digest(d)]
         replaced = [known[d.id][0] for d in changed if d.id in known]
-        if changed:
-            read = self._intake.read(changed)
-            kept = self._records.vectors_by_text(replaced, self._derived.dim) if replaced else {}
-            entries = self._intake.embed(read, kept)
-            names = self._intake.name_vectors(read, self._records)
-            with self._guard.writing():
-                self._remember_settings()
-                write(self._records, entries, replaced, names)
-                if replaced:
-                    self._publish()
-        problems = {r.document.id: r.problem for r in read if r.problem} if changed else {}
+        problems = self._write_batch(changed, replaced) if changed else {}
         return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)
+
+    def _write_batch(self, documents: list[Document], replaced: list[int]) -> dict[str, str]:
+        read = self._intake.read(documents)
+        kept = self._records.vectors_by_text(replaced, self._derived.dim) if replaced else {}
+        # The first batch tells the dimension, but only once it is written.
+        embedding = self.embedding.copy() if self.embedding else None
+        intake = replace(self._intake, embedding=embedding)
+        entries = intake.embed(read, kept)
+        names = intake.name_vectors(read, self._records)
+        first = embedding is not None and not self._records.meta("dim")
+        notes = to_note(embedding, self._embeds) if first and embedding else {}
+        with self._guard.writing():
+            write(self._records, entries, replaced, names, notes)
+            if first and embedding and self.embedding:
+                self.embedding.dim = embedding.dim
+                self._derived.close()
+                self._derived = self._derive()
+            elif replaced:
+                self._publish()
+        return {r.document.id: r.problem for r in read if r.problem}
 
     def _publish(self) -> None:
         """Let queries see what was written."""
@@ -420,38 +418,9 @@ class KnowledgeIndex:
             self._folder.tidy()
         derived.load()
         derived.catch_up()
+        if not self.read_only:
+            derived.clear_ghosts()
         return derived
-
-    def _remember_settings(self) -> None:
-        """Note at the first writing what every later one must agree with."""
-        if self._records.meta("dim") or self.embedding is None:
-            return
-        embeds = json.dumps({"facts": self._intake.embed_facts, "names": self._intake.embed_names})
-        self._records.set_meta(embedder=self.embedding.identity, dim=str(self.embedding.dim), embeds=embeds)
-        self._derived.close()
-        self._derived = self._derive()
-
-    def _settle(self, embed_facts: bool | None, embed_names: bool | None) -> tuple[bool, bool]:
-        """Compare with how the index was made, or choose how it will be."""
-        made_with = self._records.meta("embedder")
-        if self.embedding is not None:
-            if made_with and made_with != self.embedding.identity:
-                raise EmbedderMismatch(
-                    f"{self.path} was built with {made_with}, not with {self.embedding.identity}: "
-                    "open it with that embedder, or index the documents anew into another folder"
-                )
-            self.embedding.dim = int(self._records.meta("dim", "0")) or None
-        if made_with:
-            made: dict[str, bool] = json.loads(self._records.meta("embeds"))
-            for name, asked in (("facts", embed_facts), ("names", embed_names)):
-                if asked is not None and asked != made[name]:
-                    raise InputError(
-                        f"{self.path} was made with embed_{name}={made[name]}: leave the setting out, "
-                        "or index the documents anew into another folder"
-                    )
-            return made["facts"], made["names"]
-        cheap = self.embedding is not None and self.embedding.embedded
-        return cheap if embed_facts is None else embed_facts, cheap if embed_names is None else embed_names
 
     def _check_open(self) -> None:
         if self._closed:
@@ -461,13 +430,3 @@ class KnowledgeIndex:
         self._check_open()
         if self.read_only:
             raise ReadOnlyIndex(f"{self.path} was opened with read_only=True: open it for writing to change it")
-
-
-def _miscounted(records: Records) -> list[str]:
-    """Return names whose count of chunks is wrong, and chunks that name nothing known."""
-    counted: Counter[int] = Counter()
-    for _, names in records.pages("SELECT key, names FROM chunks", "key", records.everything().chunks):
-        counted.update(unpack(names).tolist())
-    kept = dict(records.rows("SELECT key, uses FROM names"))
-    wrong = [key for key in counted.keys() | kept.keys() if counted[key] != kept.get(key, 0)]
-    return [f"records: {len(wrong)} names are counted wrongly, such as key {min(wrong)}"] if wrong else []

@@ -16,6 +16,7 @@ from graphrag_core.ingest.extract import SentenceExtractor
 from graphrag_core.model import Chunk, Document, Extraction
 from graphrag_core.ports import Extractor, Matrix
 from graphrag_core.report import Estimate
+from graphrag_core.settings import Embeds
 from graphrag_core.stores.records import Records
 from graphrag_core.stores.writer import Entry, names_of, unknown_names
 from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint
@@ -56,12 +57,11 @@ class Intake:
     chunker: Chunker | None
     extractor: Extractor
     embedding: Embedding | None
-    embed_facts: bool
-    embed_names: bool
+    embeds: Embeds
 
     def digest(self, document: Document) -> str:
         """Return what changes when the document, or how it is read, changes."""
-        metadata = json.dumps(document.metadata, ensure_ascii=False)
+        metadata = json.dumps(dict(document.metadata), ensure_ascii=False)
         chunker = self.chunker.identity if self.chunker else "whole"
         extractor = str(getattr(self.extractor, "identity", type(self.extractor).__qualname__))
         return fingerprint([document.text, document.title, metadata, chunker, extractor])
@@ -84,7 +84,7 @@ class Intake:
         """Return the entries to write; texts with a known vector are not embedded."""
         chunks = self._vectors([(text, r.document.id) for r in read for text in r.chunk_texts], known)
         facts = None
-        if self.embed_facts:
+        if self.embeds.facts:
             facts = self._vectors([(text, r.document.id) for r in read for text in r.fact_texts], known)
         entries, chunk_at, fact_at = [], 0, 0
         for r in read:
@@ -98,7 +98,7 @@ class Intake:
 
     def name_vectors(self, read: Sequence[Read], records: Records) -> dict[str, Matrix]:
         """Return vectors of the names that the records do not have yet."""
-        if not self.embed_names or self.embedding is None:
+        if not self.embeds.names or self.embedding is None:
             return {}
         names = {name: r.document.id for r in read for e in r.extractions for name in names_of(e)}
         new = unknown_names(records, names)
@@ -106,7 +106,7 @@ class Intake:
 
     def estimate(self, documents: Iterable[Document]) -> Estimate:
         """Return what embedding documents would cost. An extractor that costs money is not asked."""
-        from_sentences = Intake(self.chunker, _free(self.extractor), None, False, False)
+        from_sentences = Intake(self.chunker, _free(self.extractor), None, Embeds(facts=False, names=False))
         count = chunks = chunk_tokens = facts = fact_tokens = 0
         names: set[str] = set()
         for document in documents:
@@ -128,6 +128,8 @@ class Intake:
     def _vectors(self, texts: Sequence[tuple[str, str]], known: Mapping[str, Matrix]) -> Matrix:
         if self.embedding is None:
             raise InputError("adding documents needs an embedder: KnowledgeIndex(WordLlama()), or your own")
+        if not texts:
+            return np.empty((0, self.embedding.dim or 0), np.float32)
         new = {text: owner for text, owner in texts if text not in known}
         fresh = self.embedding.documents(list(new), list(new.values()))
         vectors = {**known, **dict(zip(new, fresh, strict=True))}
@@ -169,23 +171,24 @@ def _check_metadata(document: Document) -> None:
     if not isinstance(document.metadata, Mapping):
         raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
     try:
-        encoded = json.dumps(dict(document.metadata), allow_nan=False, ensure_ascii=False)
-        _check_characters(document.id, "metadata", encoded.replace("\\u0000", "\x00"))
+        json.dumps(dict(document.metadata), allow_nan=False, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
-        if isinstance(error, DocumentError):
-            raise
         raise DocumentError(
             document.id, f"the metadata is not JSON ({error}): turn its values into text or numbers"
         ) from error
-    if (bad := _strange_key(document.metadata)) is not None:
-        raise DocumentError(document.id, f"the metadata key {bad!r} is not a text: JSON would change it")
+    _check_inside(document.id, document.metadata)
 
 
-def _strange_key(value: Any) -> object | None:
-    if isinstance(value, Mapping):
-        return next((k for k in value if not isinstance(k, str)), None) or next(
-            (bad for v in value.values() if (bad := _strange_key(v)) is not None), None
-        )
-    if isinstance(value, (list, tuple)):
-        return next((bad for v in value if (bad := _strange_key(v)) is not None), None)
-    return None
+def _check_inside(document_id: str, value: Any) -> None:
+    """Look at every key and text of JSON-like metadata."""
+    if isinstance(value, str):
+        _check_characters(document_id, "metadata", value)
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise DocumentError(document_id, f"the metadata key {key!r} is not a text: JSON would change it")
+            _check_characters(document_id, "metadata", key)
+            _check_inside(document_id, inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _check_inside(document_id, inner)

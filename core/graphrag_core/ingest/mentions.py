@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -86,6 +87,7 @@ _SUBJECT_VERB = re.compile(
     r"(?:['’]s|,)?\s+(?:is|was|has|had|does|did|will|can|became|began|won|joined|says?|said|wrote|uses?|provides?"
     r"|supports?|owns?|leads?|runs?|handles?|stores?|sends?|issues?)\b"
 )
+_LOWER_WORD = re.compile(r"\b[^\W\d_A-Z][^\W_]*")
 _YEAR = re.compile(r"[12]\d{3}(?= )")
 _DATING = re.compile(r"\b(?:in|since|by|until|from|during|of|after|before)[ \t]+$")
 _LONGEST_NAME = 12
@@ -107,8 +109,13 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[Found]:
     quoted = list(_quoted(text))
     found = [*_runs(text, starts), *_identifiers(text)]
     if quoted:
-        found = [name for name in found if not any(q.start <= name.start and name.end <= q.end for q in quoted)]
-        found += quoted
+        starts_of_quotes = [name.start for name in quoted]
+
+        def outside(name: Found) -> bool:
+            before = bisect_right(starts_of_quotes, name.start) - 1
+            return before < 0 or name.end > quoted[before].end
+
+        found = [*filter(outside, found), *quoted]
     if has_cjk(text):
         found.extend(Found(name, start, end) for name, start, end in find_cjk_names(text))
     found.sort(key=lambda name: (name.start, -name.end))
@@ -171,10 +178,10 @@ def _runs(text: str, starts: frozenset[int] | set[int]) -> Iterator[Found]:
                 yield found
             else:
                 lonely.append(found)
+    lower = set(_LOWER_WORD.findall(text)) if lonely else set()
     for found in lonely:
         certain = found.name in sure or (
-            _SUBJECT_VERB.match(text, found.end) is not None
-            and re.search(rf"\b{re.escape(found.name.lower())}\b", text) is None
+            _SUBJECT_VERB.match(text, found.end) is not None and found.name.lower() not in lower
         )
         yield Found(found.name, found.start, found.end, certain)
 

@@ -33,6 +33,7 @@ SELECT f.key, f.names, {_FACT_TEXT}, f.relation, f.weight,
 FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document
 """
 _MANY = 500
+_BUSY = 10_000  # milliseconds to wait for another process
 
 
 class Records:
@@ -46,22 +47,26 @@ class Records:
         self.read_only = read_only
         self.lock = threading.RLock()
         try:
-            self._db = self._connect()
-            self._prepare()
+            try:
+                self._db = self._connect("ro" if read_only else "rwc")
+                self._prepare()
+            except sqlite3.OperationalError:
+                if not read_only or path is None or Path(f"{path}-wal").exists():
+                    raise
+                # SQLite wants to write beside the file, and this folder cannot be written.
+                self._db = self._connect("ro&immutable=1")
+                self._prepare()
         except sqlite3.DatabaseError as error:
             raise _explained(error, path) from error
 
-    def _connect(self) -> sqlite3.Connection:
-        if self.path is None:
-            name = ":memory:"
-        else:
-            name = f"{self.path.resolve().as_uri()}?mode={'ro' if self.read_only else 'rwc'}"
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        name = ":memory:" if self.path is None else f"{self.path.resolve().as_uri()}?mode={mode}"
         return sqlite3.connect(name, uri=self.path is not None, check_same_thread=False, isolation_level=None)
 
     def _prepare(self) -> None:
         run = self._db.execute
         run("PRAGMA foreign_keys = ON")
-        run("PRAGMA busy_timeout = 10000")
+        run(f"PRAGMA busy_timeout = {_BUSY}")
         run("PRAGMA cache_size = -16000")
         empty = run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if empty and not self.read_only:
@@ -98,13 +103,17 @@ class Records:
                     raise _explained(error, self.path) from error
                 raise
 
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise _explained(error, self.path) from error
+
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
-        with self.lock:
-            try:
-                return self._db.execute(sql, parameters).fetchall()
-            except sqlite3.DatabaseError as error:
-                raise _explained(error, self.path) from error
+        with self.lock, self._explaining():
+            return self._db.execute(sql, parameters).fetchall()
 
     def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Return the one value of a query."""
@@ -130,7 +139,11 @@ class Records:
 
     def truncate_log(self) -> None:
         """Fold the log into the file, so that deleted text is in neither; readers may prevent it."""
-        self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.rows("PRAGMA busy_timeout = 0")
+        try:
+            self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self.rows(f"PRAGMA busy_timeout = {_BUSY}")
 
     # -- what the index knows of itself
 
@@ -146,7 +159,7 @@ class Records:
 
     def set_meta(self, **values: str) -> None:
         """Keep settings of the index; inside :meth:`writing` as part of it."""
-        with self.lock:
+        with self.lock, self._explaining():
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
     def since(self, generation: int) -> Change | None:
@@ -190,6 +203,10 @@ class Records:
 
     def document(self, document_id: str) -> Document | None:
         """Return a document put together from its chunks."""
+        with self.lock:
+            return self._document(document_id)
+
+    def _document(self, document_id: str) -> Document | None:
         found = self.rows("SELECT key, title, metadata FROM documents WHERE id = ?", (document_id,))
         if not found:
             return None
@@ -297,7 +314,7 @@ class Records:
         return found
 
     def _keys(self, sql: str, parameters: Sequence[Any]) -> Keys:
-        with self.lock:
+        with self.lock, self._explaining():
             return np.fromiter((row[0] for row in self._db.execute(sql, parameters)), np.int64)
 
     def _by_key(self, sql: str, table: str, keys: Sequence[int] | Keys) -> list[tuple[Any, ...]]:
@@ -340,7 +357,7 @@ def _fact(row: Sequence[Any], norms: Mapping[int, str]) -> Fact:
     (_, names, text, relation, weight, confidence, source, status, value, created, accessed, count, *place) = row
     start, stop, chunk_id, ordinal, _ = place
     return Fact(
-        entities=tuple(dict.fromkeys(norms[int(name)] for name in unpack(names))),
+        entities=tuple(norms[int(name)] for name in unpack(names)) if relation else _once(names, norms),
         text=text,
         relation=relation or "",
         weight=weight,
@@ -355,6 +372,10 @@ def _fact(row: Sequence[Any], norms: Mapping[int, str]) -> Fact:
         id=fact_id(chunk_id, ordinal),
         chunk_id=chunk_id,
     )
+
+
+def _once(names: bytes, norms: Mapping[int, str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(norms[int(name)] for name in unpack(names)))
 
 
 def _explained(error: sqlite3.DatabaseError, path: Path | None) -> Exception:

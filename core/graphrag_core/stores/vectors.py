@@ -126,9 +126,12 @@ class FaissVectors:
             raise ValueError(f"{folder}: {error}") from error
         if index.d != self.dim or index.ntotal != len(keys):
             raise ValueError(f"{folder}: {index.ntotal} vectors of {index.d} for {len(keys)} keys of {self.dim}")
+        if self.kind == "flat" and not isinstance(index, faiss.IndexFlat):
+            raise ValueError(f"{folder}: was saved with inverted lists, and is wanted flat")
         self._keys, self._index = keys, index
         if not self.exact:
             self._index.set_direct_map_type(faiss.DirectMap.Hashtable)
+        self._fit()
 
     def _parameters(self, allowed: Keys | None) -> Any:
         selector = None

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from graphrag_core.errors import DocumentError
+from graphrag_core.errors import DocumentError, ExtractionError
 from graphrag_core.model import Chunk, Document, Extraction, Fact
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.stores.change import Change, Span, no_keys, pack, unpack
@@ -36,6 +36,13 @@ class Entry:
     fact_vectors: Matrix | None
 
 
+def storable(text: str) -> str:
+    """Return a text that an extractor made up without what SQLite cannot hold."""
+    if text.isascii() and "\x00" not in text:
+        return text
+    return text.encode("utf-8", "ignore").decode("utf-8").replace("\x00", "")
+
+
 @lru_cache(maxsize=65_536)
 def clean_name(name: str) -> str:
     r"""Return a name as it is stored, or nothing if it has no letter or digit.
@@ -43,7 +50,7 @@ def clean_name(name: str) -> str:
     >>> clean_name("  Auth\n Service "), clean_name("--")
     ('Auth Service', '')
     """
-    name = " ".join(name.split())[:_LONGEST_NAME]
+    name = " ".join(storable(name).split())[:_LONGEST_NAME]
     return name if normalise(name) else ""
 
 
@@ -73,8 +80,9 @@ def write(
     entries: Sequence[Entry] = (),
     gone: Sequence[int] = (),
     name_vectors: Mapping[str, Matrix] | None = None,
+    notes: Mapping[str, str] | None = None,
 ) -> Change:
-    """Take documents out, by key, and put documents in; return what that changed."""
+    """Take documents out, by key, put documents in and note settings; return what that changed."""
     with records.writing() as db:
         generation = records.generation + 1
         chunks_gone, facts_gone, released = _remove(db, gone)
@@ -87,7 +95,7 @@ def write(
             generation, batch.span("chunk"), batch.span("fact"), batch.span("name"), chunks_gone, facts_gone, names_gone
         )
         db.execute(f"INSERT INTO journal VALUES ({', '.join('?' * 10)})", change.row())
-        records.set_meta(generation=str(generation))
+        records.set_meta(generation=str(generation), **(notes or {}))
         return change
 
 
@@ -168,7 +176,7 @@ class _Batch:
     def _document(self, entry: Entry, named: Sequence[Mapping[str, bool]]) -> None:
         document = entry.document
         key = self._key("document")
-        metadata = json.dumps(document.metadata, ensure_ascii=False)
+        metadata = json.dumps(dict(document.metadata), ensure_ascii=False)
         heading = entry.chunks[0].title
         self._row(
             "documents",
@@ -215,7 +223,7 @@ class _Batch:
             if name is None:
                 continue
             if mention.type or mention.description:
-                self._row("claims", key, name, mention.type, mention.description)
+                self._row("claims", key, name, storable(mention.type), storable(mention.description))
             for alias in mention.aliases:
                 if (short := self._keys.get(clean_name(alias))) is not None:
                     self._row("aliases", key, short, name)
@@ -223,13 +231,16 @@ class _Batch:
             self._fact(key, chunk.text, ordinal, fact)
 
     def _fact(self, chunk: int, chunk_text: str, ordinal: int, fact: Fact) -> None:
-        names = dict.fromkeys([self._keys[name] for entity in fact.entities if (name := clean_name(entity))])
+        names = [self._keys[name] for entity in fact.entities if (name := clean_name(entity))]
+        if not fact.relation:  # of a triple, both ends are kept even if they are one
+            names = list(dict.fromkeys(names))
         start, stop = fact.span or (None, None)
         # A sentence is not stored twice: the schema says how it is read from its chunk.
-        text = None if start is not None and chunk_text[start:stop].replace("\n", " ") == fact.text else fact.text
+        is_piece = start is not None and chunk_text[start:stop].replace("\n", " ") == fact.text
+        text = None if is_piece else storable(fact.text)
         self._row(
-            "facts", self._key("fact"), chunk, ordinal, start, stop, text, pack(list(names)), fact.relation or None,
-            fact.weight, fact.confidence, fact.source, fact.status, fact.value or None, fact.created,
+            "facts", self._key("fact"), chunk, ordinal, start, stop, text, pack(names), storable(fact.relation) or None,
+            fact.weight, fact.confidence, fact.source, fact.status, storable(fact.value) or None, fact.created,
             fact.last_accessed, fact.access_count,
         )  # fmt: skip
 
@@ -243,13 +254,14 @@ class _Batch:
 
     def _collision(self, error: sqlite3.IntegrityError) -> Exception:
         """Name the document whose chunk would take the id of another document's."""
-        ids = [row[1] for row in self._rows.get("chunks", ())]
+        if "chunks.id" not in str(error):
+            return ExtractionError(f"an extractor gave a value that cannot be stored ({error})")
+        ids = [row[1] for row in self._rows["chunks"]]
         taken = self._records.rows(
-            "SELECT c.id FROM chunks c WHERE c.id IN (SELECT value FROM json_each(?))", (json.dumps(ids),)
+            "SELECT id FROM chunks WHERE key < ? AND id IN (SELECT value FROM json_each(?))",
+            (self._first["chunk"], json.dumps(ids)),
         )
         twice = [chunk for chunk, count in Counter([*ids, *(row[0] for row in taken)]).items() if count > 1]
-        if not twice:
-            return error
         return DocumentError(twice[0], "another document has a passage of this id: give one of them another id")
 
 

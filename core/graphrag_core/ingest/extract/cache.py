@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from pathlib import Path
 
 from graphrag_core.errors import DiskError
+
+_log = logging.getLogger(__name__)
 
 
 class AnswerCache:
@@ -30,8 +33,11 @@ class AnswerCache:
 
     def put(self, key: str, answer: str) -> None:
         """Keep an answer."""
-        with self._lock:
-            self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, answer))
+        try:
+            with self._lock:
+                self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, answer))
+        except sqlite3.Error as error:
+            _log.warning("an answer could not be kept (%s) and will be paid for again", error)
 
     def close(self) -> None:
         """Close the file."""

@@ -105,8 +105,14 @@ class LLMExtractor:
                 bar.advance()
                 return extraction
 
+            # Chunks of the same words are asked about once.
+            first: dict[str, Chunk] = {}
+            for chunk in chunks:
+                first.setdefault(build_prompt(chunk, self.entity_types), chunk)
             with ThreadPoolExecutor(self.concurrency) as pool:
-                return list(pool.map(read, chunks))
+                answers = dict(zip(first, pool.map(read, first.values()), strict=True))
+            bar.advance(len(chunks) - len(first))
+            return [answers[build_prompt(chunk, self.entity_types)] for chunk in chunks]
 
     def _read(self, chunk: Chunk) -> Extraction:
         prompt = build_prompt(chunk, self.entity_types)
@@ -141,6 +147,7 @@ class LLMExtractor:
         answer = self.complete(prompt)
         if not isinstance(answer, str):
             raise TypeError(f"complete() returned {type(answer).__name__}, not str")
+        answer = answer.encode("utf-8", "replace").decode("utf-8")
         with self._lock:
             self.report.calls += 1
             self.report.prompt_tokens += self._count(prompt)

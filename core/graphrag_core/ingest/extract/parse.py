@@ -24,6 +24,8 @@ def parse_answer(answer: str) -> Extraction:
     (Mention(name='IBM', type='org', description='', aliases=(), subject=False),)
     """
     data = _load(answer)
+    if not {"entities", "relations", "relationships"} & data.keys():
+        raise ValueError("neither 'entities' nor 'relations' in the answer")
     entities = data.get("entities", [])
     relations = data.get("relations", data.get("relationships", []))
     if not isinstance(entities, list) or not isinstance(relations, list):
@@ -39,6 +41,8 @@ def _load(answer: str) -> dict[str, Any]:
     begin = answer.find("{")
     if begin < 0:
         raise ValueError("no JSON object in the answer")
+    if answer[:begin].rstrip().endswith("["):  # the entities alone
+        answer, begin = f'{{"entities": {answer[answer.rindex("[", 0, begin) :]}', 0
     body = answer[begin:]
     for candidate in (body, _TRAILING_COMMA.sub(r"\1", body), _close(body)):
         try:
@@ -74,7 +78,9 @@ def _close(body: str) -> str:
 
 
 def _text(value: Any) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return " ".join(value.encode("utf-8", "ignore").decode("utf-8").replace("\x00", "").split())
 
 
 def _mention(entry: Any) -> Mention | None:

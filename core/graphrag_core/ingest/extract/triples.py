@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from graphrag_core.model import Chunk, Extraction, Fact, Mention
-from graphrag_core.text import normalise
+from graphrag_core.text import fingerprint, normalise
 
 Triple = Sequence[str]
 
@@ -38,7 +38,17 @@ class TripleExtractor:
     triples: Mapping[str, Iterable[Triple]] | Callable[[Chunk], Iterable[Triple]] | None = None
     key: str = "triples"
     weight: float = 10.0
-    identity: str = field(default="triples 1")
+
+    @property
+    def identity(self) -> str:
+        """The settings and the triples; of a callable its name, so rename it when it changes."""
+        if self.triples is None:
+            source = self.key
+        elif callable(self.triples):
+            source = getattr(self.triples, "__qualname__", type(self.triples).__qualname__)
+        else:
+            source = fingerprint(f"{key}\x00{value!r}" for key, value in sorted(self.triples.items()))
+        return f"triples 1 {self.weight} {source}"
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
         """Return one extraction for each chunk, in order."""
