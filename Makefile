@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers check wheel bench-index clean
+.PHONY: demo test lint types layers check wheel bench-index bench-quality clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python -m graphrag_core.demo
@@ -28,6 +28,9 @@ wheel: $(VENV)/.dev
 
 bench-index: $(VENV)/.dev
 	$(BIN)/python benchmarks/index.py
+
+bench-quality: $(VENV)/.dev
+	$(BIN)/python benchmarks/quality.py
 
 $(VENV)/.venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

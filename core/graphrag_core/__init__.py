@@ -13,12 +13,20 @@ from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.chunk import Chunker
 from graphrag_core.ingest.extract import Combined, LLMExtractor, SentenceExtractor, TripleExtractor
 from graphrag_core.model import Chunk, Document, Entity, Extraction, Fact, Mention
+from graphrag_core.query.fuse import Anchored, ReciprocalRank, Weighted
+from graphrag_core.query.gate import Gate
+from graphrag_core.query.pagerank import PageRank
+from graphrag_core.query.recognise import Recogniser
+from graphrag_core.query.result import Channel, Hit, Result, Step, Trace
 from graphrag_core.report import Added, Estimate, Stats, Verification
+from graphrag_core.retriever import GraphRetriever
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Added",
+    "Anchored",
+    "Channel",
     "Chunk",
     "Chunker",
     "Combined",
@@ -28,12 +36,22 @@ __all__ = [
     "Estimate",
     "Extraction",
     "Fact",
+    "Gate",
+    "GraphRetriever",
+    "Hit",
     "KnowledgeIndex",
     "LLMExtractor",
     "Mention",
+    "PageRank",
+    "ReciprocalRank",
+    "Recogniser",
+    "Result",
     "SentenceExtractor",
     "Stats",
+    "Step",
+    "Trace",
     "TripleExtractor",
     "Verification",
+    "Weighted",
     "__version__",
 ]

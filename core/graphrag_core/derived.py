@@ -25,12 +25,14 @@ from graphrag_core.stores.keywords import TantivyKeywords
 from graphrag_core.stores.records import Records
 from graphrag_core.stores.vectors import FaissVectors
 from graphrag_core.stores.view import GraphView
+from graphrag_core.text import fingerprint
 
 _log = logging.getLogger(__name__)
 
 _SMALL = 2_000  # texts: up to here ghosts are cleared at once
 _MOST_GHOSTS = 0.05  # of all texts, from there on
 _MANY = 1_000  # chunks at once, after which it is worth giving memory back
+_MOST_SCOPES = 16  # graphs of scopes to remember
 _PATIENCE = 10.0  # seconds a reader waits for a living writer to finish a commit
 
 
@@ -63,6 +65,7 @@ class Derived:
         self._merge_similar = merge_similar
         self._in_memory: set[str] = set()  # kinds of keywords that a reader could not take from disk
         self._building = threading.Lock()
+        self._scoped: dict[tuple[int, str], GraphView] = {}
         self._saved = -1
         self._unsaved = 0
         self.whole = True  # false after a change that something stopped half-way
@@ -82,6 +85,18 @@ class Derived:
                 self.graph.join_similar(similar_names(self.vectors["names"], self._merge_similar))
             view: GraphView = self.graph.view
             return view
+
+    def view_of(self, chunks: Keys | None) -> GraphView:
+        """Return the graph of some chunks alone; of all for None. The last few are remembered."""
+        if chunks is None:
+            return self.view
+        of = (self.generation, fingerprint([chunks.tobytes().hex()]))
+        with self._building:
+            if of not in self._scoped:
+                if len(self._scoped) >= _MOST_SCOPES:
+                    self._scoped.pop(next(iter(self._scoped)))
+                self._scoped[of] = self.graph.restricted(chunks)
+            return self._scoped[of]
 
     def catch_up(self) -> None:
         """Become what the records are now, by the shortest way there is."""
@@ -154,8 +169,9 @@ class Derived:
 
     def save_if_worthwhile(self) -> None:
         """Save when a fifth has changed since the last time, so that saving costs little over all."""
-        if self._unsaved * 5 >= max(len(self.vectors["chunks"].keys), 1_000):
+        if self._unsaved * 5 >= max(len(self.vectors["chunks"].keys), _MANY):
             self.save()
+            give_back()
 
     def clear_ghosts(self, *, all_of_them: bool = False) -> None:
         """Write keyword indexes anew in which removed texts still count too much."""

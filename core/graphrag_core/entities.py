@@ -27,7 +27,10 @@ def find_entity(view: GraphView, records: Records, name: str) -> int | None:
 
 
 def read_entities(view: GraphView, records: Records, positions: Iterable[int]) -> list[Entity]:
-    """Return entities by position: the commonest spelling, the commonest type, all descriptions."""
+    """Return entities by position: the commonest spelling, the commonest type, all descriptions.
+
+    Only what the view's chunks say is read.
+    """
     wanted = list(positions)
     order = np.argsort(view.name_entity, kind="stable")
     first = np.searchsorted(view.name_entity[order], wanted, "left")
@@ -40,10 +43,12 @@ def read_entities(view: GraphView, records: Records, positions: Iterable[int]) -
         for row in records.rows(f"SELECT key, surface, norm, entity, uses FROM names WHERE key {inside}", (packed,))
     }
     claims: dict[int, list[tuple[str, str]]] = {}
-    for name, kind, description in records.rows(
-        f"SELECT name, type, description FROM claims WHERE name {inside} ORDER BY description", (packed,)
+    for name, chunk, kind, description in records.rows(
+        f"SELECT name, chunk, type, description FROM claims WHERE name {inside} ORDER BY description", (packed,)
     ):
-        claims.setdefault(name, []).append((kind, description))
+        position = np.searchsorted(view.chunk_keys, chunk)
+        if position < len(view.chunk_keys) and view.chunk_keys[position] == chunk:
+            claims.setdefault(name, []).append((kind, description))
     counts = view.mentions[:, wanted].sum(axis=0) if wanted else ()
     return [
         _entity([names[key] for key in group], [c for key in group for c in claims.get(key, ())],

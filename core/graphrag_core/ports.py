@@ -148,6 +148,9 @@ class GraphStore(Protocol):
     def view(self) -> Any:
         """The graph to traverse and rank on: a :class:`~graphrag_core.stores.graph.GraphView`."""
 
+    def restricted(self, chunks: Keys) -> Any:
+        """Return the view of some chunks alone, as if there were no others."""
+
     @property
     def nbytes(self) -> int:
         """Bytes held in memory."""

@@ -1,15 +1,19 @@
-"""Index the sample documents and ask them two questions: ``python -m graphrag_core.demo``."""
+"""Index the sample documents and ask what plain search misses: ``python -m graphrag_core.demo``."""
 
 from __future__ import annotations
 
 import textwrap
 from pathlib import Path
+from typing import get_args
 
-from graphrag_core import Document, KnowledgeIndex
+from graphrag_core import Document, GraphRetriever, Hit, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
-from graphrag_core.query.search import Ranked, keyword_search, vector_search
+from graphrag_core.retriever import Method
 
-_WIDTH = 88
+_WIDTH = 80
+_SHOWN = 4
+_QUESTION = "What language is the service that the Invoice Mailer depends on written in?"
+_ANSWER = "Notification Hub"
 
 
 def sample_documents() -> list[Document]:
@@ -24,27 +28,46 @@ def main() -> None:
     with KnowledgeIndex(WordLlama()) as index:
         index.add(documents)
         _heading(f"{len(documents)} documents of a made-up company, indexed without an LLM")
-        print(index.stats())
+        for line in str(index.stats()).splitlines():
+            print(textwrap.shorten(line, _WIDTH, placeholder=" …") if len(line) > _WIDTH else line)
 
-        _heading("What the graph knows of the Auth Service")
-        entity = index.entity("auth service")
-        if entity is not None:
-            print(f"{entity.name} is mentioned in {entity.mentions} passages, most often together with")
-            for other, weight in index.related(entity.name)[:6]:
-                print(f"  {weight:4.1f}  {other.name}")
+        _heading(_QUESTION)
+        retriever = GraphRetriever(index, k=_SHOWN)
+        methods = sorted(get_args(Method), key=("vector", "keyword", "graph", "hybrid").index)
+        results = {method: retriever.retrieve(_QUESTION, method=method) for method in methods}
+        _table({method: [hit.chunk.title for hit in result.hits] for method, result in results.items()})
 
-        _ask("By keyword", "storm warning", keyword_search(index, "storm warning", 3))
-        question = "Why did people have to work without computers?"
-        _ask("By vector", question, vector_search(index, question, 3))
-        print(f"\nRecords, vectors, keywords and graph checked against each other: {index.verify()}.")
+        found = next((hit for hit in results["hybrid"].hits if hit.chunk.title == _ANSWER), None)
+        if found is not None:
+            _path(found)
+        print(f"\nSelf-check: {index.verify()}.")
+        print("Next: KnowledgeIndex.open('kb', WordLlama()).add(your_documents); see README.md.")
 
 
-def _ask(how: str, question: str, hits: Ranked) -> None:
-    _heading(f"{how}: {question}")
-    for chunk, score in hits:
-        print(f"{score:6.2f}  {chunk.title}")
-        body = " ".join(chunk.text.split("\n", 1)[-1].split())
-        print(textwrap.indent(textwrap.fill(textwrap.shorten(body, 160, placeholder=" …"), _WIDTH - 8), " " * 8))
+def _table(columns: dict[str, list[str]]) -> None:
+    width = _WIDTH // len(columns)
+    print("".join(f"  {name:<{width - 2}}" for name in columns).rstrip())
+    for row in zip(*columns.values(), strict=True):
+        print("".join(_cell(title, width) for title in row).rstrip())
+
+
+def _cell(title: str, width: int) -> str:
+    mark = "▸ " if title == _ANSWER else "  "
+    return f"{mark}{textwrap.shorten(title, width - 3, placeholder='…'):<{width - 2}}"
+
+
+def _path(hit: Hit) -> None:
+    others = "" if {"vector", "keyword"} & hit.channels.keys() else ", which neither vector nor keyword found"
+    print(f"\n▸ holds the answer{others}. The way there:\n")
+    says = {"question": "", "entity": "", "fact": "says: ", "chunk": "passage: "}
+    for depth, step in enumerate(hit.path[1:]):
+        indent = " " * (2 + 3 * depth)
+        first = f"{indent}└─ " if depth else indent
+        print(
+            textwrap.fill(says[step.kind] + step.text, _WIDTH, initial_indent=first, subsequent_indent=f"{indent}   ")
+        )
+    body = " ".join(hit.chunk.text.split("\n", 1)[-1].split())
+    print(textwrap.fill(f"“{body}”", _WIDTH, initial_indent=" " * 14, subsequent_indent=" " * 14))
 
 
 def _heading(text: str) -> None:

@@ -46,6 +46,12 @@ class Columns:
         if rows.any():
             self._columns = {name: column[~rows] for name, column in self._columns.items()}
 
+    def where(self, rows: npt.NDArray[np.bool_]) -> Columns:
+        """Return a table of some of the rows."""
+        part = Columns()
+        part._columns = {name: column[rows] for name, column in self._columns.items()}
+        return part
+
     def arrays(self, prefix: str) -> dict[str, Column]:
         """Return the columns under names of their own, to be saved."""
         return {f"{prefix}.{name}": column for name, column in self._columns.items()}

@@ -17,6 +17,7 @@ from graphrag_core.stores.view import GraphView, build_view
 Numbers = npt.NDArray[np.int64]
 _KEY = np.int32
 _FILE = "graph.npz"
+_OF_CHUNK = {"chunks": "key", "mentions": "chunk", "facts": "chunk", "aliases": "chunk"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,21 @@ class IgraphGraph:
         if self._view is None:
             self._view = build_view(self._tables, self._similar)
         return self._view
+
+    def restricted(self, chunks: Keys) -> GraphView:
+        """Return the view of some chunks alone, as if there were no others.
+
+        Names, aliases and lower-case mentions count only as far as these chunks give them.
+        """
+        inside = {name: np.isin(self._tables[name][column], chunks) for name, column in _OF_CHUNK.items()}
+        facts = self._facts["key"][inside["facts"]]
+        names = np.unique(self._mentions["name"][inside["mentions"]])
+        inside |= {name: np.isin(self._tables[name]["fact"], facts) for name in ("fact_names", "fact_grams")}
+        inside["names"] = np.isin(self._names["key"], names)
+        inside["name_grams"] = np.isin(self._name_grams["name"], names)
+        similar = np.isin(self._similar[0], names) & np.isin(self._similar[1], names)
+        tables = {name: table.where(inside[name]) for name, table in self._tables.items()}
+        return build_view(tables, (self._similar[0][similar], self._similar[1][similar]))
 
     def save(self, folder: Path) -> None:
         """Write everything into an empty folder."""

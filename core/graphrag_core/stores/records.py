@@ -241,6 +241,11 @@ class Records:
         rows = {row[-1]: row for row in self._by_key(_CHUNK, "c", keys)}
         return [_chunk(rows[int(key)]) for key in keys]
 
+    def chunk_ids(self, keys: Sequence[int] | Keys) -> list[str]:
+        """Return the ids of chunks in the order of their keys as given."""
+        ids = dict(self._by_key("SELECT c.key, c.id FROM chunks c", "c", keys))
+        return [ids[int(key)] for key in keys]
+
     def chunks_of(self, document_id: str) -> list[Chunk]:
         """Return a document's chunks, in order."""
         return [_chunk(row) for row in self.rows(f"{_CHUNK} WHERE d.id = ? ORDER BY c.ordinal", (document_id,))]

@@ -66,6 +66,38 @@ class GraphView:
         return block_array([[None, touching], [touching.T, self.links]], format="csr")
 
     @cached_property
+    def transition(self) -> csr_array:
+        """The adjacency with every column brought to sum 1: one step of a walk."""
+        degree = np.asarray(self.adjacency.sum(axis=0)).ravel()
+        share = np.divide(1, degree, out=np.zeros_like(degree), where=degree > 0)
+        step = self.adjacency.copy()
+        step.data = (step.data * share[step.indices]).astype(np.float32)
+        return step
+
+    @cached_property
+    def entity_chunks(self) -> Index:
+        """How many chunks mention each entity."""
+        return np.bincount(self.mentions.indices, minlength=len(self.entity_ids))
+
+    @cached_property
+    def bridged(self) -> float:
+        """The share of chunks that mention what another chunk is about: how far the graph can lead."""
+        foreign = (self.mentions - self.subjects).tocsr()
+        foreign.data = np.where(self.is_subject[foreign.indices], foreign.data, 0)
+        leading = np.asarray(foreign.sum(axis=1)).ravel() > 0
+        return float(leading.mean()) if len(leading) else 0.0
+
+    @cached_property
+    def facts_by_entity(self) -> csr_array:
+        """Entity × fact: the incidence from the other side."""
+        return self.incidence.T.tocsr()
+
+    @cached_property
+    def is_subject(self) -> npt.NDArray[np.bool_]:
+        """Which entities some chunk is about."""
+        return np.bincount(self.subjects.indices, minlength=len(self.entity_ids)) > 0
+
+    @cached_property
     def graph(self) -> igraph.Graph:
         """The same as an igraph graph, for paths, neighbourhoods and communities.
 

@@ -79,6 +79,16 @@ class GraphStoreSuite:
         assert view.fact_keys.tolist() == [0]
         assert np.allclose(view.links.toarray(), [[0, 0.3], [0.3, 0]])
 
+    def test_a_restricted_view_knows_nothing_else(self) -> None:
+        """Of chunk 1 alone: no entity 100, no alias that chunk 0 gave, no fact of chunk 0."""
+        store = self.make()
+        store.add(_part(alias=(np.array([0]), np.array([3]), np.array([2]))))
+        view = store.restricted(np.array([1]))
+        assert view.chunk_keys.tolist() == [1]
+        assert view.entity_ids.tolist() == [200, 300]
+        assert view.fact_keys.tolist() == [1]
+        assert np.allclose(view.links.toarray(), [[0, 0.8], [0.8, 0]])
+
     def test_comes_back_from_disk(self) -> None:
         """The same view after saving and loading, and it can go on changing."""
         store = self._filled()

@@ -1,0 +1,100 @@
+"""Rankings into one. Fusions are pure, keyed by chunk, and never lose what plain search found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from graphrag_core.ports import Keys
+from graphrag_core.query.ground import Ranking
+
+Lead = Literal["graph", "both", "plain"]
+"""Which ranking the gate trusts: the graph's; plain search's best, then the graph's; plain search's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anchored:
+    """The graph's ranking leads where it can be trusted; else plain search's first ones stay on top.
+
+    Parameters
+    ----------
+    anchors
+        How many of plain search's best stay on top when the graph does not lead but may add.
+    """
+
+    anchors: int = 3
+
+    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Keys:
+        """Return chunk keys, best first: all of both rankings, each once."""
+        pinned = plain[0][: {"graph": 0, "both": self.anchors, "plain": len(plain[0])}[lead]]
+        return _first_come(pinned, graph[0], plain[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighted:
+    """alpha · plain + beta · graph, each score as a share of its ranking's range."""
+
+    alpha: float = 0.7
+    beta: float = 0.3
+
+    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Keys:  # noqa: ARG002
+        """Return chunk keys, best first: all of both rankings, each once."""
+        return _by_score({self.alpha: _scaled(plain), self.beta: _scaled(graph)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReciprocalRank:
+    """The sum of weight / (k + rank) over the rankings, ranks counted from 1.
+
+    >>> fusion = ReciprocalRank(plain_weight=0.5, graph_weight=0.5)
+    >>> round(fusion.score(1, 3), 4)
+    0.0161
+    """
+
+    k: float = 60.0
+    plain_weight: float = 1.0
+    graph_weight: float = 1.0
+
+    def score(self, plain_rank: int | None, graph_rank: int | None) -> float:
+        """Return the score of a chunk by its ranks, None where it has none."""
+        pairs = ((self.plain_weight, plain_rank), (self.graph_weight, graph_rank))
+        return sum(weight / (self.k + rank) for weight, rank in pairs if rank is not None)
+
+    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Keys:  # noqa: ARG002
+        """Return chunk keys, best first: all of both rankings, each once."""
+        ranks = [{int(key): rank for rank, key in enumerate(keys, 1)} for keys, _ in (plain, graph)]
+        scores = {key: self.score(ranks[0].get(key), ranks[1].get(key)) for key in ranks[0].keys() | ranks[1].keys()}
+        return _sorted(scores)
+
+
+Fusion = Anchored | Weighted | ReciprocalRank
+
+
+def _first_come(*rankings: Keys) -> Keys:
+    merged = np.concatenate(rankings)
+    _, first = np.unique(merged, return_index=True)
+    return merged[np.sort(first)]
+
+
+def _scaled(ranking: Ranking) -> dict[int, float]:
+    keys, scores = ranking
+    if len(keys) == 0:
+        return {}
+    low, high = float(scores.min()), float(scores.max())
+    width = high - low
+    return {int(k): (float(s) - low) / width if width else 1.0 for k, s in zip(keys, scores, strict=True)}
+
+
+def _by_score(parts: Mapping[float, Mapping[int, float]]) -> Keys:
+    scores: dict[int, float] = {}
+    for weight, part in parts.items():
+        for key, score in part.items():
+            scores[key] = scores.get(key, 0.0) + weight * score
+    return _sorted(scores)
+
+
+def _sorted(scores: Mapping[int, float]) -> Keys:
+    return np.array(sorted(scores, key=lambda key: (-scores[key], key)), np.int64)

@@ -1,0 +1,58 @@
+"""How far the graph can be trusted with a question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphrag_core.query.fuse import Lead
+
+VECTOR_ONLY = 0.5
+"""The confidence of a result that the graph had no part in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """Decides whether the graph runs and whether it leads.
+
+    By default it changes the mixture only: as many passages come back as were asked for.
+
+    Parameters
+    ----------
+    min_confidence
+        Below this the graph does not run at all. 0 lets it always run.
+    least_bridged
+        The share of passages that must mention what another is about for the graph to add
+        to the first results where it does not lead. Passages whose titles nothing else
+        mentions, such as abstracts of papers, give it nothing to follow.
+    """
+
+    min_confidence: float = 0.0
+    least_bridged: float = 0.1
+
+    def skipped(self, confidence: float) -> str:
+        """Return why the graph must not run, or nothing."""
+        if confidence < self.min_confidence:
+            return f"the graph was skipped: confidence {confidence:.2f} is below {self.min_confidence:.2f}"
+        return ""
+
+    def lead(self, *, names_subject: bool, bridged: float) -> tuple[Lead, str]:
+        """Return which ranking leads, and why if it is not the graph's."""
+        if names_subject:
+            return "graph", ""
+        if bridged >= self.least_bridged:
+            return "both", "plain search leads: the question names nothing that a passage is about"
+        return "plain", "plain search leads: hardly any passage mentions what another is about"
+
+
+def confidence(question: str, entities: int, best_similarity: float) -> float:
+    """Return 0.3 · specificity + 0.3 · recognition + 0.4 · quality of the best vector hit.
+
+    Specificity is the length in characters over 100, at most 1; recognition is 1 when the
+    question names an entity and 0.5 when not.
+
+    >>> round(confidence("x" * 50, 1, 0.8), 2)
+    0.77
+    """
+    specificity = min(len(question) / 100, 1.0)
+    recognition = 1.0 if entities else 0.5
+    return 0.3 * specificity + 0.3 * recognition + 0.4 * max(0.0, min(best_similarity, 1.0))

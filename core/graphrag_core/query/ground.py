@@ -1,0 +1,96 @@
+"""What a strategy stands on: one generation of the index, as far as a scope lets it be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.derived import Derived
+from graphrag_core.ports import Keys, Matrix, Scores
+from graphrag_core.stores.records import Records
+from graphrag_core.stores.view import GraphView
+
+Ranking = tuple[Keys, Scores]
+"""Keys and scores, best first."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A question and what may be seen of the index.
+
+    ``allowed`` are the chunk keys in scope, None for all; ``view`` is the graph of those
+    chunks alone. ``vector`` is None when no embedding could be had.
+    """
+
+    question: str
+    vector: Matrix | None
+    derived: Derived
+    records: Records
+    view: GraphView
+    allowed: Keys | None
+    entities: Sequence[int] = ()
+
+    def near(self, kind: str, k: int) -> Ranking:
+        """Return the chunks or facts nearest to the question."""
+        if self.vector is None:
+            return _nothing()
+        ((keys, scores),) = self.derived.vectors[kind].search(self.vector[None, :], k, self._allowed(kind))
+        return keys, scores
+
+    def matching(self, kind: str, k: int) -> Ranking:
+        """Return the chunks or facts that match the question's words."""
+        keys, scores = self.derived.keywords[kind].search(self.question, k, self._allowed(kind))
+        known = np.isin(keys, self.view.chunk_keys if kind == "chunks" else self.view.fact_keys)
+        return keys[known], scores[known]
+
+    def blended(self, kind: str, candidates: int, vector_share: float) -> Ranking:
+        """Return both kinds of search as one ranking, each score as a share of its best."""
+        near, matching = self.near(kind, candidates), self.matching(kind, candidates)
+        keys = np.union1d(near[0], matching[0])
+        if self.vector is None or len(near[0]) == 0:
+            return _ordered(matching[0], _share(matching[1]))
+        cosine = self.derived.vectors[kind].get(keys) @ self.vector
+        words = np.zeros(len(keys), np.float32)
+        words[np.searchsorted(keys, matching[0])] = matching[1]
+        return _ordered(keys, vector_share * _share(cosine) + (1 - vector_share) * _share(words))
+
+    def best(self, kind: str, ranking: Ranking, count: int) -> Ranking:
+        """Return the first of a ranking; ties that ``count`` would cut through are broken by id."""
+        keys, scores = ranking
+        if len(keys) <= count or scores[count - 1] > scores[count]:
+            return keys[:count], scores[:count]
+        tied = scores >= scores[count - 1]
+        keys, scores = keys[tied], scores[tied]
+        ids = self.records.chunk_ids(keys) if kind == "chunks" else [fact.id for fact in self.records.facts(keys)]
+        order = sorted(range(len(keys)), key=lambda i: (-scores[i], ids[i]))[:count]
+        return keys[order], scores[order]
+
+    def cosine(self, keys: Keys) -> npt.NDArray[np.float32]:
+        """Return the similarity of chunks to the question, 0 when there is no embedding."""
+        if self.vector is None:
+            return np.zeros(len(keys), np.float32)
+        similarity: npt.NDArray[np.float32] = self.derived.vectors["chunks"].get(keys) @ self.vector
+        return similarity
+
+    def _allowed(self, kind: str) -> Keys | None:
+        if self.allowed is None:
+            return None
+        return self.allowed if kind == "chunks" else self.view.fact_keys
+
+
+def _share(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    positive = np.maximum(scores, 0)
+    best = positive.max(initial=0)
+    return positive / best if best > 0 else positive
+
+
+def _ordered(keys: Keys, scores: Scores) -> Ranking:
+    order = np.lexsort((keys, -scores))
+    return keys[order], scores[order]
+
+
+def _nothing() -> Ranking:
+    return np.empty(0, np.int64), np.empty(0, np.float32)

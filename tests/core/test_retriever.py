@@ -1,0 +1,229 @@
+"""Questions, answered by vector, keyword and graph together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support import SERVICES
+
+from graphrag_core import (
+    Anchored,
+    Document,
+    Extraction,
+    Gate,
+    GraphRetriever,
+    KnowledgeIndex,
+    Mention,
+    PageRank,
+    ReciprocalRank,
+    Weighted,
+)
+from graphrag_core.errors import FilterError, InputError
+from graphrag_core.query.gate import confidence
+from graphrag_core.testing import HashEmbedder
+
+CHAIN = [
+    Document("auth", "The Auth Service delegates sign-in to the OAuth Provider.", "Auth Service", {"tenant": "acme"}),
+    Document("oauth", "The OAuth Provider is a thin layer in front of Keyring.", "OAuth Provider", {"tenant": "acme"}),
+    Document("keyring", "Keyring is a company from Tallinn.", "Keyring", {"tenant": "acme"}),
+    Document("lunch", "Lunch is served at noon in the old hall.", "Lunch", {"tenant": "acme"}),
+    Document("secret", "The OAuth Provider of Umbrella is run by Albert Wesker.", "Umbrella", {"tenant": "umbrella"}),
+]
+
+
+@pytest.fixture
+def chain():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(CHAIN)
+        yield GraphRetriever(index)
+
+
+def ids(result) -> list[str]:
+    return [hit.chunk.id for hit in result.hits]
+
+
+def test_the_graph_finds_what_shares_no_word_with_the_question(chain):
+    question = "Where does the vendor behind the Auth Service sit?"
+    assert "keyring" in ids(chain.retrieve(question, k=3, where={"tenant": "acme"}))
+    assert "keyring" not in ids(chain.retrieve(question, k=3, method="keyword", where={"tenant": "acme"}))
+
+
+def test_a_hit_says_which_channels_found_it_and_by_which_path(chain):
+    result = chain.retrieve("What does the Auth Service need?", k=4)
+    by_id = {hit.chunk.id: hit for hit in result.hits}
+    assert by_id["auth"].channels["vector"].rank == 1
+    assert set(by_id["auth"].channels) == {"vector", "keyword", "graph"}
+    assert [step.kind for step in by_id["auth"].path] == ["question", "entity", "chunk"]
+    kinds = [step.kind for step in by_id["oauth"].path]
+    assert kinds in (["question", "entity", "chunk"], ["question", "entity", "fact", "entity", "chunk"])
+    scores = [hit.score for hit in result.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert [entity.name for entity in result.entities] == ["Auth Service"]
+    assert {"embed", "recognise", "search", "expand", "fuse"} <= set(result.trace.stages)
+    assert "Auth Service" in result.explain()
+
+
+def test_k_is_given_where_k_exist(chain):
+    for method in ("hybrid", "vector"):
+        assert len(chain.retrieve("Auth Service", k=3, method=method).hits) == 3
+        assert len(chain.retrieve("Auth Service", k=100, method=method).hits) == 5
+
+
+def test_the_scope_holds_at_every_hop(chain):
+    for method in ("hybrid", "graph", "keyword", "vector"):
+        result = chain.retrieve(
+            "Who runs the OAuth Provider of Umbrella?", k=10, method=method, where={"tenant": "acme"}
+        )
+        assert "secret" not in ids(result)
+        assert "Umbrella" not in {entity.name for entity in result.entities}
+        assert not any("Wesker" in step.text or "Umbrella" in step.text for hit in result.hits for step in hit.path[1:])
+
+
+def test_a_scope_sees_what_an_index_of_it_alone_would():
+    mine = [d for d in CHAIN if d.metadata["tenant"] == "acme"]
+    with KnowledgeIndex(HashEmbedder()) as all_of_it, KnowledgeIndex(HashEmbedder()) as alone:
+        all_of_it.add([*CHAIN, Document("alias", "Auth Service (AS) of old.", metadata={"tenant": "umbrella"})])
+        alone.add(mine)
+        for question in ("Auth Service", "AS", "Who is behind Keyring?", "lunch"):
+            scoped = GraphRetriever(all_of_it).retrieve(question, where={"tenant": "acme"}, method="graph")
+            separate = GraphRetriever(alone).retrieve(question, method="graph")
+            assert [e.id for e in scoped.entities] == [e.id for e in separate.entities]
+            assert sorted(ids(scoped)) == sorted(ids(separate))
+
+
+def test_a_description_from_outside_the_scope_stays_there():
+    class Describes:
+        def extract(self, chunks):
+            return [Extraction((Mention("Keyring", "vendor", f"Known to {c.document_id}."),)) for c in chunks]
+
+    with KnowledgeIndex(HashEmbedder(), extractor=Describes()) as index:
+        index.add([Document(t, f"Keyring, says {t}.", metadata={"tenant": t}) for t in ("acme", "umbrella")])
+        (entity,) = GraphRetriever(index).retrieve("Keyring?", where={"tenant": "acme"}).entities
+        assert entity.description == "Known to acme."
+
+
+def test_results_do_not_depend_on_the_order_of_adding():
+    twins = [Document(f"t{i}", "The same words about Ada Lovelace.") for i in range(20)]
+    answers = []
+    for order in (twins, twins[::-1]):
+        with KnowledgeIndex(HashEmbedder(), batch_size=7) as index:
+            index.add(order)
+            retriever = GraphRetriever(index)
+            answers.append(
+                [
+                    ids(retriever.retrieve("Ada Lovelace words", method=m))
+                    for m in ("hybrid", "vector", "keyword", "graph")
+                ]
+            )
+    assert answers[0] == answers[1]
+    assert answers[0][1] == ["t0", "t1", "t10", "t11", "t12"]
+
+
+def test_without_the_graph_it_is_plain_search(chain):
+    result = chain.retrieve("What does the Auth Service need?", use_graph=False)
+    assert result.expansion_skipped == "the graph was not asked"
+    assert result.confidence == 0.5
+    assert all("graph" not in hit.channels and not hit.path for hit in result.hits)
+
+
+def test_an_embedder_that_fails_leaves_the_question_to_keywords(chain, monkeypatch):
+    def fail(text):
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(chain.index.embedding.embedder, "embed_query", fail)
+    for method in ("hybrid", "vector"):
+        result = chain.retrieve("Tallinn", method=method)
+        assert ids(result)[0] == "keyring"
+        assert "no route" in result.fallback
+
+
+def test_a_known_embedding_is_taken(chain):
+    vector = HashEmbedder().embed_query("Lunch at noon")
+    assert ids(chain.retrieve("Auth Service", method="vector", embedding=vector.tolist()))[0] == "lunch"
+    with pytest.raises(InputError, match="dimension 64"):
+        chain.retrieve("x", embedding=[1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings"),
+    [
+        ("", {}), (" \n", {}), (7, {}), ("x" * 100_001, {}),
+        ("x", {"k": 0}), ("x", {"k": -1}), ("x", {"k": 2.5}), ("x", {"k": True}),
+        ("x", {"method": "magic"}), ("x", {"where": {"colour": "red"}}),
+    ],
+)  # fmt: skip
+def test_bad_questions_are_refused(chain, arguments, settings):
+    with pytest.raises((InputError, FilterError)):
+        chain.retrieve(arguments, **settings)
+
+
+@pytest.mark.parametrize(
+    "question", ["x" * 100_000, "\x00\x07\x1b[31m", "😀", "?", "🏴" * 1_000, "the of and", "東京は？" * 50]
+)
+def test_strange_questions_are_answered(chain, question):
+    assert len(chain.retrieve(question, method="vector").hits) <= 5
+    chain.retrieve(question)
+
+
+def test_an_empty_index_and_an_empty_graph_answer_with_what_there_is():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        assert GraphRetriever(index).retrieve("Anything?").hits == ()
+        index.add([Document("1", "nothing here is a name."), Document("2", "nor here.")])
+        result = GraphRetriever(index).retrieve("what is here?", k=2)
+        assert len(result.hits) == 2
+
+
+def test_confidence_is_weighed_as_written():
+    assert confidence("x" * 100, 1, 1.0) == pytest.approx(0.3 + 0.3 + 0.4)
+    assert confidence("x" * 40, 0, 0.5) == pytest.approx(0.3 * 0.4 + 0.3 * 0.5 + 0.4 * 0.5)
+    assert confidence("x" * 500, 3, 0.0) == pytest.approx(0.6)
+
+
+def test_the_gate_can_leave_the_graph_out(chain):
+    strict = GraphRetriever(chain.index, gate=Gate(min_confidence=1.0))
+    result = strict.retrieve("Auth Service?")
+    assert "below 1.00" in result.expansion_skipped
+    assert all("graph" not in hit.channels for hit in result.hits)
+
+
+PLAIN = (np.array([1, 2, 3, 4]), np.array([1.0, 0.8, 0.6, 0.2], np.float32))
+GRAPH = (np.array([9, 3, 1]), np.array([5.0, 3.0, 1.0], np.float32))
+
+
+def test_fusions_by_hand():
+    assert Anchored().fuse(PLAIN, GRAPH, lead="graph").tolist() == [9, 3, 1, 2, 4]
+    assert Anchored().fuse(PLAIN, GRAPH, lead="both").tolist() == [1, 2, 3, 9, 4]
+    assert Anchored().fuse(PLAIN, GRAPH, lead="plain").tolist() == [1, 2, 3, 4, 9]
+    # plain scaled: 1, 0.75, 0.5, 0; graph scaled: 1, 0.5, 0
+    # 1: 0.7; 2: 0.525; 3: 0.35 + 0.15 = 0.5; 9: 0.3; 4: 0
+    assert Weighted().fuse(PLAIN, GRAPH, lead="graph").tolist() == [1, 2, 3, 9, 4]
+    # 1: 1/61 + 1/63; 3: 1/63 + 1/62; 9: 1/61; 2: 1/62; 4: 1/64
+    assert ReciprocalRank().fuse(PLAIN, GRAPH, lead="graph").tolist() == [1, 3, 9, 2, 4]
+    assert ReciprocalRank(graph_weight=3).fuse(PLAIN, GRAPH, lead="graph").tolist() == [3, 1, 9, 2, 4]
+
+
+def test_rank_one_and_rank_three_with_half_weights():
+    fusion = ReciprocalRank(plain_weight=0.5, graph_weight=0.5)
+    assert fusion.score(1, 3) == pytest.approx(0.5 / 61 + 0.5 / 63)
+
+
+@pytest.mark.parametrize("fusion", [Anchored(), Weighted(), ReciprocalRank()])
+def test_a_fusion_loses_nothing_that_plain_search_found(fusion):
+    for lead in ("graph", "both", "plain"):
+        assert set(fusion.fuse(PLAIN, GRAPH, lead=lead).tolist()) == {1, 2, 3, 4, 9}
+
+
+def test_the_local_walk_agrees_with_the_whole_one(services):
+    services.add([Document(f"n{i}", f"Service{i % 7}A met Service{i % 11}B and Service{i % 5}C.") for i in range(200)])
+    whole = GraphRetriever(services, graph=PageRank(exact_until=10**9))
+    local = GraphRetriever(services, graph=PageRank(exact_until=0, hops=6))
+    for question in ("Auth Service?", "Service1A and Service2B"):
+        first, second = (ids(r.retrieve(question, method="graph", k=10)) for r in (whole, local))
+        assert len(set(first) & set(second)) >= 0.9 * len(first) > 3
+
+
+def test_services_are_found_in_any_case(services):
+    retriever = GraphRetriever(services)
+    for question in ("what is the auth service?", "AUTH SERVICE", 'the "Auth Service" again'):
+        assert [e.id for e in retriever.retrieve(question).entities] == ["auth service"]
+    assert len(SERVICES) == 4
