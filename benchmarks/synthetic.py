@@ -25,9 +25,7 @@ def documents(count: int, seed: int = 0) -> Iterator[Document]:
         common = _zipf(len(words), size * 40, random)
         named = _zipf(len(names), size * 12, random)
         for i in range(size):
-            text = " ".join(
-                _sentence(words, names, common[i * 40 + 10 * s :], named[i * 12 + 3 * s :], s) for s in range(4 - i % 2)
-            )
+            text = " ".join(_sentence(words, names, common, named, 4 * i + turn) for turn in range(4 - i % 2))
             yield Document(f"d{start + i}", text, title=names[(start + i) % len(names)], metadata={"part": i % 10})
 
 
@@ -65,9 +63,11 @@ def _zipf(size: int, count: int, random: np.random.Generator) -> list[int]:
     return drawn
 
 
-def _sentence(words: list[str], names: list[str], common: list[int], named: list[int], turn: int) -> str:
+def _sentence(words: list[str], names: list[str], common: list[int], named: list[int], number: int) -> str:
     """Put together 22 words: three names of two, and function words between others, as English has them."""
-    w = [words[i] for i in common[:9]]
-    n = [names[i] for i in named[:3]]
+    w = [words[i] for i in common[10 * number : 10 * number + 9]]
+    n = [names[i] for i in named[3 * number : 3 * number + 3]]
     start = f"The {w[0]} of {w[1]} {w[2]} was {w[3]} to {n[0]} and the {w[4]} {w[5]} from {n[1]} with a"
-    return f"{start} {w[6]} by {n[2]}." if turn % 2 else f"{start} {w[6]} {w[7]} {w[8]} in {1900 + named[0] % 120}."
+    if number % 2:
+        return f"{start} {w[6]} by {n[2]}."
+    return f"{start} {w[6]} {w[7]} {w[8]} in {1900 + named[3 * number] % 120}."

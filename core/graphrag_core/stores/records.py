@@ -67,7 +67,7 @@ class Records:
         run = self._db.execute
         run("PRAGMA foreign_keys = ON")
         run(f"PRAGMA busy_timeout = {_BUSY}")
-        run("PRAGMA cache_size = -16000")
+        run("PRAGMA cache_size = -8000")
         empty = run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if empty and not self.read_only:
             run("PRAGMA journal_mode = WAL")

@@ -43,7 +43,7 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "ignore").decode("utf-8").replace("\x00", "")
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8_192)
 def clean_name(name: str) -> str:
     r"""Return a name as it is stored, or nothing if it has no letter or digit.
 

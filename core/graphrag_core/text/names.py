@@ -14,7 +14,7 @@ _ARTICLE = re.compile(r"^(?:the|a|an) (?=\S)")
 _PARENTHESIS = re.compile(r"\s*[(（][^()（）]*[)）]")
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=8_192)
 def normalise(name: str) -> str:
     """Return the spelling under which names are compared: the id of an entity.
 
