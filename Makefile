@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers check wheel bench-index bench-quality clean
+.PHONY: demo test lint types layers check wheel test-oldest bench-index bench-quality clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python -m graphrag_core.demo
@@ -25,6 +25,12 @@ check: $(VENV)/.dev
 
 wheel: $(VENV)/.dev
 	$(BIN)/python tests/wheel_smoke.py
+
+# The oldest versions that pyproject.toml allows, in an environment of their own.
+test-oldest:
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet --requirement tests/oldest.txt
+	PYTHONPATH=core $(VENV)-oldest/bin/python -m pytest -W default -p no:cacheprovider tests/core -k "not Onnx"
 
 bench-index: $(VENV)/.dev
 	$(BIN)/python benchmarks/index.py
