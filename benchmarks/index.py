@@ -20,7 +20,6 @@ from synthetic import ReadyVectors, documents
 from graphrag_core import KnowledgeIndex
 from graphrag_core.embedders import WordLlama
 from graphrag_core.ingest.mentions import find_names
-from graphrag_core.stores.writer import names_of
 from graphrag_core.text import sentences
 
 COUNT = int(os.environ.get("CHUNKS", "100000"))
@@ -90,7 +89,7 @@ def _embedding_time() -> tuple[int, float, float]:
         read = intake.read(batch)
         texts = [text for r in read for text in r.chunk_texts]
         facts = [text for r in read for text in r.fact_texts]
-        new = {name for r in read for e in r.extractions for name in names_of(e)} - names
+        new = {name for r in read for chunk in r.names for name in chunk} - names
         names |= new
         size += sum(len(text.encode()) for text in texts)
         start = time.perf_counter()

@@ -91,6 +91,7 @@ class Derived:
         if chunks is None:
             return self.view
         of = (self.generation, fingerprint([chunks.tobytes().hex()]))
+        _ = self.view  # so that names that are to be merged are known
         with self._building:
             if of not in self._scoped:
                 if len(self._scoped) >= _MOST_SCOPES:
@@ -211,6 +212,7 @@ class Derived:
 
     def _advance(self, change: Change) -> None:
         self.whole = False
+        self._scoped.clear()
         try:
             self._apply(change)
         except BaseException:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,11 @@ class Read:
             for chunk, extraction in zip(self.chunks, self.extractions, strict=True)
             for fact in extraction.facts
         ]
+
+    @cached_property
+    def names(self) -> list[dict[str, bool]]:
+        """The names each chunk speaks of, its subjects first and marked."""
+        return [names_of(extraction) for extraction in self.extractions]
 
     @property
     def problem(self) -> str:
@@ -92,7 +98,8 @@ class Intake:
             own_facts = None if facts is None else facts[fact_at:fact_end]
             # An incomplete reading keeps no digest, so that the document is read again next time.
             digest = "" if r.problem else self.digest(r.document)
-            entries.append(Entry(r.document, digest, r.chunks, r.extractions, chunks[chunk_at:chunk_end], own_facts))
+            own_chunks = chunks[chunk_at:chunk_end]
+            entries.append(Entry(r.document, digest, r.chunks, r.extractions, r.names, own_chunks, own_facts))
             chunk_at, fact_at = chunk_end, fact_end
         return entries
 
@@ -100,7 +107,7 @@ class Intake:
         """Return vectors of the names that the records do not have yet."""
         if not self.embeds.names or self.embedding is None:
             return {}
-        names = {name: r.document.id for r in read for e in r.extractions for name in names_of(e)}
+        names = {name: r.document.id for r in read for chunk in r.names for name in chunk}
         new = unknown_names(records, names)
         return dict(zip(new, self.embedding.documents(new, [names[name] for name in new]), strict=True))
 
@@ -117,7 +124,7 @@ class Intake:
             chunk_tokens += sum(map(estimate_tokens, read.chunk_texts))
             facts += len(read.fact_texts)
             fact_tokens += sum(map(estimate_tokens, read.fact_texts))
-            names.update(name for e in read.extractions for name in names_of(e))
+            names.update(name for chunk in read.names for name in chunk)
         return Estimate(count, chunks, chunk_tokens, facts, fact_tokens, len(names), sum(map(estimate_tokens, names)))
 
     def _cut(self, document: Document) -> list[Chunk]:

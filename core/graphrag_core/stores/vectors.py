@@ -151,8 +151,8 @@ class FaissVectors:
         vectors = self.get(self._keys)
         lists = int(max(16, 2 * np.sqrt(len(vectors))))
         index = faiss.IndexIVFFlat(faiss.IndexFlatIP(self.dim), self.dim, lists, faiss.METRIC_INNER_PRODUCT)
-        index.cp.niter = 8
-        sample = np.random.default_rng(0).permutation(len(vectors))[: 64 * lists]
+        index.cp.niter = 5
+        sample = np.random.default_rng(0).permutation(len(vectors))[: 40 * lists]
         index.train(vectors[np.sort(sample)])
         index.set_direct_map_type(faiss.DirectMap.Hashtable)
         index.add_with_ids(vectors, self._keys)

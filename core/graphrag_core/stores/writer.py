@@ -26,12 +26,16 @@ _LONGEST_NAME = 300
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A document with everything that was made of it. Fact vectors lie in the order of the facts."""
+    """A document with everything that was made of it.
+
+    ``names`` are those of each chunk, as :func:`names_of` gives them; fact vectors lie in the order of the facts.
+    """
 
     document: Document
     digest: str
     chunks: Sequence[Chunk]
     extractions: Sequence[Extraction]
+    names: Sequence[Mapping[str, bool]]
     chunk_vectors: Matrix | None
     fact_vectors: Matrix | None
 
@@ -149,10 +153,9 @@ class _Batch:
         self._entries.append(entry)
 
     def flush(self) -> None:
-        named = [[names_of(extraction) for extraction in entry.extractions] for entry in self._entries]
-        self._intern(Counter(name for entry in named for names in entry for name in names))
-        for entry, names in zip(self._entries, named, strict=True):
-            self._document(entry, names)
+        self._intern(Counter(name for entry in self._entries for names in entry.names for name in names))
+        for entry in self._entries:
+            self._document(entry)
         for table, rows in self._rows.items():
             try:
                 self._db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[0]))})", rows)
@@ -173,7 +176,7 @@ class _Batch:
                 if name in self._name_vectors:
                     self._row("name_vectors", key, _blob(self._name_vectors[name]))
 
-    def _document(self, entry: Entry, named: Sequence[Mapping[str, bool]]) -> None:
+    def _document(self, entry: Entry) -> None:
         document = entry.document
         key = self._key("document")
         metadata = json.dumps(dict(document.metadata), ensure_ascii=False)
@@ -192,7 +195,7 @@ class _Batch:
         for name, kind, value in dict.fromkeys(attributes(document.metadata)):
             self._row("attributes", name, kind, value, key)
         at = 0
-        for i, (chunk, extraction, names) in enumerate(zip(entry.chunks, entry.extractions, named, strict=True)):
+        for i, (chunk, extraction, names) in enumerate(zip(entry.chunks, entry.extractions, entry.names, strict=True)):
             vector = None if entry.chunk_vectors is None else entry.chunk_vectors[i]
             facts = len(extraction.facts)
             vectors = None if entry.fact_vectors is None else entry.fact_vectors[at : at + facts]
