@@ -22,6 +22,7 @@ def names(text: str, *, certain: bool = True) -> list[str]:
         ("It was led by Ludwig van Beethoven and Clara Schumann.", ["Ludwig van Beethoven", "Clara Schumann"]),
         ("He met Dr. Ada Lovelace, J. R. R. Tolkien and O'Brien.", ["Dr. Ada Lovelace", "J. R. R. Tolkien", "O'Brien"]),
         ("They left Freud's house in 1938.", ["Freud", "1938"]),
+        ("A U.S. grocer beside the U.S. Army, seen by J.R.R. Tolkien.", ["U.S", "U.S. Army", "J.R.R. Tolkien"]),
         ("It opened in October 2005 on a Monday.", ["2005"]),
         ("There were 35 of 1,200 left, 12.5 each.", []),
         ("The University of Göttingen in 1854 was small.", ["University of Göttingen", "1854"]),

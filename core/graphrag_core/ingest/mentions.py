@@ -51,13 +51,13 @@ def _run_pattern(upper: str) -> re.Pattern[str]:
     """Return the pattern of a run, whose first character is a class: the scan stops only at those."""
     rest = r"[^\W_]*(?:['’.\-&/+][^\W_]+)*[+#]*"
     title = r"(?:M(?:rs?|s|t)|Dr|Prof|S[trg]|Sgt|Jr|Ft|Gen|Col|Lt|Capt|Rev|Hon|No|Vol)\."
-    initials = rf"(?:[{upper}]\.)+(?=\s?[{upper}])"
+    initials = rf"(?:[{upper}]\.)+(?=\s[{upper}])"
     number = r"[\d.,]*(?<=\d)(?:st|nd|rd|th)?(?!\w)"
     name = rf"(?:{title}|{initials}|[{upper}]{rest})"
     first = (
         rf"[{upper}0-9](?<![\w@$#/].)"
         rf"(?:(?<=\d){number}"
-        rf"|(?<!\d)(?:(?<=[MDPSJFGCLRHNV])(?:rs?|s|t|rof|gt|en|ol|apt|ev|on|o)\.|\.(?:[{upper}]\.)*(?=\s?[{upper}])|{rest}))"
+        rf"|(?<!\d)(?:(?<=[MDPSJFGCLRHNV])(?:rs?|s|t|rof|gt|en|ol|apt|ev|on|o)\.|\.(?:[{upper}]\.)*(?=\s[{upper}])|{rest}))"
     )
     more = rf"[ \t]{{1,2}}(?:{name}|\d{number})|(?<!\d)[ \t]{{1,2}}(?:(?:{CONNECTORS}|&)[ \t]+){{1,2}}{name}"
     return re.compile(rf"{first}(?:{more})*")
