@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support import SERVICES
 
 from graphrag_core import (
     Anchored,
@@ -226,4 +225,3 @@ def test_services_are_found_in_any_case(services):
     retriever = GraphRetriever(services)
     for question in ("what is the auth service?", "AUTH SERVICE", 'the "Auth Service" again'):
         assert [e.id for e in retriever.retrieve(question).entities] == ["auth service"]
-    assert len(SERVICES) == 4
