@@ -15,9 +15,10 @@ from graphrag_core.ingest.extract import Combined, LLMExtractor, SentenceExtract
 from graphrag_core.model import Chunk, Document, Entity, Extraction, Fact, Mention
 from graphrag_core.query.fuse import Anchored, ReciprocalRank, Weighted
 from graphrag_core.query.gate import Gate
+from graphrag_core.query.hit import Channel, Hit, Step, Trace
 from graphrag_core.query.pagerank import PageRank
 from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.result import Channel, Hit, Result, Step, Trace
+from graphrag_core.query.result import Result
 from graphrag_core.report import Added, Estimate, Stats, Verification
 from graphrag_core.retriever import GraphRetriever
 

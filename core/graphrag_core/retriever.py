@@ -16,10 +16,11 @@ from graphrag_core.ports import Keys, Matrix
 from graphrag_core.query.fuse import Anchored, Fusion, Lead
 from graphrag_core.query.gate import VECTOR_ONLY, Gate, confidence
 from graphrag_core.query.ground import Ground, Ranking
+from graphrag_core.query.hit import Channel, Hit, Trace
 from graphrag_core.query.pagerank import PageRank
 from graphrag_core.query.path import describe, find_way
 from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.result import Channel, Hit, Result, Trace
+from graphrag_core.query.result import Result
 from graphrag_core.where import Where
 
 Method = Literal["hybrid", "vector", "keyword", "graph"]
@@ -161,7 +162,16 @@ class GraphRetriever:
             numbers = {pair: label for label, pair in enumerate(ids)}
             hits = self._hits(ground, chosen, relabelled, numbers, with_paths="graph" in rankings)
             named = read_entities(ground.view, self.index.records, ground.entities)
-        return Result(ground.question, method, hits, tuple(named), trust, skipped, fallback, Trace(dict(clock.stages)))
+        return Result(
+            ground.question,
+            method,
+            hits,
+            tuple(named),
+            trust,
+            expansion_skipped=skipped,
+            fallback=fallback,
+            trace=Trace(dict(clock.stages)),
+        )
 
     def _embed(self, question: str, method: Method, embedding: Iterable[float] | None) -> tuple[Matrix | None, str]:
         if embedding is not None:

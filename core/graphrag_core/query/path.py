@@ -7,7 +7,7 @@ import numpy as np
 from graphrag_core.entities import read_entities
 from graphrag_core.model import Chunk
 from graphrag_core.query.ground import Ground
-from graphrag_core.query.result import Step
+from graphrag_core.query.hit import Step
 from graphrag_core.stores.records import Records
 
 Way = tuple[int, ...]
