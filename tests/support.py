@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphrag_core import Document, KnowledgeIndex
+from graphrag_core import Chunk, Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.entities import read_entities
-from graphrag_core.query.search import keyword_search, vector_search
 
 SERVICES = [
     Document("auth", "The Auth Service issues tokens. It delegates logins to the OAuth Provider.", "Auth Service"),
@@ -16,6 +15,21 @@ SERVICES = [
     Document("mara", "Mara Lindqvist leads the identity team in Uppsala.", metadata={"team": "identity", "year": 2024}),
     Document("log", "yesterday the auth service was slow.", metadata={"team": "sre", "tags": ["incident", "auth"]}),
 ]
+
+
+def keyword_search(index: KnowledgeIndex, question: str, k: int = 5, where=None) -> list[tuple[Chunk, float]]:
+    """The passages that match a question's words, with their BM25 scores."""
+    return _search(index, "keyword", question, k, where)
+
+
+def vector_search(index: KnowledgeIndex, question: str, k: int = 5, where=None) -> list[tuple[Chunk, float]]:
+    """The passages nearest to a question, with their cosines."""
+    return _search(index, "vector", question, k, where)
+
+
+def _search(index, method, question, k, where):
+    hits = GraphRetriever(index, cache=None).retrieve(question, k=k, method=method, where=where).hits
+    return [(hit.chunk, hit.channels[method].score) for hit in hits]
 
 
 def snapshot(index: KnowledgeIndex) -> dict[str, object]:

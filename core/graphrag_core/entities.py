@@ -32,10 +32,8 @@ def read_entities(view: GraphView, records: Records, positions: Iterable[int]) -
     Only what the view's chunks say is read.
     """
     wanted = list(positions)
-    order = np.argsort(view.name_entity, kind="stable")
-    first = np.searchsorted(view.name_entity[order], wanted, "left")
-    last = np.searchsorted(view.name_entity[order], wanted, "right")
-    keys = [view.name_keys[order[a:b]].tolist() for a, b in zip(first, last, strict=True)]
+    order, starts = view.names_by_entity
+    keys = [view.name_keys[order[starts[p] : starts[p + 1]]].tolist() for p in wanted]
     packed = json.dumps([key for group in keys for key in group])
     inside = "IN (SELECT value FROM json_each(?))"
     names = {
@@ -49,7 +47,7 @@ def read_entities(view: GraphView, records: Records, positions: Iterable[int]) -
         position = np.searchsorted(view.chunk_keys, chunk)
         if position < len(view.chunk_keys) and view.chunk_keys[position] == chunk:
             claims.setdefault(name, []).append((kind, description))
-    counts = view.mentions[:, wanted].sum(axis=0) if wanted else ()
+    counts = view.entity_chunks[wanted] if wanted else ()
     return [
         _entity([names[key] for key in group], [c for key in group for c in claims.get(key, ())],
                 int(view.entity_ids[position]), int(count))

@@ -13,6 +13,7 @@ from typing import Any
 
 from typing_extensions import Self
 
+from graphrag_core.accesses import Accesses
 from graphrag_core.derived import Derived, Engines
 from graphrag_core.embedding import Embedding
 from graphrag_core.entities import find_entity, read_entities
@@ -106,6 +107,7 @@ class KnowledgeIndex:
         self._guard = Guard()
         self._one_writer = threading.RLock()
         self._closed = False
+        self.accesses = Accesses()
         self._lock = _folder.lock() if _folder and not _read_only else None
         try:
             self._records = Records(_folder.records if _folder else None, read_only=_read_only)
@@ -190,6 +192,7 @@ class KnowledgeIndex:
         finally:  # whole batches stay, whatever stopped the rest
             self._publish()
         self._derived.save_if_worthwhile()
+        self.accesses.write(self._records)
         return done
 
     def delete(self, document_ids: str | Iterable[str]) -> int:
@@ -343,6 +346,7 @@ class KnowledgeIndex:
                 return
             try:
                 if not self.read_only:
+                    self.accesses.write(self._records)
                     self._derived.save()
             finally:
                 self._closed = True

@@ -1,31 +1,35 @@
-"""``GraphRetriever``: sequences the stages of a query, and holds no algorithm."""
+"""``GraphRetriever``: takes a question, prepares its ground, and has it answered."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import json
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
 
-from graphrag_core.entities import read_entities
+from graphrag_core.derived import Derived
+from graphrag_core.entities import top_entities
 from graphrag_core.errors import EmbedderError, InputError
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ports import Keys, Matrix
-from graphrag_core.query.fuse import Anchored, Fusion, Lead
-from graphrag_core.query.gate import VECTOR_ONLY, Gate, confidence
-from graphrag_core.query.ground import Ground, Ranking
-from graphrag_core.query.hit import Channel, Hit, Trace
+from graphrag_core.query.answer import Plan, answer
+from graphrag_core.query.cache import Cache
+from graphrag_core.query.clock import Clock
+from graphrag_core.query.fuse import Fusion
+from graphrag_core.query.gate import Gate
+from graphrag_core.query.ground import Ground
 from graphrag_core.query.pagerank import PageRank
-from graphrag_core.query.path import describe, find_way
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.result import Result
+from graphrag_core.query.route import Router
+from graphrag_core.query.strategy import GraphStrategy
 from graphrag_core.where import Where
 
-Method = Literal["hybrid", "vector", "keyword", "graph"]
+Method = Literal["hybrid", "vector", "keyword", "graph", "agentic"]
 _LONGEST_QUESTION = 100_000
-_VECTOR_SHARE = 0.6
+_DEFAULT_CACHE = Cache()
 
 
 class GraphRetriever:
@@ -36,14 +40,23 @@ class GraphRetriever:
     index
         What to search.
     method
-        ``"hybrid"`` runs all three channels; ``"vector"``, ``"keyword"`` and ``"graph"`` one.
+        ``"hybrid"`` runs all three channels; ``"vector"``, ``"keyword"`` and ``"graph"`` one;
+        ``"agentic"`` lets ``router`` choose for each question.
     k
         How many passages come back, where there are as many.
-    graph, fusion, gate, recogniser
-        How the graph is walked, how rankings become one, when the graph is trusted, and how
-        names are found in a question.
+    graph
+        How the graph is walked: :class:`~graphrag_core.PageRank` unless given.
+    fusion
+        How plain search and graph become one ranking; None takes what suits the strategy,
+        which for PageRank is :class:`~graphrag_core.Anchored`.
+    gate, recogniser, router
+        When the graph is trusted, how names are found in a question, and which questions
+        ``"agentic"`` sends where.
     candidates
         How many passages each channel brings to the fusion, at the least.
+    cache
+        What remembers results: a :class:`~graphrag_core.Cache` of this retriever's own unless
+        given; None for no cache.
 
     Examples
     --------
@@ -62,22 +75,28 @@ class GraphRetriever:
         *,
         method: Method = "hybrid",
         k: int = 5,
-        graph: PageRank | None = None,
+        graph: GraphStrategy | None = None,
         fusion: Fusion | None = None,
         gate: Gate | None = None,
         recogniser: Recogniser | None = None,
+        router: Router | None = None,
         candidates: int = 100,
+        cache: Cache | None = _DEFAULT_CACHE,
     ) -> None:
         _check_method(method)
         _check_k(k)
         self.index = index
         self.method: Method = method
         self.k = k
-        self.graph = graph or PageRank()
-        self.fusion: Fusion = fusion or Anchored()
+        self.graph: GraphStrategy = graph or PageRank()
+        if not callable(getattr(self.graph, "expand", None)) or not hasattr(self.graph, "fusion"):
+            raise InputError(f"{graph!r} is no graph strategy: it needs expand(ground, plain, k), and a fusion")
+        self.fusion: Fusion = fusion if fusion is not None else self.graph.fusion
         self.gate = gate or Gate()
         self.recogniser = recogniser or Recogniser()
+        self.router = router or Router()
         self.candidates = candidates
+        self.cache = Cache() if cache is _DEFAULT_CACHE else cache
 
     def retrieve(
         self,
@@ -88,6 +107,7 @@ class GraphRetriever:
         where: Where | None = None,
         use_graph: bool = True,
         embedding: Iterable[float] | None = None,
+        min_graph_score: float | None = None,
     ) -> Result:
         """Return the passages that answer a question, best first, with the reason for each.
 
@@ -103,80 +123,85 @@ class GraphRetriever:
             False leaves the hybrid method with vectors and keywords.
         embedding
             The question's vector, if it is known already.
+        min_graph_score
+            In place of the gate's own: what the graph brings with less strength, from 0 to
+            1, is left to plain search.
         """
         _check_question(question)
-        k = self.k if k is None else k
-        method = method or self.method
-        _check_k(k)
-        _check_method(method)
-        clock = _Clock()
+        given = None if embedding is None else self._given(embedding)
+        plan = self._plan(question, self.k if k is None else k, method or self.method, use_graph, min_graph_score)
+        asked = self._key(question, plan, where, given)
+        if (kept := self._kept(asked)) is not None:
+            return kept
+        clock = Clock()
         with clock.stage("embed"):
-            vector, fallback = self._embed(question, method, embedding)
+            vector, fallback = (given, "") if given is not None else self._embed(question, plan)
         with self.index.reading() as derived:
             with clock.stage("recognise"):
-                allowed = self.index.scope(where)
-                view = derived.view_of(allowed)
-                entities = self.recogniser.by_name(question, view, self.index.records)
-                if not entities and vector is not None:
-                    entities = self.recogniser.by_vector(vector, view, derived.vectors["names"])
-                ground = Ground(question, vector, derived, self.index.records, view, allowed, entities)
-            return self._answer(ground, k, method, use_graph, fallback, clock)
+                ground = self._ground(derived, question, vector, self.index.scope(where))
+            result = replace(answer(ground, replace(plan, fallback=fallback), clock), trace=clock.trace)
+            if self.cache is not None and asked is not None and not fallback:
+                self.cache.put((derived.generation, asked), result)
+        return result
 
-    def _answer(self, ground: Ground, k: int, method: Method, use_graph: bool, fallback: str, clock: _Clock) -> Result:
-        count = max(self.candidates, k)
-        rankings: dict[str, Ranking] = {}
-        with clock.stage("search"):
-            if method != "keyword":
-                rankings["vector"] = ground.near("chunks", count)
-            if method != "vector":
-                rankings["keyword"] = ground.matching("chunks", count)
-            plain = rankings.get(method) if method in ("vector", "keyword") else None
-            plain = plain or ground.blended("chunks", count, _VECTOR_SHARE)
-            if method == "vector" and ground.vector is None:
-                plain = rankings["keyword"] = ground.matching("chunks", count)
-        quality = float(rankings["vector"][1][0]) if len(rankings.get("vector", ((), ()))[1]) else 0.0
-        lead: Lead = "graph"
-        trust, skipped = VECTOR_ONLY, ""
-        if method in ("hybrid", "graph") and use_graph:
-            trust = confidence(ground.question, len(ground.entities), quality)
-            skipped = self.gate.skipped(trust)
-            names_subject = bool(ground.view.is_subject[list(ground.entities)].any())
-            if not skipped:
-                with clock.stage("expand"):
-                    rankings["graph"] = self.graph.rank(ground, plain, count)
-                if method == "hybrid":
-                    lead, skipped = self.gate.lead(names_subject=names_subject, bridged=ground.view.bridged)
-        elif not use_graph:
-            skipped = "the graph was not asked"
-        with clock.stage("fuse"):
-            labels, ids = self._labels([plain, *rankings.values()])
-            relabelled = {name: _relabel(ranking, labels) for name, ranking in rankings.items()}
-            plain = _relabel(plain, labels)
-            order = plain[0]
-            if method == "graph" and len(relabelled.get("graph", ((),))[0]):
-                order = relabelled["graph"][0]
-            elif "graph" in relabelled:
-                order = self.fusion.fuse(plain, relabelled["graph"], lead=lead)
-            chosen = [ids[label] for label in order[:k].tolist()]
-        with clock.stage("explain"):
-            numbers = {pair: label for label, pair in enumerate(ids)}
-            hits = self._hits(ground, chosen, relabelled, numbers, with_paths="graph" in rankings)
-            named = read_entities(ground.view, self.index.records, ground.entities)
-        return Result(
-            ground.question,
-            method,
-            hits,
-            tuple(named),
-            trust,
-            expansion_skipped=skipped,
-            fallback=fallback,
-            trace=Trace(dict(clock.stages)),
+    def warm(self, questions: Iterable[str] | int = 10) -> int:
+        """Answer questions ahead, so that the cache has them; return how many.
+
+        A number takes the names of so many of the most mentioned entities. The first
+        question on a new generation of an index also prepares the graph for all later ones.
+        """
+        if isinstance(questions, int):
+            with self.index.reading() as derived:
+                questions = [e.name for e in top_entities(derived.view, self.index.records, questions)]
+        return len([self.retrieve(question) for question in questions])
+
+    def _plan(self, question: str, k: int, method: Method, use_graph: bool, min_graph_score: float | None) -> Plan:
+        _check_k(k)
+        _check_method(method)
+        gate = self.gate if min_graph_score is None else replace(self.gate, min_graph_score=min_graph_score)
+        route = self.router.route(question) if method == "agentic" else None
+        return Plan(
+            k,
+            route.method if route else method,  # type: ignore[arg-type]
+            use_graph,
+            self.candidates,
+            self.graph,
+            self.fusion,
+            gate,
+            str(route) if route else "",
         )
 
-    def _embed(self, question: str, method: Method, embedding: Iterable[float] | None) -> tuple[Matrix | None, str]:
-        if embedding is not None:
-            return self._given(embedding), ""
-        if method == "keyword":
+    def _ground(self, derived: Derived, question: str, vector: Matrix | None, allowed: Keys | None) -> Ground:
+        view, records = derived.view_of(allowed), self.index.records
+        entities = self.recogniser.by_name(question, view, records)
+        if not entities and vector is not None:
+            entities = self.recogniser.by_vector(vector, view, derived.vectors["names"])
+        return Ground(
+            question, vector, derived, records, view, allowed, entities, self.index.embedding, self.index.accesses
+        )
+
+    def _key(self, question: str, plan: Plan, where: Where | None, vector: Matrix | None) -> Hashable | None:
+        """Return everything a result depends on but for the generation; None if it cannot be told."""
+        if self.cache is None:
+            return None
+        try:
+            scope = json.dumps(where, sort_keys=True, default=repr)
+            key = (self.index, question, plan, self.recogniser, scope, None if vector is None else vector.tobytes())
+            hash(key)
+        except (TypeError, ValueError):
+            return None
+        return key
+
+    def _kept(self, asked: Hashable | None) -> Result | None:
+        if self.cache is None or asked is None:
+            return None
+        clock = Clock()
+        with clock.stage("cache"), self.index.reading() as derived:
+            kept = self.cache.get((derived.generation, asked))
+        return None if kept is None else replace(kept, trace=clock.trace)
+
+    def _embed(self, question: str, plan: Plan) -> tuple[Matrix | None, str]:
+        if plan.method == "keyword":
             return None, ""
         if self.index.embedding is None:
             return None, "no embedder was given: keywords carry the question"
@@ -192,64 +217,6 @@ class GraphRetriever:
             raise InputError(f"the embedding has shape {vector.shape}, the index dimension {dim}: give finite numbers")
         unit: Matrix = vector / np.float32(max(float(np.linalg.norm(vector)), 1e-12))
         return unit
-
-    def _labels(self, rankings: Iterable[Ranking]) -> tuple[dict[int, int], list[tuple[str, int]]]:
-        """Return numbers for all chunks of some rankings, in the order of their ids, by which ties break."""
-        keys = np.unique(np.concatenate([ranking[0] for ranking in rankings]))
-        ids = sorted(zip(self.index.records.chunk_ids(keys), keys.tolist(), strict=True))
-        return {key: label for label, (_, key) in enumerate(ids)}, ids
-
-    def _hits(
-        self,
-        ground: Ground,
-        chosen: list[tuple[str, int]],
-        rankings: dict[str, Ranking],
-        labels: dict[tuple[str, int], int],
-        *,
-        with_paths: bool,
-    ) -> tuple[Hit, ...]:
-        ranks = {name: _channels(ranking) for name, ranking in rankings.items()}
-        positions = np.searchsorted(ground.view.chunk_keys, [key for _, key in chosen]).tolist()
-        chunks = self.index.records.chunks([key for _, key in chosen])
-        ways = (
-            [(chunk, find_way(ground, at)) for chunk, at in zip(chunks, positions, strict=True)] if with_paths else []
-        )
-        paths = describe(ground, self.index.records, ways)
-        return tuple(
-            Hit(
-                chunk,
-                1.0 / rank,
-                {name: found[labels[pair]] for name, found in ranks.items() if labels[pair] in found},
-                paths.get(chunk.id, ()),
-            )
-            for rank, (chunk, pair) in enumerate(zip(chunks, chosen, strict=True), 1)
-        )
-
-
-def _relabel(ranking: Ranking, labels: dict[int, int]) -> Ranking:
-    relabelled: Keys = np.array([labels[key] for key in ranking[0].tolist()], np.int64)
-    order = np.lexsort((relabelled, -ranking[1]))
-    return relabelled[order], ranking[1][order]
-
-
-def _channels(ranking: Ranking) -> dict[int, Channel]:
-    pairs = enumerate(zip(ranking[0].tolist(), ranking[1].tolist(), strict=True), 1)
-    return {label: Channel(rank, score) for rank, (label, score) in pairs}
-
-
-class _Clock:
-    """Measures stages."""
-
-    def __init__(self) -> None:
-        self.stages: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.stages[name] = (time.perf_counter() - start) * 1000
 
 
 def _check_question(question: object) -> None:

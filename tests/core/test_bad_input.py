@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 import pytest
-from support import SERVICES, snapshot
+from support import SERVICES, keyword_search, snapshot
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import Onnx
@@ -26,7 +26,6 @@ from graphrag_core.errors import (
     NotAnIndex,
     UnsupportedFormat,
 )
-from graphrag_core.query.search import keyword_search
 from graphrag_core.testing import HashEmbedder
 
 GOOD = Document("good", "A good one by Ada Lovelace.")

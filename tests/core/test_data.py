@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+from support import keyword_search
+
 from graphrag_core import Combined, Document, KnowledgeIndex, SentenceExtractor, TripleExtractor
 from graphrag_core.embedders import WordLlama
-from graphrag_core.query.search import keyword_search
 
 
 def passages(shared, name):

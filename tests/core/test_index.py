@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from support import SERVICES, snapshot
+from support import SERVICES, keyword_search, snapshot, vector_search
 
 from graphrag_core import (
     Chunker,
@@ -28,7 +28,6 @@ from graphrag_core.errors import (
     NotAnIndex,
     ReadOnlyIndex,
 )
-from graphrag_core.query.search import keyword_search, vector_search
 from graphrag_core.stores.vectors import FaissVectors
 from graphrag_core.testing import HashEmbedder
 

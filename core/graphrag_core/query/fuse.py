@@ -1,10 +1,14 @@
-"""Rankings into one. Fusions are pure, keyed by chunk, and never lose what plain search found."""
+"""Rankings into one. Fusions are pure, keyed by chunk, and never lose what plain search found.
+
+The keys that a fusion is given stand in the order of the chunks' ids, so that breaking ties
+by key breaks them by id.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -35,14 +39,23 @@ class Anchored:
 
 @dataclass(frozen=True, kw_only=True)
 class Weighted:
-    """alpha · plain + beta · graph, each score as a share of its ranking's range."""
+    """alpha · plain score + beta · graph score, both from 0 to 1; a chunk that one lacks counts 0 there.
+
+    >>> round(Weighted().score(0.9, 0.5), 2)
+    0.78
+    """
 
     alpha: float = 0.7
     beta: float = 0.3
 
+    def score(self, plain: float, graph: float) -> float:
+        """Return the score of a chunk by its two scores."""
+        return self.alpha * plain + self.beta * graph
+
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Keys:  # noqa: ARG002
         """Return chunk keys, best first: all of both rankings, each once."""
-        return _by_score({self.alpha: _scaled(plain), self.beta: _scaled(graph)})
+        scores = [dict(zip(keys.tolist(), values.tolist(), strict=True)) for keys, values in (plain, graph)]
+        return _sorted({key: self.score(*(part.get(key, 0.0) for part in scores)) for key in scores[0] | scores[1]})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,30 +83,20 @@ class ReciprocalRank:
         return _sorted(scores)
 
 
-Fusion = Anchored | Weighted | ReciprocalRank
+class Fusion(Protocol):
+    """How two rankings become one. ``lead`` is the gate's word on which to trust."""
+
+    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Keys:
+        """Return chunk keys, best first: all of both rankings, each once.
+
+        Plain scores lie between 0 and 1, graph scores too.
+        """
 
 
 def _first_come(*rankings: Keys) -> Keys:
     merged = np.concatenate(rankings)
     _, first = np.unique(merged, return_index=True)
     return merged[np.sort(first)]
-
-
-def _scaled(ranking: Ranking) -> dict[int, float]:
-    keys, scores = ranking
-    if len(keys) == 0:
-        return {}
-    low, high = float(scores.min()), float(scores.max())
-    width = high - low
-    return {int(k): (float(s) - low) / width if width else 1.0 for k, s in zip(keys, scores, strict=True)}
-
-
-def _by_score(parts: Mapping[float, Mapping[int, float]]) -> Keys:
-    scores: dict[int, float] = {}
-    for weight, part in parts.items():
-        for key, score in part.items():
-            scores[key] = scores.get(key, 0.0) + weight * score
-    return _sorted(scores)
 
 
 def _sorted(scores: Mapping[int, float]) -> Keys:

@@ -12,14 +12,19 @@ VECTOR_ONLY = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """Decides whether the graph runs and whether it leads.
+    """Decides whether the graph runs, whether it leads, and how weak its passages may be.
 
     By default it changes the mixture only: as many passages come back as were asked for.
 
     Parameters
     ----------
     min_confidence
-        Below this the graph does not run at all. 0 lets it always run.
+        Below this the graph does not run at all; 0.5 is a usual choice. 0 lets it always run.
+    min_graph_score
+        What the graph brings with less strength (0 to 1) is left to plain search; 0.3 is a
+        usual choice. A strategy's own threshold comes on top.
+    needs_entity
+        True keeps the graph from running when the question names nothing that is known.
     least_bridged
         The share of passages that must mention what another is about for the graph to add
         to the first results where it does not lead. Passages whose titles nothing else
@@ -27,12 +32,16 @@ class Gate:
     """
 
     min_confidence: float = 0.0
+    min_graph_score: float = 0.0
+    needs_entity: bool = False
     least_bridged: float = 0.1
 
-    def skipped(self, confidence: float) -> str:
+    def skipped(self, confidence: float, entities: int) -> str:
         """Return why the graph must not run, or nothing."""
         if confidence < self.min_confidence:
             return f"the graph was skipped: confidence {confidence:.2f} is below {self.min_confidence:.2f}"
+        if self.needs_entity and not entities:
+            return "the graph was skipped: the question names nothing that is known"
         return ""
 
     def lead(self, *, names_subject: bool, bridged: float) -> tuple[Lead, str]:

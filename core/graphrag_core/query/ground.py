@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.accesses import Accesses
 from graphrag_core.derived import Derived
+from graphrag_core.embedding import Embedding
 from graphrag_core.ports import Keys, Matrix, Scores
 from graphrag_core.stores.records import Records
 from graphrag_core.stores.view import GraphView
 
 Ranking = tuple[Keys, Scores]
 """Keys and scores, best first."""
+
+VECTOR_SHARE = 0.6
+"""How much vectors count where they are blended with keywords."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class Ground:
     view: GraphView
     allowed: Keys | None
     entities: Sequence[int] = ()
+    embedding: Embedding | None = None
+    accesses: Accesses = field(default_factory=Accesses)
 
     def near(self, kind: str, k: int) -> Ranking:
         """Return the chunks or facts nearest to the question."""
@@ -40,22 +47,34 @@ class Ground:
         ((keys, scores),) = self.derived.vectors[kind].search(self.vector[None, :], k, self._allowed(kind))
         return keys, scores
 
+    def near_each(self, texts: Sequence[str], k: int) -> list[Ranking]:
+        """Return for each of some texts the chunks nearest to it; all are embedded and searched at once.
+
+        Without an embedder each is searched by its words.
+        """
+        if not texts or self.vector is None or self.embedding is None:
+            return [self._matching("chunks", text, k) for text in texts]
+        vectors = self.embedding.documents(texts, ["the question"] * len(texts))
+        return self.derived.vectors["chunks"].search(vectors, k, self.allowed)
+
     def matching(self, kind: str, k: int) -> Ranking:
         """Return the chunks or facts that match the question's words."""
-        keys, scores = self.derived.keywords[kind].search(self.question, k, self._allowed(kind))
+        return self._matching(kind, self.question, k)
+
+    def _matching(self, kind: str, text: str, k: int) -> Ranking:
+        keys, scores = self.derived.keywords[kind].search(text, k, self._allowed(kind))
         known = np.isin(keys, self.view.chunk_keys if kind == "chunks" else self.view.fact_keys)
         return keys[known], scores[known]
 
-    def blended(self, kind: str, candidates: int, vector_share: float) -> Ranking:
+    def blended(self, kind: str, near: Ranking, matching: Ranking) -> Ranking:
         """Return both kinds of search as one ranking, each score as a share of its best."""
-        near, matching = self.near(kind, candidates), self.matching(kind, candidates)
-        keys = np.union1d(near[0], matching[0])
         if self.vector is None or len(near[0]) == 0:
             return _ordered(matching[0], _share(matching[1]))
+        keys = np.union1d(near[0], matching[0])
         cosine = self.derived.vectors[kind].get(keys) @ self.vector
         words = np.zeros(len(keys), np.float32)
         words[np.searchsorted(keys, matching[0])] = matching[1]
-        return _ordered(keys, vector_share * _share(cosine) + (1 - vector_share) * _share(words))
+        return _ordered(keys, VECTOR_SHARE * _share(cosine) + (1 - VECTOR_SHARE) * _share(words))
 
     def best(self, kind: str, ranking: Ranking, count: int) -> Ranking:
         """Return the first of a ranking; ties that ``count`` would cut through are broken by id."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from graphrag_core.ports import Keys
+from graphrag_core.query.fuse import Anchored, Fusion
 from graphrag_core.query.ground import Ground, Ranking
+from graphrag_core.query.strategy import Expansion
 from graphrag_core.stores.view import GraphView
 
 Weights = npt.NDArray[np.float32]
@@ -39,6 +43,8 @@ class PageRank:
     passages, as most of the weight stays near where it starts.
     """
 
+    fusion: ClassVar[Fusion] = Anchored()
+
     entity_weight: float = 1.0
     fact_weight: float = 0.5
     passage_weight: float = 0.1
@@ -46,19 +52,18 @@ class PageRank:
     passages: int = 10
     damping: float = 0.85
     iterations: int = 15
-    vector_share: float = 0.6
     candidates: int = 100
     exact_until: int = 100_000
     hops: int = 3
     most_neighbours: int = 200
     most_nodes: int = 20_000
 
-    def rank(self, ground: Ground, plain: Ranking, k: int) -> Ranking:
+    def expand(self, ground: Ground, plain: Ranking, k: int) -> Expansion:
         """Return the chunks that the graph leads to, best first; nothing for an empty graph."""
         view = ground.view
-        seeds = self._seeds(ground, plain)
+        seeds, facts = self._seeds(ground, plain)
         if not seeds.any():
-            return np.empty(0, np.int64), np.empty(0, np.float32)
+            return Expansion()
         weight = self._walk(view, seeds)[: len(view.chunk_keys)]
         count = min(max(self.candidates, k), len(weight))
         best = np.argpartition(-weight, count - 1)[:count]
@@ -66,9 +71,9 @@ class PageRank:
         keys = view.chunk_keys[best]
         scores = np.log(weight[best] + 1e-9) + ground.cosine(keys)
         order = np.lexsort((keys, -scores))
-        return keys[order], scores[order].astype(np.float32)
+        return Expansion(keys[order], scores[order].astype(np.float32), facts=facts)
 
-    def _seeds(self, ground: Ground, plain: Ranking) -> Weights:
+    def _seeds(self, ground: Ground, plain: Ranking) -> tuple[Weights, Keys]:
         view = ground.view
         chunks = len(view.chunk_keys)
         seeds = np.zeros(chunks + len(view.entity_ids), np.float32)
@@ -77,23 +82,14 @@ class PageRank:
         for entity in ground.entities:
             named[entity] += rarity[entity]
         seeds[chunks:] += self.entity_weight * _unit(named)
-        seeds[chunks:] += self.fact_weight * _unit(self._fact_entities(ground, rarity))
+        near, matching = ground.near("facts", self.candidates), ground.matching("facts", self.candidates)
+        facts = ground.best("facts", ground.blended("facts", near, matching), self.facts)
+        seeds[chunks:] += self.fact_weight * _unit(_entities_of(view, facts, rarity))
         keys, scores = ground.best("chunks", plain, self.passages)
         found = np.zeros(chunks, np.float32)
         found[np.searchsorted(view.chunk_keys, keys)] = scores
         seeds[:chunks] += self.passage_weight * _unit(found)
-        return _unit(seeds)
-
-    def _fact_entities(self, ground: Ground, rarity: npt.NDArray[np.float64]) -> Weights:
-        view = ground.view
-        weights = np.zeros(len(view.entity_ids), np.float32)
-        found = ground.blended("facts", self.candidates, self.vector_share)
-        for key, score in zip(*ground.best("facts", found, self.facts), strict=True):
-            fact = int(np.searchsorted(view.fact_keys, key))
-            entities = view.incidence.indices[view.incidence.indptr[fact] : view.incidence.indptr[fact + 1]]
-            if len(entities):
-                weights[entities] += score * rarity[entities] / len(entities) ** 0.5
-        return weights
+        return _unit(seeds), facts[0]
 
     def _walk(self, view: GraphView, seeds: Weights) -> Weights:
         if len(seeds) <= self.exact_until:
@@ -124,6 +120,17 @@ class PageRank:
             if len(frontier) == 0:
                 break
         return seen.astype(np.int64)
+
+
+def _entities_of(view: GraphView, facts: Ranking, rarity: npt.NDArray[np.float64]) -> Weights:
+    """Return a weight for every entity by the facts that hold it."""
+    weights = np.zeros(len(view.entity_ids), np.float32)
+    for key, score in zip(*facts, strict=True):
+        fact = int(np.searchsorted(view.fact_keys, key))
+        entities = view.incidence.indices[view.incidence.indptr[fact] : view.incidence.indptr[fact + 1]]
+        if len(entities):
+            weights[entities] += score * rarity[entities] / len(entities) ** 0.5
+    return weights
 
 
 def _unit(weights: npt.NDArray[np.float32]) -> Weights:

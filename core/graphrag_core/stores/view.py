@@ -93,6 +93,17 @@ class GraphView:
         return self.incidence.T.tocsr()
 
     @cached_property
+    def chunks_by_entity(self) -> csr_array:
+        """Entity × chunk: the mentions from the other side, in the order of the chunks."""
+        return self.mentions.T.tocsr()
+
+    @cached_property
+    def names_by_entity(self) -> tuple[Index, Index]:
+        """The positions of all names, grouped by entity, and where each entity's group starts."""
+        order = np.argsort(self.name_entity, kind="stable")
+        return order, np.searchsorted(self.name_entity[order], np.arange(len(self.entity_ids) + 1))
+
+    @cached_property
     def is_subject(self) -> npt.NDArray[np.bool_]:
         """Which entities some chunk is about."""
         return np.bincount(self.subjects.indices, minlength=len(self.entity_ids)) > 0
@@ -130,6 +141,33 @@ class GraphView:
         if position < len(self.entity_ids) and int(self.entity_ids[position]) == number:
             return position
         return None
+
+    def linked(self, entity: int) -> tuple[Index, npt.NDArray[np.float32]]:
+        """Return the entities that share a fact with one, and the weights of the links."""
+        row = slice(self.links.indptr[entity], self.links.indptr[entity + 1])
+        return self.links.indices[row], self.links.data[row]
+
+    def facts_of(self, entity: int) -> Index:
+        """Return the positions of the facts that hold an entity, ascending."""
+        by_entity = self.facts_by_entity
+        facts: Index = by_entity.indices[by_entity.indptr[entity] : by_entity.indptr[entity + 1]]
+        return facts
+
+    def entities_in(self, fact: int) -> Index:
+        """Return the entities that a fact holds."""
+        entities: Index = self.incidence.indices[self.incidence.indptr[fact] : self.incidence.indptr[fact + 1]]
+        return entities
+
+    def chunks_with(self, entity: int) -> Index:
+        """Return the positions of the chunks that mention an entity."""
+        by_entity = self.chunks_by_entity
+        chunks: Index = by_entity.indices[by_entity.indptr[entity] : by_entity.indptr[entity + 1]]
+        return chunks
+
+    def entities_of(self, chunk: int) -> Index:
+        """Return the entities that a chunk mentions."""
+        entities: Index = self.mentions.indices[self.mentions.indptr[chunk] : self.mentions.indptr[chunk + 1]]
+        return entities
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return everything as plain arrays, to be saved."""

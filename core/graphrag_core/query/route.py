@@ -1,0 +1,105 @@
+"""Which method a question is best asked with, by rules that can be read and replaced."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from graphrag_core.errors import InputError
+from graphrag_core.text import has_cjk
+
+Channelled = Literal["hybrid", "vector", "keyword", "graph"]
+"""The methods that a route can lead to."""
+
+_TARGETS = ("hybrid", "vector", "keyword", "graph")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Words that lead to a method.
+
+    ``cues`` are whole words or phrases, in any case; Chinese and Japanese ones, which are
+    written without spaces, are found anywhere. ``patterns`` are regular expressions.
+    """
+
+    name: str
+    method: Channelled
+    cues: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.method not in _TARGETS:
+            raise InputError(f"rule {self.name!r} leads to {self.method!r}: use one of {', '.join(_TARGETS)}")
+
+    def match(self, question: str) -> str:
+        """Return what of the question fires the rule, or nothing."""
+        found = _compiled(self.cues, self.patterns).search(question)
+        return found.group() if found else ""
+
+
+_CITATION = "cite cites cited citing citation citations reference references referenced referencing 引用 引文 参考文献"
+_IDENTIFIER = ("arxiv", "paper:", "论文:", "论文：")
+_ARXIV_ID = r"(?<![\w.])\d{4}\.\d{4,5}(?:v\d+)?(?![\w.])"
+_DOI = r"\b10\.\d{4,9}/\S+"
+_COMPARISON = "vs versus compare compares compared comparing comparison 比较 对比 区别 差异"
+_OVERVIEW = "overview survey summarise summarize 概述 综述 概览 总结"
+
+RULES: tuple[Rule, ...] = (
+    Rule("citation", "graph", tuple(_CITATION.split())),
+    Rule("identifier", "vector", _IDENTIFIER, (_ARXIV_ID, _DOI)),
+    Rule("comparison", "hybrid", (*_COMPARISON.split(), "difference between", "differences between")),
+    Rule("overview", "hybrid", tuple(_OVERVIEW.split())),
+)
+"""The rules of :class:`Router`, in the order they are tried."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """The method a question goes to, the rule that said so, and the words that fired it."""
+
+    method: Channelled
+    rule: str
+    matched: str = ""
+
+    def __str__(self) -> str:
+        if not self.matched:
+            return f"routed to {self.method}: no rule fired"
+        return f"routed to {self.method} by the rule {self.rule!r}: the question has {self.matched!r}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Router:
+    """Sends a question to the first rule that fires, else to ``otherwise``.
+
+    >>> str(Router().route("Which papers cite MAGMA?"))
+    "routed to graph by the rule 'citation': the question has 'cite'"
+    >>> Router().route("Which cities excite you?").rule
+    'default'
+    """
+
+    rules: tuple[Rule, ...] = RULES
+    otherwise: Channelled = "hybrid"
+
+    def route(self, question: str) -> Route:
+        """Return where a question goes."""
+        for rule in self.rules:
+            if matched := rule.match(question):
+                return Route(rule.method, rule.name, matched)
+        return Route(self.otherwise, "default")
+
+
+@lru_cache(maxsize=256)
+def _compiled(cues: tuple[str, ...], patterns: tuple[str, ...]) -> re.Pattern[str]:
+    parts = [*(_bounded(cue) for cue in cues), *(f"(?:{pattern})" for pattern in patterns)]
+    return re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
+
+
+def _bounded(cue: str) -> str:
+    """Return a pattern of a cue as a whole word."""
+    if has_cjk(cue):
+        return re.escape(cue)
+    before = r"(?<!\w)" if cue[:1].isalnum() else ""
+    after = r"(?!\w)" if cue[-1:].isalnum() else ""
+    return before + re.escape(cue) + after

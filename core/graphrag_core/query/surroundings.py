@@ -1,0 +1,44 @@
+"""The facts and entities that speak for an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from graphrag_core.entities import read_entities
+from graphrag_core.model import Entity, Fact
+from graphrag_core.ports import Keys
+from graphrag_core.query.ground import Ground
+
+_MOST_FACTS = 24
+_MOST_SCANNED = 5_000  # of a hub's facts
+
+
+def choose_facts(ground: Ground, paths: Iterable[int], followed: Keys, chunks: Sequence[int]) -> list[int]:
+    """Return the positions of the facts that belong to an answer, the most telling first.
+
+    First those on the hits' paths, then those a strategy followed, then those of the
+    question's entities: read in a passage that was found before others, and strong before weak.
+    """
+    view = ground.view
+    chosen = dict.fromkeys(paths)
+    chosen.update(dict.fromkeys(np.searchsorted(view.fact_keys, followed).tolist()))
+    around = [view.facts_of(entity)[:_MOST_SCANNED] for entity in ground.entities]
+    if around:
+        facts = np.unique(np.concatenate(around))
+        found = np.isin(view.fact_chunk[facts], chunks)
+        order = np.lexsort((facts, -view.fact_weight[facts], ~found))[:_MOST_FACTS]
+        chosen.update(dict.fromkeys(facts[order].tolist()))
+    return list(chosen)[: max(_MOST_FACTS, len(followed))]
+
+
+def read_surroundings(
+    ground: Ground, positions: Sequence[int], also: Iterable[int]
+) -> tuple[tuple[Fact, ...], Mapping[int, Entity]]:
+    """Return facts by position, and every entity that they hold, and some others, by position."""
+    view = ground.view
+    facts = tuple(ground.records.facts(view.fact_keys[list(positions)])) if positions else ()
+    inside = [view.entities_in(fact) for fact in positions]
+    wanted = np.unique(np.concatenate([*inside, np.fromiter(also, np.int64)])).tolist()
+    return facts, dict(zip(wanted, read_entities(view, ground.records, wanted), strict=True))
