@@ -186,16 +186,16 @@ def test_the_gate_can_leave_the_graph_out(chain):
 
 
 PLAIN = (np.array([1, 2, 3, 4]), np.array([1.0, 0.8, 0.6, 0.2], np.float32))
-GRAPH = (np.array([9, 3, 1]), np.array([5.0, 3.0, 1.0], np.float32))
+GRAPH = (np.array([9, 3, 1]), np.array([1.0, 0.5, 0.1], np.float32))
 
 
 def test_fusions_by_hand():
     assert Anchored().fuse(PLAIN, GRAPH, lead="graph").tolist() == [9, 3, 1, 2, 4]
     assert Anchored().fuse(PLAIN, GRAPH, lead="both").tolist() == [1, 2, 3, 9, 4]
     assert Anchored().fuse(PLAIN, GRAPH, lead="plain").tolist() == [1, 2, 3, 4, 9]
-    # plain scaled: 1, 0.75, 0.5, 0; graph scaled: 1, 0.5, 0
-    # 1: 0.7; 2: 0.525; 3: 0.35 + 0.15 = 0.5; 9: 0.3; 4: 0
-    assert Weighted().fuse(PLAIN, GRAPH, lead="graph").tolist() == [1, 2, 3, 9, 4]
+    # 1: 0.7 + 0.03; 2: 0.56; 3: 0.42 + 0.15 = 0.57; 9: 0.3; 4: 0.14
+    assert Weighted().fuse(PLAIN, GRAPH, lead="graph").tolist() == [1, 3, 2, 9, 4]
+    assert Weighted(alpha=0.0, beta=1.0).fuse(PLAIN, GRAPH, lead="graph").tolist() == [9, 3, 1, 2, 4]
     # 1: 1/61 + 1/63; 3: 1/63 + 1/62; 9: 1/61; 2: 1/62; 4: 1/64
     assert ReciprocalRank().fuse(PLAIN, GRAPH, lead="graph").tolist() == [1, 3, 9, 2, 4]
     assert ReciprocalRank(graph_weight=3).fuse(PLAIN, GRAPH, lead="graph").tolist() == [3, 1, 9, 2, 4]

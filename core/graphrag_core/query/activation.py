@@ -62,7 +62,7 @@ class SpreadingActivation:
             best.setdefault(chunk, scores[key])
         chunks = np.fromiter(best, np.int64)
         keys, values = ground.view.chunk_keys[chunks], np.fromiter(best.values(), np.float32)
-        order = np.lexsort((keys, -ground.cosine(keys), -values))
+        order = ground.in_order(keys, values, ground.cosine(keys))
         strength = values[order] / values.max(initial=1e-9)
         return Expansion(keys[order], values[order], strength, np.array(ranked, np.int64))
 

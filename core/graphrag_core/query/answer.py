@@ -114,12 +114,13 @@ def _fuse(ground: Ground, plan: Plan, found: Found) -> tuple[list[int], dict[str
     label[by_id] = np.arange(len(keys))
 
     def labelled(ranking: Ranking) -> Ranking:
-        """Return a ranking in numbers that follow the chunks' ids, by which ties break."""
+        """Return a ranking in numbers that follow the chunks' ids, by which ties of plain search break."""
         labels = label[np.searchsorted(keys, ranking[0])]
         order = np.lexsort((labels, -ranking[1]))
         return labels[order], ranking[1][order]
 
-    plain, graph = labelled(found.plain), labelled(found.graph)
+    plain = labelled(found.plain)
+    graph = label[np.searchsorted(keys, found.graph[0])], found.graph[1]
     fallback = plan.fallback
     if plan.method == "graph":
         order = graph[0] if len(graph[0]) else plain[0]
@@ -130,8 +131,8 @@ def _fuse(ground: Ground, plan: Plan, found: Found) -> tuple[list[int], dict[str
     back = keys[by_id]
     ranks = {}
     for name, ranking in found.channels.items():
-        labels, scores = labelled(ranking)
-        pairs = enumerate(zip(back[labels].tolist(), scores.tolist(), strict=True), 1)
+        ordered = (graph[0], ranking[1]) if name == "graph" else labelled(ranking)
+        pairs = enumerate(zip(back[ordered[0]].tolist(), ordered[1].tolist(), strict=True), 1)
         ranks[name] = {key: (rank, score) for rank, (key, score) in pairs}
     return back[order[: plan.k]].tolist(), ranks, fallback
 

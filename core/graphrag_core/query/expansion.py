@@ -57,7 +57,7 @@ class ExpansionQueries:
                 total[key] = total.get(key, 0.0) + part
                 best[key] = max(best.get(key, ("", 0.0)), (text, part), key=lambda query: query[1])
         keys, scores = np.array(list(total), np.int64), np.array(list(total.values()), np.float32)
-        order = np.lexsort((keys, -scores))
+        order = ground.in_order(keys, scores)
         texts = {key: text for key, (text, _) in best.items()}
         return Expansion(keys[order], scores[order], scores[order] / scores.max(initial=1e-9), queries=texts)
 

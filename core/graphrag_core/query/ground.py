@@ -87,6 +87,18 @@ class Ground:
         order = sorted(range(len(keys)), key=lambda i: (-scores[i], ids[i]))[:count]
         return keys[order], scores[order]
 
+    def in_order(self, keys: Keys, *criteria: Scores) -> npt.NDArray[np.int64]:
+        """Return the order of chunks by some criteria, the highest first; what ties in all goes by id."""
+        columns = [-criterion for criterion in criteria]
+        order = np.lexsort(columns[::-1])
+        tied = np.ones(max(len(keys) - 1, 0), np.bool_)
+        for column in columns:
+            tied &= column[order][1:] == column[order][:-1]
+        if not tied.any():
+            return order
+        ids = self.records.chunk_ids(keys)
+        return np.array(sorted(range(len(keys)), key=lambda i: (*(c[i] for c in columns), ids[i])), np.int64)
+
     def cosine(self, keys: Keys) -> npt.NDArray[np.float32]:
         """Return the similarity of chunks to the question, 0 when there is no embedding."""
         if self.vector is None:

@@ -80,7 +80,7 @@ class Neighbourhood:
         chunks, scores = np.array(list(best), np.int64), np.array(list(best.values()), np.float32)
         keys = view.chunk_keys[chunks]
         # Of passages that score the same, those that resemble the question are chosen.
-        order = np.lexsort((keys, -ground.cosine(keys), -scores))[: self.max_chunks]
+        order = ground.in_order(keys, scores, ground.cosine(keys))[: self.max_chunks]
         joining = np.intersect1d(np.concatenate(facts), _all_facts(ground))
         strongest = joining[np.lexsort((joining, -view.fact_weight[joining]))][:30]
         return Expansion(keys[order], scores[order], scores[order], view.fact_keys[strongest])

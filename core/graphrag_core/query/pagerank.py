@@ -70,7 +70,7 @@ class PageRank:
         best = np.sort(best[weight[best] > 0])
         keys = view.chunk_keys[best]
         scores = np.log(weight[best] + 1e-9) + ground.cosine(keys)
-        order = np.lexsort((keys, -scores))
+        order = ground.in_order(keys, scores)
         return Expansion(keys[order], scores[order].astype(np.float32), facts=facts)
 
     def _seeds(self, ground: Ground, plain: Ranking) -> tuple[Weights, Keys]:

@@ -18,6 +18,7 @@ from graphrag_core.text.segment import CJK
 _WORD = re.compile(r"[^\W_]+[+#]*")
 _CJK_RUN = re.compile(f"[{CJK}·・]+")
 _POSSESSIVE = re.compile(r"['’]s\b")
+_QUOTED = re.compile(r"\"([^\"]{1,200})\"|“([^”]{1,200})”|«([^»]{1,200})»|`([^`]{1,200})`")
 _ARTICLES = ("the", "a", "an")
 _LONGEST = 7
 _LONGEST_CJK = 12
@@ -75,12 +76,23 @@ def _candidates(question: str) -> list[tuple[int, int, str]]:
             stretch = question[matches[start].start() : matches[end - 1].end()]
             if not (word.lower() in FUNCTION and words[end - 1].lower() in FUNCTION):
                 spans.append((start, end, normalise(stretch)))
+    spans.extend(_quoted(question, matches))
     if has_cjk(question):
         for run in _CJK_RUN.finditer(question):
             text, base = run.group()[:200], 10_000 + run.start()
             ends = [(a, b) for a in range(len(text)) for b in range(a + 2, min(a + _LONGEST_CJK, len(text)) + 1)]
             spans.extend((base + a, base + b, normalise(text[a:b])) for a, b in ends)
     return [span for span in spans if span[2]]
+
+
+def _quoted(question: str, words: list[re.Match[str]]) -> list[tuple[int, int, str]]:
+    """Return what stands in quotation marks or backticks, however long and in whatever case."""
+    spans = []
+    for quote in _QUOTED.finditer(question):
+        inside = [i for i, word in enumerate(words) if quote.start() < word.start() < quote.end()]
+        if inside:
+            spans.append((inside[0], inside[-1] + 1, normalise(quote.group()[1:-1])))
+    return spans
 
 
 def _lookup(norms: set[str], view: GraphView, records: Records) -> dict[str, int]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from graphrag_core.model import Entity, Fact
+from graphrag_core.ports import TokenCounter
+from graphrag_core.query.context import Context, Material, Style, write_context
 from graphrag_core.query.hit import Hit, Trace
 
 
@@ -51,6 +53,41 @@ class Result:
 
     def __len__(self) -> int:
         return len(self.hits)
+
+    def context(
+        self,
+        max_tokens: int = 500,
+        *,
+        style: Style = "graph",
+        count: TokenCounter | None = None,
+        organise: bool = False,
+    ) -> Context:
+        """Return what was found as text for a language model.
+
+        Parameters
+        ----------
+        max_tokens
+            The budget. It is never exceeded: what does not fit is left out, item by item,
+            the least useful first.
+        style
+            ``"graph"``: the entities of the question, what they are related to, and the
+            relationships that matter. ``"passages"``: the passages with scores and sources.
+            ``"narrative"``: facts by subject, the user's own first. Where the graph has
+            nothing to say, passages are written.
+        count
+            What counts tokens: yours; else tiktoken, if its encoding is on this disk; else
+            an estimate, which lies a few percent above on English prose.
+        organise
+            True arranges passages along a spanning tree of their facts, so that what hangs
+            together stands together.
+
+        Returns
+        -------
+        Context
+            A ``str`` with ``tokens`` and ``sources``.
+        """
+        material = Material(self.entities, self.known, self.facts, self.hits)
+        return write_context(material, max_tokens=max_tokens, style=style, count=count, organise=organise)
 
     def explain(self) -> str:
         """Return for a person what was found, by which channel and along which path."""

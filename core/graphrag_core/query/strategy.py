@@ -24,7 +24,8 @@ class Expansion:
     Parameters
     ----------
     keys, scores
-        Chunks and the strategy's own scores, best first.
+        Chunks and the strategy's own scores, best first. Where scores tie, this order stands:
+        :meth:`Ground.in_order <graphrag_core.query.ground.Ground.in_order>` breaks ties by id.
     strength
         The same scores as numbers from 0 to 1, which thresholds and weighted fusion use.
         Left out, a score counts as its share of the range of all of them.

@@ -1,0 +1,101 @@
+"""Results that were asked for a moment ago: never stale, never another's."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, PageRank
+from graphrag_core.errors import InputError
+from graphrag_core.testing import HashEmbedder
+
+
+class Watch:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def index():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("a", "Ada Lovelace wrote notes.", metadata={"tenant": "acme"}),
+                   Document("b", "Ada Lovelace met Charles.", metadata={"tenant": "umbrella"})])  # fmt: skip
+        yield index
+
+
+def ids(result) -> set[str]:
+    return {hit.chunk.id for hit in result.hits}
+
+
+def test_the_same_question_is_answered_from_memory_and_says_so(index):
+    retriever = GraphRetriever(index)
+    first, second = retriever.retrieve("Ada Lovelace"), retriever.retrieve("Ada Lovelace")
+    assert second.hits is first.hits
+    assert list(second.trace.stages) == ["cache"]
+    assert (Cache().seconds, Cache().entries) == (60.0, 1_024)
+
+
+def test_an_add_and_a_delete_are_seen_at_once(index):
+    retriever = GraphRetriever(index)
+    assert ids(retriever.retrieve("Ada Lovelace")) == {"a", "b"}
+    index.add([Document("c", "Ada Lovelace again.", metadata={"tenant": "acme"})])
+    assert ids(retriever.retrieve("Ada Lovelace")) == {"a", "b", "c"}
+    index.delete("a")
+    assert ids(retriever.retrieve("Ada Lovelace")) == {"b", "c"}
+
+
+def test_nothing_crosses_scopes_settings_or_indexes(index):
+    cache = Cache()
+    retriever = GraphRetriever(index, cache=cache)
+    assert ids(retriever.retrieve("Ada Lovelace", where={"tenant": "acme"})) == {"a"}
+    assert ids(retriever.retrieve("Ada Lovelace", where={"tenant": "umbrella"})) == {"b"}
+    assert ids(retriever.retrieve("Ada Lovelace")) == {"a", "b"}
+    assert len(retriever.retrieve("Ada Lovelace", k=1).hits) == 1
+    assert retriever.retrieve("Ada Lovelace", method="keyword").method == "keyword"
+    assert retriever.retrieve("Ada Lovelace", use_graph=False).expansion_skipped
+    retriever.graph = PageRank(facts=1)
+    assert "cache" not in retriever.retrieve("Ada Lovelace").trace.stages
+    with KnowledgeIndex(HashEmbedder()) as other:
+        other.add([Document("z", "Ada Lovelace elsewhere."), Document("y", "Ada Lovelace too.")])
+        assert ids(GraphRetriever(other, cache=cache).retrieve("Ada Lovelace")) == {"y", "z"}
+
+
+def test_results_expire_and_the_oldest_go_first(index):
+    watch = Watch()
+    cache = Cache(seconds=60, entries=2, clock=watch)
+    retriever = GraphRetriever(index, cache=cache)
+    retriever.retrieve("Ada")
+    watch.now = 59.9
+    assert "cache" in retriever.retrieve("Ada").trace.stages
+    watch.now = 60.0
+    assert "cache" not in retriever.retrieve("Ada").trace.stages
+    for question in ("one", "two", "three"):
+        retriever.retrieve(question)
+    assert len(cache) == 2
+    assert "cache" not in retriever.retrieve("Ada").trace.stages
+
+
+def test_it_can_be_switched_off(index):
+    retriever = GraphRetriever(index, cache=None)
+    assert retriever.retrieve("Ada").hits is not retriever.retrieve("Ada").hits
+    with pytest.raises(InputError, match="cache=None"):
+        Cache(entries=0)
+
+
+def test_an_answer_that_had_to_do_without_its_embedding_is_not_kept(index, monkeypatch):
+    retriever = GraphRetriever(index)
+    with monkeypatch.context() as broken:
+        broken.setattr(index.embedding.embedder, "embed_query", lambda text: 1 / 0)
+        assert retriever.retrieve("Ada").fallback
+    assert not retriever.retrieve("Ada").fallback
+
+
+def test_frequent_entities_can_be_warmed(index):
+    retriever = GraphRetriever(index)
+    assert retriever.warm(1) == 1
+    assert "cache" in retriever.retrieve("Ada Lovelace").trace.stages
+    assert retriever.warm(["Who met Charles?"]) == 1
+    assert "cache" in retriever.retrieve("Who met Charles?").trace.stages

@@ -1,0 +1,332 @@
+"""The graph strategies, with numbers worked out by hand from the documents that describe them."""
+
+from __future__ import annotations
+
+import time
+from math import log2, log10
+
+import pytest
+
+from graphrag_core import (
+    Document,
+    ExpansionQueries,
+    Extraction,
+    Fact,
+    Gate,
+    GraphRetriever,
+    KnowledgeIndex,
+    Mention,
+    Neighbourhood,
+    ReciprocalRank,
+    Relevance,
+    SpreadingActivation,
+    Weighted,
+)
+from graphrag_core.errors import InputError
+from graphrag_core.query.ground import Ground
+from graphrag_core.query.relevance import WEEK
+from graphrag_core.testing import HashEmbedder
+
+
+class Told:
+    """An extractor that says what it was told to: facts by document id, mentions from them."""
+
+    def __init__(self, facts: dict[str, list[Fact]]) -> None:
+        self.facts = facts
+
+    def extract(self, chunks):
+        return [
+            Extraction(
+                tuple(dict.fromkeys(Mention(name) for fact in facts for name in fact.entities)),
+                tuple(facts),
+            )
+            for facts in (self.facts.get(chunk.document_id, []) for chunk in chunks)
+        ]
+
+
+def triple(subject: str, relation: str, target: str, **settings) -> Fact:
+    return Fact((subject, target), f"{subject} {relation} {target}", relation, **settings)
+
+
+SERVICES = {
+    "auth": [triple("Auth Service", "depends_on", "OAuth Provider", weight=8.0)],
+    "login": [triple("Auth Service", "part_of", "Login Flow", weight=5.0)],
+    "google": [triple("OAuth Provider", "implements", "Google OAuth", weight=9.0)],
+    "store": [triple("Auth Service", "uses", "Session Store", weight=2.0)],
+}
+
+
+@pytest.fixture
+def told():
+    """Each document holds one fact; every entity's number of mentions can be counted by eye."""
+    with KnowledgeIndex(HashEmbedder(), extractor=Told(SERVICES)) as index:
+        index.add([Document(name, f"Passage about {name}.") for name in SERVICES])
+        yield index
+
+
+def ground(index: KnowledgeIndex, question: str) -> Ground:
+    retriever = GraphRetriever(index)
+    with index.reading() as derived:
+        return retriever._ground(derived, question, index.embedding.query(question), None)
+
+
+def strengths(index, strategy, question="Auth Service"):
+    retriever = GraphRetriever(index, graph=strategy, method="graph")
+    return {hit.chunk.id: hit.channels["graph"].score for hit in retriever.retrieve(question).hits}
+
+
+def boost(mentions: int) -> float:
+    return 0.7 + 0.3 * min(log2(mentions + 1) / 5, 1)
+
+
+def test_a_neighbour_scores_by_weight_hop_and_mentions():
+    # weight 8, one hop, 31 mentions: 0.8 * 1 * (0.7 + 0.3 * 5/5) = 0.8
+    assert Neighbourhood().score(8, 1, 31) == pytest.approx(0.8)
+    # weight 8, two hops, 31 mentions: half of it; three hops: a quarter
+    assert Neighbourhood().score(8, 2, 31) == pytest.approx(0.4)
+    assert Neighbourhood().score(8, 3, 31) == pytest.approx(0.2)
+    # weight 10, one hop, one mention: 0.7 + 0.3 * log2(2)/5 = 0.76
+    assert Neighbourhood().score(10, 1, 1) == pytest.approx(0.76)
+    # more than 31 mentions boost no further
+    assert Neighbourhood().score(10, 1, 10_000) == pytest.approx(1.0)
+
+
+def test_the_neighbourhood_has_the_defaults_of_its_source():
+    strategy = Neighbourhood()
+    assert (strategy.hops, strategy.max_chunks, strategy.min_graph_score) == (1, 4, 0.3)
+    assert isinstance(strategy.fusion, Weighted)
+    assert (strategy.fusion.alpha, strategy.fusion.beta) == (0.7, 0.3)
+
+
+def test_passages_of_one_hop_neighbours_are_found_and_scored(told):
+    # OAuth Provider: weight 8, in 2 passages; Login Flow: weight 5, in 1; Session Store: weight 2, below 0.3.
+    expected = {"auth": 0.8 * boost(2), "google": 0.8 * boost(2), "login": 0.5 * boost(1)}
+    assert strengths(told, Neighbourhood()) == pytest.approx(expected)
+    assert "store" in strengths(told, Neighbourhood(min_graph_score=0.1))
+
+
+def test_two_hops_count_half(told):
+    found = strengths(told, Neighbourhood(hops=2, min_graph_score=0.0))
+    # Google OAuth: weight 9 over the second hop, in 1 passage; but "google" also holds OAuth Provider, one hop away.
+    assert found["google"] == pytest.approx(max(0.8 * boost(2), 0.9 * 0.5 * boost(1)))
+    deep = Neighbourhood(hops=2, min_graph_score=0.0, relation_types=("depends_on", "implements"))
+    assert set(strengths(told, deep)) == {"auth", "google"}
+
+
+def test_relation_types_choose_what_is_followed(told):
+    assert set(strengths(told, Neighbourhood(relation_types=("part_of",)))) == {"login"}
+    retriever = GraphRetriever(told, graph=Neighbourhood(relation_types=("eats",)), method="graph")
+    result = retriever.retrieve("Auth Service")
+    assert "leads nowhere" in result.fallback
+    assert result.hits, "plain search answers then"
+
+
+def test_no_more_passages_than_allowed_and_hops_within_reason(told):
+    assert len(strengths(told, Neighbourhood(max_chunks=2))) == 2
+    for hops in (0, 4):
+        with pytest.raises(InputError, match="1, 2 or 3"):
+            Neighbourhood(hops=hops)
+
+
+def test_weighted_fusion_adds_and_never_removes(told):
+    plain = GraphRetriever(told).retrieve("Auth Service", use_graph=False, k=10)
+    both = GraphRetriever(told, graph=Neighbourhood()).retrieve("Auth Service", k=10)
+    assert {hit.chunk.id for hit in plain.hits} <= {hit.chunk.id for hit in both.hits}
+
+
+FASTAPI = {
+    "pydantic": [triple("FastAPI", "uses", "Pydantic", weight=6.0)],
+    "sqlalchemy": [triple("FastAPI", "uses", "SQLAlchemy", weight=5.0)],
+    "uvicorn": [triple("Pydantic", "related_to", "uvicorn", weight=5.0)],
+}
+
+
+@pytest.fixture
+def fastapi():
+    with KnowledgeIndex(HashEmbedder(), extractor=Told(FASTAPI)) as index:
+        index.add([Document(name, f"All about {name}.") for name in FASTAPI])
+        yield index
+
+
+def test_expansion_queries_pair_seed_and_neighbour_nearest_first(fastapi):
+    queries = ExpansionQueries().queries(ground(fastapi, "How do I handle FastAPI database connections?"))
+    assert queries[:3] == [
+        ("FastAPI Pydantic", 0.5),
+        ("FastAPI SQLAlchemy", 0.5),
+        ("FastAPI uvicorn", pytest.approx(1 / 3)),
+    ]
+    assert queries[3][0] == "FastAPI", "the seed by itself comes last, as a fallback"
+
+
+def test_a_pair_comes_once_whichever_was_the_seed(fastapi):
+    queries = [text for text, _ in ExpansionQueries().queries(ground(fastapi, "FastAPI and Pydantic"))]
+    pairs = [frozenset(text.split()) for text in queries if " " in text]
+    assert len(pairs) == len(set(pairs))
+    assert frozenset(("FastAPI", "Pydantic")) in pairs
+
+
+def test_all_expansion_queries_cost_one_embedding_call(fastapi, monkeypatch):
+    calls = []
+    embed = fastapi.embedding.embedder.embed_documents
+    monkeypatch.setattr(
+        fastapi.embedding.embedder, "embed_documents", lambda texts: calls.append(list(texts)) or embed(texts)
+    )
+    result = GraphRetriever(fastapi, graph=ExpansionQueries()).retrieve("FastAPI", k=3)
+    assert len(calls) == 1
+    assert len(calls[0]) == 4
+    tagged = [hit for hit in result.hits if hit.graph_expansion]
+    assert tagged
+    assert all(hit.graph_expansion in calls[0] for hit in tagged)
+
+
+def test_each_query_brings_three_passages_joined_by_rank_and_marked_as_the_graphs(told):
+    strategy = ExpansionQueries()
+    assert (strategy.hits, strategy.fusion) == (3, ReciprocalRank())
+    expansion = strategy.expand(ground(told, "Auth Service"), None, 5)
+    assert len(expansion.keys) == len(set(expansion.keys.tolist())), "no passage twice"
+    assert expansion.scores.tolist() == sorted(expansion.scores.tolist(), reverse=True)
+    # A passage at the first place of one query of proximity 1/2 and nowhere else scores 0.5/61.
+    one = ExpansionQueries(depth=1, hits=1, most_queries=1)
+    scores = one.expand(ground(told, "Auth Service"), None, 5).scores
+    assert scores.sum() == pytest.approx(0.5 / 61 + 0.5 / 61)
+
+
+def test_a_hit_that_the_graph_alone_brought_says_so():
+    with KnowledgeIndex(HashEmbedder(), extractor=Told({"far": [triple("Auth Service", "owns", "Vault")]})) as index:
+        index.add([Document("far", "Nothing alike."), *(Document(f"d{i}", "Auth Service notes.") for i in range(4))])
+        fusion = ReciprocalRank(graph_weight=3)
+        retriever = GraphRetriever(index, graph=Neighbourhood(), fusion=fusion, candidates=1)
+        hits = {hit.chunk.id: hit for hit in retriever.retrieve("Auth Service", k=3).hits}
+        assert hits["far"].origin == "graph"
+        assert {hit.origin for hit in hits.values()} == {"plain", "graph"}
+
+
+@pytest.mark.parametrize("strategy", [ExpansionQueries(), Neighbourhood(), SpreadingActivation()])
+def test_an_empty_graph_gives_nothing_and_plain_search_answers(strategy):
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("a", "nothing here is a name.")])
+        assert len(strategy.expand(ground(index, "what is here?"), None, 5).keys) == 0
+        assert [hit.chunk.id for hit in GraphRetriever(index, graph=strategy).retrieve("what is here?").hits] == ["a"]
+
+
+# -- spreading activation
+
+NOW = 1_700_000_000.0
+
+
+def fact(**settings) -> Fact:
+    return Fact(("User", "Dark Mode"), "User prefers Dark Mode", "prefers", **{"confidence": 0.8, **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        # confidence 0.8, user edit 2.0, fresh, never used, confirmed 1.2
+        ({"source": "user_edit", "last_accessed": NOW}, 0.8 * 2.0 * 1.2),
+        ({"source": "file", "last_accessed": NOW}, 0.8 * 1.5 * 1.2),
+        ({"source": "system", "last_accessed": NOW, "status": "staged"}, 0.8 * 1.2),
+        ({"source": "conversation", "last_accessed": NOW, "status": "staged"}, 0.8),
+        ({"source": "hearsay", "last_accessed": NOW, "status": "staged"}, 0.8),
+        # exactly a week is still grace; three weeks are two of decay: 0.95 ** 2 = 0.9025
+        ({"source": "conversation", "last_accessed": NOW - WEEK, "status": "staged"}, 0.8),
+        ({"source": "conversation", "last_accessed": NOW - 3 * WEEK, "status": "staged"}, 0.8 * 0.9025),
+        # nine accesses: 1 + log10(10) * 0.5 = 1.5; ninety-nine: 2
+        ({"source": "conversation", "last_accessed": NOW, "status": "staged", "access_count": 9}, 0.8 * 1.5),
+        ({"source": "conversation", "last_accessed": NOW, "status": "staged", "access_count": 99}, 0.8 * 2),
+        # never read: counts from its creation
+        ({"source": "conversation", "created": NOW - 2 * WEEK, "status": "staged"}, 0.8 * 0.95),
+    ],
+)
+def test_relevance_is_weighed_as_written(settings, expected):
+    assert Relevance().score(fact(**settings), NOW) == pytest.approx(expected)
+
+
+def test_activation_has_the_defaults_of_its_source():
+    strategy = SpreadingActivation()
+    assert (strategy.anchors, strategy.hops, strategy.max_facts, strategy.facts_per_entity) == (3, 2, 30, 10)
+
+
+JACQ = {
+    "project": [triple("JACQ Project", "uses", "DuckDB", confidence=0.9, source="user_edit")],
+    "user": [triple("User", "works_on", "JACQ Project", confidence=1.0, source="conversation")],
+    "duck": [triple("DuckDB", "supports", "Vector Search", confidence=0.7, source="file", status="staged")],
+    "deep": [triple("Vector Search", "needs", "VSS Extension", confidence=1.0)],
+}
+
+
+@pytest.fixture
+def jacq():
+    with KnowledgeIndex(HashEmbedder(), extractor=Told(JACQ), embed_names=True) as index:
+        index.add([Document(name, f"Note {name}.") for name in JACQ])
+        yield index
+
+
+def test_activation_follows_facts_from_their_subject_two_hops_far(jacq):
+    found = strengths(jacq, SpreadingActivation(anchors=1), "JACQ Project")
+    assert set(found) == {"project", "duck"}, "not what points at the anchor, not the third hop"
+    assert found["project"] == pytest.approx(0.9 * 2.0 * 1.2)
+    assert found["duck"] == pytest.approx(0.7 * 1.5 * 1.0)
+    assert set(strengths(jacq, SpreadingActivation(anchors=1, hops=3), "JACQ Project")) == {"project", "duck", "deep"}
+
+
+def test_activation_stops_at_its_limits(jacq):
+    assert len(strengths(jacq, SpreadingActivation(anchors=1, max_facts=1), "JACQ Project")) == 1
+    many = {"hub": [triple("Hub", "has", f"Part {i}", confidence=i / 20) for i in range(20)]}
+    with KnowledgeIndex(HashEmbedder(), extractor=Told(many), embed_names=True) as index:
+        index.add([Document("hub", "Hub.")])
+        expansion = SpreadingActivation(anchors=1, hops=1).expand(ground(index, "Hub"), None, 5)
+        facts = index.records.facts(expansion.facts)
+        assert len(facts) == 10
+        assert min(f.confidence for f in facts) == pytest.approx(10 / 20), "the most confident ones"
+
+
+def test_reading_a_fact_counts_and_the_count_is_kept(tmp_path):
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), extractor=Told(JACQ), embed_names=True) as index:
+        index.add([Document(name, f"Note {name}.") for name in JACQ])
+        generation = index.records.generation
+        retriever = GraphRetriever(index, graph=SpreadingActivation(anchors=1), method="graph", cache=None)
+        before = time.time()
+        retriever.retrieve("JACQ Project")
+        second = {hit.chunk.id: hit.channels["graph"].score for hit in retriever.retrieve("JACQ Project").hits}
+        # Read once before: 1 + log10(2) * 0.5
+        assert second["duck"] == pytest.approx(0.7 * 1.5 * (1 + log10(2) * 0.5))
+        assert index.records.generation == generation, "reading changes nothing that is searched"
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), extractor=Told(JACQ)) as index:
+        (kept,) = [f for f in index.facts("DuckDB") if f.relation == "supports"]
+        assert kept.access_count == 2
+        assert kept.last_accessed >= before
+        assert index.verify()
+
+
+def test_without_name_vectors_activation_starts_at_what_is_named():
+    with KnowledgeIndex(HashEmbedder(), extractor=Told(JACQ), embed_names=False) as index:
+        index.add([Document(name, f"Note {name}.") for name in JACQ])
+        assert set(strengths(index, SpreadingActivation(), "What of DuckDB?")) == {"duck", "deep"}
+
+
+def test_the_gate_leaves_weak_graph_results_to_plain_search(told):
+    strategy = Neighbourhood(min_graph_score=0.0)
+    assert "store" in strengths(told, strategy)
+    strict = GraphRetriever(told, graph=strategy, gate=Gate(min_graph_score=0.3), method="graph")
+    assert {hit.chunk.id for hit in strict.retrieve("Auth Service").hits} == {"auth", "google", "login"}
+    asked = GraphRetriever(told, graph=strategy, method="graph").retrieve("Auth Service", min_graph_score=0.5)
+    assert {hit.chunk.id for hit in asked.hits} == {"auth", "google"}
+
+
+def test_the_gate_can_insist_on_an_entity(told):
+    result = GraphRetriever(told, gate=Gate(needs_entity=True)).retrieve("what is going on?")
+    assert "names nothing" in result.expansion_skipped
+    assert all("graph" not in hit.channels for hit in result.hits)
+
+
+def test_shares_of_the_channels_follow_their_ranks_and_add_up(told):
+    for hit in GraphRetriever(told).retrieve("Auth Service").hits:
+        inverse = {name: 1 / channel.rank for name, channel in hit.channels.items()}
+        assert sum(channel.share for channel in hit.channels.values()) == pytest.approx(1)
+        for name, channel in hit.channels.items():
+            assert channel.share == pytest.approx(inverse[name] / sum(inverse.values()))
+
+
+def test_an_object_that_is_no_strategy_is_refused(told):
+    with pytest.raises(InputError, match="expand"):
+        GraphRetriever(told, graph="pagerank")
