@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers check wheel test-oldest bench-index bench-quality clean
+.PHONY: demo test lint types layers check wheel test-oldest bench-index bench-speed bench-quality clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python -m graphrag_core.demo
@@ -34,6 +34,9 @@ test-oldest:
 
 bench-index: $(VENV)/.dev
 	$(BIN)/python benchmarks/index.py
+
+bench-speed: $(VENV)/.dev
+	$(BIN)/python benchmarks/speed.py
 
 bench-quality: $(VENV)/.dev
 	$(BIN)/python benchmarks/quality.py

@@ -66,6 +66,7 @@ class Derived:
         self._in_memory: set[str] = set()  # kinds of keywords that a reader could not take from disk
         self._building = threading.Lock()
         self._scoped: dict[tuple[int, str], GraphView] = {}
+        self._places: tuple[Keys, Keys] | None = None
         self._saved = -1
         self._unsaved = 0
         self.whole = True  # false after a change that something stopped half-way
@@ -98,6 +99,16 @@ class Derived:
                     self._scoped.pop(next(iter(self._scoped)))
                 self._scoped[of] = self.graph.restricted(chunks)
             return self._scoped[of]
+
+    def places(self, chunks: Keys) -> Keys:
+        """Return the places of chunks among all, in the order of their ids, by which ties break."""
+        with self._building:
+            if self._places is None:
+                by_id = self._records.chunk_keys_by_id()
+                order = np.argsort(by_id, kind="stable")
+                self._places = (by_id[order], order)
+        keys, places = self._places
+        return places[np.searchsorted(keys, chunks)]
 
     def catch_up(self) -> None:
         """Become what the records are now, by the shortest way there is."""
@@ -213,6 +224,7 @@ class Derived:
     def _advance(self, change: Change) -> None:
         self.whole = False
         self._scoped.clear()
+        self._places = None
         try:
             self._apply(change)
         except BaseException:

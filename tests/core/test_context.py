@@ -20,7 +20,7 @@ USER_MODEL = Entity("user model", "User Model")
 DELEGATES = "Auth service delegates to OAuth provider for third-party login flows"
 FACTS = (
     Fact(("auth service", "oauth provider"), DELEGATES, "depends_on", 8.0, id="f1", chunk_id="auth"),
-    Fact(("auth service", "user model"), "Auth service implements User Model", "implements", 5.0, id="f2", chunk_id="auth"),
+    Fact(("auth service", "user model"), "Auth service implements User Model", "implements", 5.0, id="f2"),
 )  # fmt: skip
 
 

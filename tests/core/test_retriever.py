@@ -214,8 +214,8 @@ def test_a_fusion_loses_nothing_that_plain_search_found(fusion):
 
 def test_the_local_walk_agrees_with_the_whole_one(services):
     services.add([Document(f"n{i}", f"Service{i % 7}A met Service{i % 11}B and Service{i % 5}C.") for i in range(200)])
-    whole = GraphRetriever(services, graph=PageRank(exact_until=10**9))
-    local = GraphRetriever(services, graph=PageRank(exact_until=0, hops=6))
+    whole = GraphRetriever(services, graph=PageRank(tolerance=0))
+    local = GraphRetriever(services, graph=PageRank())
     for question in ("Auth Service?", "Service1A and Service2B"):
         first, second = (ids(r.retrieve(question, method="graph", k=10)) for r in (whole, local))
         assert len(set(first) & set(second)) >= 0.9 * len(first) > 3

@@ -108,8 +108,7 @@ def _fuse(ground: Ground, plan: Plan, found: Found) -> tuple[list[int], dict[str
     """Return the chosen chunk keys, each channel's rank and score by key, and what had to be done without."""
     rankings = [found.plain, found.graph, *found.channels.values()]
     keys = np.unique(np.concatenate([ranking[0] for ranking in rankings]))
-    ids = ground.records.chunk_ids(keys)
-    by_id = np.array(sorted(range(len(keys)), key=ids.__getitem__), np.int64)
+    by_id = np.argsort(ground.derived.places(keys), kind="stable")
     label = np.empty(len(keys), np.int64)
     label[by_id] = np.arange(len(keys))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +64,7 @@ class Ground:
 
     def _matching(self, kind: str, text: str, k: int) -> Ranking:
         keys, scores = self.derived.keywords[kind].search(text, k, self._allowed(kind))
-        known = np.isin(keys, self.view.chunk_keys if kind == "chunks" else self.view.fact_keys)
+        known = among(keys, self.view.chunk_keys if kind == "chunks" else self.view.fact_keys)
         return keys[known], scores[known]
 
     def blended(self, kind: str, near: Ranking, matching: Ranking) -> Ranking:
@@ -83,21 +84,17 @@ class Ground:
             return keys[:count], scores[:count]
         tied = scores >= scores[count - 1]
         keys, scores = keys[tied], scores[tied]
-        ids = self.records.chunk_ids(keys) if kind == "chunks" else [fact.id for fact in self.records.facts(keys)]
-        order = sorted(range(len(keys)), key=lambda i: (-scores[i], ids[i]))[:count]
+        if kind == "chunks":
+            order = np.lexsort((self.derived.places(keys), -scores))[:count]
+        else:
+            ids = [fact.id for fact in self.records.facts(keys)]
+            order = np.array(sorted(range(len(keys)), key=lambda i: (-scores[i], ids[i]))[:count], np.int64)
         return keys[order], scores[order]
 
     def in_order(self, keys: Keys, *criteria: Scores) -> npt.NDArray[np.int64]:
         """Return the order of chunks by some criteria, the highest first; what ties in all goes by id."""
-        columns = [-criterion for criterion in criteria]
-        order = np.lexsort(columns[::-1])
-        tied = np.ones(max(len(keys) - 1, 0), np.bool_)
-        for column in columns:
-            tied &= column[order][1:] == column[order][:-1]
-        if not tied.any():
-            return order
-        ids = self.records.chunk_ids(keys)
-        return np.array(sorted(range(len(keys)), key=lambda i: (*(c[i] for c in columns), ids[i])), np.int64)
+        columns: list[npt.NDArray[Any]] = [self.derived.places(keys), *(-criterion for criterion in reversed(criteria))]
+        return np.lexsort(columns)
 
     def cosine(self, keys: Keys) -> npt.NDArray[np.float32]:
         """Return the similarity of chunks to the question, 0 when there is no embedding."""
@@ -110,6 +107,15 @@ class Ground:
         if self.allowed is None:
             return None
         return self.allowed if kind == "chunks" else self.view.fact_keys
+
+
+def among(keys: Keys, ascending: Keys) -> npt.NDArray[np.bool_]:
+    """Return which keys are among some others, which must be in ascending order."""
+    if len(ascending) == 0:
+        return np.zeros(len(keys), np.bool_)
+    at = np.searchsorted(ascending, keys)
+    there: npt.NDArray[np.bool_] = ascending[np.minimum(at, len(ascending) - 1)] == keys
+    return there
 
 
 def _share(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

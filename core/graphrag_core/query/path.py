@@ -31,14 +31,17 @@ def find_way(ground: Ground, chunk: int) -> Way:
     best: tuple[float, int, int] | None = None
     for entity in ground.entities:
         linked, weight = view.linked(entity)
-        for other in np.flatnonzero(np.isin(linked, inside)).tolist():
-            strength = float(weight[other]) / float(view.entity_chunks[linked[other]]) ** 0.5
-            if best is None or strength > best[0]:
-                best = (strength, entity, int(linked[other]))
+        at = np.searchsorted(linked, inside).clip(max=max(len(linked) - 1, 0))
+        both = inside[linked[at] == inside] if len(linked) else inside[:0]
+        if len(both):
+            strength = weight[np.searchsorted(linked, both)] * view.rarity[both]
+            strongest = int(np.argmax(strength))
+            if best is None or strength[strongest] > best[0]:
+                best = (float(strength[strongest]), entity, int(both[strongest]))
     if best is None:
         return ()
     _, start, end = best
-    joining = np.intersect1d(view.facts_of(start), view.facts_of(end))
+    joining = np.intersect1d(view.facts_of(start), view.facts_of(end), assume_unique=True)
     fact = joining[np.argmax(view.fact_weight[joining])]
     return start, int(fact), end
 

@@ -9,9 +9,9 @@ import numpy as np
 from graphrag_core.entities import read_entities
 from graphrag_core.model import Entity, Fact
 from graphrag_core.ports import Keys
-from graphrag_core.query.ground import Ground
+from graphrag_core.query.ground import Ground, among
 
-_MOST_FACTS = 24
+_MOST_FACTS = 16
 _MOST_SCANNED = 5_000  # of a hub's facts
 
 
@@ -26,8 +26,8 @@ def choose_facts(ground: Ground, paths: Iterable[int], followed: Keys, chunks: S
     chosen.update(dict.fromkeys(np.searchsorted(view.fact_keys, followed).tolist()))
     around = [view.facts_of(entity)[:_MOST_SCANNED] for entity in ground.entities]
     if around:
-        facts = np.unique(np.concatenate(around))
-        found = np.isin(view.fact_chunk[facts], chunks)
+        facts = np.unique(np.concatenate(around)) if len(around) > 1 else around[0]
+        found = among(view.fact_chunk[facts], np.unique(chunks))
         order = np.lexsort((facts, -view.fact_weight[facts], ~found))[:_MOST_FACTS]
         chosen.update(dict.fromkeys(facts[order].tolist()))
     return list(chosen)[: max(_MOST_FACTS, len(followed))]

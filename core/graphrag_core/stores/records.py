@@ -232,6 +232,10 @@ class Records:
         """Return the chunk keys in a span, ascending."""
         return self._keys("SELECT key FROM chunks WHERE key >= ? AND key < ? ORDER BY key", span)
 
+    def chunk_keys_by_id(self) -> Keys:
+        """Return the keys of all chunks, in the order of their ids."""
+        return self._keys("SELECT key FROM chunks ORDER BY id", ())
+
     def fact_keys(self, span: Span) -> Keys:
         """Return the fact keys in a span, ascending."""
         return self._keys("SELECT key FROM facts WHERE key >= ? AND key < ? ORDER BY key", span)

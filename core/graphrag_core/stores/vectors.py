@@ -89,18 +89,21 @@ class FaissVectors:
         if allowed is not None and size <= max(1000, _FEW * len(self._keys)):
             scores = queries @ self.get(allowed).T
             return [_best(allowed, row, k) for row in scores]
-        return [self._search(query[None, :], min(k, size), size, allowed) for query in queries]
+        return self._search(queries, min(k, size), size, self._parameters(allowed))
 
-    def _search(self, query: Matrix, k: int, size: int, allowed: Keys | None) -> tuple[Keys, Scores]:
+    def _search(self, queries: Matrix, k: int, size: int, parameters: Any) -> list[tuple[Keys, Scores]]:
+        """Search for all at once; those where something ties with the last are asked for more."""
         wanted = min(k + 8, size)
-        while True:
-            scores, found = self._index.search(query, wanted, params=self._parameters(allowed))
-            there = found[0] >= 0
-            positions, row = found[0][there], scores[0][there]
-            keys = self._keys[positions] if self.exact else positions
-            if len(row) <= k or row[-1] < row[k - 1] or wanted >= size:
-                return _best(keys, row, k)
-            wanted = min(4 * wanted, size)
+        scores, found = self._index.search(queries, wanted, params=parameters)
+        answers = []
+        for query, row, at in zip(queries, scores, found, strict=True):
+            more = wanted
+            while at[-1] >= 0 and len(row) > k and row[-1] >= row[k - 1] and more < size:
+                more = min(4 * more, size)
+                (row,), (at,) = self._index.search(query[None, :], more, params=parameters)  # noqa: PLW2901
+            there = at >= 0
+            answers.append(_best(self._keys[at[there]] if self.exact else at[there], row[there], k))
+        return answers
 
     def get(self, keys: Keys) -> Matrix:
         """Return the vectors of keys that are all there."""

@@ -67,17 +67,28 @@ class GraphView:
 
     @cached_property
     def transition(self) -> csr_array:
-        """The adjacency with every column brought to sum 1: one step of a walk."""
-        degree = np.asarray(self.adjacency.sum(axis=0)).ravel()
+        """The adjacency with every row brought to sum 1: one step of a walk from the row's node."""
+        degree = np.asarray(self.adjacency.sum(axis=1)).ravel()
         share = np.divide(1, degree, out=np.zeros_like(degree), where=degree > 0)
         step = self.adjacency.copy()
-        step.data = (step.data * share[step.indices]).astype(np.float32)
+        step.data = (step.data * np.repeat(share, np.diff(step.indptr))).astype(np.float32)
         return step
+
+    @cached_property
+    def fanout(self) -> npt.NDArray[np.float32]:
+        """How many neighbours each node of the adjacency has."""
+        counts: npt.NDArray[np.float32] = np.diff(self.adjacency.indptr).astype(np.float32)
+        return counts
 
     @cached_property
     def entity_chunks(self) -> Index:
         """How many chunks mention each entity."""
         return np.bincount(self.mentions.indices, minlength=len(self.entity_ids))
+
+    @cached_property
+    def rarity(self) -> npt.NDArray[np.float32]:
+        """The number of chunks that mention each entity, to the power of -1/2."""
+        return (self.entity_chunks.clip(1) ** -0.5).astype(np.float32)
 
     @cached_property
     def bridged(self) -> float:

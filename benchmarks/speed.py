@@ -1,0 +1,120 @@
+"""What a query costs beside one exact vector search: ``make bench-speed``.
+
+The measure is a single-threaded FAISS flat search (top 10) of the same chunk vectors in the
+same run; queries and searches take turns, and medians are compared. The question's embedding
+is given, results are not cached. Passages, names and vectors are synthetic, names in Zipf's
+proportions; facts are found by keyword. Up to the largest size that can be walked exactly
+the first ten passages of the local PageRank are compared with those of the whole graph's.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import faiss
+import numpy as np
+from synthetic import documents
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex, PageRank, Result
+from graphrag_core.ports import Matrix
+
+TARGETS = {10_000: 8.0, 100_000: 2.0, 1_000_000: 0.5}
+DIM = 384
+QUESTIONS = 60
+
+
+class RandomVectors:
+    """An embedder that gives every text a vector of its own, for nothing."""
+
+    identity = "random"
+
+    def __init__(self) -> None:
+        self._random = np.random.default_rng(7)
+
+    def embed_documents(self, texts: list[str]) -> Matrix:
+        vectors: Matrix = self._random.standard_normal((len(texts), DIM), np.float32)
+        return vectors
+
+    def embed_query(self, text: str) -> Matrix:
+        vector: Matrix = self.embed_documents([text])[0]
+        return vector
+
+
+def questions(index: KnowledgeIndex, count: int) -> list[str]:
+    """Ask about the subjects of passages and the names that they mention, as multi-hop questions do."""
+    random = np.random.default_rng(3)
+    keys = random.choice(index.records.chunk_keys((0, 10**9)), count, replace=False)
+    chunks: list[Document] = index.records.chunks(keys)  # type: ignore[assignment]
+    words = [chunk.text.split() for chunk in chunks]
+    return [f"Which {w[3]} of {chunk.title} was {w[5]} to the {w[2]}?" for chunk, w in zip(chunks, words, strict=True)]
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1000
+
+
+def measure(size: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, KnowledgeIndex.open(Path(folder) / "kb", RandomVectors()) as index:
+        start = time.perf_counter()
+        index.add(documents(size))
+        built = time.perf_counter() - start
+        keys = index.records.chunk_keys((0, 10**9))
+        with index.reading() as derived:
+            vectors = derived.vectors["chunks"].get(keys)
+            nodes = len(derived.view.chunk_keys) + len(derived.view.entity_ids)
+            links = derived.view.adjacency.nnz
+        flat = faiss.IndexFlatIP(DIM)
+        flat.add(vectors)
+        asked = questions(index, QUESTIONS)
+        at = np.random.default_rng(5).integers(0, size, QUESTIONS)
+        queries = vectors[at] + 0.5 * np.random.default_rng(6).standard_normal((QUESTIONS, DIM), np.float32) / DIM**0.5
+        del vectors
+        retriever = GraphRetriever(index, cache=None, k=10)
+        faiss.omp_set_num_threads(1)
+        retriever.retrieve(asked[0], embedding=queries[0])  # the first prepares the graph
+        ours, theirs = [], []
+        stages: list[Result] = []
+        for question, query in zip(asked, queries, strict=True):
+            ours.append(milliseconds(lambda q=question, v=query: stages.append(retriever.retrieve(q, embedding=v))))  # type: ignore[misc]
+            theirs.append(milliseconds(lambda v=query: flat.search(v[None, :], 10)))  # type: ignore[misc]
+        ratio = statistics.median(ours) / statistics.median(theirs)
+        print(
+            f"{size:>9,} passages, {nodes:,} nodes, {links:,} links (built in {built:,.0f} s): "
+            f"query {statistics.median(ours):.1f} ms, flat search {statistics.median(theirs):.2f} ms, "
+            f"ratio {ratio:.2f} (target {TARGETS.get(size, float('nan'))})"
+        )
+        names = stages[0].trace.stages
+        parts = {name: statistics.median(r.trace.stages[name] for r in stages) for name in names}
+        print("          " + ", ".join(f"{name} {value:.2f}" for name, value in parts.items()) + " ms")
+        print(
+            f"          top-10 overlap of the local walk with the exact one: {overlap(retriever, asked, queries):.3f}"
+        )
+
+
+def overlap(retriever: GraphRetriever, asked: list[str], queries: Matrix) -> float:
+    """Return how much of the exact walk's first ten the local walk has, on average."""
+    exact = GraphRetriever(retriever.index, graph=PageRank(tolerance=0), method="graph", cache=None)
+    local = GraphRetriever(retriever.index, method="graph", cache=None)
+    shares = []
+    for question, query in zip(asked[:20], queries[:20], strict=True):
+        first, second = (
+            {hit.chunk.id for hit in r.retrieve(question, k=10, embedding=query).hits} for r in (exact, local)
+        )
+        shares.append(len(first & second) / max(len(first), 1))
+    return statistics.fmean(shares)
+
+
+def main() -> None:
+    for size in [int(argument) for argument in sys.argv[1:]] or list(TARGETS):
+        measure(size)
+
+
+if __name__ == "__main__":
+    main()
