@@ -9,15 +9,18 @@ from graphrag_core.query.drawing.markup import Markup, tag, together
 _MOST = 60
 
 
-def facts(answer: Answer) -> Markup:
-    """Return the facts of an answer, the most telling first, or nothing if there are none."""
+def facts(answer: Answer, left_out: int) -> Markup:
+    """Return the facts of an answer, the most telling first, or nothing; ``left_out`` of them are not drawn."""
     if not answer.facts:
         return Markup()
     more = len(answer.facts) - _MOST
     rest = tag("li", f"and {more:,} more") if more > 0 else Markup()
+    count = len(answer.facts)
+    spoken = "1 fact speaks" if count == 1 else f"{count:,} facts speak"
+    undrawn = f" ({left_out:,} of them not drawn)" if left_out else ""
     return tag(
         "details",
-        tag("summary", f"{len(answer.facts):,} facts speak for this answer"),
+        tag("summary", f"{spoken} for this answer{undrawn}"),
         tag("ul", *(_fact(fact, answer) for fact in answer.facts[:_MOST]), rest),
         cls="facts",
     )

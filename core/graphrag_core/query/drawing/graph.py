@@ -6,17 +6,16 @@ from graphrag_core.query.drawing.answer import Answer
 from graphrag_core.query.drawing.label import directed, right_to_left
 from graphrag_core.query.drawing.layout import BADGE, FONT, LINE, PADDING, Box, Layout, layout
 from graphrag_core.query.drawing.markup import Markup, tag, together
-from graphrag_core.query.drawing.network import Edge, Network, network
+from graphrag_core.query.drawing.network import Edge, Network
 from graphrag_core.query.drawing.route import Line, curve, halfway
 from graphrag_core.query.drawing.words import found_by
 
-_BY_WORDS = "found by its words, not by the graph"
+_NO_PATH = "no single path leads here"
 _MARK = 5
 
 
-def graph(answer: Answer, style: Markup | None = None) -> Markup:
+def graph(answer: Answer, drawn: Network, style: Markup | None = None) -> Markup:
     """Return the drawing. ``style`` is put inside, for a drawing that stands alone."""
-    drawn = network(answer)
     placed = layout(drawn)
     numbers = {box.node.key: number for number, box in enumerate(placed.boxes)}
     order = sorted(placed.lines, key=lambda line: (line.edge.kind != "words", bool(line.edge.hits)))
@@ -41,9 +40,11 @@ def graph(answer: Answer, style: Markup | None = None) -> Markup:
     )
 
 
-def left_out(answer: Answer) -> int:
-    """Return how many facts of an answer its drawing has no room for."""
-    return network(answer).left_out
+def key(drawn: Network) -> Markup:
+    """Return what each sort of line in a drawing means."""
+    says = {"won": "the way to a passage", "around": "facts around it", "words": "no single path"}
+    there = {"words" if edge.kind == "words" else _part(edge.hits) for edge in drawn.edges.values()}
+    return tag("p", *(tag("span", tag("i", cls=sort), says[sort]) for sort in says if sort in there), cls="key")
 
 
 def _headings(drawn: Network, placed: Layout) -> list[Markup]:
@@ -88,7 +89,7 @@ def _box(box: Box, numbers: dict[str, int], answer: Answer) -> Markup:
     if node.kind == "passage":
         (rank,) = node.hits
         hit = answer.hits[rank - 1]
-        tip = "\n".join(line for line in (tip, found_by(hit), "" if hit.path else _BY_WORDS) if line)
+        tip = "\n".join(line for line in (tip, found_by(hit), "" if hit.path else _NO_PATH) if line)
         badge = together(
             [
                 tag("circle", cls="badge", cx=left + 20, cy=box.y, r=11),

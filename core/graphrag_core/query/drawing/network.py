@@ -14,7 +14,8 @@ NodeKind = Literal["question", "named", "linked", "passage"]
 EdgeKind = Literal["names", "fact", "mention", "words"]
 
 MOST_NODES = 40
-"""More than these only the hits' own paths may draw: beyond them nobody reads a graph."""
+MOST_AROUND = 12
+"""No more boxes in all, and no more beside the hits' own paths, than a person can read. Paths are always drawn."""
 
 QUESTION = "question"
 
@@ -49,6 +50,11 @@ class Network:
     nodes: dict[str, Node] = field(default_factory=dict)
     edges: dict[tuple[str, str], Edge] = field(default_factory=dict)
     left_out: int = 0
+
+    @property
+    def around(self) -> int:
+        """How many boxes stand on no path to a hit."""
+        return sum(node.kind == "linked" and not node.hits for node in self.nodes.values())
 
     @property
     def columns(self) -> int:
@@ -143,7 +149,8 @@ def _surround(drawn: Network, entities: _Entities, fact: Fact, deepest: int) -> 
     """Return whether a fact could be drawn: from its subject, or else from what is there, to the others."""
     there = [entity for entity in fact.entities if _of(entity) in drawn.nodes]
     fresh = [entity for entity in dict.fromkeys(fact.entities) if _of(entity) not in drawn.nodes]
-    if not there or len(drawn.nodes) + len(fresh) > MOST_NODES:
+    room = min(MOST_NODES - len(drawn.nodes), MOST_AROUND - drawn.around)
+    if not there or len(fresh) > max(room, 0):
         return False
     hub = there[0]
     column = min(drawn.nodes[_of(hub)].column + 1, deepest)

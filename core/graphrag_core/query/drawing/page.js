@@ -7,6 +7,9 @@
   const parts = [...graph.querySelectorAll("[data-hits]")];
   const cards = [...document.querySelectorAll(".hit")];
   const list = (element, name) => (element.dataset[name] || "").split(" ").filter(Boolean);
+  const calm = matchMedia("(prefers-reduced-motion: reduce)");
+  // On a narrow screen the cards stand below: going there would lose the drawing from sight.
+  const beside = () => cards.length && cards[0].getBoundingClientRect().left >= stage.getBoundingClientRect().right;
   let chosen = null;
 
   // Lighting: a passage lights its way, an entity or a fact every way through it, and a fact
@@ -36,12 +39,18 @@
       const on = card.dataset.hits === one;
       card.classList.toggle("lit", on);
       card.querySelector(".pick").setAttribute("aria-pressed", String(on));
-      if (on && from === "graph") card.scrollIntoView({ block: "nearest", behavior: "smooth" });
+      if (on && from === "graph" && beside()) card.scrollIntoView({ block: "nearest", behavior: calm.matches ? "auto" : "smooth" });
     }
     for (const part of parts) if (part.hasAttribute("aria-pressed")) part.setAttribute("aria-pressed", String(part.dataset.hits === one));
     const card = cards.find((c) => c.dataset.hits === one);
     told.replaceChildren(card ? card.querySelector(".way").cloneNode(true) : hint);
     show(chosen);
+    if (chosen && from === "card") reveal(chosen);
+  }
+  function reveal(part) {
+    const at = part.getBoundingClientRect(), frame = stage.getBoundingClientRect();
+    if (at.top < frame.top || at.bottom > frame.bottom) stage.scrollTop += (at.top + at.bottom - frame.top - frame.bottom) / 2;
+    if (at.left < frame.left || at.right > frame.right) stage.scrollLeft += (at.left + at.right - frame.left - frame.right) / 2;
   }
   const passage = (hit) => parts.find((p) => p.classList.contains("passage") && p.dataset.hits === hit);
   for (const card of cards) {
@@ -83,7 +92,11 @@
   // Zoom is the drawing's width and moving is scrolling: touch, trackpad and arrow keys come free.
   const natural = { width: graph.viewBox.baseVal.width, height: graph.viewBox.baseVal.height };
   let scale = 0;
-  const fit = () => Math.min(1.3, Math.max(0.64, Math.min((stage.clientWidth - 12) / natural.width, Math.max(420, innerHeight * 0.72) / natural.height)));
+  function fit() {
+    const wide = (stage.clientWidth - 12) / natural.width, high = Math.max(420, innerHeight * 0.72) / natural.height;
+    const whole = Math.max(Math.min(wide, high), Math.min(wide, 0.85));
+    return Math.min(1.15, Math.max(stage.clientWidth < 620 ? 0.82 : 0.64, whole));
+  }
   function zoom(to, x, y) {
     const before = graph.getBoundingClientRect(), frame = stage.getBoundingClientRect();
     x = x ?? frame.left + frame.width / 2;
@@ -97,9 +110,14 @@
     stage.scrollLeft += after.left + across * after.width - x;
     stage.scrollTop += after.top + down * after.height - y;
   }
+  // While it is zoomed the frame keeps its height, so that the page around it stays where it is.
   let touched = false;
+  function touch(zoomed) {
+    if (zoomed !== touched) stage.style.height = zoomed ? `${Math.max(stage.offsetHeight, 240)}px` : "";
+    touched = zoomed;
+  }
   const steps = { in: () => zoom(scale * 1.25), out: () => zoom(scale / 1.25), fit: () => zoom(fit()) };
-  function step(name) { touched = name !== "fit"; steps[name](); }
+  function step(name) { touch(name !== "fit"); steps[name](); }
   byId("zoom").hidden = false;
   for (const button of byId("zoom").children) button.addEventListener("click", () => step(button.dataset.zoom));
   stage.addEventListener("keydown", (event) => {
@@ -109,7 +127,7 @@
   stage.addEventListener("wheel", (event) => {
     if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
-    touched = true;
+    touch(true);
     zoom(scale * Math.exp(-event.deltaY / 300), event.clientX, event.clientY);
   }, { passive: false });
   new ResizeObserver(() => { if (!touched) zoom(fit()); }).observe(stage);

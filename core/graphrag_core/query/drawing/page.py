@@ -11,10 +11,11 @@ from string import Template
 from graphrag_core.query.drawing.answer import Answer
 from graphrag_core.query.drawing.cards import cards, legend
 from graphrag_core.query.drawing.facts import facts
-from graphrag_core.query.drawing.graph import graph
+from graphrag_core.query.drawing.graph import graph, key
 from graphrag_core.query.drawing.header import footer, header
 from graphrag_core.query.drawing.label import shorten
 from graphrag_core.query.drawing.markup import Markup, escape, tag
+from graphrag_core.query.drawing.network import network
 
 _TITLE = 60
 
@@ -31,26 +32,27 @@ def page(answer: Answer) -> str:
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    count = len(answer.hits)
+    count, drawn = len(answer.hits), network(answer)
     return Template(asset("page.html")).substitute(
         policy=policy,
         title=escape(f"Why: {shorten(answer.question, _TITLE)}"),
         style=style,
         script=script,
         header=header(answer),
-        graph=graph(answer),
+        graph=graph(answer, drawn),
+        key=key(drawn),
         hint=_hint(answer),
         counted=escape(f"{count or 'No'} passage{'' if count == 1 else 's'}"),
         legend=legend(answer),
         cards=cards(answer),
-        facts=facts(answer),
+        facts=facts(answer, drawn.left_out),
         footer=footer(answer),
     )
 
 
 def svg(answer: Answer) -> str:
     """Return the graph alone, as an SVG picture that needs neither page nor script."""
-    return graph(answer, tag("style", Markup(asset("colours.css") + asset("graph.css"))))
+    return graph(answer, network(answer), tag("style", Markup(asset("colours.css") + asset("graph.css"))))
 
 
 @cache

@@ -53,7 +53,9 @@ def remarks(answer: Answer) -> list[tuple[str, str]]:
 def way(hit: Hit) -> Markup:
     """Return the path to a hit: names, the sentences that join them, and the passage."""
     if not hit.path:
-        return tag("p", "Found by its words: no path through the graph leads here.", cls="way none")
+        found = "Found by its words" if {"vector", "keyword"} & hit.channels.keys() else "Found"
+        further = "; no single path through the graph leads here" if "graph" in hit.channels else ""
+        return tag("p", f"{found}{further}.", cls="way none")
     steps = [
         tag("q", step.text, dir="auto") if step.kind == "fact" else tag("b", step.text, dir="auto", cls="entity")
         for step in hit.path
