@@ -105,6 +105,16 @@ def test_passages_stand_in_the_order_of_their_ranks():
     assert heights == sorted(heights)
 
 
+def test_what_is_on_no_path_stands_below_what_is():
+    placed = layout(network(PORTAL))
+    linked = {box.node.text: box.y for box in placed.boxes if box.node.kind == "linked"}
+    assert linked["Oauth"] < min(linked["Keyring"], linked["Tallinn"])
+
+
+def test_what_weighs_little_gives_way():
+    assert spread([10, 10], [20, 20], 0, [1, 0]) == [10, 30]
+
+
 def test_lines_that_need_not_cross_do_not():
     answer = Result(
         "?",
@@ -125,11 +135,11 @@ def test_the_same_answer_is_drawn_the_same():
 @given(st.lists(st.tuples(st.floats(-500, 500), st.floats(1, 60)), min_size=1, max_size=12))
 def test_spread_keeps_order_and_distance_and_moves_nothing_that_has_room(items):
     wanted, heights = [want for want, _ in items], [height for _, height in items]
-    placed = spread(wanted, heights, 5)
+    placed = spread(wanted, heights, 5, [1.0] * len(items))
     for (y, height), (below, other) in zip(
         zip(placed, heights, strict=True), list(zip(placed, heights, strict=True))[1:], strict=False
     ):
         assert below - y >= (height + other) / 2 + 5 - 1e-6
     assert sum(placed) == pytest.approx(sum(wanted), abs=1e-6)
     far = [2000.0 * at for at in range(len(items))]
-    assert spread(far, heights, 5) == pytest.approx(far)
+    assert spread(far, heights, 5, [1.0] * len(items)) == pytest.approx(far)

@@ -25,6 +25,9 @@ _BETWEEN = 76
 _MARGIN = 16
 _HEADING = 30
 _ROUNDS = 12
+_LIGHT = 0.01
+"""How little what is on no path moves what is."""
+
 _ROOM: dict[NodeKind, tuple[float, int]] = {
     "question": (136, 7),
     "named": (132, 2),
@@ -106,7 +109,8 @@ def _middles(ordered: Layers, heights: dict[Place, float]) -> tuple[dict[Place, 
         for at in reversed(inner) if turn % 2 == 0 else inner:
             column = ordered.columns[at]
             wanted = [_wanted(place, ordered, middles) for place in column]
-            placed = spread(wanted, [heights[place] for place in column], gap)
+            weights = [_LIGHT if place in ordered.around else 1.0 for place in column]
+            placed = spread(wanted, [heights[place] for place in column], gap, weights)
             middles.update(zip(column, placed, strict=True))
     top = min(middles[p] - heights[p] / 2 for p in middles)
     bottom = max(middles[p] + heights[p] / 2 for p in middles)
@@ -115,31 +119,35 @@ def _middles(ordered: Layers, heights: dict[Place, float]) -> tuple[dict[Place, 
 
 
 def _wanted(place: Place, ordered: Layers, middles: dict[Place, float]) -> float:
-    near = [middles[other] for other in ordered.neighbours.get(place, ())]
-    return sum(near) / len(near) if near else middles[place]
+    """Return where a place would stand best: amid its neighbours, of which those on a path count before others."""
+    near = ordered.neighbours.get(place, [])
+    near = [other for other in near if other not in ordered.around] or near
+    return sum(middles[other] for other in near) / len(near) if near else middles[place]
 
 
-def spread(wanted: list[float], heights: list[float], gap: float) -> list[float]:
-    """Return middles in the given order, ``gap`` apart, whose squared distances from the wanted ones are least.
+def spread(wanted: list[float], heights: list[float], gap: float, weights: list[float]) -> list[float]:
+    """Return middles in the given order, ``gap`` apart, whose weighted squared distances from the wanted are least.
 
     What stands too near is put together into a block that moves to its mean (the
     pool-adjacent-violators algorithm).
 
-    >>> spread([10, 10, 50], [20, 20, 20], 0)
+    >>> spread([10, 10, 50], [20, 20, 20], 0, [1, 1, 1])
     [0.0, 20.0, 50.0]
     """
     offsets, top = [], 0.0
     for height in heights:
         offsets.append(top + height / 2)
         top += height + gap
-    blocks: list[tuple[float, int]] = []
-    for want, offset in zip(wanted, offsets, strict=True):
-        mean, count = want - offset, 1
-        while blocks and blocks[-1][0] > mean:
-            before, more = blocks.pop()
-            mean, count = (before * more + mean * count) / (more + count), more + count
-        blocks.append((mean, count))
-    starts = [mean for mean, count in blocks for _ in range(count)]
+    blocks: list[tuple[float, float, int]] = []
+    for want, offset, weight in zip(wanted, offsets, weights, strict=True):
+        block = (want - offset, weight, 1)
+        while blocks and blocks[-1][0] > block[0]:
+            before, block_before, count = blocks.pop()
+            weight_of_both = block_before + block[1]
+            mean = (before * block_before + block[0] * block[1]) / weight_of_both
+            block = (mean, weight_of_both, count + block[2])
+        blocks.append(block)
+    starts = [mean for mean, _, count in blocks for _ in range(count)]
     return [start + offset for start, offset in zip(starts, offsets, strict=True)]
 
 

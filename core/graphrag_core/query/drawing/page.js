@@ -43,9 +43,14 @@
     }
     for (const part of parts) if (part.hasAttribute("aria-pressed")) part.setAttribute("aria-pressed", String(part.dataset.hits === one));
     const card = cards.find((c) => c.dataset.hits === one);
-    told.replaceChildren(card ? card.querySelector(".way").cloneNode(true) : hint);
+    told.replaceChildren(card ? wayTo(card) : hint);
     show(chosen);
     if (chosen && from === "card") reveal(chosen);
+  }
+  function wayTo(card) {
+    const way = card.querySelector(".way").cloneNode(true), end = way.querySelector("b:last-child");
+    if (end) end.textContent = card.querySelector(".name").textContent;
+    return way;
   }
   function reveal(part) {
     const at = part.getBoundingClientRect(), frame = stage.getBoundingClientRect();
@@ -95,7 +100,7 @@
   function fit() {
     const wide = (stage.clientWidth - 12) / natural.width, high = Math.max(420, innerHeight * 0.72) / natural.height;
     const whole = Math.max(Math.min(wide, high), Math.min(wide, 0.85));
-    return Math.min(1.15, Math.max(stage.clientWidth < 620 ? 0.82 : 0.64, whole));
+    return Math.min(1.15, Math.max(stage.clientWidth < 620 ? 0.78 : 0.64, whole));
   }
   function zoom(to, x, y) {
     const before = graph.getBoundingClientRect(), frame = stage.getBoundingClientRect();
@@ -110,13 +115,14 @@
     stage.scrollLeft += after.left + across * after.width - x;
     stage.scrollTop += after.top + down * after.height - y;
   }
+  function refit() { zoom(fit()); stage.scrollTo(0, 0); }
   // While it is zoomed the frame keeps its height, so that the page around it stays where it is.
   let touched = false;
   function touch(zoomed) {
     if (zoomed !== touched) stage.style.height = zoomed ? `${Math.max(stage.offsetHeight, 240)}px` : "";
     touched = zoomed;
   }
-  const steps = { in: () => zoom(scale * 1.25), out: () => zoom(scale / 1.25), fit: () => zoom(fit()) };
+  const steps = { in: () => zoom(scale * 1.25), out: () => zoom(scale / 1.25), fit: refit };
   function step(name) { touch(name !== "fit"); steps[name](); }
   byId("zoom").hidden = false;
   for (const button of byId("zoom").children) button.addEventListener("click", () => step(button.dataset.zoom));
@@ -130,8 +136,8 @@
     touch(true);
     zoom(scale * Math.exp(-event.deltaY / 300), event.clientX, event.clientY);
   }, { passive: false });
-  new ResizeObserver(() => { if (!touched) zoom(fit()); }).observe(stage);
-  zoom(fit());
+  new ResizeObserver(() => { if (!touched) refit(); }).observe(stage);
+  refit();
 
   // Dragging with a mouse; a drag is no click.
   let held = null;
