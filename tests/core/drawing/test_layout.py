@@ -115,17 +115,24 @@ def test_what_weighs_little_gives_way():
     assert spread([10, 10], [20, 20], 0, [1, 0]) == [10, 30]
 
 
+def test_a_path_stays_straight_however_much_stands_around_it():
+    around = tuple(Fact(("a", f"n{n}"), "Near.") for n in range(8))
+    answer = Result("?", "graph", (hit(passage("p"), "A", "B"),), (entity("A"),), facts=around)
+    heights = [box.y for box in layout(network(answer)).boxes if box.node.hits]
+    assert heights == pytest.approx([heights[0]] * 4, abs=2)
+
+
 def test_lines_that_need_not_cross_do_not():
+    letters = "ABCD"
     answer = Result(
         "?",
         "graph",
-        (hit(passage("1"), "A", "Z", rank=1), hit(passage("2"), "A", "Y", rank=2), hit(passage("3"), "A", "X", rank=3)),
-        facts=(Fact(("a", "x"), "1"), Fact(("a", "y"), "2"), Fact(("a", "z"), "3")),
+        tuple(hit(passage(name), name, f"{name}2", rank=rank) for rank, name in enumerate(letters, 1)),
+        tuple(entity(name) for name in "CADB"),
     )
-    upside_down = replace(answer, hits=answer.hits[::-1])
-    for tangled in (answer, upside_down):
-        ordered = layers(network(tangled))
-        assert crossings(ordered, ordered.columns) == 0
+    ordered = layers(network(answer))
+    assert crossings(ordered, ordered.columns) == 0
+    assert ordered.columns[1] == [f"entity {name.lower()}" for name in letters]
 
 
 def test_the_same_answer_is_drawn_the_same():

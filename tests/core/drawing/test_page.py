@@ -187,7 +187,7 @@ def test_everything_that_can_be_chosen_can_be_reached_and_is_named():
             assert part.attributes["tabindex"] == "0"
             assert part.attributes["role"] == "button"
             assert part.attributes["aria-label"]
-    assert all(button.attributes.get("aria-label") for button in root.all("button"))
+    assert all(button.attributes.get("aria-label") or button.text for button in root.all("button"))
 
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])

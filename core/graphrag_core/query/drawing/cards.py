@@ -41,7 +41,7 @@ def _card(rank: int, hit: Hit, names: list[str]) -> Markup:
             type="button",
             cls="pick",
             aria_pressed="false",
-            aria_label=f"Passage {rank}, {passage_name(hit)}: show the way to it",
+            title="Show the way to it",
         ),
         alone,
         way(hit),

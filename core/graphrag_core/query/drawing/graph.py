@@ -10,7 +10,7 @@ from graphrag_core.query.drawing.network import Edge, Network
 from graphrag_core.query.drawing.route import Line, curve, halfway
 from graphrag_core.query.drawing.words import found_by
 
-_NO_PATH = "no single path leads here"
+_NO_PATH = "found without a path"
 _MARK = 5
 
 
@@ -42,7 +42,7 @@ def graph(answer: Answer, drawn: Network, style: Markup | None = None) -> Markup
 
 def key(drawn: Network) -> Markup:
     """Return what each sort of line in a drawing means."""
-    says = {"won": "the way to a passage", "around": "facts around it", "words": "no single path"}
+    says = {"won": "the way to a passage", "around": "facts around it", "words": _NO_PATH}
     there = {"words" if edge.kind == "words" else _part(edge.hits) for edge in drawn.edges.values()}
     return tag("p", *(tag("span", tag("i", cls=sort), says[sort]) for sort in says if sort in there), cls="key")
 
@@ -93,15 +93,14 @@ def _box(box: Box, numbers: dict[str, int], answer: Answer) -> Markup:
         badge = together(
             [
                 tag("circle", cls="badge", cx=left + 20, cy=box.y, r=11),
-                tag("text", str(rank), cls="rank", x=left + 20, y=box.y + 4, text_anchor="middle"),
+                tag("text", str(rank), cls="rank", x=left + 20, y=box.y + 4, text_anchor="middle", aria_hidden="true"),
             ]
         )
     return tag(
         "g",
         tag("title", tip),
         tag("rect", x=left, y=top, width=box.width, height=box.height, rx=radius),
-        badge,
-        *(_text(line, box, first + n * LINE) for n, line in enumerate(box.lines)),
+        together([badge, *(_text(line, box, first + n * LINE) for n, line in enumerate(box.lines))], " "),
         cls=f"box {node.kind} {_part(node.hits)}",
         data_node=numbers[node.key],
         data_hits=" ".join(map(str, sorted(node.hits))),
@@ -113,11 +112,12 @@ def _box(box: Box, numbers: dict[str, int], answer: Answer) -> Markup:
 
 
 def _text(line: str, box: Box, y: float) -> Markup:
-    if box.node.kind != "passage":
-        return tag("text", directed(line), x=box.x, y=y, text_anchor="middle")
-    if right_to_left(line):
-        return tag("text", directed(line), x=box.x + box.width / 2 - PADDING, y=y, text_anchor="end")
-    return tag("text", line, x=box.x - box.width / 2 + BADGE + PADDING, y=y)
+    """Return a line of a label, in the middle or where its script begins. The box itself says its whole name aloud."""
+    middle, left, right = box.x, box.x - box.width / 2 + BADGE + PADDING, box.x + box.width / 2 - PADDING
+    x, anchor = middle, "middle"
+    if box.node.kind == "passage":
+        x, anchor = (right, "end") if right_to_left(line) else (left, "start")
+    return tag("text", directed(line), x=x, y=y, text_anchor=anchor, aria_hidden="true")
 
 
 _KINDS = {"question": "Question", "named": "Named in the question", "linked": "Linked", "passage": "Passage"}

@@ -24,8 +24,8 @@ _PASSED = 10
 _BETWEEN = 76
 _MARGIN = 16
 _HEADING = 30
-_ROUNDS = 12
-_LIGHT = 0.01
+_ROUNDS = 24
+_LIGHT = 0.0001
 """How little what is on no path moves what is."""
 
 _ROOM: dict[NodeKind, tuple[float, int]] = {
