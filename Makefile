@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers check wheel test-oldest bench-index bench-speed bench-quality clean
+.PHONY: demo test lint types layers check wheel test-oldest test-browser screenshots bench-index bench-speed bench-quality clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python -m graphrag_core.demo
@@ -32,6 +32,13 @@ test-oldest:
 	$(VENV)-oldest/bin/python -m pip install --quiet --requirement tests/oldest.txt
 	PYTHONPATH=core $(VENV)-oldest/bin/python -m pytest -W default -p no:cacheprovider tests/core -k "not Onnx"
 
+# The explain page in a real Chromium: the machine's own, or else one that is installed here.
+test-browser: $(VENV)/.browser
+	BROWSER_NEEDED=1 $(BIN)/pytest tests/core/drawing/test_browser.py
+
+screenshots: $(VENV)/.browser
+	PYTHONPATH=tests $(BIN)/python docs/screenshot.py
+
 bench-index: $(VENV)/.dev
 	$(BIN)/python benchmarks/index.py
 
@@ -56,6 +63,15 @@ $(VENV)/.dev: $(VENV)/.venv pyproject.toml
 	@echo "Installing into $(VENV) (once) ..."
 	@$(BIN)/python -m pip install --quiet --editable '.[cli,onnx,dev]'
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.browser: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet --editable '.[browser]'
+	@$(BIN)/python tests/browser.py 2>/dev/null || \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && apt-get install -qq --yes --no-install-recommends chromium fonts-noto-core >/dev/null; \
+		else $(BIN)/playwright install chromium; fi
+	@$(BIN)/python tests/browser.py
+	@touch $@
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

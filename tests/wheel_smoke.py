@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 USE = """
-from graphrag_core import Document, KnowledgeIndex
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import MissingDependency
 from graphrag_core.testing import HashEmbedder
 from graphrag_core.demo.__main__ import sample_documents
@@ -19,6 +19,7 @@ import llama_graphrag, langchain_graphrag
 with KnowledgeIndex.open("kb", HashEmbedder()) as index:
     index.add(sample_documents())
     assert index.verify() and len(index) > 30
+    assert "<svg" in GraphRetriever(index).retrieve("What does the Auth Service need?").html()
 try:
     WordLlama()
 except MissingDependency as error:

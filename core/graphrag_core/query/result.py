@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from graphrag_core.model import Entity, Fact
 from graphrag_core.ports import TokenCounter
+from graphrag_core.query import drawing
 from graphrag_core.query.context import Context, Material, Style, write_context
 from graphrag_core.query.hit import Hit, Trace
 
@@ -101,3 +103,26 @@ class Result:
                 lines.append(f"     {' → '.join(step.text for step in hit.path[1:])}")
         stages = ", ".join(f"{name} {ms:.1f}" for name, ms in self.trace.stages.items())
         return "\n".join([*lines, f"  {self.trace.total:.1f} ms: {stages}"])
+
+    def html(self) -> str:
+        """Return one self-contained page: the question, the graph around the answer, and each hit's reason.
+
+        It asks the network for nothing, and nothing that a document says can run in it.
+        """
+        return drawing.page(self)
+
+    def show(self, path: str | Path | None = None, *, browser: bool = False) -> Path | None:
+        """Display the page in a notebook; anywhere else write it to a file and return where.
+
+        Parameters
+        ----------
+        path
+            The file to write, in a notebook too. Left out, outside a notebook, it is a new
+            temporary file, and a line on stderr says which.
+        browser
+            True opens the file in the browser.
+        """
+        return drawing.show(self, path, browser=browser)
+
+    def _repr_html_(self) -> str:
+        return drawing.frame(self, self.explain())

@@ -1,0 +1,44 @@
+"""Make the pictures of the explain page: ``make screenshots`` writes explain-light.png and explain-dark.png."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from browser import chromium  # tests/browser.py
+
+from graphrag_core import GraphRetriever, KnowledgeIndex
+from graphrag_core.demo.__main__ import sample_documents
+from graphrag_core.embedders import WordLlama
+
+QUESTION = "What happens if we change the OAuth Provider?"
+PASSAGES = 8
+CHOSEN = "Identity Team"
+WIDTH, HEIGHT, SHARPNESS = 1240, 740, 1.25
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    """Ask the sample documents, open the page in light and in dark, choose a passage, and keep what is seen."""
+    with KnowledgeIndex(WordLlama()) as index, tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        if browser is None:
+            raise SystemExit("no Chromium was found: 'make test-browser' installs one")
+        index.add(sample_documents())
+        file = Path(folder, "explain.html")
+        GraphRetriever(index).retrieve(QUESTION, k=PASSAGES).show(file)
+        for scheme in ("light", "dark"):
+            page = browser.new_page(
+                viewport={"width": WIDTH, "height": HEIGHT},
+                device_scale_factor=SHARPNESS,
+                color_scheme=scheme,
+                reduced_motion="reduce",
+            )
+            page.goto(file.as_uri())
+            page.locator("#graph .passage", has_text=CHOSEN).click()
+            page.mouse.move(1, 1)
+            page.evaluate("scrollTo(0, 0)")
+            page.screenshot(path=HERE / f"explain-{scheme}.png")
+
+
+if __name__ == "__main__":
+    main()
