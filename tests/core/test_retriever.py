@@ -225,3 +225,25 @@ def test_services_are_found_in_any_case(services):
     retriever = GraphRetriever(services)
     for question in ("what is the auth service?", "AUTH SERVICE", 'the "Auth Service" again'):
         assert [e.id for e in retriever.retrieve(question).entities] == ["auth service"]
+
+
+def test_a_path_goes_over_two_facts_where_one_does_not_reach():
+    documents = [
+        Document("a", "Alpha Desk reports to Beta Board.", "Alpha Desk"),
+        Document("b", "Beta Board answers to Gamma Group.", "Beta Board"),
+        Document("c", "Gamma Group sits in Oslo.", "Gamma Group"),
+        Document("d", "Nothing of this.", "Delta"),
+    ]
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(documents)
+        hits = {hit.chunk.id: hit for hit in GraphRetriever(index, method="graph").retrieve("Alpha Desk", k=4).hits}
+        assert [step.text for step in hits["c"].path] == [
+            "Alpha Desk", "Alpha Desk", "Alpha Desk reports to Beta Board.", "Beta Board",
+            "Beta Board answers to Gamma Group.", "Gamma Group", "Gamma Group",
+        ]  # fmt: skip
+        assert [step.text for step in hits["b"].path[1:]] == [
+            "Alpha Desk",
+            documents[0].text,
+            "Beta Board",
+            "Beta Board",
+        ]

@@ -14,7 +14,7 @@ from graphrag_core.query.fuse import Fusion, Lead
 from graphrag_core.query.gate import VECTOR_ONLY, Gate, confidence
 from graphrag_core.query.ground import Ground, Ranking
 from graphrag_core.query.hit import Channel, Hit
-from graphrag_core.query.path import Way, describe, find_way
+from graphrag_core.query.path import Way, Ways, describe
 from graphrag_core.query.result import Result
 from graphrag_core.query.route import Channelled
 from graphrag_core.query.strategy import Expansion, GraphStrategy
@@ -148,8 +148,9 @@ def _explain(
     with_graph = "graph" in found.channels
     chunks = ground.records.chunks(chosen)
     positions = np.searchsorted(view.chunk_keys, chosen).tolist()
-    ways: list[Way] = [find_way(ground, at) if with_graph else () for at in positions]
-    on_paths = [way[1] for way in ways if len(way) == 3]
+    leading = Ways(ground)
+    ways: list[Way] = [leading.to(at) if with_graph else () for at in positions]
+    on_paths = [fact for way in ways for fact in way[1::2]]
     facts_at = choose_facts(ground, on_paths, found.expansion.facts, positions) if with_graph else []
     facts, entities = read_surroundings(ground, facts_at, [*ground.entities, *(e for way in ways for e in way[::2])])
     by_position = dict(zip(facts_at, facts, strict=True))

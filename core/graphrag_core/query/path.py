@@ -3,47 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from graphrag_core.model import Chunk, Entity, Fact
-from graphrag_core.query.ground import Ground
+from graphrag_core.ports import Keys
+from graphrag_core.query.ground import Ground, among
 from graphrag_core.query.hit import Step
+from graphrag_core.stores.view import GraphView
 
 Way = tuple[int, ...]
-"""Positions: an entity; or an entity, a fact and an entity. The last is in the passage."""
+"""Positions by turns: an entity, a fact, an entity, and so on. The last is in the passage."""
 
 Path = tuple[Step, ...]
 """The same in words, from the question to the passage."""
 
+_MOST_BETWEEN = 32  # entities to go on from
 
-def find_way(ground: Ground, chunk: int) -> Way:
-    """Return how one of the question's entities leads to a chunk (by position), empty if none does.
 
-    Directly when the chunk mentions the entity; else over the heaviest link to an entity the
-    chunk mentions, with the strongest fact that makes the link.
-    """
-    view = ground.view
-    inside = view.entities_of(chunk)
-    direct = [entity for entity in ground.entities if entity in inside]
-    if direct:
-        return (min(direct, key=lambda entity: (int(view.entity_chunks[entity]), entity)),)
-    best: tuple[float, int, int] | None = None
-    for entity in ground.entities:
-        linked, weight = view.linked(entity)
-        at = np.searchsorted(linked, inside).clip(max=max(len(linked) - 1, 0))
-        both = inside[linked[at] == inside] if len(linked) else inside[:0]
-        if len(both):
-            strength = weight[np.searchsorted(linked, both)] * view.rarity[both]
-            strongest = int(np.argmax(strength))
-            if best is None or strength[strongest] > best[0]:
-                best = (float(strength[strongest]), entity, int(both[strongest]))
-    if best is None:
+@dataclass(frozen=True)
+class _Links:
+    """Links from some entities: where each starts, where it leads, and how strong it is."""
+
+    start: Keys
+    end: Keys
+    strength: np.ndarray[tuple[int], np.dtype[np.float32]]
+
+    def best(self, ends: Keys) -> int | None:
+        """Return the strongest link that leads to one of some entities (ascending)."""
+        there = np.flatnonzero(among(self.end, ends))
+        return int(there[np.argmax(self.strength[there])]) if len(there) else None
+
+
+class Ways:
+    """The ways from the entities that a question names."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._view: GraphView = ground.view
+        self._named = np.unique(np.array(ground.entities, np.int64))
+
+    def to(self, chunk: int) -> Way:
+        """Return how one of the question's entities leads to a chunk (by position), empty if none does.
+
+        Directly when the chunk mentions the entity; else over the strongest link to an entity
+        the chunk mentions; else over two. A link is strong when its facts are and when few
+        passages mention where it leads. Of the facts that make it the strongest is told.
+        """
+        view = self._view
+        inside = np.sort(view.entities_of(chunk))
+        direct = self._named[among(self._named, inside)]
+        if len(direct):
+            return (int(direct[np.argmin(view.entity_chunks[direct])]),)
+        if (near := self._near.best(inside)) is not None:
+            return self._told(int(self._near.start[near]), int(self._near.end[near]))
+        if (far := self._far.best(inside)) is not None:
+            between = int(self._far.start[far])
+            before = self._near.best(np.array([between]))
+            start = int(self._near.start[before]) if before is not None else between
+            return (*self._told(start, between), *self._told(between, int(self._far.end[far]))[1:])
         return ()
-    _, start, end = best
-    joining = np.intersect1d(view.facts_of(start), view.facts_of(end), assume_unique=True)
-    fact = joining[np.argmax(view.fact_weight[joining])]
-    return start, int(fact), end
+
+    @cached_property
+    def _near(self) -> _Links:
+        return self._links(self._named)
+
+    @cached_property
+    def _far(self) -> _Links:
+        """Links that go on from where the strongest of the first ones lead."""
+        strongest = np.argsort(-self._near.strength, kind="stable")[:_MOST_BETWEEN]
+        between = np.unique(self._near.end[strongest])
+        links = self._links(between)
+        onwards = ~among(links.end, self._named)
+        return _Links(links.start[onwards], links.end[onwards], links.strength[onwards])
+
+    def _links(self, entities: Keys) -> _Links:
+        rows = [self._view.linked(entity) for entity in entities.tolist()]
+        ends = np.concatenate([row[0] for row in rows] or [np.empty(0, np.int64)])
+        weights = np.concatenate([row[1] for row in rows] or [np.empty(0, np.float32)])
+        starts = np.repeat(entities, [len(row[0]) for row in rows])
+        return _Links(starts, ends, weights * self._view.rarity[ends])
+
+    def _told(self, start: int, end: int) -> Way:
+        view = self._view
+        joining = np.intersect1d(view.facts_of(start), view.facts_of(end), assume_unique=True)
+        return start, int(joining[np.argmax(view.fact_weight[joining])]), end
 
 
 def describe(question: str, chunk: Chunk, way: Way, facts: Mapping[int, Fact], entities: Mapping[int, Entity]) -> Path:
@@ -52,7 +97,7 @@ def describe(question: str, chunk: Chunk, way: Way, facts: Mapping[int, Fact], e
         return ()
     steps = [Step("question", "", question)]
     for i, position in enumerate(way):
-        if i == 1:
+        if i % 2:
             steps.append(Step("fact", facts[position].id, facts[position].text))
         else:
             steps.append(Step("entity", entities[position].id, entities[position].name))

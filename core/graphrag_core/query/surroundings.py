@@ -23,6 +23,7 @@ def choose_facts(ground: Ground, paths: Iterable[int], followed: Keys, chunks: S
     """
     view = ground.view
     chosen = dict.fromkeys(paths)
+    on_paths = len(chosen)
     chosen.update(dict.fromkeys(np.searchsorted(view.fact_keys, followed).tolist()))
     around = [view.facts_of(entity)[:_MOST_SCANNED] for entity in ground.entities]
     if around:
@@ -30,7 +31,7 @@ def choose_facts(ground: Ground, paths: Iterable[int], followed: Keys, chunks: S
         found = among(view.fact_chunk[facts], np.unique(chunks))
         order = np.lexsort((facts, -view.fact_weight[facts], ~found))[:_MOST_FACTS]
         chosen.update(dict.fromkeys(facts[order].tolist()))
-    return list(chosen)[: max(_MOST_FACTS, len(followed))]
+    return list(chosen)[: max(_MOST_FACTS, len(followed), on_paths)]
 
 
 def read_surroundings(
