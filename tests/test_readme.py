@@ -1,26 +1,39 @@
-"""The README's Python blocks run, from the first to the last."""
+"""The Python blocks of the README and of every page in docs run, from the first to the last."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-README = Path(__file__).parents[1] / "README.md"
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_the_readme_runs(tmp_path, monkeypatch):
+def blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def test_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
-    assert blocks
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, str(README), "exec"), names)  # noqa: S102 - our own README
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks(page):
+        exec(compile(block, str(page), "exec", dont_inherit=True), names)  # noqa: S102 - our own pages
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)|(?:src|srcset)=\"(?!https?:)([^\"]+)", page.read_text("utf-8"))
+    for target in filter(None, (one or other for one, other in targets)):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 def test_the_values_it_states_hold():
     names: dict[str, object] = {}
-    block = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)[0]
-    exec(compile(block.split("index.delete")[0], str(README), "exec"), names)  # noqa: S102 - our own README
+    block = blocks(PAGES[0])[0]
+    exec(compile(block.split("index.delete")[0], str(PAGES[0]), "exec"), names)  # noqa: S102 - our own README
     index = names["index"]
     assert index.entity("auth service").mentions == 2
     assert [other.name for other, _ in index.related("OAuth Provider")] == ["Auth Service", "Keyring"]
