@@ -97,7 +97,10 @@ class Result:
         lines = [f"{self.question}", f"  names {named}; method {self.method}, confidence {self.confidence:.2f}"]
         lines += [f"  {remark}" for remark in (self.route, self.expansion_skipped, self.fallback) if remark]
         for rank, hit in enumerate(self.hits, 1):
-            found = ", ".join(f"{name} #{channel.rank} ({channel.score:.3g})" for name, channel in hit.channels.items())
+            found = ", ".join(
+                f"{name} #{channel.rank} ({channel.score:.3g}, {channel.share:.0%})"
+                for name, channel in hit.channels.items()
+            )
             lines.append(f"{rank:>3}. {hit.chunk.title or hit.chunk.id}  [{hit.score:.3f}]  {found}")
             if hit.path:
                 lines.append(f"     {' → '.join(step.text for step in hit.path[1:])}")
