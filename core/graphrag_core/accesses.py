@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterable
 
+from graphrag_core.errors import GraphRAGError
 from graphrag_core.stores.records import Records
+
+_log = logging.getLogger(__name__)
 
 
 class Accesses:
@@ -34,10 +38,15 @@ class Accesses:
         """Add what was counted to the records; facts that are gone are passed over."""
         with self._lock:
             pending, self._pending = self._pending, {}
-        if pending:
+        if not pending:
+            return
+        rows = [(count, last, fact) for fact, (count, last) in pending.items()]
+        try:
             with records.writing() as db:
                 db.executemany(
                     "UPDATE facts SET access_count = access_count + ?, "
                     "last_accessed = max(coalesce(last_accessed, 0), ?) WHERE key = ?",
-                    [(count, last, fact) for fact, (count, last) in pending.items()],
+                    rows,
                 )
+        except GraphRAGError as error:  # counts are a help, and no reason to fail what was done
+            _log.warning("how often facts were read could not be written: %s", error)

@@ -212,6 +212,7 @@ class KnowledgeIndex:
             with self._guard.writing():
                 write(self._records, gone=keys)
                 self._publish()
+            self.accesses.write(self._records)
             self._records.truncate_log()
         return len(keys)
 

@@ -33,7 +33,7 @@ def ids(result) -> set[str]:
 def test_the_same_question_is_answered_from_memory_and_says_so(index):
     retriever = GraphRetriever(index)
     first, second = retriever.retrieve("Ada Lovelace"), retriever.retrieve("Ada Lovelace")
-    assert second.hits is first.hits
+    assert second.hits == first.hits
     assert list(second.trace.stages) == ["cache"]
     assert (Cache().seconds, Cache().entries) == (60.0, 1_024)
 
@@ -79,8 +79,10 @@ def test_results_expire_and_the_oldest_go_first(index):
 
 
 def test_it_can_be_switched_off(index):
-    retriever = GraphRetriever(index, cache=None)
-    assert retriever.retrieve("Ada").hits is not retriever.retrieve("Ada").hits
+    for off in (None, False):
+        retriever = GraphRetriever(index, cache=off)
+        retriever.retrieve("Ada")
+        assert "cache" not in retriever.retrieve("Ada").trace.stages
     with pytest.raises(InputError, match="cache=None"):
         Cache(entries=0)
 

@@ -8,13 +8,17 @@ import pytest
 from graphrag_core import (
     Anchored,
     Document,
+    ExpansionQueries,
     Extraction,
     Gate,
     GraphRetriever,
     KnowledgeIndex,
     Mention,
+    Neighbourhood,
     PageRank,
     ReciprocalRank,
+    Recogniser,
+    SpreadingActivation,
     Weighted,
 )
 from graphrag_core.errors import FilterError, InputError
@@ -148,7 +152,8 @@ def test_a_known_embedding_is_taken(chain):
     [
         ("", {}), (" \n", {}), (7, {}), ("x" * 100_001, {}),
         ("x", {"k": 0}), ("x", {"k": -1}), ("x", {"k": 2.5}), ("x", {"k": True}),
-        ("x", {"method": "magic"}), ("x", {"where": {"colour": "red"}}),
+        ("x", {"method": "magic"}), ("x", {"where": {"colour": "red"}}), ("a \ud800 b", {}),
+        ("x", {"min_graph_score": 2}), ("x", {"min_graph_score": float("nan")}), ("x", {"embedding": "abc"}),
     ],
 )  # fmt: skip
 def test_bad_questions_are_refused(chain, arguments, settings):
@@ -157,7 +162,18 @@ def test_bad_questions_are_refused(chain, arguments, settings):
 
 
 @pytest.mark.parametrize(
-    "question", ["x" * 100_000, "\x00\x07\x1b[31m", "😀", "?", "🏴" * 1_000, "the of and", "東京は？" * 50]
+    "question",
+    [
+        "x" * 100_000,
+        ("中文" * 99 + "，") * 500,
+        '"a" ' * 25_000,
+        "\x00\x07\x1b[31m",
+        "😀",
+        "?",
+        "🏴" * 1_000,
+        "the of and",
+        "東京は？" * 50,
+    ],
 )
 def test_strange_questions_are_answered(chain, question):
     assert len(chain.retrieve(question, method="vector").hits) <= 5
@@ -190,15 +206,25 @@ GRAPH = (np.array([9, 3, 1]), np.array([1.0, 0.5, 0.1], np.float32))
 
 
 def test_fusions_by_hand():
-    assert Anchored().fuse(PLAIN, GRAPH, lead="graph").tolist() == [9, 3, 1, 2, 4]
-    assert Anchored().fuse(PLAIN, GRAPH, lead="both").tolist() == [1, 2, 3, 9, 4]
-    assert Anchored().fuse(PLAIN, GRAPH, lead="plain").tolist() == [1, 2, 3, 4, 9]
+    assert Anchored().fuse(PLAIN, GRAPH, lead="graph")[0].tolist() == [9, 3, 1, 2, 4]
+    assert Anchored().fuse(PLAIN, GRAPH, lead="both")[0].tolist() == [1, 2, 3, 9, 4]
+    assert Anchored().fuse(PLAIN, GRAPH, lead="plain")[0].tolist() == [1, 2, 3, 4, 9]
     # 1: 0.7 + 0.03; 2: 0.56; 3: 0.42 + 0.15 = 0.57; 9: 0.3; 4: 0.14
-    assert Weighted().fuse(PLAIN, GRAPH, lead="graph").tolist() == [1, 3, 2, 9, 4]
-    assert Weighted(alpha=0.0, beta=1.0).fuse(PLAIN, GRAPH, lead="graph").tolist() == [9, 3, 1, 2, 4]
+    assert Weighted().fuse(PLAIN, GRAPH, lead="graph")[0].tolist() == [1, 3, 2, 9, 4]
+    assert Weighted(alpha=0.0, beta=1.0).fuse(PLAIN, GRAPH, lead="graph")[0].tolist() == [9, 3, 1, 2, 4]
     # 1: 1/61 + 1/63; 3: 1/63 + 1/62; 9: 1/61; 2: 1/62; 4: 1/64
-    assert ReciprocalRank().fuse(PLAIN, GRAPH, lead="graph").tolist() == [1, 3, 9, 2, 4]
-    assert ReciprocalRank(graph_weight=3).fuse(PLAIN, GRAPH, lead="graph").tolist() == [3, 1, 9, 2, 4]
+    assert ReciprocalRank().fuse(PLAIN, GRAPH, lead="graph")[0].tolist() == [1, 3, 9, 2, 4]
+    assert ReciprocalRank(graph_weight=3).fuse(PLAIN, GRAPH, lead="graph")[0].tolist() == [3, 1, 9, 2, 4]
+
+
+def test_fused_scores_fall_with_the_rank_and_are_the_formulas():
+    keys, scores = Weighted().fuse(PLAIN, GRAPH, lead="graph")
+    assert dict(zip(keys.tolist(), scores.tolist(), strict=True)) == pytest.approx(
+        {1: 0.73, 3: 0.57, 2: 0.56, 9: 0.3, 4: 0.14}
+    )
+    keys, scores = ReciprocalRank().fuse(PLAIN, GRAPH, lead="graph")
+    assert scores[0] == pytest.approx(1 / 61 + 1 / 63)
+    assert Anchored().fuse(PLAIN, GRAPH, lead="graph")[1].tolist() == pytest.approx([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5])
 
 
 def test_rank_one_and_rank_three_with_half_weights():
@@ -209,7 +235,7 @@ def test_rank_one_and_rank_three_with_half_weights():
 @pytest.mark.parametrize("fusion", [Anchored(), Weighted(), ReciprocalRank()])
 def test_a_fusion_loses_nothing_that_plain_search_found(fusion):
     for lead in ("graph", "both", "plain"):
-        assert set(fusion.fuse(PLAIN, GRAPH, lead=lead).tolist()) == {1, 2, 3, 4, 9}
+        assert set(fusion.fuse(PLAIN, GRAPH, lead=lead)[0].tolist()) == {1, 2, 3, 4, 9}
 
 
 def test_the_local_walk_agrees_with_the_whole_one(services):
@@ -247,3 +273,142 @@ def test_a_path_goes_over_two_facts_where_one_does_not_reach():
             "Beta Board",
             "Beta Board",
         ]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"graph": "pagerank"},
+        {"graph": PageRank},
+        {"fusion": "rrf"},
+        {"gate": "x"},
+        {"cache": "yes"},
+        {"candidates": 0},
+        {"k": 0},
+    ],
+)
+def test_settings_that_cannot_work_are_refused_at_once(chain, settings):
+    with pytest.raises(InputError):
+        GraphRetriever(chain.index, **settings)
+
+
+def test_a_number_of_numpy_is_a_number(chain):
+    assert len(chain.retrieve("Auth Service", k=np.int64(2)).hits) == 2
+
+
+STRATEGIES = [PageRank(), Neighbourhood(), ExpansionQueries(), SpreadingActivation()]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("method", ["hybrid", "graph", "agentic", "vector", "keyword"])
+def test_an_empty_index_answers_with_nothing(strategy, method):
+    with KnowledgeIndex(HashEmbedder()) as index:
+        assert GraphRetriever(index, graph=strategy, method=method).retrieve("Anything cited?").hits == ()
+        assert GraphRetriever(index, graph=strategy, method=method).retrieve("x", where={"tenant": "a"}).hits == ()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
+def test_nothing_depends_on_the_order_of_adding(strategy):
+    documents = [
+        *(Document(f"t{i:02}", "Ada Lovelace wrote to Charles Babbage.", f"Letter {i}") for i in range(30)),
+        *(Document(f"u{i:02}", "Charles Babbage met Mary Somerville in London.", "Charles Babbage") for i in range(30)),
+    ]
+    answers = []
+    for order in (documents, documents[::-1], documents[17:] + documents[:17]):
+        with KnowledgeIndex(HashEmbedder(), batch_size=7, embed_names=True) as index:
+            index.add(order)
+            retriever = GraphRetriever(index, graph=strategy, k=20)
+            results = [
+                retriever.retrieve(q, method=m) for q in ("Ada Lovelace", "who met Mary?") for m in ("hybrid", "graph")
+            ]
+            answers.append(
+                [(ids(r), [f.id for f in r.facts], [h.path for h in r.hits], str(r.context())) for r in results]
+            )
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_an_embedder_that_fails_at_the_expansion_queries_leaves_them_to_words(chain, monkeypatch):
+    def fail(texts):
+        raise ConnectionError("429")
+
+    monkeypatch.setattr(chain.index.embedding.embedder, "embed_documents", fail)
+    retriever = GraphRetriever(chain.index, graph=ExpansionQueries())
+    result = retriever.retrieve("What does the Auth Service need?")
+    assert "429" in result.fallback
+    assert any(hit.graph_expansion and hit.origin == "graph" for hit in result.hits)
+    assert "cache" not in retriever.retrieve("What does the Auth Service need?").trace.stages
+
+
+def test_what_was_changed_by_a_caller_is_not_in_the_cache(chain):
+    first = chain.retrieve("Keyring?")
+    first.hits[0].chunk.metadata["tenant"] = "changed"
+    first.hits[0].channels.clear()
+    first.known.clear()
+    second = chain.retrieve("Keyring?")
+    assert "cache" in second.trace.stages
+    assert second.hits[0].chunk.metadata["tenant"] == "acme"
+    assert second.hits[0].channels
+    assert second.known
+
+
+def test_the_graph_method_is_that_channel_alone(chain):
+    for hit in chain.retrieve("Auth Service", method="graph").hits:
+        assert set(hit.channels) == {"graph"}
+        assert hit.origin == "graph"
+
+
+def test_a_score_is_in_the_scale_of_what_ranked(chain):
+    for method in ("vector", "keyword"):
+        hits = chain.retrieve("Auth Service", method=method).hits
+        assert [hit.score for hit in hits] == [hit.channels[method].score for hit in hits]
+
+
+def test_thresholds_that_leave_nothing_say_so(chain):
+    strict = GraphRetriever(chain.index, gate=Gate(min_graph_score=1.0), graph=Neighbourhood(min_graph_score=0.0))
+    assert "weaker than 1" in strict.retrieve("Auth Service").expansion_skipped
+    assert Gate.strict() == Gate(min_confidence=0.5, min_graph_score=0.3, needs_entity=True)
+
+
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("OpenAI的总部在哪里？", "openai"),
+        ("OpenAI公司在哪里？", "openai公司"),
+        ("中华人民共和国国家发展和改革委员会在哪里？", "中华人民共和国国家发展和改革委员会"),
+        ("「东京」是什么？", "东京"),
+        ("What does 'keyring' do?", "keyring"),
+        ("what is `keyring` for?", "keyring"),
+    ],
+)
+def test_names_are_recognised_between_chinese_characters_and_in_quotes(question, named):
+    names = ["OpenAI", "OpenAI公司", "中华人民共和国国家发展和改革委员会", "东京", "Keyring"]
+    if named == "openai":
+        names.remove("OpenAI公司")
+
+    class Named:
+        def extract(self, chunks):
+            return [Extraction((Mention(chunk.title),)) for chunk in chunks]
+
+    with KnowledgeIndex(HashEmbedder(), extractor=Named()) as index:
+        index.add([Document(str(i), f"{name}.", name) for i, name in enumerate(names)])
+        assert named in [entity.id for entity in GraphRetriever(index).retrieve(question).entities]
+
+
+def test_without_a_name_near_ones_are_found_by_their_vectors():
+    class Synonyms(HashEmbedder):
+        def embed_documents(self, texts):
+            return super().embed_documents(["login" if text == "Auth Service" else text for text in texts])
+
+    with KnowledgeIndex(Synonyms(), embed_names=True) as index:
+        index.add(CHAIN)
+        assert [e.name for e in GraphRetriever(index).retrieve("login").entities] == ["Auth Service"]
+        far = Recogniser(least_similarity=1.01)
+        assert GraphRetriever(index, recogniser=far).retrieve("login").entities == ()
+    assert (Recogniser().nearest, Recogniser().least_similarity) == (3, 0.75)
+    with KnowledgeIndex(Synonyms(), embed_names=False) as index:
+        index.add(CHAIN)
+        assert "embed_names=True" in GraphRetriever(index).retrieve("login").expansion_skipped
+
+
+def test_a_question_without_words_says_so(chain):
+    assert "no words" in chain.retrieve("\x07 ?").fallback

@@ -24,6 +24,10 @@ from graphrag_core.testing import HashEmbedder
         ("multi-agent timeout mechanisms", "hybrid", "default"),
         ("哪些论文引用了它？", "graph", "citation"),
         ("LangGraph 和 CrewAI 的区别", "hybrid", "comparison"),
+        ("arXiv上的论文", "vector", "identifier"),
+        ("2501.03236是什么", "vector", "identifier"),
+        ("compare一下", "hybrid", "comparison"),
+        ("兩者比較", "hybrid", "comparison"),
         ("记忆系统综述", "hybrid", "overview"),
         # A rule that comes first wins: this has a citation word and a comparison.
         ("compare what they cite", "graph", "citation"),

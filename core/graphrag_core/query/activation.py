@@ -72,9 +72,9 @@ class SpreadingActivation:
         if ground.vector is None or len(names.keys) == 0:
             return list(ground.entities)[: self.anchors]
         view = ground.view
-        ((keys, _),) = names.search(ground.vector[None, :], 4 * self.anchors, view.name_keys)
-        entities = view.name_entity[np.searchsorted(view.name_keys, keys)].tolist()
-        return list(dict.fromkeys(entities))[: self.anchors]
+        ((keys, scores),) = names.search(ground.vector[None, :], 4 * self.anchors, view.name_keys)
+        entities = view.name_entity[np.searchsorted(view.name_keys, keys)]
+        return list(dict.fromkeys(entities[np.lexsort((entities, -scores))].tolist()))[: self.anchors]
 
     def _spread(self, ground: Ground) -> dict[int, Fact]:
         """Return the facts by key, in the order they were reached."""
@@ -100,18 +100,19 @@ class SpreadingActivation:
         """Return the most confident facts of an entity; of equally confident ones those nearest to the question."""
         view = ground.view
         positions = view.facts_of(entity)
-        strongest = positions[np.argsort(-view.fact_weight[positions], kind="stable")[:_MOST_SCANNED]]
+        strongest = ground.facts_in_order(positions, view.fact_weight[positions])[:_MOST_SCANNED]
         order, starts = view.names_by_entity
         spellings = view.name_keys[order[starts[entity] : starts[entity + 1]]]
         rows = _outgoing(ground, view.fact_keys[strongest], spellings)
+        since = {row[0]: row[2] for row in rows}
         keys = np.array([row[0] for row in rows], np.int64)
         confidence = np.array([row[1] for row in rows], np.float32)
-        chosen = np.lexsort((keys, -_likeness(ground, keys), -confidence))[: self.facts_per_entity].tolist()
-        read = ground.records.facts(keys[chosen])
-        return {
-            rows[i][0]: _with_accesses(fact, rows[i][2], ground.accesses.of(rows[i][0]))
-            for i, fact in zip(chosen, read, strict=True)
-        }
+        found = np.searchsorted(view.fact_keys, keys)
+        best = view.fact_keys[
+            ground.facts_in_order(found, confidence, _likeness(ground, keys))[: self.facts_per_entity]
+        ]
+        read = zip(best.tolist(), ground.records.facts(best), strict=True)
+        return {key: _with_accesses(fact, since[key], ground.accesses.of(key)) for key, fact in read}
 
 
 def _outgoing(ground: Ground, facts: Keys, spellings: Keys) -> list[tuple[Any, ...]]:

@@ -6,6 +6,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from copy import deepcopy
+from dataclasses import replace
 
 from graphrag_core.errors import InputError
 from graphrag_core.query.result import Result
@@ -49,12 +51,13 @@ class Cache:
             if result is not None and self._clock() >= until:
                 del self._kept[key]
                 return None
-            return result
+        return None if result is None else _copied(result)
 
     def put(self, key: Hashable, result: Result) -> None:
         """Keep a result."""
+        own = _copied(result)
         with self._lock:
-            self._kept[key] = (self._clock() + self.seconds, result)
+            self._kept[key] = (self._clock() + self.seconds, own)
             self._kept.move_to_end(key)
             while len(self._kept) > self.entries:
                 self._kept.popitem(last=False)
@@ -63,3 +66,12 @@ class Cache:
         """Forget everything."""
         with self._lock:
             self._kept.clear()
+
+
+def _copied(result: Result) -> Result:
+    """Return a result that shares nothing a caller could change."""
+    hits = [
+        replace(hit, channels=dict(hit.channels), chunk=replace(hit.chunk, metadata=deepcopy(dict(hit.chunk.metadata))))
+        for hit in result.hits
+    ]
+    return replace(result, hits=tuple(hits), known=dict(result.known))

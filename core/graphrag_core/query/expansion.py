@@ -47,7 +47,7 @@ class ExpansionQueries:
     def expand(self, ground: Ground, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages that the queries find, best first; nothing for an empty graph."""
         queries = self.queries(ground)
-        found = ground.near_each([text for text, _ in queries], self.hits)
+        found, remark = ground.near_each([text for text, _ in queries], self.hits)
         total: dict[int, float] = {}
         best: dict[int, Query] = {}
         for (text, proximity), ranking in zip(queries, found, strict=True):
@@ -59,7 +59,8 @@ class ExpansionQueries:
         keys, scores = np.array(list(total), np.int64), np.array(list(total.values()), np.float32)
         order = ground.in_order(keys, scores)
         texts = {key: text for key, (text, _) in best.items()}
-        return Expansion(keys[order], scores[order], scores[order] / scores.max(initial=1e-9), queries=texts)
+        strength = scores[order] / scores.max(initial=1e-9)
+        return Expansion(keys[order], scores[order], strength, queries=texts, remark=remark)
 
     def queries(self, ground: Ground) -> list[Query]:
         """Return the queries with their proximity, the nearest first, then the seeds by themselves.
@@ -68,10 +69,10 @@ class ExpansionQueries:
         """
         pairs: dict[frozenset[int], tuple[float, float, int, int]] = {}
         for seed in ground.entities:
-            for other, hop, weight in reach(replace(ground, entities=[seed]), self.depth, self.most_neighbours):
-                if weight >= self.min_weight:
-                    pair = (1 / (1 + hop), weight, seed, other)
-                    pairs[frozenset((seed, other))] = max(pairs.get(frozenset((seed, other)), pair), pair)
+            alone = replace(ground, entities=[seed])
+            for other, hop, weight in reach(alone, self.depth, self.most_neighbours, least=self.min_weight):
+                pair = (1 / (1 + hop), weight, seed, other)
+                pairs[frozenset((seed, other))] = max(pairs.get(frozenset((seed, other)), pair), pair)
         wanted = sorted({*ground.entities, *(entity for pair in pairs for entity in pair)})
         read = read_entities(ground.view, ground.records, wanted)
         names = {position: entity.name for position, entity in zip(wanted, read, strict=True)}

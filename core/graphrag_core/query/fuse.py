@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -31,10 +31,13 @@ class Anchored:
 
     anchors: int = 3
 
-    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Keys:
-        """Return chunk keys, best first: all of both rankings, each once."""
+    heeds_lead: ClassVar[bool] = True
+
+    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
+        """Return all chunks of both rankings, each once, best first; the score is 1 / rank."""
         pinned = plain[0][: {"graph": 0, "both": self.anchors, "plain": len(plain[0])}[lead]]
-        return _first_come(pinned, graph[0], plain[0])
+        keys = _first_come(pinned, graph[0], plain[0])
+        return keys, (1 / np.arange(1, len(keys) + 1)).astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +55,8 @@ class Weighted:
         """Return the score of a chunk by its two scores."""
         return self.alpha * plain + self.beta * graph
 
-    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Keys:  # noqa: ARG002
-        """Return chunk keys, best first: all of both rankings, each once."""
+    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:  # noqa: ARG002
+        """Return all chunks of both rankings, each once, best first, with their scores."""
         scores = [dict(zip(keys.tolist(), values.tolist(), strict=True)) for keys, values in (plain, graph)]
         return _sorted({key: self.score(*(part.get(key, 0.0) for part in scores)) for key in scores[0] | scores[1]})
 
@@ -76,18 +79,22 @@ class ReciprocalRank:
         pairs = ((self.plain_weight, plain_rank), (self.graph_weight, graph_rank))
         return sum(weight / (self.k + rank) for weight, rank in pairs if rank is not None)
 
-    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Keys:  # noqa: ARG002
-        """Return chunk keys, best first: all of both rankings, each once."""
+    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:  # noqa: ARG002
+        """Return all chunks of both rankings, each once, best first, with their scores."""
         ranks = [{int(key): rank for rank, key in enumerate(keys, 1)} for keys, _ in (plain, graph)]
         scores = {key: self.score(ranks[0].get(key), ranks[1].get(key)) for key in ranks[0].keys() | ranks[1].keys()}
         return _sorted(scores)
 
 
 class Fusion(Protocol):
-    """How two rankings become one. ``lead`` is the gate's word on which to trust."""
+    """How two rankings become one.
 
-    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Keys:
-        """Return chunk keys, best first: all of both rankings, each once.
+    ``lead`` is the gate's word on which to trust; a fusion that heeds it says so in a class
+    attribute ``heeds_lead``.
+    """
+
+    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
+        """Return all chunks of both rankings, each once, best first.
 
         Plain scores lie between 0 and 1, graph scores too.
         """
@@ -99,5 +106,6 @@ def _first_come(*rankings: Keys) -> Keys:
     return merged[np.sort(first)]
 
 
-def _sorted(scores: Mapping[int, float]) -> Keys:
-    return np.array(sorted(scores, key=lambda key: (-scores[key], key)), np.int64)
+def _sorted(scores: Mapping[int, float]) -> Ranking:
+    keys = sorted(scores, key=lambda key: (-scores[key], key))
+    return np.array(keys, np.int64), np.array([scores[key] for key in keys], np.float32)

@@ -19,10 +19,10 @@ class Gate:
     Parameters
     ----------
     min_confidence
-        Below this the graph does not run at all; 0.5 is a usual choice. 0 lets it always run.
+        Below this the graph does not run at all. 0 lets it always run; :meth:`strict` takes 0.5.
     min_graph_score
-        What the graph brings with less strength (0 to 1) is left to plain search; 0.3 is a
-        usual choice. A strategy's own threshold comes on top.
+        What the graph brings with less strength (0 to 1) is left to plain search; :meth:`strict`
+        takes 0.3. A strategy's own threshold comes on top.
     needs_entity
         True keeps the graph from running when the question names nothing that is known.
     least_bridged
@@ -35,6 +35,11 @@ class Gate:
     min_graph_score: float = 0.0
     needs_entity: bool = False
     least_bridged: float = 0.1
+
+    @classmethod
+    def strict(cls) -> Gate:
+        """Return a gate that would rather leave the graph out than let noise in."""
+        return cls(min_confidence=0.5, min_graph_score=0.3, needs_entity=True)
 
     def skipped(self, confidence: float, entities: int) -> str:
         """Return why the graph must not run, or nothing."""

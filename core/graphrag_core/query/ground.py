@@ -12,6 +12,7 @@ import numpy.typing as npt
 from graphrag_core.accesses import Accesses
 from graphrag_core.derived import Derived
 from graphrag_core.embedding import Embedding
+from graphrag_core.errors import EmbedderError
 from graphrag_core.ports import Keys, Matrix, Scores
 from graphrag_core.stores.records import Records
 from graphrag_core.stores.view import GraphView
@@ -48,15 +49,19 @@ class Ground:
         ((keys, scores),) = self.derived.vectors[kind].search(self.vector[None, :], k, self._allowed(kind))
         return keys, scores
 
-    def near_each(self, texts: Sequence[str], k: int) -> list[Ranking]:
+    def near_each(self, texts: Sequence[str], k: int) -> tuple[list[Ranking], str]:
         """Return for each of some texts the chunks nearest to it; all are embedded and searched at once.
 
-        Without an embedder each is searched by its words.
+        Without an embedding each is searched by its words; if the embedder failed, the second value says so.
         """
-        if not texts or self.vector is None or self.embedding is None:
-            return [self._matching("chunks", text, k) for text in texts]
-        vectors = self.embedding.documents(texts, ["the question"] * len(texts))
-        return self.derived.vectors["chunks"].search(vectors, k, self.allowed)
+        problem = ""
+        if texts and self.vector is not None and self.embedding is not None:
+            try:
+                vectors = self.embedding.documents(texts, ["the question"] * len(texts))
+                return self.derived.vectors["chunks"].search(vectors, k, self.allowed), ""
+            except EmbedderError as error:
+                problem = f"expansion queries were searched by their words: {error}"
+        return [self._matching("chunks", text, k) for text in texts], problem
 
     def matching(self, kind: str, k: int) -> Ranking:
         """Return the chunks or facts that match the question's words."""
@@ -87,8 +92,9 @@ class Ground:
         if kind == "chunks":
             order = np.lexsort((self.derived.places(keys), -scores))[:count]
         else:
-            ids = [fact.id for fact in self.records.facts(keys)]
-            order = np.array(sorted(range(len(keys)), key=lambda i: (-scores[i], ids[i]))[:count], np.int64)
+            facts = np.searchsorted(self.view.fact_keys, keys)
+            order = np.lexsort((facts, self.derived.places(self.view.chunk_keys[self.view.fact_chunk[facts]]), -scores))
+            order = order[:count]
         return keys[order], scores[order]
 
     def in_order(self, keys: Keys, *criteria: Scores) -> npt.NDArray[np.int64]:
@@ -96,9 +102,17 @@ class Ground:
         columns: list[npt.NDArray[Any]] = [self.derived.places(keys), *(-criterion for criterion in reversed(criteria))]
         return np.lexsort(columns)
 
+    def facts_in_order(self, facts: Keys, *criteria: Scores) -> Keys:
+        """Return facts (positions) by some criteria, the highest first; ties by chunk id and place there."""
+        columns: list[npt.NDArray[Any]] = [
+            facts,
+            self.derived.places(self.view.chunk_keys[self.view.fact_chunk[facts]]),
+        ]
+        return facts[np.lexsort([*columns, *(-criterion for criterion in reversed(criteria))])]
+
     def cosine(self, keys: Keys) -> npt.NDArray[np.float32]:
         """Return the similarity of chunks to the question, 0 when there is no embedding."""
-        if self.vector is None:
+        if self.vector is None or len(keys) == 0:
             return np.zeros(len(keys), np.float32)
         similarity: npt.NDArray[np.float32] = self.derived.vectors["chunks"].get(keys) @ self.vector
         return similarity

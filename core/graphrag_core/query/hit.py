@@ -26,8 +26,8 @@ class Channel:
     """What one channel said of a passage.
 
     ``rank`` counts from 1, ``score`` is the channel's own (cosine, BM25, the graph
-    strategy's), ``share`` says how much of the passage's place is owed to the channel:
-    the shares of a hit add up to 1.
+    strategy's), ``share`` is its part in all that speaks for the passage, in proportion to
+    1 / rank: the shares of a hit add up to 1.
     """
 
     rank: int
@@ -39,11 +39,12 @@ class Channel:
 class Hit:
     """A passage that answers, with where it was found.
 
-    ``score`` falls with the rank and means nothing across questions. ``channels`` holds the
-    channels that found the passage, ``path`` the strongest way from the question to it
-    through the graph, empty if there is none. ``origin`` is ``"graph"`` for a passage that
-    neither vectors nor keywords brought, and ``graph_expansion`` the query by which
-    :class:`~graphrag_core.query.expansion.ExpansionQueries` found it.
+    ``score`` falls with the rank: the cosine of the vector method, BM25 of the keyword
+    method, strength (0 to 1) of the graph method, and the fusion's own of the hybrid one,
+    which for ``Anchored`` is 1 / rank. ``channels`` holds the channels that found the passage,
+    ``path`` the strongest way from the question to it through the graph, empty if there is
+    none. ``origin`` is ``"graph"`` for a passage that the graph brought: alone, or with a
+    query of its own (:class:`~graphrag_core.ExpansionQueries`), which ``graph_expansion`` has.
     """
 
     chunk: Chunk

@@ -82,19 +82,24 @@ class Neighbourhood:
         # Of passages that score the same, those that resemble the question are chosen.
         order = ground.in_order(keys, scores, ground.cosine(keys))[: self.max_chunks]
         joining = np.intersect1d(np.concatenate(facts), _all_facts(ground))
-        strongest = joining[np.lexsort((joining, -view.fact_weight[joining]))][:30]
+        strongest = ground.facts_in_order(joining, view.fact_weight[joining])[:30]
         return Expansion(keys[order], scores[order], scores[order], view.fact_keys[strongest])
 
 
-def reach(ground: Ground, hops: int, most: int, relations: tuple[str, ...] | None = None) -> Iterator[Reached]:
-    """Yield the entities around those a question names, nearest first, each once."""
+def reach(
+    ground: Ground, hops: int, most: int, relations: tuple[str, ...] | None = None, least: float = 0.0
+) -> Iterator[Reached]:
+    """Yield the entities around those a question names, nearest first, each once.
+
+    Links that weigh less than ``least`` are not followed.
+    """
     seen = set(ground.entities)
     frontier = list(ground.entities)
     for hop in range(1, hops + 1):
         found: dict[int, float] = {}
         for entity in frontier:
             for other, weight in _links(ground, entity, relations, most):
-                if other not in seen:
+                if other not in seen and weight >= least:
                     found[other] = max(found.get(other, 0.0), weight)
         seen.update(found)
         frontier = sorted(found, key=lambda entity: (-found[entity], entity))

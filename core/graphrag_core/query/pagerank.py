@@ -67,11 +67,11 @@ class PageRank:
         weight = self._walk(view, seeds)[: len(view.chunk_keys)]
         best = np.flatnonzero(weight)
         count = max(self.candidates, k)
-        if len(best) > count:
-            best = np.sort(best[np.argpartition(weight[best], -count)[-count:]])
+        if len(best) > count:  # with everything that ties with the last
+            best = best[weight[best] >= np.partition(weight[best], -count)[-count]]
         keys = view.chunk_keys[best]
         scores = np.log(weight[best] + 1e-9) + ground.cosine(keys)
-        order = ground.in_order(keys, scores)
+        order = ground.in_order(keys, scores)[:count]
         return Expansion(keys[order], scores[order].astype(np.float32), facts=facts)
 
     def _seeds(self, ground: Ground, plain: Ranking) -> tuple[Weights, Keys]:

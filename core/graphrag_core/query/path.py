@@ -41,6 +41,7 @@ class Ways:
     """The ways from the entities that a question names."""
 
     def __init__(self, ground: Ground) -> None:
+        self._ground = ground
         self._view: GraphView = ground.view
         self._named = np.unique(np.array(ground.entities, np.int64))
 
@@ -88,7 +89,7 @@ class Ways:
     def _told(self, start: int, end: int) -> Way:
         view = self._view
         joining = np.intersect1d(view.facts_of(start), view.facts_of(end), assume_unique=True)
-        return start, int(joining[np.argmax(view.fact_weight[joining])]), end
+        return start, int(self._ground.facts_in_order(joining, view.fact_weight[joining])[0]), end
 
 
 def describe(question: str, chunk: Chunk, way: Way, facts: Mapping[int, Fact], entities: Mapping[int, Entity]) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -15,13 +16,19 @@ from graphrag_core.stores.view import GraphView
 from graphrag_core.text import has_cjk, hash64, normalise
 from graphrag_core.text.segment import CJK
 
-_WORD = re.compile(r"[^\W_]+[+#]*")
-_CJK_RUN = re.compile(f"[{CJK}·・]+")
+_WORD = re.compile(rf"(?:(?![{CJK}])[^\W_])+[+#]*")
+_CJK_RUN = re.compile(rf"[\w·・]*[{CJK}][\w·・]*")
+_CJK_UNIT = re.compile(rf"[{CJK}·・]|(?:(?![{CJK}])\w)+")
 _POSSESSIVE = re.compile(r"['’]s\b")
-_QUOTED = re.compile(r"\"([^\"]{1,200})\"|“([^”]{1,200})”|«([^»]{1,200})»|`([^`]{1,200})`")
+_QUOTED = re.compile(
+    r"\"([^\"]{1,200})\"|“([^”]{1,200})”|«([^»]{1,200})»|`([^`]{1,200})`"
+    r"|(?<!\w)'([^']{1,200})'(?!\w)|「([^」]{1,200})」|『([^』]{1,200})』|《([^》]{1,200})》"
+)
 _ARTICLES = ("the", "a", "an")
 _LONGEST = 7
-_LONGEST_CJK = 12
+_LONGEST_CJK = 24
+_MOST_CJK = 600
+_MOST_QUOTES = 20
 _MOST_WORDS = 400
 
 
@@ -54,10 +61,10 @@ class Recogniser:
 
     def by_vector(self, vector: Matrix, view: GraphView, names: VectorStore) -> list[int]:
         """Return positions of the entities whose names are nearest to a question."""
-        ((keys, scores),) = names.search(vector[None, :], self.nearest, view.name_keys)
-        near = keys[scores >= self.least_similarity]
-        entities = view.name_entity[np.searchsorted(view.name_keys, near)]
-        return list(dict.fromkeys(entities.tolist()))[: self.nearest]
+        ((keys, scores),) = names.search(vector[None, :], 4 * self.nearest, view.name_keys)
+        near = scores >= self.least_similarity
+        entities, scores = view.name_entity[np.searchsorted(view.name_keys, keys[near])], scores[near]
+        return list(dict.fromkeys(entities[np.lexsort((entities, -scores))].tolist()))[: self.nearest]
 
 
 def _candidates(question: str) -> list[tuple[int, int, str]]:
@@ -78,17 +85,29 @@ def _candidates(question: str) -> list[tuple[int, int, str]]:
                 spans.append((start, end, normalise(stretch)))
     spans.extend(_quoted(question, matches))
     if has_cjk(question):
-        for run in _CJK_RUN.finditer(question):
-            text, base = run.group()[:200], 10_000 + run.start()
-            ends = [(a, b) for a in range(len(text)) for b in range(a + 2, min(a + _LONGEST_CJK, len(text)) + 1)]
-            spans.extend((base + a, base + b, normalise(text[a:b])) for a, b in ends)
+        spans.extend(_cjk(question))
     return [span for span in spans if span[2]]
+
+
+def _cjk(question: str) -> list[tuple[int, int, str]]:
+    """Return every stretch of Chinese or Japanese characters, words in Latin letters between them counting as one."""
+    spans = []
+    left = _MOST_CJK
+    for run in _CJK_RUN.finditer(question):
+        units = list(_CJK_UNIT.finditer(run.group()))[:left]
+        left -= len(units)
+        for first in range(len(units)):
+            for last in range(first + 1, min(first + _LONGEST_CJK, len(units))):
+                start, end = units[first].start(), units[last].end()
+                at = 10_000 + run.start()
+                spans.append((at + start, at + end, normalise(run.group()[start:end])))
+    return spans
 
 
 def _quoted(question: str, words: list[re.Match[str]]) -> list[tuple[int, int, str]]:
     """Return what stands in quotation marks or backticks, however long and in whatever case."""
     spans = []
-    for quote in _QUOTED.finditer(question):
+    for quote in islice(_QUOTED.finditer(question), _MOST_QUOTES):
         inside = [i for i, word in enumerate(words) if quote.start() < word.start() < quote.end()]
         if inside:
             spans.append((inside[0], inside[-1] + 1, normalise(quote.group()[1:-1])))

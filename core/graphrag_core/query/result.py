@@ -10,6 +10,7 @@ from graphrag_core.model import Entity, Fact
 from graphrag_core.ports import TokenCounter
 from graphrag_core.query import drawing
 from graphrag_core.query.context import Context, Material, Style, write_context
+from graphrag_core.query.context.safe import one_line
 from graphrag_core.query.hit import Hit, Trace
 
 
@@ -80,8 +81,8 @@ class Result:
             What counts tokens: yours; else tiktoken, if its encoding is on this disk; else
             an estimate, which lies a few percent above on English prose.
         organise
-            True arranges passages along a spanning tree of their facts, so that what hangs
-            together stands together.
+            True arranges the passages of that style along a spanning tree of the result's facts,
+            so that what hangs together stands together.
 
         Returns
         -------
@@ -93,17 +94,17 @@ class Result:
 
     def explain(self) -> str:
         """Return for a person what was found, by which channel and along which path."""
-        named = ", ".join(entity.name for entity in self.entities) or "nothing the index knows"
-        lines = [f"{self.question}", f"  names {named}; method {self.method}, confidence {self.confidence:.2f}"]
+        named = ", ".join(one_line(entity.name) for entity in self.entities) or "nothing the index knows"
+        lines = [one_line(self.question), f"  names {named}; method {self.method}, confidence {self.confidence:.2f}"]
         lines += [f"  {remark}" for remark in (self.route, self.expansion_skipped, self.fallback) if remark]
         for rank, hit in enumerate(self.hits, 1):
             found = ", ".join(
                 f"{name} #{channel.rank} ({channel.score:.3g}, {channel.share:.0%})"
                 for name, channel in hit.channels.items()
             )
-            lines.append(f"{rank:>3}. {hit.chunk.title or hit.chunk.id}  [{hit.score:.3f}]  {found}")
+            lines.append(f"{rank:>3}. {one_line(hit.chunk.title or hit.chunk.id)}  [{hit.score:.3f}]  {found}")
             if hit.path:
-                lines.append(f"     {' → '.join(step.text for step in hit.path[1:])}")
+                lines.append(f"     {' → '.join(one_line(step.text) for step in hit.path[1:])}")
         stages = ", ".join(f"{name} {ms:.1f}" for name, ms in self.trace.stages.items())
         return "\n".join([*lines, f"  {self.trace.total:.1f} ms: {stages}"])
 

@@ -39,12 +39,14 @@ class Rule:
         return found.group() if found else ""
 
 
-_CITATION = "cite cites cited citing citation citations reference references referenced referencing 引用 引文 参考文献"
-_IDENTIFIER = ("arxiv", "paper:", "论文:", "论文：")
-_ARXIV_ID = r"(?<![\w.])\d{4}\.\d{4,5}(?:v\d+)?(?![\w.])"
-_DOI = r"\b10\.\d{4,9}/\S+"
-_COMPARISON = "vs versus compare compares compared comparing comparison 比较 对比 区别 差异"
-_OVERVIEW = "overview survey summarise summarize 概述 综述 概览 总结"
+_CITATION = (
+    "cite cites cited citing citation citations reference references referenced referencing 引用 引文 参考文献 參考文獻"
+)
+_IDENTIFIER = ("arxiv", "paper:", "论文:", "论文：", "論文:", "論文：")
+_ARXIV_ID = r"(?<![A-Za-z0-9_.])\d{4}\.\d{4,5}(?:v\d+)?(?![A-Za-z0-9_.])"
+_DOI = r"(?<![A-Za-z0-9_])10\.\d{4,9}/\S+"
+_COMPARISON = "vs versus compare compares compared comparing comparison 比较 比較 对比 對比 区别 區別 差异 差異 相比"
+_OVERVIEW = "overview survey summarise summarize 概述 综述 綜述 概览 概覽 总结 總結"
 
 RULES: tuple[Rule, ...] = (
     Rule("citation", "graph", tuple(_CITATION.split())),
@@ -100,6 +102,6 @@ def _bounded(cue: str) -> str:
     """Return a pattern of a cue as a whole word."""
     if has_cjk(cue):
         return re.escape(cue)
-    before = r"(?<!\w)" if cue[:1].isalnum() else ""
-    after = r"(?!\w)" if cue[-1:].isalnum() else ""
+    before = r"(?<![A-Za-z0-9_])" if cue[:1].isalnum() else ""  # "arXiv上的论文" has no space either
+    after = r"(?![A-Za-z0-9_])" if cue[-1:].isalnum() else ""
     return before + re.escape(cue) + after

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -33,6 +33,8 @@ class Expansion:
         Keys of the facts that were followed, the most telling first.
     queries
         By chunk, the query that found it, where a strategy searches with queries of its own.
+    remark
+        What had to be done without, in words.
     """
 
     keys: Keys = field(default_factory=_no_keys)
@@ -40,6 +42,7 @@ class Expansion:
     strength: Scores | None = None
     facts: Keys = field(default_factory=_no_keys)
     queries: Mapping[int, str] = field(default_factory=dict)
+    remark: str = ""
 
     @property
     def ranking(self) -> Ranking:
@@ -54,7 +57,7 @@ class Expansion:
     def at_least(self, strength: float) -> Expansion:
         """Return the same without the chunks that are weaker."""
         strong = self.strengths >= strength
-        return Expansion(self.keys[strong], self.scores[strong], self.strengths[strong], self.facts, self.queries)
+        return replace(self, keys=self.keys[strong], scores=self.scores[strong], strength=self.strengths[strong])
 
 
 class GraphStrategy(Protocol):

@@ -29,8 +29,8 @@ def choose_facts(ground: Ground, paths: Iterable[int], followed: Keys, chunks: S
     if around:
         facts = np.unique(np.concatenate(around)) if len(around) > 1 else around[0]
         found = among(view.fact_chunk[facts], np.unique(chunks))
-        order = np.lexsort((facts, -view.fact_weight[facts], ~found))[:_MOST_FACTS]
-        chosen.update(dict.fromkeys(facts[order].tolist()))
+        best = ground.facts_in_order(facts, found.astype(np.float32), view.fact_weight[facts])[:_MOST_FACTS]
+        chosen.update(dict.fromkeys(best.tolist()))
     return list(chosen)[: max(_MOST_FACTS, len(followed), on_paths)]
 
 

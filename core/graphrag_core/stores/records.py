@@ -219,6 +219,8 @@ class Records:
     def in_scope(self, where: Mapping[str, Any]) -> Keys:
         """Return the keys of the chunks whose documents fulfil a filter, ascending."""
         tree = scope.parse(where)
+        if not self.rows("SELECT 1 FROM documents LIMIT 1"):
+            return no_keys()
         for name in scope.keys(tree):
             if not self.rows("SELECT 1 FROM attributes WHERE name = ? LIMIT 1", (name,)):
                 known = [row[0] for row in self.rows("SELECT DISTINCT name FROM attributes ORDER BY name LIMIT 20")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 
@@ -10,7 +9,7 @@ from graphrag_core.model import Entity, Fact
 from graphrag_core.query.context.budget import by_slot
 from graphrag_core.query.context.item import Draft, Item, Material, Source, fact_source
 from graphrag_core.query.context.relations import inverse
-from graphrag_core.query.context.safe import one_line
+from graphrag_core.query.context.safe import name, one_line, shortened
 
 _WIDTH = 88
 _MOST_RELATED = 12
@@ -22,14 +21,14 @@ _HEADING, _RELATED, _DESCRIPTION = 0, 1, 2
 def block(material: Material) -> Draft:
     """Return the block: what the question names first, then relations and relationships by turns."""
     entities = material.entities or _spoken_of(material)
-    named = ", ".join(one_line(entity.name) for entity in material.entities)
-    head = Item((_HEAD,), f"## Knowledge Graph Context\nQuery entities: [{named}]")
+    named = ", ".join(name(entity.name) for entity in material.entities)
+    head = Item((_HEAD,), f"## Knowledge Graph Context\nQuery entities: [{named}]", required=True)
     headings = [
         Item((_ENTITY, i, _HEADING), f"### {_titled(entity)}", (Source("entity", entity.id, entity.name),))
         for i, entity in enumerate(entities)
     ]
     descriptions = [
-        Item((_ENTITY, i, _DESCRIPTION), f"Description: {_shortened(entity.description)}")
+        Item((_ENTITY, i, _DESCRIPTION), f"Description: {shortened(entity.description, _LONGEST_DESCRIPTION)}")
         for i, entity in enumerate(entities)
         if entity.description
     ]
@@ -46,13 +45,7 @@ def _render(items: Sequence[Item]) -> str:
         if slot[0] == _RELATIONSHIPS:
             sections.append("\n".join(["### Relevant Relationships", *texts]))
         elif slot[-1] == _RELATED and slot[0] == _ENTITY:
-            sections[-1] += "\n" + textwrap.fill(
-                "Related: " + ", ".join(texts),
-                _WIDTH,
-                subsequent_indent="  ",
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+            sections[-1] += "\n" + _wrapped("Related: ", texts)
         elif slot[-1] == _DESCRIPTION and slot[0] == _ENTITY:
             sections[-1] += "\n" + texts[0]
         else:
@@ -60,18 +53,26 @@ def _render(items: Sequence[Item]) -> str:
     return "\n\n".join(sections)
 
 
+def _wrapped(head: str, items: Sequence[str]) -> str:
+    """Return items in lines, none of them broken."""
+    lines = [head + items[0]]
+    for item in items[1:]:
+        if len(lines[-1]) + len(item) + 2 <= _WIDTH:
+            lines[-1] += f", {item}"
+        else:
+            lines[-1] += ","
+            lines.append(f"  {item}")
+    return "\n".join(lines)
+
+
 def _titled(entity: Entity) -> str:
     name = one_line(entity.name)
     return f"{name} ({one_line(entity.type)})" if entity.type else name
 
 
-def _shortened(description: str) -> str:
-    return textwrap.shorten(one_line(description), _LONGEST_DESCRIPTION, placeholder=" ...")
-
-
 def _spoken_of(material: Material) -> list[Entity]:
     """Return the entities that the first facts speak of, for a question that names none."""
-    ids = dict.fromkeys(material.entity_id(name) for fact in material.facts[:5] for name in fact.entities[:2])
+    ids = dict.fromkeys(material.entity_id(entity) for fact in material.facts[:5] for entity in fact.entities[:2])
     return [material.known[entity] for entity in ids if entity in material.known][:5]
 
 
@@ -79,7 +80,7 @@ def _related(material: Material, entity: Entity, number: int) -> Iterator[Item]:
     """Yield the entities that share a fact with one, with the relation as seen from there and the weight."""
     seen: dict[tuple[str, str], float] = {}
     for fact in material.facts:
-        ends = [material.entity_id(name) for name in fact.entities]
+        ends = [material.entity_id(end) for end in fact.entities]
         if entity.id not in ends:
             continue
         relation = fact.relation if ends[0] == entity.id or not fact.relation else inverse(fact.relation)
@@ -91,13 +92,13 @@ def _related(material: Material, entity: Entity, number: int) -> Iterator[Item]:
     for (other, relation), weight in strongest[:_MOST_RELATED]:
         if relation or other not in told:  # a sentence adds nothing to a relation
             how = f"{one_line(relation)}, weight: {weight:g}" if relation else f"weight: {weight:g}"
-            name = one_line(material.name(other))
-            yield Item((_ENTITY, number, _RELATED), f"{name} ({how})", (Source("entity", other, name),))
+            called = material.name(other)
+            yield Item((_ENTITY, number, _RELATED), f"{name(called)} ({how})", (Source("entity", other, called),))
 
 
 def _relationships(material: Material) -> Iterator[Item]:
     for fact in material.facts:
-        ends = list(dict.fromkeys(one_line(material.name(name)) for name in fact.entities))
+        ends = list(dict.fromkeys(name(material.name(entity)) for entity in fact.entities))
         if len(ends) < 2 and not fact.value:
             continue
         objects = ", ".join([*ends[1:4], *([one_line(fact.value)] if fact.value else [])])

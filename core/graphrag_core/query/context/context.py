@@ -35,6 +35,9 @@ class Context(str):
         made.style = style
         return made
 
+    def __getnewargs__(self) -> tuple[str, int, tuple[Source, ...], Style]:  # type: ignore[override]
+        return str(self), self.tokens, self.sources, self.style
+
 
 def write_context(
     material: Material, *, max_tokens: int, style: Style, count: TokenCounter | None, organise: bool
@@ -45,12 +48,13 @@ def write_context(
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
         raise InputError(f"max_tokens is {max_tokens!r}: give the context at least one token")
     count = count or token_counter()
-    if style != "passages" and not material.facts and not material.entities:
+    told = material.facts or (style == "graph" and any(entity.description for entity in material.entities))
+    if not told:
         style = "passages"  # the graph has nothing to say
     draft = _draft(material, style, organise=organise)
     text, items = fill(draft, max_tokens, count)
     sources = dict.fromkeys(source for item in items for source in item.sources)
-    return Context(text, count(text), tuple(sources), style)
+    return Context(text, count(text) if text else 0, tuple(sources), style)
 
 
 def _draft(material: Material, style: Style, *, organise: bool) -> Draft:

@@ -42,13 +42,16 @@ class Item:
     """A piece of a context that is there whole or not at all.
 
     ``slot`` says which part of the text it belongs to; items of one slot stand in the order
-    in which they were chosen. ``shorter`` are lesser forms to try where it does not fit.
+    in which they were chosen. Without a ``required`` one there is no context. ``cuts`` are
+    the places, ascending, at which ``cut`` can shorten it when nothing else was chosen yet.
     """
 
     slot: tuple[int, ...]
     text: str
     sources: tuple[Source, ...] = ()
-    shorter: tuple[str, ...] = ()
+    required: bool = False
+    cuts: tuple[int, ...] = ()
+    cut: Callable[[int], str] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from graphrag_core.model import Fact
 from graphrag_core.query.context.budget import by_slot
 from graphrag_core.query.context.item import Draft, Item, Material, Source, fact_source
-from graphrag_core.query.context.safe import one_line
+from graphrag_core.query.context.safe import name, one_line
 
 _USER = "user"
 
@@ -56,5 +56,5 @@ def _header(material: Material, subject: str) -> str:
 def _line(material: Material, subject: str, fact: Fact) -> str:
     if not fact.relation:
         return f"- {one_line(fact.text)}"
-    objects = [material.name(name) for name in fact.entities[1:]] or [material.name(subject)]
-    return f"- {one_line(fact.relation)}: {one_line(fact.value or ', '.join(objects))}"
+    objects = [name(material.name(entity)) for entity in fact.entities[1:]] or [name(material.name(subject))]
+    return f"- {one_line(fact.relation)}: {one_line(fact.value) if fact.value else ', '.join(objects)}"

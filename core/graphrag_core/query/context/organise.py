@@ -10,8 +10,8 @@ from graphrag_core.query.hit import Hit
 def organised(material: Material) -> list[Hit]:
     """Return the hits along a maximum spanning tree of the facts.
 
-    The facts of the retrieved passages, as edges between entities, are thinned to the
-    strongest tree (one for each connected part). Each tree is walked from the entity the
+    The result's facts that stand in its passages, as edges between entities, are thinned to
+    the strongest tree (one for each connected part). Each tree is walked from the entity the
     question names, or else from the one its best passage speaks of first, and passages
     come as the walk meets their facts; a tree with a better passage comes before others.
     Passages without a fact keep their order at the end.
@@ -56,14 +56,14 @@ def _spanning_tree(facts: list[Fact], material: Material) -> Tree:
 
 
 def _walk(tree: Tree, start: str, seen: set[str]) -> list[str]:
-    """Return the chunks of a tree in depth-first order."""
+    """Return the chunks of a tree, depth first."""
     chunks: list[str] = []
-    stack = [start]
-    seen.add(start)
+    stack = [(start, "")]
     while stack:
-        entity = stack.pop()
-        ahead = [(other, chunk) for other, chunk in tree[entity] if other not in seen]
-        seen.update(other for other, _ in ahead)
-        chunks.extend(chunk for _, chunk in ahead)
-        stack.extend(other for other, _ in reversed(ahead))
+        entity, chunk = stack.pop()
+        if entity in seen:
+            continue
+        seen.add(entity)
+        chunks.extend([chunk] if chunk else [])
+        stack.extend(reversed(tree[entity]))
     return chunks

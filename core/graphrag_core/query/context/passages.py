@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from graphrag_core.model import Chunk
@@ -13,6 +14,7 @@ from graphrag_core.query.hit import Hit
 from graphrag_core.text import sentences
 
 _ENTITIES, _PASSAGES = 0, 1
+_WORD = re.compile(r"\S{1,16}")
 
 
 def passages(material: Material, *, organise: bool) -> Draft:
@@ -56,13 +58,21 @@ def _passage(hit: Hit, place: int) -> Item:
         f"{title} ({one_line(chunk.id)})" if title and title != chunk.id else one_line(chunk.id)
     )
     text = _without_heading(chunk)
-    beginnings = [text[:end] for _, end in reversed(sentences(text)[:-1])]
     return Item(
         (_PASSAGES, place),
         f"{head}\n{body(text)}",
         (Source("chunk", chunk.id, chunk.title),),
-        tuple(f"{head}\n{body(beginning)} ..." for beginning in beginnings),
+        cuts=_cuts(text),
+        cut=lambda end: f"{head}\n{body(text[:end])} ...",
     )
+
+
+def _cuts(text: str) -> tuple[int, ...]:
+    """Return where a passage can be cut: after a sentence; in the first one after a word, or anywhere in long runs."""
+    ends = [end for _, end in sentences(text)][:-1]
+    first = ends[0] if ends else len(text)
+    words = [match.end() for match in _WORD.finditer(text, 0, first)]
+    return tuple(sorted({*ends, *words} - {len(text)}))
 
 
 def _without_heading(chunk: Chunk) -> str:
