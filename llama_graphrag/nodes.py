@@ -1,0 +1,154 @@
+"""Nodes to documents of the core, and hits back to the nodes they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from llama_index.core.constants import DATA_KEY, TYPE_KEY
+from llama_index.core.schema import (
+    BaseNode,
+    IndexNode,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    RelatedNodeInfo,
+    TextNode,
+)
+from llama_index.core.storage.docstore.utils import json_to_doc
+
+from graphrag_core import Chunk, Document, Hit, Result
+from graphrag_core.errors import DocumentError
+from graphrag_core.ingest.chunk import title_of
+from graphrag_core.text import chunk_text
+from llama_graphrag.knowledge import KNOWLEDGE_KEYS, carries_knowledge, read_knowledge
+
+REPORT = "graphrag"
+"""The metadata key under which a retrieved node says how it was found."""
+
+_OURS = "__graphrag__"
+SOURCE = f"{_OURS}.source"
+"""What the core filters on to find the nodes of a source document."""
+
+_TITLE_KEYS = ("title", "name", "file_name")
+
+
+def to_documents(nodes: Iterable[BaseNode]) -> list[Document]:
+    """Return the documents that keep nodes, each whole.
+
+    A document's text is the node's own, without metadata, so that entities are read in text
+    alone. The node's metadata lies flat in the document's, for filters; everything else that
+    makes the node lies beside it under one key. The nodes of one source take the title of
+    its first, which is where a heading stands.
+    """
+    nodes = list(nodes)
+    titles = {node.ref_doc_id: title for node in nodes if node.prev_node is None and (title := title_of(_bare(node)))}
+    return [_document(node, titles.get(node.ref_doc_id, "") if node.ref_doc_id else "") for node in nodes]
+
+
+def embedding_text(node: BaseNode, document: Document) -> str:
+    """Return what is embedded for a node: what LlamaIndex would, with the title in the core's way and once."""
+    title = title_of(document)
+    hidden = {*node.excluded_embed_metadata_keys, REPORT}
+    hidden.update(key for key in _TITLE_KEYS if title and _title_in(node.metadata, key) == title)
+    if carries_knowledge(node):
+        hidden.update(KNOWLEDGE_KEYS)
+    shown = node.model_copy(update={"excluded_embed_metadata_keys": sorted(hidden)})
+    return chunk_text(title, shown.get_content(MetadataMode.EMBED))
+
+
+def is_node(document: Document) -> bool:
+    """Tell a node from a document that was added without LlamaIndex."""
+    return _OURS in document.metadata
+
+
+def known_in(chunk: Chunk) -> Mapping[str, Any] | None:
+    """Return the knowledge that came with a chunk's node."""
+    kept = _kept(chunk.metadata)
+    return kept.get("knowledge") if kept else None
+
+
+def to_nodes(result: Result) -> list[NodeWithScore]:
+    """Return the nodes of a result as they were put in, each with the report of how it was found."""
+    shared = {
+        "method": result.method,
+        "route": result.route,
+        "confidence": result.confidence,
+        "entities": [entity.name for entity in result.entities],
+        "skipped": result.expansion_skipped,
+        "fallback": result.fallback,
+    }
+    return [NodeWithScore(node=_found(hit, shared), score=hit.score) for hit in result.hits]
+
+
+def _found(hit: Hit, shared: Mapping[str, Any]) -> BaseNode:
+    node = _node(hit.chunk)
+    node.metadata[REPORT] = {
+        **deepcopy(dict(shared)),
+        "origin": hit.origin,
+        "expansion": hit.graph_expansion,
+        "channels": {
+            name: {"rank": channel.rank, "score": channel.score, "share": channel.share}
+            for name, channel in hit.channels.items()
+        },
+        "path": [{"kind": step.kind, "id": step.id, "text": step.text} for step in hit.path],
+    }
+    node.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, REPORT]
+    node.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, REPORT]
+    return node
+
+
+def _node(chunk: Chunk) -> BaseNode:
+    metadata = deepcopy(dict(chunk.metadata))  # a result may be remembered: what is handed out is the caller's own
+    kept = _kept(metadata)
+    metadata.pop(_OURS, None)
+    if kept is None:  # a passage of an index that was filled without LlamaIndex
+        return TextNode(
+            id_=chunk.id,
+            text=chunk.text,
+            metadata=metadata,
+            start_char_idx=chunk.start,
+            end_char_idx=chunk.start + len(chunk.text),
+            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=chunk.document_id)},
+        )
+    data = {"text": chunk.text, **kept["node"], "id_": chunk.id, "metadata": metadata}
+    return json_to_doc({DATA_KEY: data, TYPE_KEY: kept["type"]})
+
+
+def _document(node: BaseNode, title: str) -> Document:
+    bare = _bare(node)
+    exclude = {"id_", "embedding", "metadata"}
+    keeps_obj = isinstance(node, IndexNode) and isinstance(node.obj, BaseNode)
+    plain = node if keeps_obj or not isinstance(node, IndexNode) else node.model_copy(update={"obj": None})
+    try:
+        data = plain.model_dump(mode="json", exclude=exclude)
+    except Exception as error:
+        raise DocumentError(node.node_id, f"the node cannot be written as JSON: {error}") from error
+    for key in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys"):
+        data[key] = [name for name in data[key] if name != REPORT]
+    if data.get("text") == bare.text:
+        del data["text"]
+    kept: dict[str, Any] = {"node": data, "type": node.get_type()}
+    if carries_knowledge(node):
+        kept["knowledge"] = read_knowledge(node)
+    # Filters look into mappings and lists but not into lists of lists: what is kept costs no index.
+    ours = {"source": node.ref_doc_id or node.node_id, "kept": [[kept]]}
+    return Document(node.node_id, bare.text, title, {**bare.metadata, _OURS: ours})
+
+
+def _bare(node: BaseNode) -> Document:
+    metadata = {key: value for key, value in node.metadata.items() if key != REPORT}
+    if carries_knowledge(node):
+        metadata = {key: value for key, value in metadata.items() if key not in KNOWLEDGE_KEYS}
+    text = node.get_content(MetadataMode.NONE)
+    return Document(node.node_id, text if text.strip() else node.get_content(MetadataMode.EMBED), metadata=metadata)
+
+
+def _title_in(metadata: Mapping[str, Any], key: str) -> str:
+    return title_of(Document("", "", metadata={key: metadata.get(key)}))
+
+
+def _kept(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
+    ours: Mapping[str, Sequence[Sequence[dict[str, Any]]]] | None = metadata.get(_OURS)
+    return ours["kept"][0][0] if ours else None
