@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 from llama_index.core.constants import DATA_KEY, TYPE_KEY
@@ -39,12 +40,20 @@ def to_documents(nodes: Iterable[BaseNode]) -> list[Document]:
 
     A document's text is the node's own, without metadata, so that entities are read in text
     alone. The node's metadata lies flat in the document's, for filters; everything else that
-    makes the node lies beside it under one key. The nodes of one source take the title of
-    its first, which is where a heading stands.
+    makes the node lies beside it under one key.
     """
     nodes = list(nodes)
-    titles = {node.ref_doc_id: title for node in nodes if node.prev_node is None and (title := title_of(_bare(node)))}
-    return [_document(node, titles.get(node.ref_doc_id, "") if node.ref_doc_id else "") for node in nodes]
+    headings = _headings(nodes)
+    return [_document(node, headings.get(node.ref_doc_id or "", "")) for node in nodes]
+
+
+def _headings(nodes: Iterable[BaseNode]) -> dict[str, str]:
+    """Return by source document the title of its first node, where a heading stands, if one node is the first."""
+    first: dict[str, list[BaseNode]] = {}
+    for node in nodes:
+        if node.ref_doc_id and node.prev_node is None:
+            first.setdefault(node.ref_doc_id, []).append(node)
+    return {source: title_of(_bare(found[0])) for source, found in first.items() if len(found) == 1}
 
 
 def embedding_text(node: BaseNode, document: Document) -> str:
@@ -116,8 +125,9 @@ def _node(chunk: Chunk) -> BaseNode:
     return json_to_doc({DATA_KEY: data, TYPE_KEY: kept["type"]})
 
 
-def _document(node: BaseNode, title: str) -> Document:
+def _document(node: BaseNode, heading: str) -> Document:
     bare = _bare(node)
+    title = "" if title_of(replace(bare, text="")) else heading  # a title in the metadata is the node's own
     exclude = {"id_", "embedding", "metadata"}
     keeps_obj = isinstance(node, IndexNode) and isinstance(node.obj, BaseNode)
     plain = node if keeps_obj or not isinstance(node, IndexNode) else node.model_copy(update={"obj": None})
