@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -80,21 +80,29 @@ def known_in(chunk: Chunk) -> Mapping[str, Any] | None:
 
 def to_nodes(result: Result) -> list[NodeWithScore]:
     """Return the nodes of a result as they were put in, each with the report of how it was found."""
-    shared = {
+    return [NodeWithScore(node=_found(hit, result), score=hit.score) for hit in result.hits]
+
+
+class Reported(dict[str, Any]):
+    """Metadata with a report, which its text leaves out.
+
+    LlamaIndex hashes a text node by the text of its metadata, and its fusion takes nodes of
+    one hash for one node: without this, a node found here and by another retriever would be two.
+    """
+
+    def __str__(self) -> str:
+        return str({key: value for key, value in self.items() if key != REPORT})
+
+
+def _found(hit: Hit, result: Result) -> BaseNode:
+    node = _node(hit.chunk)
+    report = {
         "method": result.method,
         "route": result.route,
         "confidence": result.confidence,
         "entities": [entity.name for entity in result.entities],
         "skipped": result.expansion_skipped,
         "fallback": result.fallback,
-    }
-    return [NodeWithScore(node=_found(hit, shared), score=hit.score) for hit in result.hits]
-
-
-def _found(hit: Hit, shared: Mapping[str, Any]) -> BaseNode:
-    node = _node(hit.chunk)
-    node.metadata[REPORT] = {
-        **deepcopy(dict(shared)),
         "origin": hit.origin,
         "expansion": hit.graph_expansion,
         "channels": {
@@ -103,15 +111,19 @@ def _found(hit: Hit, shared: Mapping[str, Any]) -> BaseNode:
         },
         "path": [{"kind": step.kind, "id": step.id, "text": step.text} for step in hit.path],
     }
-    node.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, REPORT]
-    node.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, REPORT]
-    return node
+    return node.model_copy(
+        update={
+            "metadata": Reported(node.metadata, **{REPORT: report}),
+            "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, REPORT],
+            "excluded_llm_metadata_keys": [*node.excluded_llm_metadata_keys, REPORT],
+        }
+    )
 
 
 def _node(chunk: Chunk) -> BaseNode:
-    metadata = deepcopy(dict(chunk.metadata))  # a result may be remembered: what is handed out is the caller's own
-    kept = _kept(metadata)
-    metadata.pop(_OURS, None)
+    kept = _kept(chunk.metadata)
+    shown = {key: value for key, value in chunk.metadata.items() if key != _OURS}
+    metadata = json.loads(json.dumps(shown))  # the core may remember its result: what is handed out is a copy
     if kept is None:  # a passage of an index that was filled without LlamaIndex
         return TextNode(
             id_=chunk.id,
@@ -143,7 +155,7 @@ def _document(node: BaseNode, heading: str) -> Document:
     if carries_knowledge(node):
         kept["knowledge"] = read_knowledge(node)
     # Filters look into mappings and lists but not into lists of lists: what is kept costs no index.
-    ours = {"source": node.ref_doc_id or node.node_id, "kept": [[kept]]}
+    ours = {"source": node.ref_doc_id or node.node_id, "kept": [[json.dumps(kept, ensure_ascii=False)]]}
     return Document(node.node_id, bare.text, title, {**bare.metadata, _OURS: ours})
 
 
@@ -160,5 +172,7 @@ def _title_in(metadata: Mapping[str, Any], key: str) -> str:
 
 
 def _kept(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
-    ours: Mapping[str, Sequence[Sequence[dict[str, Any]]]] | None = metadata.get(_OURS)
-    return ours["kept"][0][0] if ours else None
+    if (ours := metadata.get(_OURS)) is None:
+        return None
+    kept: dict[str, Any] = json.loads(ours["kept"][0][0])
+    return kept

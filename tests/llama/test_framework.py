@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from llama_index.core import VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent, ReActAgent, ToolCallResult
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, LLMMetadata
 from llama_index.core.llms import MockLLM
@@ -30,14 +31,15 @@ def test_a_query_engine_answers_from_it(retriever):
         assert "graphrag" not in str(response), "the report is not for the model"
 
 
-def test_fusion_takes_it_beside_another(retriever):
-    plain = GraphRAGRetriever(retriever.index, use_graph=False)
-    fusion = QueryFusionRetriever(
-        [retriever, plain], llm=MockLLM(), num_queries=1, mode="reciprocal_rerank", similarity_top_k=4, use_async=False
-    )
-    assert len(fusion.retrieve(QUESTION)) == 4
-    assert len(asyncio.run(fusion.aretrieve(QUESTION))) == 4
-    assert retriever.retrieve(QUESTION)[0].score == 1.0, "fusion writes scores into its own copies"
+@pytest.mark.parametrize("mode", ["reciprocal_rerank", "relative_score", "simple"])
+def test_fusion_takes_it_beside_another_and_knows_their_nodes_for_the_same(nodes, model, mode):
+    index = VectorStoreIndex(nodes, embed_model=model)
+    both = [GraphRAGRetriever.from_index(index), index.as_retriever(similarity_top_k=5)]
+    fusion = QueryFusionRetriever(both, llm=MockLLM(), num_queries=1, mode=mode, similarity_top_k=10, use_async=False)
+    for found in (fusion.retrieve(QUESTION), asyncio.run(fusion.aretrieve(QUESTION))):
+        assert sorted(ids(found)) == ["auth", "keyring", "lunch", "oauth", "secret"]
+        assert found[0].node_id == "auth"
+    assert both[0].retrieve(QUESTION)[0].score == 1.0, "fusion writes scores into its own answers"
 
 
 def test_routing_chooses_it(retriever, model):
@@ -60,6 +62,10 @@ def test_recursion_goes_through_it(retriever):
 def test_a_retriever_tool_offers_it(retriever):
     tool = RetrieverTool.from_defaults(retriever)
     assert "Tallinn" in tool.call(QUESTION).content
+
+
+# LlamaIndex's agents use deprecated parts of LlamaIndex.
+quiet = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 class Calls(FunctionCallingLLM):
@@ -110,6 +116,7 @@ async def run(agent, question):
     return str(await handler), results
 
 
+@quiet
 def test_a_function_calling_agent_searches_memory(retriever):
     llm = Calls(arguments={"query": QUESTION, "max_results": 3})
     agent = FunctionAgent(tools=[memory_search_tool(retriever)], llm=llm, streaming=True)
@@ -138,6 +145,7 @@ class Thinks(MockLLM):
         return gen()
 
 
+@quiet
 def test_a_reasoning_agent_searches_memory(retriever):
     agent = ReActAgent(tools=[memory_search_tool(retriever)], llm=Thinks())
     answer, (call,) = asyncio.run(run(agent, QUESTION))
@@ -183,6 +191,7 @@ def test_finding_nothing_is_said(model):
     assert (output.content, output.raw_output) == ("Nothing was found.", [])
 
 
+@quiet
 def test_a_wrong_question_is_told_to_the_agent(retriever):
     llm = Calls(arguments={"query": "", "max_results": 3})
     agent = FunctionAgent(tools=[memory_search_tool(retriever)], llm=llm)

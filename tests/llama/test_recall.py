@@ -51,7 +51,7 @@ def test_recall_through_the_adapter_is_the_cores(shared):
     nodes = [TextNode(id_=row["id"], text=row["text"], metadata={"title": row["title"]}) for row in corpus]
     documents = [Document(row["id"], row["text"], row["title"]) for row in corpus]
     with (
-        KnowledgeIndex(WordLlama(), embed_facts=False, embed_names=False) as index,
+        KnowledgeIndex(WordLlama(), chunker=None, embed_facts=False, embed_names=False) as index,
         GraphRAGRetriever.from_nodes(nodes, Words(embed_batch_size=1_000)) as retriever,
     ):
         index.add(documents)

@@ -227,7 +227,7 @@ def test_a_store_that_keeps_the_nodes_gives_them(nodes, model, gives, embedded):
 
 
 def test_a_store_that_gives_no_nodes_is_named(nodes, model):
-    with pytest.raises(InputError, match="Hosted does not give its nodes back .* from_nodes"):
+    with pytest.raises(InputError, match=r"Hosted does not give its nodes back .* from_nodes"):
         GraphRAGRetriever.from_index(hosted(nodes, model, gives_embeddings=None))
 
 
