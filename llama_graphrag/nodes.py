@@ -144,9 +144,10 @@ def _document(node: BaseNode, heading: str) -> Document:
     keeps_obj = isinstance(node, IndexNode) and isinstance(node.obj, BaseNode)
     plain = node if keeps_obj or not isinstance(node, IndexNode) else node.model_copy(update={"obj": None})
     try:
-        data = plain.model_dump(mode="json", exclude=exclude)
+        data = plain.to_dict(mode="json", exclude=exclude)
     except Exception as error:
         raise DocumentError(node.node_id, f"the node cannot be written as JSON: {error}") from error
+    data.pop("metadata_seperator", None)  # releases up to 0.13 write this too, and read it in place of the other
     for key in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys"):
         data[key] = [name for name in data[key] if name != REPORT]
     if data.get("text") == bare.text:
