@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import llama_index.core
+import nltk
 import pytest
 from llama_index.core.schema import TextNode
 from llama_support import Hashed, make_nodes
 
 from llama_graphrag import GraphRAGRetriever
 
-# LlamaIndex 0.13 has the data its splitter needs in its own folder and would download it all the same.
-os.environ.setdefault("NLTK_DATA", llama_index.core.__path__[0])
+# LlamaIndex 0.13 has the data its splitter needs in its own folder, but does not look there.
+nltk.data.path.append(str(Path(llama_index.core.__path__[0], "_static", "nltk_cache")))
 
 SHARED = Path(__file__).parents[3] / "shared"
 
