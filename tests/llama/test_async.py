@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pytest
@@ -193,7 +194,7 @@ def leaflet(number: int) -> list[TextNode]:
     ]
 
 
-def check(found, low: int, high: int) -> None:
+def check(found, low: int, high: int) -> int:
     """One edition in every page, fact and entity; all leaves of a leaflet or none."""
     pages = [one for one in found if one.node_id.startswith("page")]
     leaves = [one.node_id.split("-")[1] for one in found if one.node_id.startswith("leaf")]
@@ -205,30 +206,43 @@ def check(found, low: int, high: int) -> None:
         for step in one.metadata["graphrag"]["path"][1:]:
             assert "Marker" not in step["text"] or f"Marker {number}" in step["text"] or "leaf" in step["text"]
     assert not leaves or (len(leaves) == 4 and len(set(leaves)) == 1)
+    return number
 
 
 def test_two_hundred_questions_while_nodes_come_and_go_mix_no_generations(model):
-    retriever = GraphRAGRetriever.from_nodes(edition(0), model, similarity_top_k=50)
-    editions = 12
-
-    async def write():
-        for number in range(1, editions + 1):
-            await retriever.ainsert_nodes(edition(number))
-            await retriever.ainsert_nodes(leaflet(number))
-            await retriever.adelete_ref_doc("leaflet")
+    retriever = GraphRAGRetriever.from_nodes(edition(0), model, similarity_top_k=50, cache=None)
 
     async def main():
-        questions = (retriever.aretrieve(f"What does the Handbook say of Marker {i % 13}?") for i in range(200))
-        writer = asyncio.create_task(write())
-        answers = await asyncio.gather(*questions)
-        await writer
-        return answers, await retriever.aretrieve("What does the Handbook say?")
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(220))  # all of them at once
+        answers, written = [], asyncio.Condition()
+        number, open_questions = 0, 200
 
-    answers, last = asyncio.run(main())
-    assert len(answers) == 200
-    for found in answers:
-        check(found, 0, editions)
-    check(last, editions, editions)
-    assert len({found[0].metadata.get("edition") for found in answers if found}) >= 1
+        async def write():
+            nonlocal number
+            while open_questions:
+                await retriever.ainsert_nodes(edition(number + 1))
+                await retriever.ainsert_nodes(leaflet(number + 1))
+                await retriever.adelete_ref_doc("leaflet")
+                number += 1
+                async with written:
+                    written.notify_all()
+
+        async def ask(i):
+            nonlocal open_questions
+            for _ in range(2):  # the second time after at least one more edition
+                low = number
+                answers.append((low, await retriever.aretrieve(f"What does the Handbook say of Marker {i % 7}?")))
+                async with written:
+                    await written.wait_for(lambda low=low: number > low)
+            open_questions -= 1
+
+        await asyncio.gather(write(), *(ask(i) for i in range(200)))
+        return number, answers, await retriever.aretrieve("What does the Handbook say?")
+
+    last, answers, final = asyncio.run(main())
+    assert len(answers) == 400
+    seen = {check(found, low, last) for low, found in answers}
+    assert len(seen) > 1, "nothing was written while the questions were asked"
+    assert check(final, last, last) == last
     assert len(retriever.index) == 8
     assert retriever.index.verify()

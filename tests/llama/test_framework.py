@@ -35,7 +35,7 @@ def test_a_query_engine_answers_from_it(retriever):
 def test_fusion_takes_it_beside_another_and_knows_their_nodes_for_the_same(nodes, model, mode):
     index = VectorStoreIndex(nodes, embed_model=model)
     both = [GraphRAGRetriever.from_index(index), index.as_retriever(similarity_top_k=5)]
-    fusion = QueryFusionRetriever(both, llm=MockLLM(), num_queries=1, mode=mode, similarity_top_k=10, use_async=False)
+    fusion = QueryFusionRetriever(both, llm=MockLLM(), num_queries=1, mode=mode, similarity_top_k=5, use_async=False)
     for found in (fusion.retrieve(QUESTION), asyncio.run(fusion.aretrieve(QUESTION))):
         assert sorted(ids(found)) == ["auth", "keyring", "lunch", "oauth", "secret"]
         assert found[0].node_id == "auth"
