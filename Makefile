@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers check wheel test-oldest test-browser screenshots bench-index bench-speed bench-quality clean
+.PHONY: demo test lint types layers check wheel test-oldest test-llama-oldest test-browser screenshots bench-index bench-speed bench-quality clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python -m graphrag_core.demo
@@ -39,6 +39,12 @@ test-browser: $(VENV)/.browser
 screenshots: $(VENV)/.browser
 	PYTHONPATH=tests $(BIN)/python docs/screenshot.py
 
+# The oldest LlamaIndex that pyproject.toml allows, in an environment of its own.
+test-llama-oldest:
+	$(PYTHON) -m venv $(VENV)-oldest-llama
+	$(VENV)-oldest-llama/bin/python -m pip install --quiet --requirement tests/oldest-llama.txt
+	PYTHONPATH=core:. $(VENV)-oldest-llama/bin/python -m pytest -W default -p no:cacheprovider tests/llama
+
 bench-index: $(VENV)/.dev
 	$(BIN)/python benchmarks/index.py
 
@@ -61,7 +67,7 @@ $(VENV)/.demo: $(VENV)/.venv pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml
 	@echo "Installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[cli,onnx,dev]'
+	@$(BIN)/python -m pip install --quiet --editable '.[cli,llama,onnx,dev]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.browser: $(VENV)/.dev

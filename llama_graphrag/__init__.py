@@ -1,1 +1,36 @@
-"""The LlamaIndex retriever; it arrives with a later release."""
+"""LlamaIndex, with the graph: a retriever for any query engine, and a memory tool for any agent.
+
+>>> from llama_index.core.schema import TextNode
+>>> from graphrag_core.testing import HashEmbedder
+>>> retriever = GraphRAGRetriever.from_nodes(
+...     [
+...         TextNode(id_="auth", text="The Auth Service delegates sign-in to the OAuth Provider."),
+...         TextNode(id_="oauth", text="The OAuth Provider speaks to Keyring."),
+...     ],
+...     HashEmbedder(),
+... )
+>>> [found.node_id for found in retriever.retrieve("What does the Auth Service need?")]
+['auth', 'oauth']
+"""
+
+from graphrag_core.errors import MissingDependency
+
+try:
+    import llama_index.core as _llama_index
+except ImportError as error:
+    raise MissingDependency("llama-index-core", "llama", "llama_graphrag") from error
+
+from llama_graphrag.embedding import LocalEmbedding
+from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent
+from llama_graphrag.retriever import GraphRAGRetriever
+from llama_graphrag.tool import memory_search_tool
+
+del _llama_index
+
+__all__ = [
+    "GraphRAGInsertEvent",
+    "GraphRAGRetrievalEvent",
+    "GraphRAGRetriever",
+    "LocalEmbedding",
+    "memory_search_tool",
+]

@@ -11,7 +11,7 @@
 from graphrag_core.derived import Engines
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.chunk import Chunker
-from graphrag_core.ingest.extract import Combined, LLMExtractor, SentenceExtractor, TripleExtractor
+from graphrag_core.ingest.extract import Combined, KnowledgeExtractor, LLMExtractor, SentenceExtractor, TripleExtractor
 from graphrag_core.model import Chunk, Document, Entity, Extraction, Fact, Mention
 from graphrag_core.query.activation import SpreadingActivation
 from graphrag_core.query.cache import Cache
@@ -50,6 +50,7 @@ __all__ = [
     "Gate",
     "GraphRetriever",
     "Hit",
+    "KnowledgeExtractor",
     "KnowledgeIndex",
     "LLMExtractor",
     "Mention",

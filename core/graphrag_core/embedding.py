@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphrag_core.errors import EmbedderError, InputError
+from graphrag_core.errors import DocumentError, EmbedderError, InputError
 from graphrag_core.ports import Embedder, Matrix
 
 _TINY = 1e-12
@@ -73,6 +73,23 @@ class Embedding:
             raise EmbedderError(f"{self.identity} raised {type(error).__name__} on a question: {error}") from error
         vector: Matrix = self.copy()._checked([raw], 1, ["the question"])[0]  # noqa: SLF001 - learns nothing
         return vector
+
+    def given(self, document_id: str, vector: Sequence[float]) -> Matrix:
+        """Return a vector that came with a document as a unit vector of the index's dimension."""
+        try:
+            row = np.array(vector, np.float32)
+        except (TypeError, ValueError) as error:
+            raise DocumentError(document_id, f"its vector is no row of numbers: {error}") from error
+        if row.ndim != 1 or not len(row) or not np.isfinite(row).all():
+            raise DocumentError(document_id, f"its vector, of shape {row.shape}, is no row of finite numbers")
+        if self.dim is not None and len(row) != self.dim:
+            raise DocumentError(
+                document_id,
+                f"its vector has {len(row)} components, the index {self.dim}: give vectors of the index's own embedder",
+            )
+        self.dim = len(row)
+        unit: Matrix = row / np.float32(max(float(np.linalg.norm(row)), _TINY))
+        return unit
 
     def _checked(self, raw: object, count: int, owners: Sequence[str]) -> Matrix:
         try:

@@ -157,11 +157,20 @@ class KnowledgeIndex:
 
     # -- writing
 
-    def add(self, documents: Iterable[Document]) -> Added:
+    def add(self, documents: Iterable[Document], *, vectors: Mapping[str, Sequence[float]] | None = None) -> Added:
         """Add documents; replace those whose id is there with other content.
 
         A document that is there unchanged costs nothing. Any iterable does, also one of
         millions: memory holds a batch at a time.
+
+        Parameters
+        ----------
+        documents
+            What to add.
+        vectors
+            From a document's id to its vector, where the index's own embedder made one before:
+            such a document is not embedded again. It must stay whole, as it does with
+            ``chunker=None``. Vectors of other documents are passed over.
 
         Raises
         ------
@@ -173,9 +182,9 @@ class KnowledgeIndex:
         if isinstance(documents, Document):
             raise InputError("add takes an iterable of documents: add([document])")
         with self._one_writer:
-            return self._add(documents)
+            return self._add(documents, vectors)
 
-    def _add(self, documents: Iterable[Document]) -> Added:
+    def _add(self, documents: Iterable[Document], vectors: Mapping[str, Sequence[float]] | None) -> Added:
         self._check_writable()
         done, waiting = Added(), 0
         began = self._records.generation
@@ -184,7 +193,7 @@ class KnowledgeIndex:
         try:
             with Progress("indexing", "documents", total, self._progress) as bar:
                 while batch := list(islice(source, self.batch_size)):
-                    done += self._add_batch(batch, began)
+                    done += self._add_batch(batch, began, vectors)
                     waiting = (waiting + 1) % _DEFERRED
                     if waiting == 0:
                         self._publish()
@@ -372,7 +381,7 @@ class KnowledgeIndex:
 
     # -- inside
 
-    def _add_batch(self, batch: list[Document], began: int) -> Added:
+    def _add_batch(self, batch: list[Document], began: int, vectors: Mapping[str, Sequence[float]] | None) -> Added:
         ids = set()
         for document in batch:
             check(document)
@@ -387,16 +396,18 @@ class KnowledgeIndex:
                 raise DocumentError(document_id, "this id came before in the same call: keep one of the two")
         changed = [d for d in batch if known.get(d.id, (0, "", 0))[1] != self._intake.digest(d)]
         replaced = [known[d.id][0] for d in changed if d.id in known]
-        problems = self._write_batch(changed, replaced) if changed else {}
+        problems = self._write_batch(changed, replaced, vectors) if changed else {}
         return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)
 
-    def _write_batch(self, documents: list[Document], replaced: list[int]) -> dict[str, str]:
+    def _write_batch(
+        self, documents: list[Document], replaced: list[int], vectors: Mapping[str, Sequence[float]] | None
+    ) -> dict[str, str]:
         read = self._intake.read(documents)
         kept = self._records.vectors_by_text(replaced, self._derived.dim) if replaced else {}
         # The first batch tells the dimension, but only once it is written.
         embedding = self.embedding.copy() if self.embedding else None
         intake = replace(self._intake, embedding=embedding)
-        entries = intake.embed(read, kept)
+        entries = intake.embed(read, kept, vectors)
         names = intake.name_vectors(read, self._records)
         first = embedding is not None and not self._records.meta("dim")
         notes = to_note(embedding, self._embeds) if first and embedding else {}

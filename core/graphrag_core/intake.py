@@ -86,9 +86,16 @@ class Intake:
             at += len(pieces)
         return read
 
-    def embed(self, read: Sequence[Read], known: Mapping[str, Matrix]) -> list[Entry]:
-        """Return the entries to write; texts with a known vector are not embedded."""
-        chunks = self._vectors([(text, r.document.id) for r in read for text in r.chunk_texts], known)
+    def embed(
+        self, read: Sequence[Read], known: Mapping[str, Matrix], given: Mapping[str, Sequence[float]] | None = None
+    ) -> list[Entry]:
+        """Return the entries to write.
+
+        Texts with a known vector are not embedded, nor are the passages of documents whose
+        vector is ``given``, by id.
+        """
+        own = self._given(read, given) if given else {}
+        chunks = self._vectors([(text, r.document.id) for r in read for text in r.chunk_texts], known, own)
         facts = None
         if self.embeds.facts:
             facts = self._vectors([(text, r.document.id) for r in read for text in r.fact_texts], known)
@@ -132,15 +139,32 @@ class Intake:
             return [Chunk(document.id, document.id, document.text, title_of(document), metadata=document.metadata)]
         return self.chunker.split(document)
 
-    def _vectors(self, texts: Sequence[tuple[str, str]], known: Mapping[str, Matrix]) -> Matrix:
+    def _given(self, read: Sequence[Read], vectors: Mapping[str, Sequence[float]]) -> dict[str, Matrix]:
+        with_vector = [r for r in read if r.document.id in vectors]
+        for r in with_vector:
+            if len(r.chunks) > 1:
+                raise DocumentError(
+                    r.document.id,
+                    f"a vector came with it, but it was cut into {len(r.chunks)} passages: "
+                    "leave the vector out, or keep documents whole with chunker=None",
+                )
+        if self.embedding is None or not with_vector:
+            return {}
+        return {r.document.id: self.embedding.given(r.document.id, vectors[r.document.id]) for r in with_vector}
+
+    def _vectors(
+        self, texts: Sequence[tuple[str, str]], known: Mapping[str, Matrix], given: Mapping[str, Matrix] | None = None
+    ) -> Matrix:
         if self.embedding is None:
             raise InputError("adding documents needs an embedder: KnowledgeIndex(WordLlama()), or your own")
         if not texts:
             return np.empty((0, self.embedding.dim or 0), np.float32)
-        new = {text: owner for text, owner in texts if text not in known}
+        given = given or {}
+        new = {text: owner for text, owner in texts if owner not in given and text not in known}
         fresh = self.embedding.documents(list(new), list(new.values()))
         vectors = {**known, **dict(zip(new, fresh, strict=True))}
-        return np.array([vectors[text] for text, _ in texts], np.float32).reshape(len(texts), -1)
+        rows = [given[owner] if owner in given else vectors[text] for text, owner in texts]
+        return np.array(rows, np.float32).reshape(len(texts), -1)
 
 
 def _free(extractor: Extractor) -> Extractor:

@@ -66,15 +66,21 @@ def parse(where: Where) -> Tree:
     return parts[0] if len(parts) == 1 else Group(all=True, parts=parts)
 
 
-def keys(tree: Tree) -> Iterator[str]:
-    """Yield every metadata key that a filter speaks of."""
+def keys(tree: Tree) -> list[str]:
+    """Return the metadata keys that a filter takes for granted: all but those it asks the existence of."""
+    conditions = list(_conditions(tree))
+    asked = {condition.key for condition in conditions if condition.operator == "exists"}
+    return [condition.key for condition in conditions if condition.key not in asked]
+
+
+def _conditions(tree: Tree) -> Iterator[Condition]:
     if isinstance(tree, Condition):
-        yield tree.key
+        yield tree
     elif isinstance(tree, Not):
-        yield from keys(tree.part)
+        yield from _conditions(tree.part)
     else:
         for part in tree.parts:
-            yield from keys(part)
+            yield from _conditions(part)
 
 
 def kind(value: Scalar) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from graphrag_core import Combined, LLMExtractor, SentenceExtractor, TripleExtractor
@@ -79,3 +82,14 @@ class TestLanguageModel(ExtractorSuite):
 class TestEstimate(TokenCounterSuite):
     def make(self):
         return estimate_tokens
+
+
+def test_the_embedded_embedder_leaves_logging_as_it_was():
+    code = """
+import logging
+from graphrag_core.embedders import WordLlama
+WordLlama()
+print(logging.getLogger().level == logging.WARNING, logging.getLogger().handlers)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True []"

@@ -53,6 +53,8 @@ def allowed(index: KnowledgeIndex, where) -> str:
         ({"author.born": {"lte": 1815}}, "b"),
         ({"team": {"exists": True}}, "abc"),
         ({"team": {"exists": False}}, "de"),
+        ({"colour": {"exists": False}}, "abcde"),
+        ({"or": [{"colour": {"exists": False}}, {"colour": "red"}]}, "abcde"),
         ({"or": [{"team": "y"}, {"year": 1}]}, "bd"),
         ({"$and": [{"team": "x"}, {"not": {"year": 2020}}]}, "c"),
         ({"or": []}, ""),

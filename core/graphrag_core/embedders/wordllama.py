@@ -23,14 +23,18 @@ class WordLlama:
     dim = 256
 
     def __init__(self) -> None:
+        root = logging.getLogger()
+        level, handlers = root.level, root.handlers[:]  # importing wordllama sets both
         try:
             import wordllama
+
+            folder = Path(wordllama.__file__).parent
+            self._model: Any = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
         except ImportError as error:
             raise MissingDependency("wordllama", "cli", "The embedded embedder") from error
-        level = logging.getLogger().level
-        folder = Path(wordllama.__file__).parent
-        self._model: Any = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
-        logging.getLogger().setLevel(level)
+        finally:
+            root.setLevel(level)
+            root.handlers[:] = handlers
 
     def embed_documents(self, texts: list[str]) -> Matrix:
         """Return one unit vector a row."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from graphrag_core.model import Extraction, Fact, Mention
@@ -23,7 +24,15 @@ def parse_answer(answer: str) -> Extraction:
     >>> parse_answer('Sure! ```json\n{"entities": [{"name": "IBM", "type": "org"}, {"na').mentions
     (Mention(name='IBM', type='org', description='', aliases=(), subject=False),)
     """
-    data = _load(answer)
+    return read_knowledge(_load(answer))
+
+
+def read_knowledge(data: Mapping[str, Any], weight: float = 5.0) -> Extraction:
+    """Return the entities and relations of an answer that is JSON already.
+
+    ``weight`` is that of a relation without ``strength``. Raises ``ValueError`` as
+    :func:`parse_answer` does.
+    """
     if not {"entities", "relations", "relationships"} & data.keys():
         raise ValueError("neither 'entities' nor 'relations' in the answer")
     entities = data.get("entities", [])
@@ -31,7 +40,7 @@ def parse_answer(answer: str) -> Extraction:
     if not isinstance(entities, list) or not isinstance(relations, list):
         raise ValueError("'entities' and 'relations' must be lists")  # noqa: TRY004 - one error for every bad answer
     mentions = [mention for entry in entities if (mention := _mention(entry))]
-    facts = [fact for entry in relations if (fact := _fact(entry))]
+    facts = [fact for entry in relations if (fact := _fact(entry, weight))]
     if (entities or relations) and not mentions and not facts:
         raise ValueError("no entry has the parts asked for")
     return Extraction(tuple(dict.fromkeys(mentions)), tuple(dict.fromkeys(facts)))
@@ -89,7 +98,7 @@ def _mention(entry: Any) -> Mention | None:
     return Mention(name, _text(entry.get("type")).lower(), _text(entry.get("description")))
 
 
-def _fact(entry: Any) -> Fact | None:
+def _fact(entry: Any, weight: float) -> Fact | None:
     if not isinstance(entry, dict):
         return None
     source, target = _text(entry.get("source")), _text(entry.get("target"))
@@ -97,12 +106,12 @@ def _fact(entry: Any) -> Fact | None:
     if not (normalise(source) and normalise(target) and relation):
         return None
     text = _text(entry.get("description")) or f"{source} {relation.replace('_', ' ')} {target}"
-    return Fact((source, target), text, relation=relation, weight=_strength(entry.get("strength")))
+    return Fact((source, target), text, relation=relation, weight=_strength(entry.get("strength"), weight))
 
 
-def _strength(value: Any) -> float:
+def _strength(value: Any, otherwise: float) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        return 5.0
-    return min(max(number, 1.0), 10.0) if math.isfinite(number) else 5.0
+        return otherwise
+    return min(max(number, 1.0), 10.0) if math.isfinite(number) else otherwise

@@ -1,0 +1,154 @@
+"""What the caller knows already: vectors made before, entities and relations read elsewhere."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from graphrag_core import Document, Extraction, Fact, GraphRetriever, KnowledgeExtractor, KnowledgeIndex, Mention
+from graphrag_core.errors import DocumentError
+from graphrag_core.testing import ExtractorSuite, HashEmbedder
+
+
+class Paid(HashEmbedder):
+    """Counts the texts it is asked for, and does not say that it costs nothing."""
+
+    embedded = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def embed_documents(self, texts):
+        self.texts.extend(texts)
+        return super().embed_documents(texts)
+
+
+DOCUMENTS = [Document("a", "A red fox."), Document("b", "A grey wolf."), Document("c", "A red fox.")]
+
+
+def vector(text: str) -> list[float]:
+    return [3.0 * number for number in HashEmbedder().embed_query(text).tolist()]
+
+
+def test_a_document_whose_vector_is_given_is_not_embedded():
+    embedder = Paid()
+    with KnowledgeIndex(embedder, chunker=None) as index:
+        index.add(DOCUMENTS, vectors={"a": vector("A red fox."), "b": vector("A grey wolf."), "elsewhere": [1.0]})
+        assert embedder.texts == ["A red fox."], "only c came without a vector"
+        assert index.verify()
+        hits = GraphRetriever(index).retrieve("grey wolf", method="vector").hits
+        scores = {hit.chunk.id: hit.channels["vector"].score for hit in hits}
+        assert scores["b"] == pytest.approx(
+            float(np.dot(*map(HashEmbedder().embed_query, ["grey wolf", "A grey wolf."])))
+        )
+
+
+def test_documents_of_the_same_words_keep_vectors_of_their_own():
+    with KnowledgeIndex(Paid(), chunker=None) as index:
+        index.add(DOCUMENTS, vectors={"a": vector("north"), "c": vector("south")})
+        assert GraphRetriever(index).retrieve("south", method="vector", k=1).hits[0].chunk.id == "c"
+        assert GraphRetriever(index).retrieve("north", method="vector", k=1).hits[0].chunk.id == "a"
+
+
+def test_a_replaced_document_takes_its_new_vector():
+    with KnowledgeIndex(Paid(), chunker=None) as index:
+        index.add(DOCUMENTS, vectors={"a": vector("north")})
+        index.add([Document("a", "A red fox.", metadata={"seen": 2})], vectors={"a": vector("south")})
+        hits = GraphRetriever(index).retrieve("south", method="vector", k=1).hits
+        assert (hits[0].chunk.id, round(hits[0].channels["vector"].score, 5)) == ("a", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ([1.0, 2.0], "2 components, the index 64"),
+        ([math.nan] * 64, "finite"),
+        ([[1.0] * 64], "shape"),
+        ([], "shape"),
+        (["x"] * 64, "no row of numbers"),
+    ],
+)
+def test_a_vector_that_cannot_be_used_is_refused_with_its_document(given, problem):
+    with KnowledgeIndex(Paid(), chunker=None) as index:
+        index.add(DOCUMENTS[:1])
+        with pytest.raises(DocumentError, match=problem) as caught:
+            index.add(DOCUMENTS[1:], vectors={"b": given})
+        assert caught.value.document_id == "b"
+        assert len(index) == 1, "nothing of the batch was indexed"
+
+
+def test_the_first_vector_decides_the_dimension_for_the_embedder_too():
+    with KnowledgeIndex(Paid(), chunker=None) as index:
+        with pytest.raises(Exception, match="dimension 64, the index has 2"):
+            index.add(DOCUMENTS, vectors={"a": [1.0, 0.0]})
+        assert index.add(DOCUMENTS).added == 3, "the failed call left no dimension behind"
+
+
+def test_a_document_that_is_cut_cannot_come_with_a_vector():
+    with KnowledgeIndex(Paid()) as index, pytest.raises(DocumentError, match="cut into"):
+        index.add([Document("long", "Many words of one sentence. " * 400)], vectors={"long": vector("many")})
+
+
+KNOWN = {
+    "entities": [{"name": "Keyring", "type": "Vendor", "description": "A company."}, {"type": "nameless"}],
+    "relations": [
+        {"source": "OAuth Provider", "type": "rests_on", "target": "Keyring"},
+        {"source": "Keyring", "type": "sits_in", "target": "Tallinn", "strength": 4, "description": "Since 2011."},
+    ],
+}
+
+
+class TestKnowledgeExtractor(ExtractorSuite):
+    def make(self):
+        return KnowledgeExtractor(knowledge={"1": KNOWN})
+
+
+@pytest.mark.parametrize(
+    ("extractor", "metadata"),
+    [
+        (KnowledgeExtractor(), {"knowledge": KNOWN}),
+        (KnowledgeExtractor(key="graph"), {"graph": KNOWN}),
+        (KnowledgeExtractor(knowledge={"oauth": KNOWN}), {}),
+        (KnowledgeExtractor(knowledge=lambda chunk: KNOWN if chunk.id == "oauth" else None), {}),
+    ],
+)
+def test_ready_knowledge_becomes_typed_entities_and_facts(extractor, metadata):
+    with KnowledgeIndex(HashEmbedder(), extractor=extractor) as index:
+        index.add([Document("oauth", "A thin layer.", metadata=metadata), Document("other", "Nothing known.")])
+        keyring = index.entity("keyring")
+        assert (keyring.type, keyring.description) == ("vendor", "A company.")
+        facts = {fact.relation: fact for fact in index.facts("Keyring")}
+        assert (facts["rests_on"].weight, facts["rests_on"].text) == (10.0, "OAuth Provider rests on Keyring")
+        assert (facts["sits_in"].weight, facts["sits_in"].text) == (4.0, "Since 2011.")
+        index.delete("oauth")
+        assert index.entity("keyring") is None
+
+
+def test_an_extraction_is_knowledge_too():
+    ready = Extraction((Mention("Ada Lovelace", "person"),), (Fact(("Ada Lovelace", "Charles Babbage"), "Ada wrote."),))
+    with KnowledgeIndex(HashEmbedder(), extractor=KnowledgeExtractor(knowledge={"1": ready})) as index:
+        index.add([Document("1", "A letter.")])
+        assert index.entity("Ada Lovelace").type == "person"
+        assert [entity.name for entity, _ in index.related("Ada Lovelace")] == ["Charles Babbage"]
+
+
+def test_changed_knowledge_is_read_again_and_the_same_is_not():
+    def document(kind):
+        known = {"entities": [{"name": "Keyring", "type": kind}], "relations": []}
+        return Document("1", "About Keyring.", metadata={"knowledge": known})
+
+    with KnowledgeIndex(HashEmbedder(), extractor=KnowledgeExtractor()) as index:
+        index.add([document("vendor")])
+        assert index.add([document("vendor")]).unchanged == 1
+        assert index.add([document("company")]).replaced == 1
+        assert index.entity("Keyring").type == "company"
+
+
+@pytest.mark.parametrize("nonsense", ["text", 7, {"words": []}, {"entities": 3}, {"entities": [{"nom": "x"}]}])
+def test_knowledge_of_another_shape_is_passed_over_and_logged(nonsense, caplog):
+    with KnowledgeIndex(HashEmbedder(), extractor=KnowledgeExtractor()) as index:
+        assert index.add([Document("1", "A text.", metadata={"knowledge": nonsense})]).added == 1
+    assert "'1'" in caplog.text

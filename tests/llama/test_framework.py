@@ -1,0 +1,202 @@
+"""The retriever where LlamaIndex puts retrievers: engines, fusion, routing, agents."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from llama_index.core import VectorStoreIndex
+from llama_index.core.agent.workflow import FunctionAgent, ReActAgent, ToolCallResult
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, CompletionResponse, LLMMetadata
+from llama_index.core.llms import MockLLM
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.retrievers import QueryFusionRetriever, RecursiveRetriever, RouterRetriever
+from llama_index.core.selectors import EmbeddingSingleSelector
+from llama_index.core.tools import RetrieverTool
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
+from llama_support import QUESTION, ids
+
+from graphrag_core.errors import InputError
+from llama_graphrag import GraphRAGRetriever, memory_search_tool
+
+
+def test_a_query_engine_answers_from_it(retriever):
+    engine = RetrieverQueryEngine.from_args(retriever, llm=MockLLM())
+    for response in (engine.query(QUESTION), asyncio.run(engine.aquery(QUESTION))):
+        assert "keyring" in ids(response.source_nodes)
+        assert "Keyring is a company from Tallinn." in str(response)
+        assert "graphrag" not in str(response), "the report is not for the model"
+
+
+@pytest.mark.parametrize("mode", ["reciprocal_rerank", "relative_score", "simple"])
+def test_fusion_takes_it_beside_another_and_knows_their_nodes_for_the_same(nodes, model, mode):
+    index = VectorStoreIndex(nodes, embed_model=model)
+    both = [GraphRAGRetriever.from_index(index), index.as_retriever(similarity_top_k=5)]
+    fusion = QueryFusionRetriever(both, llm=MockLLM(), num_queries=1, mode=mode, similarity_top_k=5, use_async=False)
+    for found in (fusion.retrieve(QUESTION), asyncio.run(fusion.aretrieve(QUESTION))):
+        assert sorted(ids(found)) == ["auth", "keyring", "lunch", "oauth", "secret"]
+        assert found[0].node_id == "auth"
+    assert both[0].retrieve(QUESTION)[0].score == 1.0, "fusion writes scores into its own answers"
+
+
+def test_routing_chooses_it(retriever, model):
+    other = GraphRAGRetriever(retriever.index, method="keyword")
+    tools = [
+        RetrieverTool.from_defaults(retriever, name="graph", description="services vendors dependencies"),
+        RetrieverTool.from_defaults(other, name="words", description="exact words"),
+    ]
+    router = RouterRetriever(EmbeddingSingleSelector.from_defaults(embed_model=model), tools, llm=MockLLM())
+    found = router.retrieve("services vendors dependencies of the Auth Service")
+    assert found[0].metadata["graphrag"]["method"] == "hybrid"
+    assert asyncio.run(router.aretrieve("exact words"))[0:1] == router.retrieve("exact words")[0:1]
+
+
+def test_recursion_goes_through_it(retriever):
+    recursive = RecursiveRetriever("graph", {"graph": retriever})
+    assert ids(recursive.retrieve(QUESTION)) == ids(retriever.retrieve(QUESTION))
+
+
+def test_a_retriever_tool_offers_it(retriever):
+    tool = RetrieverTool.from_defaults(retriever)
+    assert "Tallinn" in tool.call(QUESTION).content
+
+
+# LlamaIndex's agents use deprecated parts of LlamaIndex.
+quiet = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+class Calls(FunctionCallingLLM):
+    """Calls the first tool once with fixed arguments, then says what the tool said."""
+
+    arguments: dict
+
+    @property
+    def metadata(self):
+        return LLMMetadata(is_function_calling_model=True, is_chat_model=True)
+
+    def _prepare_chat_with_tools(self, tools, user_msg=None, chat_history=None, **kwargs):
+        messages = [*(chat_history or []), *([user_msg] if user_msg else [])]
+        return {"messages": messages, "tools": [tool.metadata.name for tool in tools]}
+
+    def chat(self, messages, tools=(), **kwargs):
+        said = [message for message in messages if message.role == "tool"]
+        if said:
+            return ChatResponse(message=ChatMessage(role="assistant", content=f"It said: {said[-1].content}"))
+        message = ChatMessage(role="assistant", content="", additional_kwargs={"tool": next(iter(tools))})
+        return ChatResponse(message=message)
+
+    async def achat(self, messages, **kwargs):
+        return self.chat(messages, **kwargs)
+
+    async def astream_chat(self, messages, **kwargs):
+        async def gen():
+            yield self.chat(messages, **kwargs)
+
+        return gen()
+
+    async def astream_chat_with_tools(self, tools, chat_history=None, **kwargs):
+        return await self.astream_chat(chat_history, tools=[tool.metadata.name for tool in tools])
+
+    def get_tool_calls_from_response(self, response, error_on_no_tool_call=True, **kwargs):
+        name = response.message.additional_kwargs.get("tool")
+        return [ToolSelection(tool_id="1", tool_name=name, tool_kwargs=self.arguments)] if name else []
+
+    def complete(self, prompt, formatted=False, **kwargs):
+        return CompletionResponse(text="")
+
+    stream_complete = stream_chat = acomplete = astream_complete = complete
+
+
+async def run(agent, question):
+    handler = agent.run(question)
+    results = [event async for event in handler.stream_events() if isinstance(event, ToolCallResult)]
+    return str(await handler), results
+
+
+@quiet
+def test_a_function_calling_agent_searches_memory(retriever):
+    llm = Calls(arguments={"query": QUESTION, "max_results": 3})
+    agent = FunctionAgent(tools=[memory_search_tool(retriever)], llm=llm, streaming=True)
+    answer, (call,) = asyncio.run(run(agent, QUESTION))
+    assert "Keyring is a company from Tallinn." in answer
+    assert call.tool_name == "memory_search"
+    assert ids(call.tool_output.raw_output) == ids(retriever.retrieve(QUESTION))[:3]
+    json.loads(call.model_dump_json())
+
+
+class Thinks(MockLLM):
+    """Writes a thought and an action, then an answer."""
+
+    def chat(self, messages, **kwargs):
+        seen = "".join(str(message.content) for message in messages)
+        if "Observation:" in seen.split(QUESTION, 1)[-1]:
+            text = f"Thought: I can answer.\nAnswer: {'Tallinn' if 'Tallinn' in seen else 'unknown'}"
+        else:
+            text = f"Thought: I must look.\nAction: memory_search\nAction Input: {json.dumps({'query': QUESTION})}"
+        return ChatResponse(message=ChatMessage(role="assistant", content=text), delta=text)
+
+    async def astream_chat(self, messages, **kwargs):
+        async def gen():
+            yield self.chat(messages)
+
+        return gen()
+
+
+@quiet
+def test_a_reasoning_agent_searches_memory(retriever):
+    agent = ReActAgent(tools=[memory_search_tool(retriever)], llm=Thinks())
+    answer, (call,) = asyncio.run(run(agent, QUESTION))
+    assert answer == "Tallinn"
+    assert not call.tool_output.is_error
+
+
+def test_the_tool_asks_for_what_the_agent_wants(retriever):
+    tool = memory_search_tool(retriever)
+    schema = tool.metadata.get_parameters_dict()["properties"]
+    defaults = {name: schema[name].get("default") for name in schema}
+    assert defaults == {"query": None, "max_results": 10, "use_graph": True, "min_graph_score": 0.3}
+    assert all(schema[name]["description"] for name in schema)
+    assert len(tool.metadata.to_openai_tool()["function"]["description"]) < 1024
+
+    output = tool.call(query=QUESTION, max_results=2)
+    assert len(output.raw_output) == 2
+    assert output.content == str(retriever.search(QUESTION, k=2, min_graph_score=0.3).context(1_000, style="passages"))
+    assert tool.call(query=QUESTION, use_graph=False).raw_output[0].metadata["graphrag"]["skipped"]
+    strict = tool.call(query=QUESTION, min_graph_score=1.0).raw_output
+    assert ids(strict) == [hit.chunk.id for hit in retriever.search(QUESTION, k=10, min_graph_score=1.0).hits]
+
+
+def test_the_tool_gives_the_same_when_awaited(retriever):
+    tool = memory_search_tool(retriever, name="recall", description="Look it up.", style="graph", max_tokens=200)
+    assert (tool.metadata.name, tool.metadata.description) == ("recall", "Look it up.")
+    now, later = tool.call(query=QUESTION), asyncio.run(tool.acall(query=QUESTION))
+    assert (now.content, ids(now.raw_output)) == (later.content, ids(later.raw_output))
+    assert "OAuth Provider" in now.content
+
+
+def test_the_tool_sees_no_more_than_its_retriever(retriever):
+    acme = MetadataFilters(filters=[MetadataFilter(key="tenant", value="acme")])
+    tool = memory_search_tool(GraphRAGRetriever(retriever.index, filters=acme))
+    output = tool.call(query="Who runs the OAuth Provider of Umbrella?")
+    assert "Wesker" not in output.content
+    assert "secret" not in ids(output.raw_output)
+
+
+def test_finding_nothing_is_said(model):
+    tool = memory_search_tool(GraphRAGRetriever.from_nodes([], model))
+    output = tool.call(query="Anything?")
+    assert (output.content, output.raw_output) == ("Nothing was found.", [])
+
+
+@quiet
+def test_a_wrong_question_is_told_to_the_agent(retriever):
+    llm = Calls(arguments={"query": "", "max_results": 3})
+    agent = FunctionAgent(tools=[memory_search_tool(retriever)], llm=llm)
+    _, (call,) = asyncio.run(run(agent, QUESTION))
+    assert call.tool_output.is_error
+    assert "the question is empty" in call.tool_output.content
+    with pytest.raises(InputError):
+        memory_search_tool(retriever).call(query="")

@@ -1,0 +1,351 @@
+"""Nodes in, nodes out: what LlamaIndex sees of the retriever."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from llama_index.core import Document, MockEmbedding, Settings
+from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.schema import (
+    ImageNode,
+    IndexNode,
+    MetadataMode,
+    NodeRelationship,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
+from llama_support import CHAIN, QUESTION, Hashed, ids, make_nodes
+
+import graphrag_core
+from graphrag_core import Gate, GraphRetriever, KnowledgeIndex, Neighbourhood, ReciprocalRank
+from graphrag_core.errors import DocumentError, InputError
+from graphrag_core.testing import HashEmbedder
+from llama_graphrag import GraphRAGInsertEvent, GraphRAGRetrievalEvent, GraphRAGRetriever, LocalEmbedding
+
+
+def core_documents():
+    return [
+        graphrag_core.Document(name, text, title, {"tenant": tenant, "year": year})
+        for name, title, text, tenant, year in CHAIN
+    ]
+
+
+@pytest.mark.parametrize("method", ["hybrid", "vector", "keyword", "graph", "agentic"])
+def test_the_ranking_is_the_cores(retriever, method):
+    with KnowledgeIndex(HashEmbedder(), embed_facts=False, embed_names=False) as index:
+        index.add(core_documents())
+        for question in (QUESTION, "Keyring", "noon", "Who runs the OAuth Provider of Umbrella?"):
+            result = GraphRetriever(index, method=method).retrieve(question)
+            answer = GraphRAGRetriever(retriever.index, method=method).retrieve(question)
+            assert ids(answer) == [hit.chunk.id for hit in result.hits]
+            assert [one.score for one in answer] == [hit.score for hit in result.hits]
+
+
+def test_the_graph_finds_what_plain_search_does_not(retriever):
+    retriever.similarity_top_k = 3
+    assert "keyring" in ids(retriever.retrieve(QUESTION))
+    retriever.use_graph = False
+    assert "keyring" not in ids(retriever.retrieve(QUESTION))
+
+
+def rich_nodes():
+    related = {
+        NodeRelationship.SOURCE: RelatedNodeInfo(node_id="book", metadata={"shelf": 3}, hash="h"),
+        NodeRelationship.NEXT: RelatedNodeInfo(node_id="image"),
+        NodeRelationship.CHILD: [RelatedNodeInfo(node_id="x"), RelatedNodeInfo(node_id="y")],
+    }
+    return [
+        TextNode(
+            id_="text",
+            text="  Ada Lovelace wrote notes.\n",
+            metadata={"tags": ["a", 1], "author": {"name": "Ada"}, "draft": None},
+            relationships=related,
+            excluded_embed_metadata_keys=["tags"],
+            excluded_llm_metadata_keys=["author"],
+            metadata_template="{key}={value}",
+            metadata_separator=" | ",
+            text_template="{content} // {metadata_str}",
+            start_char_idx=4,
+            end_char_idx=30,
+            mimetype="text/markdown",
+        ),
+        ImageNode(id_="image", text="A portrait of Ada Lovelace.", image_path="ada.png", image_mimetype="image/png"),
+        ImageNode(id_="mute", text="", metadata={"caption": "Charles Babbage"}, image_url="http://example.org/b.png"),
+        IndexNode(id_="chapter", text="A summary of chapter one.", index_id="chapter-1"),
+        Document(id_="whole", text="A document about Ada Lovelace.", metadata={"title": "Ada Lovelace"}),
+    ]
+
+
+def test_what_comes_out_is_what_was_put_in(model, tmp_path):
+    before = {node.node_id: node for node in rich_nodes()}
+    with GraphRAGRetriever.from_nodes(rich_nodes(), model, path=tmp_path / "kb"):
+        pass
+    with GraphRAGRetriever.from_persist_dir(tmp_path / "kb", model, similarity_top_k=10) as retriever:
+        answer = retriever.retrieve("Ada Lovelace and Charles Babbage, chapter one")
+    assert set(ids(answer)) == before.keys()
+    for one in answer:
+        node, original = one.node, before[one.node_id]
+        assert node.hash == original.hash or isinstance(node, Document)
+        assert node.metadata.pop("graphrag")
+        for keys in (node.excluded_embed_metadata_keys, node.excluded_llm_metadata_keys):
+            assert keys.pop() == "graphrag"
+        assert type(node) is type(original)
+        assert node == original
+
+
+def test_nodes_that_come_in_are_not_changed(model):
+    nodes = [*make_nodes(), *rich_nodes()]
+    before = [node.model_copy(deep=True) for node in nodes]
+    retriever = GraphRAGRetriever.from_nodes(nodes, model)
+    first = retriever.retrieve("Ada Lovelace and the Auth Service")
+    first[0].node.metadata["graphrag"]["path"].append("scribble")
+    first[0].node.metadata.setdefault("tags", []).append("scribble")
+    second = retriever.retrieve("Ada Lovelace and the Auth Service")
+    assert nodes == before
+    assert "scribble" not in json.dumps(second[0].node.metadata), "an answer is the caller's own"
+
+
+def test_a_retrieved_node_can_go_back_in(retriever, model):
+    found = retriever.retrieve(QUESTION)
+    report = retriever.insert_nodes([one.node for one in found])
+    assert (report.added, report.replaced, report.unchanged) == (0, 0, len(found))
+
+
+def test_a_node_says_how_it_was_found_to_people_and_not_to_models(retriever):
+    by_id = {one.node_id: one.node for one in retriever.retrieve(QUESTION)}
+    report = by_id["keyring"].metadata["graphrag"]
+    assert json.loads(json.dumps(report)) == report
+    assert report["method"] == "hybrid"
+    assert report["entities"] == ["Auth Service"]
+    assert 0 < report["confidence"] <= 1
+    assert {"origin", "route", "skipped", "fallback"} <= report.keys()
+    assert report["channels"]["graph"]["rank"] >= 1
+    assert sum(channel["share"] for channel in report["channels"].values()) == pytest.approx(1)
+    steps = by_id["oauth"].metadata["graphrag"]["path"]
+    assert [step["kind"] for step in steps] == ["question", "entity", "fact", "entity", "chunk"]
+    assert [step["text"] for step in steps[1::2]] == ["Auth Service", "OAuth Provider"]
+    for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+        assert "graphrag" not in by_id["keyring"].get_content(mode)
+
+
+def test_what_is_embedded_is_the_title_once_and_what_metadata_shows(model):
+    nodes = [
+        TextNode(id_="plain", text="Nothing but text."),
+        TextNode(id_="titled", text="Issues tokens.", metadata={"title": "Auth Service"}),
+        TextNode(id_="named", text="Issues tokens.", metadata={"file_name": "docs/auth.md", "file_size": 7},
+                 excluded_embed_metadata_keys=["file_name", "file_size"]),
+        TextNode(id_="shown", text="Issues tokens.", metadata={"title": "Auth Service", "team": "identity"}),
+    ]  # fmt: skip
+    retriever = GraphRAGRetriever.from_nodes(nodes, model)
+    assert sorted(model.texts) == [
+        "Auth Service\nIssues tokens.",
+        "Auth Service\nteam: identity\n\nIssues tokens.",
+        "Nothing but text.",
+        "auth\nIssues tokens.",
+    ]
+    assert retriever.index.entity("identity") is None, "metadata is not read for entities"
+    model.asked.clear()
+    retriever.insert_nodes(nodes)
+    assert model.texts == [], "unchanged nodes cost nothing"
+    changed = nodes[3].model_copy(update={"metadata": {"title": "Auth Service", "team": "sre"}})
+    retriever.insert_nodes([changed])
+    assert model.texts == ["Auth Service\nteam: sre\n\nIssues tokens."]
+
+
+def test_the_nodes_of_a_document_share_its_title(model):
+    text = "# Auth Service\n\nIt issues tokens.\n\n" + "It is old. " * 300 + "It delegates to Keyring."
+    retriever = GraphRAGRetriever.from_documents([Document(text=text)], model)
+    assert len(retriever.index) > 1
+    assert {document.title for document in retriever.index.documents()} == {"Auth Service"}
+    assert [other.name for other, _ in retriever.index.related("Keyring")] == ["Auth Service"]
+
+
+def test_top_k_is_given_where_so_many_exist(retriever):
+    assert retriever.similarity_top_k == 5
+    for count in (1, 3, 5, 100):
+        retriever.similarity_top_k = count
+        assert len(retriever.retrieve("Auth Service")) == min(count, 5)
+    retriever.similarity_top_k = 0
+    with pytest.raises(InputError, match="at least one"):
+        retriever.retrieve("Auth Service")
+
+
+def test_a_query_bundles_own_embedding_is_taken(retriever, model):
+    lunch = HashEmbedder().embed_query("Lunch at noon").tolist()
+    only_vectors = GraphRAGRetriever(retriever.index, method="vector")
+    assert ids(only_vectors.retrieve(QueryBundle("Auth Service", embedding=lunch)))[0] == "lunch"
+    assert [way for way, _ in model.asked if "query" in way] == []
+
+
+def test_the_strings_of_a_query_bundle_are_embedded_in_place_of_the_question(retriever, model):
+    only_vectors = GraphRAGRetriever(retriever.index, method="vector")
+    bundle = QueryBundle("Auth Service", custom_embedding_strs=["Lunch is served", "noon in the old hall"])
+    assert ids(only_vectors.retrieve(bundle))[0] == "lunch"
+    assert [text for way, text in model.asked if way == "query"] == bundle.embedding_strs
+
+
+def test_strategies_are_constructor_arguments(retriever):
+    other = GraphRAGRetriever(
+        retriever.index,
+        method="graph",
+        graph=Neighbourhood(),
+        fusion=ReciprocalRank(),
+        gate=Gate(min_confidence=0.1),
+        candidates=7,
+        cache=None,
+    )
+    core = GraphRetriever(retriever.index, method="graph", graph=Neighbourhood(), fusion=ReciprocalRank(), candidates=7)
+    assert ids(other.retrieve(QUESTION)) == [hit.chunk.id for hit in core.retrieve(QUESTION).hits]
+    with pytest.raises(InputError, match="unknown method"):
+        GraphRAGRetriever(retriever.index, method="magic")
+
+
+def test_settings_embed_model_is_the_convention_and_settings_llm_is_left_alone(monkeypatch, nodes):
+    def refuse(self):
+        raise AssertionError("no language model was asked for")
+
+    monkeypatch.setattr(type(Settings), "llm", property(refuse))
+    monkeypatch.setattr(Settings, "_embed_model", MockEmbedding(embed_dim=3))
+    retriever = GraphRAGRetriever.from_nodes(nodes)
+    assert retriever.index.stats().dim == 3
+    assert len(retriever.retrieve("Auth Service")) == 5
+    documents = GraphRAGRetriever.from_documents([Document(text="A red fox.")])
+    assert documents.retrieve("fox")[0].text == "A red fox."
+
+
+def test_embedders_of_the_core_and_their_llama_face_are_the_same(nodes, tmp_path):
+    with GraphRAGRetriever.from_nodes(nodes, LocalEmbedding(HashEmbedder()), path=tmp_path) as retriever:
+        first = ids(retriever.retrieve(QUESTION))
+    with GraphRAGRetriever.from_persist_dir(tmp_path, HashEmbedder()) as again:
+        assert ids(again.retrieve(QUESTION)) == first
+    face = LocalEmbedding(HashEmbedder())
+    assert face.get_text_embedding("a fox") == pytest.approx(HashEmbedder().embed_query("a fox").tolist())
+
+
+def test_an_index_filled_without_llama_index_is_served(tmp_path):
+    long = "Ada Lovelace wrote notes on the Analytical Engine of Charles Babbage. " * 60
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
+        index.add([graphrag_core.Document("notes", long, metadata={"year": 1843}), *core_documents()])
+    with GraphRAGRetriever.from_persist_dir(tmp_path, HashEmbedder()) as retriever:
+        found = retriever.retrieve("Ada Lovelace")[0].node
+        assert found.node_id.startswith("notes#")
+        assert found.ref_doc_id == "notes"
+        assert found.metadata["year"] == 1843
+        assert long[found.start_char_idx : found.end_char_idx] == found.text
+        assert retriever.delete_ref_doc("notes") == 1
+        assert len(retriever.index) == 5
+
+
+def test_inserted_nodes_are_found_and_deleted_ones_are_not(retriever):
+    retriever.insert_nodes([TextNode(id_="new", text="Grace Hopper wrote a compiler.")])
+    assert ids(retriever.retrieve("Grace Hopper"))[0] == "new"
+    assert retriever.delete_nodes(["new", "never there"]) == 1
+    assert "new" not in ids(retriever.retrieve("Grace Hopper"))
+    assert retriever.index.entity("Grace Hopper") is None
+    assert retriever.index.verify()
+
+
+def test_a_source_document_goes_with_all_its_nodes(retriever):
+    retriever.insert_nodes([TextNode(id_="alone", text="A node without a source.")])
+    assert retriever.delete_ref_doc("acme.md") == 4
+    assert set(ids(retriever.retrieve("Auth Service, Keyring, Lunch"))) == {"alone", "secret"}
+    assert retriever.delete_ref_doc("acme.md") == 0
+    assert retriever.delete_ref_doc("secret") == 0, "that is a node's id, and the node has a source"
+    assert retriever.delete_ref_doc("alone") == 1, "a node without a source is its own"
+    assert retriever.delete_ref_doc("umbrella.md") == 1
+    assert retriever.delete_ref_doc("umbrella.md") == 0
+    assert retriever.index.verify()
+
+
+def test_what_a_deleted_node_was_is_gone_from_the_files(nodes, model, tmp_path):
+    with GraphRAGRetriever.from_nodes(nodes, model, path=tmp_path) as retriever:
+        retriever.delete_ref_doc("umbrella.md")
+        retriever.index.compact()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"Wesker" in path.read_bytes()]
+
+
+def test_nodes_without_content_are_passed_over(model, caplog):
+    retriever = GraphRAGRetriever.from_nodes([TextNode(text=" "), TextNode(id_="full", text="A fox.")], model)
+    assert [document.id for document in retriever.index.documents()] == ["full"]
+    assert "without content" in caplog.text
+
+
+def test_a_node_that_cannot_be_kept_is_named_and_nothing_is_half_done(retriever):
+    bad = TextNode(id_="bad", text="A fox.", metadata={"when": object()})
+    with pytest.raises(DocumentError, match="'bad'"):
+        retriever.insert_nodes([TextNode(id_="good", text="A wolf."), bad])
+    assert len(retriever.index) == 5
+
+
+def test_an_index_node_leads_to_what_it_stands_for(model):
+    target = TextNode(id_="target", text="The whole chapter.")
+    inner = GraphRAGRetriever.from_nodes([TextNode(id_="inner", text="Chapter two, in full.")], model)
+    outer = GraphRAGRetriever.from_nodes(
+        [
+            IndexNode(id_="one", text="Summary of chapter one.", index_id="c1", obj=target),
+            IndexNode(id_="two", text="Summary of chapter two.", index_id="c2", obj=inner),
+        ],
+        model,
+    )
+    assert set(ids(outer.retrieve("chapter"))) == {"target", "inner"}
+
+
+class Listener(BaseEventHandler):
+    seen: list = []  # noqa: RUF012 - pydantic copies it
+
+    def handle(self, event, **kwargs):
+        self.seen.append(event)
+
+
+def test_events_tell_what_was_done(retriever):
+    listener = Listener()
+    dispatcher = get_dispatcher("llama_graphrag.events")
+    dispatcher.add_event_handler(listener)
+    try:
+        retriever.insert_nodes([TextNode(id_="own", text="A fox.", embedding=[1.0] * 64), TextNode(text="A wolf.")])
+        retriever.retrieve(QUESTION)
+    finally:
+        dispatcher.event_handlers.remove(listener)
+    inserted, retrieved = listener.seen
+    assert isinstance(inserted, GraphRAGInsertEvent)
+    assert (inserted.added, inserted.reused, inserted.with_knowledge) == (2, 1, 0)
+    assert isinstance(retrieved, GraphRAGRetrievalEvent)
+    assert (retrieved.question, retrieved.entities) == (QUESTION, ["Auth Service"])
+    assert "keyring" in retrieved.node_ids
+    assert retrieved.stages
+
+
+def test_the_callback_manager_hears_of_retrieval(retriever):
+    handler = LlamaDebugHandler(print_trace_on_end=False)
+    GraphRAGRetriever(retriever.index, callback_manager=CallbackManager([handler])).retrieve(QUESTION)
+    assert len(handler.get_event_pairs(CBEventType.RETRIEVE)) == 1
+
+
+def test_an_embedding_that_fails_leaves_the_question_to_keywords_and_graph(retriever, monkeypatch, caplog):
+    def fail(self, query):
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(Hashed, "_get_query_embedding", fail)
+    found = retriever.retrieve("Tallinn")
+    assert found[0].node_id == "keyring"
+    assert "no route" in found[0].metadata["graphrag"]["fallback"]
+    assert "no route" in caplog.text
+
+
+def test_many_threads_may_ask_and_write_at_once(retriever):
+    def work(number):
+        retriever.insert_nodes([TextNode(id_=f"n{number}", text=f"Note {number} on the Auth Service.")])
+        found = retriever.retrieve(f"Note {number} on the Auth Service")
+        retriever.delete_nodes([f"n{number}"])
+        return f"n{number}" in ids(found)
+
+    retriever.similarity_top_k = 50
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(40)))
+    assert len(retriever.index) == 5
+    assert retriever.index.verify()
