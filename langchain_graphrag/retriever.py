@@ -9,15 +9,16 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.documents import Document
 from langchain_core.retrievers import LangSmithRetrieverParams
 from langchain_core.runnables.config import run_in_executor
-from pydantic import PrivateAttr
+from pydantic import Field
 from typing_extensions import override
 
-from graphrag_core import Gate, GraphRetriever, Recogniser
+from graphrag_core import Cache, Gate, GraphRetriever, Recogniser, Router
 from langchain_graphrag.documents import Found
 from langchain_graphrag.embedder import Ready, at_hand
 from langchain_graphrag.store import Indexed
 
-_PARTS = ("graph", "fusion", "gate", "recogniser", "candidates")
+Filter = Mapping[str, Any]
+_FIELDS = ("k", "method", "graph", "fusion", "gate", "recogniser", "router", "candidates", "cache")
 
 
 class GraphRAGRetriever(Indexed):
@@ -34,11 +35,13 @@ class GraphRAGRetriever(Indexed):
     k
         How many documents come back, where there are as many.
     method
-        ``"hybrid"``, ``"vector"``, ``"keyword"`` or ``"graph"``.
+        ``"hybrid"``, ``"vector"``, ``"keyword"``, ``"graph"`` or ``"agentic"``.
     filter
         Which documents can be seen at all. A filter given with a call narrows it further.
-    graph, fusion, gate, recogniser, candidates
+    graph, fusion, gate, recogniser, router, candidates
         As for :class:`graphrag_core.GraphRetriever`; None takes the core's own.
+    cache
+        What remembers results, one of its own unless given; None for no cache.
 
     Notes
     -----
@@ -58,20 +61,19 @@ class GraphRAGRetriever(Indexed):
 
     k: int = 5
     method: str = "hybrid"
-    filter: Mapping[str, Any] | None = None
+    filter: Filter | None = None
     graph: Any = None
     fusion: Any = None
     gate: Gate | None = None
     recogniser: Recogniser | None = None
+    router: Router | None = None
     candidates: int = 100
-
-    _core: tuple[tuple[Any, ...], GraphRetriever] | None = PrivateAttr(None)
+    cache: Cache | None = Field(default_factory=Cache)
 
     @override
     def model_post_init(self, context: Any, /) -> None:
         super().model_post_init(context)
-        GraphRetriever(self.index, k=self.k, method=self.method)  # type: ignore[arg-type]
-        self._retriever()
+        self._retriever()  # a setting that cannot be used is told here, not with the first question
 
     @override
     def _get_relevant_documents(
@@ -81,11 +83,11 @@ class GraphRAGRetriever(Indexed):
         run_manager: CallbackManagerForRetrieverRun,
         k: int | None = None,
         method: str | None = None,
-        filter: Mapping[str, Any] | None = None,
+        filter: Filter | None = None,
         use_graph: bool = True,
         min_graph_score: float | None = None,
     ) -> list[Document]:
-        return self._find(query, None, k, method, filter, use_graph, min_graph_score)
+        return self._find(query, None, self._asked(k, method, filter, use_graph, min_graph_score))
 
     @override
     async def _aget_relevant_documents(
@@ -95,44 +97,35 @@ class GraphRAGRetriever(Indexed):
         run_manager: AsyncCallbackManagerForRetrieverRun,
         k: int | None = None,
         method: str | None = None,
-        filter: Mapping[str, Any] | None = None,
+        filter: Filter | None = None,
         use_graph: bool = True,
         min_graph_score: float | None = None,
     ) -> list[Document]:
         embeds = (method or self.method) != "keyword"
         ready = await self._embedder.ask(query) if embeds and self._embedder else None
-        return await run_in_executor(None, self._find, query, ready, k, method, filter, use_graph, min_graph_score)
+        asked = self._asked(k, method, filter, use_graph, min_graph_score)
+        return await run_in_executor(None, self._find, query, ready, asked)
 
-    def _find(
-        self,
-        query: str,
-        ready: Ready | None,
-        k: int | None,
-        method: str | None,
-        filter: Mapping[str, Any] | None,
-        use_graph: bool,
-        min_graph_score: float | None,
-    ) -> Found:
-        filters = [one for one in (self.filter, filter) if one is not None]
+    def _asked(
+        self, k: int | None, method: str | None, narrower: Filter | None, use_graph: bool, min_graph_score: float | None
+    ) -> dict[str, Any]:
+        filters = [one for one in (self.filter, narrower) if one is not None]
         where = filters[0] if len(filters) == 1 else {"and": filters} if filters else None
-        settings: dict[str, Any] = {} if min_graph_score is None else {"min_graph_score": min_graph_score}
+        return {
+            "k": k,
+            "method": method,
+            "where": where,
+            "use_graph": use_graph,
+            "min_graph_score": min_graph_score,
+        }
+
+    def _find(self, query: str, ready: Ready | None, asked: Mapping[str, Any]) -> Found:
         with at_hand(ready):
-            result = self._retriever().retrieve(
-                query,
-                k=self.k if k is None else k,
-                method=method or self.method,  # type: ignore[arg-type]
-                where=where,
-                use_graph=use_graph,
-                **settings,
-            )
-        return Found(result)
+            return Found(self._retriever().retrieve(query, **asked))
 
     def _retriever(self) -> GraphRetriever:
-        """Return the core's retriever; a new one when a field was changed."""
-        parts = tuple(getattr(self, name) for name in _PARTS)
-        if self._core is None or self._core[0] != parts:
-            self._core = (parts, GraphRetriever(self.index, **dict(zip(_PARTS, parts, strict=True))))
-        return self._core[1]
+        """Return the core's retriever as the fields are now; the cache is all that it keeps."""
+        return GraphRetriever(self.index, **{name: getattr(self, name) for name in _FIELDS})
 
     @override
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:

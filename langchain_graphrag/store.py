@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.documents import Document
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
@@ -15,13 +15,14 @@ from pydantic import ConfigDict
 from typing_extensions import Self, override
 
 import graphrag_core
-from graphrag_core import KnowledgeIndex, SentenceExtractor
+from graphrag_core import KnowledgeIndex
 from graphrag_core.errors import InputError, NotAnIndex
 from graphrag_core.folder import Folder
 from graphrag_core.ports import Embedder
 from langchain_graphrag.documents import as_added, from_texts, to_core
 from langchain_graphrag.embedder import LoopEmbedder, Ready, at_hand
-from langchain_graphrag.extraction import Reader, Told, llm_extractor, read_graph, told
+from langchain_graphrag.extraction import Told, read_graph, told
+from langchain_graphrag.opening import open_index
 
 
 class Indexed(DocumentIndex):
@@ -36,6 +37,16 @@ class Indexed(DocumentIndex):
     index: KnowledgeIndex
 
     # -- making one
+
+    @classmethod
+    def _open(cls, embedding: Embedder, path: str | Path | None, llm: Any, settings: Mapping[str, Any]) -> Self:
+        own = {name: value for name, value in settings.items() if name in cls.model_fields}
+        index = open_index(embedding, path, llm, {name: settings[name] for name in settings if name not in own})
+        try:
+            return cls(index=index, **own)
+        except BaseException:
+            index.close()
+            raise
 
     @classmethod
     def from_documents(
@@ -66,7 +77,8 @@ class Indexed(DocumentIndex):
             ``chunker``, ``extractor``, ``embed_facts`` and the other settings of
             :class:`graphrag_core.KnowledgeIndex`.
         """
-        return cls._open(embedding, path, llm, settings).filled_with(to_core(documents))
+        taken = to_core(documents)
+        return _filled(cls._open(embedding, path, llm, settings), taken)
 
     @classmethod
     async def afrom_documents(
@@ -138,7 +150,7 @@ class Indexed(DocumentIndex):
         cut = [to_core([graph.source])[0] for graph in graphs]
         sources = {document.id: document for document in cut}
         said = read_graph(graphs, [document.id for document in cut])
-        return cls._open(embedding, path, None, settings).filled_with(list(sources.values()), said)
+        return _filled(cls._open(embedding, path, None, settings), list(sources.values()), said)
 
     @classmethod
     def load(
@@ -162,31 +174,6 @@ class Indexed(DocumentIndex):
         if not Folder(Path(path)).records.is_file():
             raise NotAnIndex(f"{path} holds no index: mend the path, or make one with from_documents(..., path=...)")
         return cls._open(embedding, path, llm, {"read_only": read_only, **settings})
-
-    @classmethod
-    def _open(cls, embedding: Embedder, path: str | Path | None, llm: Any, settings: Mapping[str, Any]) -> Self:
-        if llm is not None and settings.get("extractor") is not None:
-            raise InputError("llm and extractor exclude each other: give extractor=llm_extractor(llm, ...)")
-        own = {name: value for name, value in settings.items() if name in cls.model_fields}
-        others = {"chunker": None, **{name: value for name, value in settings.items() if name not in own}}
-        extractor = llm_extractor(llm) if llm is not None else others.pop("extractor", None)
-        others["extractor"] = Reader(extractor or SentenceExtractor())
-        embedder = LoopEmbedder(embedding)
-        index = KnowledgeIndex(embedder, **others) if path is None else KnowledgeIndex.open(path, embedder, **others)
-        try:
-            return cls(index=index, **own)
-        except BaseException:
-            index.close()
-            raise
-
-    def filled_with(self, documents: Sequence[graphrag_core.Document], said: Told | None = None) -> Self:
-        try:
-            with told(said):
-                self.index.add(documents)
-        except BaseException:
-            self.close()
-            raise
-        return self
 
     # -- documents in and out
 
@@ -257,3 +244,16 @@ class Indexed(DocumentIndex):
     def _embedder(self) -> LoopEmbedder | None:
         embedder = self.index.embedding.embedder if self.index.embedding else None
         return embedder if isinstance(embedder, LoopEmbedder) else None
+
+
+_Some = TypeVar("_Some", bound=Indexed)
+
+
+def _filled(one: _Some, documents: Sequence[graphrag_core.Document], said: Told | None = None) -> _Some:
+    try:
+        with told(said):
+            one.index.add(documents)
+    except BaseException:
+        one.close()
+        raise
+    return one
