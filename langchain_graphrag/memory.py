@@ -7,6 +7,7 @@ from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from graphrag_core.errors import InputError
+from graphrag_core.query.context import Style
 from langchain_graphrag.documents import Found
 from langchain_graphrag.retriever import GraphRAGRetriever
 
@@ -34,7 +35,7 @@ def create_memory_search_tool(
     name: str = "memory_search",
     description: str = _DESCRIPTION,
     max_tokens: int = 1_000,
-    style: str = "graph",
+    style: Style = "graph",
 ) -> StructuredTool:
     """Return a tool with which an agent searches a retriever's index.
 

@@ -244,7 +244,7 @@ class TestSettings:
 
     @pytest.mark.parametrize("settings", [{"k": 0}, {"method": "magic"}, {"top_k": 3}, {"graph": "PageRank"}])
     def test_that_cannot_be_used_are_told_at_once(self, retriever, settings):
-        with pytest.raises(ValueError, match="k is 0|unknown method|Extra inputs|no graph strategy"):
+        with pytest.raises(ValueError, match=r"k is 0|unknown method|Extra inputs|no graph strategy"):
             GraphRAGRetriever(index=retriever.index, **settings)
 
     def test_are_not_shared(self, retriever):
@@ -328,11 +328,11 @@ class TestFolders:
 
     def test_are_free_again_after_a_failure(self, tmp_path):
         for wrong in ({"documents": [Document(page_content=" ")]}, {"documents": [""]}, {"documents": [], "k": 0}):
-            with pytest.raises(ValueError, match="the text is empty|not str|k is 0"):
+            with pytest.raises(ValueError, match=r"the text is empty|not str|k is 0"):
                 GraphRAGRetriever.from_documents(embedding=HashEmbedder(), path=tmp_path / "kb", **wrong)
-        with GraphRAGRetriever.from_documents([], HashEmbedder(), path=tmp_path / "kb"):
-            with pytest.raises(IndexLocked):
-                GraphRAGRetriever.load(tmp_path / "kb", HashEmbedder())
+        made = GraphRAGRetriever.from_documents([], HashEmbedder(), path=tmp_path / "kb")
+        with made, pytest.raises(IndexLocked):
+            GraphRAGRetriever.load(tmp_path / "kb", HashEmbedder())
 
 
 class Listens(BaseCallbackHandler):
