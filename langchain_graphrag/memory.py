@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from langchain_core.runnables import RunnableConfig
+from langchain_core.callbacks import Callbacks
 from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
@@ -63,28 +63,28 @@ def create_memory_search_tool(
 
     def search(
         query: str,
-        config: RunnableConfig,
         max_results: int = 10,
         use_graph: bool = True,
         min_graph_score: float = 0.3,
+        callbacks: Callbacks = None,
     ) -> tuple[str, list[object]]:
         settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score}
         try:
-            found = retriever.invoke(query, config, **settings)
+            found = retriever.invoke(query, {"callbacks": callbacks}, **settings)
         except InputError as error:
             raise ToolException(str(error)) from error
         return content(found), [*found]
 
     async def asearch(
         query: str,
-        config: RunnableConfig,
         max_results: int = 10,
         use_graph: bool = True,
         min_graph_score: float = 0.3,
+        callbacks: Callbacks = None,
     ) -> tuple[str, list[object]]:
         settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score}
         try:
-            found = await retriever.ainvoke(query, config, **settings)
+            found = await retriever.ainvoke(query, {"callbacks": callbacks}, **settings)
         except InputError as error:
             raise ToolException(str(error)) from error
         return content(found), [*found]
