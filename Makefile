@@ -45,9 +45,9 @@ screenshots: $(VENV)/.browser
 
 # The oldest frameworks that the extras allow, each in an environment of its own; `make test` has the newest.
 test-frameworks-oldest:
-	for adapter in $(basename $(notdir $(wildcard tests/oldest/*.txt))); do \
+	for adapter in $(patsubst tests/oldest-%.txt,%,$(wildcard tests/oldest-*.txt)); do \
 		$(PYTHON) -m venv $(VENV)-oldest-$$adapter && \
-		$(VENV)-oldest-$$adapter/bin/python -m pip install --quiet --requirement tests/oldest/$$adapter.txt --editable . && \
+		$(VENV)-oldest-$$adapter/bin/python -m pip install --quiet --requirement tests/oldest-$$adapter.txt --editable . && \
 		$(VENV)-oldest-$$adapter/bin/python -m pytest -W default -p no:cacheprovider tests/$$adapter || exit 1; \
 	done
 

@@ -13,7 +13,7 @@ from langchain_graphrag.retriever import GraphRAGRetriever
 
 _DESCRIPTION = (
     "Search memory and the knowledge graph for relevant information. "
-    "Returns passages, and the entities and facts that connect them."
+    "Returns the passages that answer best, also those that only the graph leads to."
 )
 _NOTHING = "Nothing was found."
 
@@ -35,7 +35,7 @@ def create_memory_search_tool(
     name: str = "memory_search",
     description: str = _DESCRIPTION,
     max_tokens: int = 1_000,
-    style: Style = "graph",
+    style: Style = "passages",
 ) -> StructuredTool:
     """Return a tool with which an agent searches a retriever's index.
 

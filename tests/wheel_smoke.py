@@ -15,7 +15,6 @@ from graphrag_core.errors import MissingDependency
 from graphrag_core.testing import HashEmbedder
 from graphrag_core.demo.__main__ import sample_documents
 from graphrag_core.embedders import WordLlama
-import llama_graphrag, langchain_graphrag
 with KnowledgeIndex.open("kb", HashEmbedder()) as index:
     index.add(sample_documents())
     assert index.verify() and len(index) > 30
@@ -28,6 +27,26 @@ else:
     raise AssertionError("wordllama is not a dependency of the bare wheel")
 print("the wheel works in an empty environment")
 """
+WITH = {
+    "langchain": """
+from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool
+from graphrag_core.testing import HashEmbedder
+texts = ["The Auth Service needs Redis.", "Redis is slow."]
+with GraphRAGRetriever.from_texts(texts, HashEmbedder(), path="kb-langchain") as retriever:
+    assert len(create_memory_search_tool(retriever).invoke({"query": "What does the Auth Service need?"})) > 20
+""",
+}
+"""What each adapter does when its extra, and nothing else, is installed."""
+
+MISSING = """
+from graphrag_core.errors import MissingDependency
+try:
+    import {extra}_graphrag
+except MissingDependency as error:
+    assert "pip install 'hybrid-graphrag[{extra}]'" in str(error), error
+else:
+    raise AssertionError("{extra}_graphrag was imported without what it needs")
+"""
 
 
 def main() -> None:
@@ -37,10 +56,23 @@ def main() -> None:
         build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
         subprocess.run(build, check=True, capture_output=True)
         (wheel,) = folder.glob("*.whl")
-        venv.create(folder / "venv", with_pip=True)
-        python = folder / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-        subprocess.run([python, "-m", "pip", "install", "--quiet", str(wheel)], check=True, capture_output=True)
+        python = _environment(folder / "bare", str(wheel))
         subprocess.run([python, "-c", USE], check=True, cwd=folder)
+        for extra in WITH:
+            subprocess.run([python, "-c", MISSING.format(extra=extra)], check=True, cwd=folder)
+        for extra, use in WITH.items():
+            python = _environment(folder / extra, f"{wheel}[{extra}]")
+            subprocess.run([python, "-c", use], check=True, cwd=folder)
+            for other in WITH.keys() - {extra}:
+                subprocess.run([python, "-c", MISSING.format(extra=other)], check=True, cwd=folder)
+            print(f"the wheel works with the extra {extra!r} alone")
+
+
+def _environment(folder: Path, requirement: str) -> Path:
+    venv.create(folder, with_pip=True)
+    python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", requirement], check=True, capture_output=True)
+    return python
 
 
 if __name__ == "__main__":
