@@ -34,6 +34,7 @@ from graphrag_core.testing import HashEmbedder
 texts = ["The Auth Service needs Redis.", "Redis is slow."]
 with GraphRAGRetriever.from_texts(texts, HashEmbedder(), path="kb-langchain") as retriever:
     assert len(create_memory_search_tool(retriever).invoke({"query": "What does the Auth Service need?"})) > 20
+print("the wheel works with the extra langchain alone")
 """,
 }
 """What each adapter does when its extra, and nothing else, is installed."""
@@ -65,7 +66,6 @@ def main() -> None:
             subprocess.run([python, "-c", use], check=True, cwd=folder)
             for other in WITH.keys() - {extra}:
                 subprocess.run([python, "-c", MISSING.format(extra=other)], check=True, cwd=folder)
-            print(f"the wheel works with the extra {extra!r} alone")
 
 
 def _environment(folder: Path, requirement: str) -> Path:
