@@ -15,13 +15,13 @@ from typing_extensions import override
 from graphrag_core import Cache, Gate, GraphRetriever, Recogniser, Router
 from langchain_graphrag.documents import Found
 from langchain_graphrag.embedder import Ready, at_hand
-from langchain_graphrag.store import Indexed
+from langchain_graphrag.making import Made
 
 Filter = Mapping[str, Any]
 _FIELDS = ("k", "method", "graph", "fusion", "gate", "recogniser", "router", "candidates", "cache")
 
 
-class GraphRAGRetriever(Indexed):
+class GraphRAGRetriever(Made):
     """Finds documents by vector, keyword and knowledge graph together, and says why.
 
     Made with :meth:`from_documents`, :meth:`from_texts`, :meth:`from_graph_documents` or
