@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers check wheel test-oldest test-browser screenshots bench-index bench-speed bench-quality clean
+.PHONY: demo test lint types layers check notebooks wheel test-oldest test-frameworks-oldest test-browser screenshots \
+	bench-index bench-speed bench-quality bench-adapters clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python -m graphrag_core.demo
