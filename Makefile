@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers check wheel test-oldest test-llama-oldest test-browser screenshots bench-index bench-speed bench-quality clean
+.PHONY: demo test lint types layers check notebooks wheel test-oldest test-frameworks-oldest test-browser screenshots \
+	bench-index bench-speed bench-quality bench-adapters clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python -m graphrag_core.demo
 
-test: lint types layers check wheel
+test: lint types layers check notebooks wheel
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -22,6 +23,10 @@ layers: $(VENV)/.dev
 
 check: $(VENV)/.dev
 	$(BIN)/pytest --doctest-modules
+
+# Runs every notebook; what it prints must be what is kept in it. Keep anew: make notebooks KEEP=--keep
+notebooks: $(VENV)/.dev
+	$(BIN)/python notebooks/execute.py $(KEEP)
 
 wheel: $(VENV)/.dev
 	$(BIN)/python tests/wheel_smoke.py
@@ -39,11 +44,13 @@ test-browser: $(VENV)/.browser
 screenshots: $(VENV)/.browser
 	PYTHONPATH=tests $(BIN)/python docs/screenshot.py
 
-# The oldest LlamaIndex that pyproject.toml allows, in an environment of its own.
-test-llama-oldest:
-	$(PYTHON) -m venv $(VENV)-oldest-llama
-	$(VENV)-oldest-llama/bin/python -m pip install --quiet --requirement tests/oldest-llama.txt
-	PYTHONPATH=core:. $(VENV)-oldest-llama/bin/python -m pytest -W default -p no:cacheprovider tests/llama
+# The oldest frameworks that the extras allow, each in an environment of its own; `make test` has the newest.
+test-frameworks-oldest:
+	for adapter in $(patsubst tests/oldest-%.txt,%,$(wildcard tests/oldest-*.txt)); do \
+		$(PYTHON) -m venv $(VENV)-oldest-$$adapter && \
+		$(VENV)-oldest-$$adapter/bin/python -m pip install --quiet --requirement tests/oldest-$$adapter.txt --editable . && \
+		$(VENV)-oldest-$$adapter/bin/python -m pytest -W default -p no:cacheprovider tests/$$adapter || exit 1; \
+	done
 
 bench-index: $(VENV)/.dev
 	$(BIN)/python benchmarks/index.py
@@ -53,6 +60,9 @@ bench-speed: $(VENV)/.dev
 
 bench-quality: $(VENV)/.dev
 	$(BIN)/python benchmarks/quality.py
+
+bench-adapters: $(VENV)/.dev
+	$(BIN)/python benchmarks/adapters.py
 
 $(VENV)/.venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -67,7 +77,7 @@ $(VENV)/.demo: $(VENV)/.venv pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml
 	@echo "Installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[cli,llama,onnx,dev]'
+	@$(BIN)/python -m pip install --quiet --editable '.[cli,langchain,llama,onnx,dev]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.browser: $(VENV)/.dev
@@ -80,4 +90,4 @@ $(VENV)/.browser: $(VENV)/.dev
 	@touch $@
 
 clean:
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-oldest* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -27,6 +27,27 @@ else:
     raise AssertionError("wordllama is not a dependency of the bare wheel")
 print("the wheel works in an empty environment")
 """
+WITH = {
+    "langchain": """
+from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool
+from graphrag_core.testing import HashEmbedder
+texts = ["The Auth Service needs Redis.", "Redis is slow."]
+with GraphRAGRetriever.from_texts(texts, HashEmbedder(), path="kb-langchain") as retriever:
+    assert len(create_memory_search_tool(retriever).invoke({"query": "What does the Auth Service need?"})) > 20
+print("the wheel works with the extra langchain alone")
+""",
+}
+"""What each adapter does when its extra, and nothing else, is installed."""
+
+MISSING = """
+from graphrag_core.errors import MissingDependency
+try:
+    import {extra}_graphrag
+except MissingDependency as error:
+    assert "pip install 'hybrid-graphrag[{extra}]'" in str(error), error
+else:
+    raise AssertionError("{extra}_graphrag was imported without what it needs")
+"""
 
 
 def main() -> None:
@@ -36,10 +57,22 @@ def main() -> None:
         build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
         subprocess.run(build, check=True, capture_output=True)
         (wheel,) = folder.glob("*.whl")
-        venv.create(folder / "venv", with_pip=True)
-        python = folder / "venv" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-        subprocess.run([python, "-m", "pip", "install", "--quiet", str(wheel)], check=True, capture_output=True)
+        python = _environment(folder / "bare", str(wheel))
         subprocess.run([python, "-c", USE], check=True, cwd=folder)
+        for extra in WITH:
+            subprocess.run([python, "-c", MISSING.format(extra=extra)], check=True, cwd=folder)
+        for extra, use in WITH.items():
+            python = _environment(folder / extra, f"{wheel}[{extra}]")
+            subprocess.run([python, "-c", use], check=True, cwd=folder)
+            for other in WITH.keys() - {extra}:
+                subprocess.run([python, "-c", MISSING.format(extra=other)], check=True, cwd=folder)
+
+
+def _environment(folder: Path, requirement: str) -> Path:
+    venv.create(folder, with_pip=True)
+    python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", requirement], check=True, capture_output=True)
+    return python
 
 
 if __name__ == "__main__":

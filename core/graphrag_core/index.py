@@ -311,6 +311,21 @@ class KnowledgeIndex:
         """Return what adding documents would cost to embed, without embedding anything."""
         return self._intake.estimate(documents)
 
+    def to_embed(self, documents: Iterable[Document]) -> list[str]:
+        """Return the texts that adding documents would have embedded, each once; nothing is written.
+
+        For a caller that embeds in its own way, such as on an event loop, before it adds.
+        Documents that are there unchanged and passages whose vector is kept cost nothing.
+        """
+        self._check_open()
+        batch = list(documents)
+        for document in batch:
+            check(document)
+        known = self._records.known([document.id for document in batch])
+        changed = [d for d in batch if known.get(d.id, (0, "", 0))[1] != self._intake.digest(d)]
+        kept = self._records.vectors_by_text([known[d.id][0] for d in changed if d.id in known], self._derived.dim)
+        return self._intake.texts(self._intake.read(changed), kept, self._records)
+
     def stats(self) -> Stats:
         """Return how large the index is and what it speaks of most."""
         with self.reading() as derived:

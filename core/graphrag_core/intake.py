@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -117,6 +117,14 @@ class Intake:
         names = {name: r.document.id for r in read for chunk in r.names for name in chunk}
         new = unknown_names(records, names)
         return dict(zip(new, self.embedding.documents(new, [names[name] for name in new]), strict=True))
+
+    def texts(self, read: Sequence[Read], known: Container[str], records: Records) -> list[str]:
+        """Return every text that has to be embedded before entries can be written, once."""
+        texts = [text for r in read for text in r.chunk_texts]
+        if self.embeds.facts:
+            texts += [text for r in read for text in r.fact_texts]
+        names = [name for r in read for chunk in r.names for name in chunk] if self.embeds.names else []
+        return list(dict.fromkeys([*(text for text in texts if text not in known), *unknown_names(records, names)]))
 
     def estimate(self, documents: Iterable[Document]) -> Estimate:
         """Return what embedding documents would cost. An extractor that costs money is not asked."""

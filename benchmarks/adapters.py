@@ -1,0 +1,115 @@
+"""What the adapters cost and whether they find the same: ``make bench-adapters``.
+
+Overhead is the adapter's time beyond the core's for the same question, as a share of the
+core's, at 10,000 chunks, with vectors that cost nothing and no result cache. Core and adapter
+take turns, the one that begins changing each time; the median of the pairs counts.
+Recall is compared on every question of ``../shared/data/2wiki_train``, where that is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from synthetic import ReadyVectors, documents
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.embedders import WordLlama
+from langchain_graphrag import GraphRAGRetriever as LangChainRetriever
+
+COUNT = int(os.environ.get("CHUNKS", "10000"))
+REPEATS = int(os.environ.get("REPEATS", "300"))
+SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
+Ask = Callable[[str], list[str]]
+"""From a question to the ids of what was found."""
+
+
+def langchain(index: KnowledgeIndex) -> dict[str, Ask]:
+    retriever = LangChainRetriever(index=index, cache=None)
+    loop = asyncio.new_event_loop()
+    return {
+        "LangChain invoke": lambda question: [str(d.id) for d in retriever.invoke(question)],
+        "LangChain ainvoke": lambda question: [str(d.id) for d in loop.run_until_complete(retriever.ainvoke(question))],
+    }
+
+
+ADAPTERS: list[Callable[[KnowledgeIndex], dict[str, Ask]]] = [langchain]
+"""From an index to the ways of asking it through an adapter; each must find what the core finds."""
+
+
+def core(index: KnowledgeIndex) -> Ask:
+    retriever = GraphRetriever(index, cache=None)
+    return lambda question: [hit.chunk.id for hit in retriever.retrieve(question).hits]
+
+
+def overhead() -> None:
+    with KnowledgeIndex(ReadyVectors(), chunker=None, progress=False) as index:
+        index.add(documents(COUNT))
+        questions = [f"What is said of {d.title} and {d.text.split('.')[0][-40:]}?" for d in documents(REPEATS)]
+        plain = core(index)
+        for make in ADAPTERS:
+            for name, ask in make(index).items():
+                alone, through = _in_turns(plain, ask, questions)
+                more = statistics.median(t - a for a, t in zip(alone, through, strict=True))
+                usual = statistics.median(alone)
+                print(
+                    f"{name:<20}{100 * more / usual:>6.1f} % beyond the core's {1e3 * usual:.2f} ms "
+                    f"({1e3 * more:.2f} ms; at most 15 %)",
+                    flush=True,
+                )
+
+
+def _in_turns(first: Ask, second: Ask, questions: list[str]) -> tuple[list[float], list[float]]:
+    times: tuple[list[float], list[float]] = ([], [])
+    for question in questions[:20]:
+        assert first(question) == second(question), question
+    gc.disable()
+    try:
+        for number, question in enumerate(questions):
+            pair = [(0, first), (1, second)]
+            for which, ask in pair if number % 2 else pair[::-1]:
+                start = time.perf_counter()
+                ask(question)
+                times[which].append(time.perf_counter() - start)
+            gc.collect(0)
+    finally:
+        gc.enable()
+    return times
+
+
+def recall() -> None:
+    folder = SHARED / "data" / "2wiki_train"
+    if not folder.is_dir():
+        print(f"{folder} is not there: recall was not compared")
+        return
+    corpus, questions = _lines(folder / "corpus.jsonl"), _lines(folder / "questions.jsonl")
+    with KnowledgeIndex(WordLlama(), chunker=None, progress=False) as index:
+        index.add(Document(row["id"], row["text"], metadata={"title": row["title"]}) for row in corpus)
+        ways = {"core": core(index)}
+        for make in ADAPTERS:
+            ways |= make(index)
+        found = {name: [ask(row["question"]) for row in questions] for name, ask in ways.items()}
+    for name, answers in found.items():
+        share = [
+            len(set(row["gold"]) & set(ids[:5])) / len(row["gold"]) for row, ids in zip(questions, answers, strict=True)
+        ]
+        same = sum(a == b for a, b in zip(answers, found["core"], strict=True))
+        print(
+            f"{name:<20}recall@5 {100 * statistics.mean(share):.2f}, {same} of {len(questions)} rankings as the core's"
+        )
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+if __name__ == "__main__":
+    overhead()
+    recall()

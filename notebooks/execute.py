@@ -1,0 +1,56 @@
+"""Execute every notebook here and compare what it prints with what is kept in it.
+
+``--keep`` keeps what was printed now. Pictures are drawn but not compared: their bytes depend on
+the library that draws them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+HERE = Path(__file__).parent
+
+
+def execute(path: Path, *, keep: bool) -> bool:
+    """Run one notebook; say whether its outputs are those that were kept."""
+    kept = nbformat.read(path, as_version=4)
+    fresh = nbformat.read(path, as_version=4)
+    client = NotebookClient(
+        fresh, timeout=300, kernel_name="python3", record_timing=False, coalesce_streams=True,
+        extra_arguments=["--log-level=ERROR"],
+    )  # fmt: skip
+    client.execute(cwd=str(HERE))
+    if keep:
+        fresh.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+        nbformat.write(fresh, path)
+        return True
+    difference = list(difflib.unified_diff(_shown(kept), _shown(fresh), "kept", "printed now", lineterm="", n=1))
+    print(f"{path.name}: {'as kept' if not difference else 'prints something else'}")
+    print("\n".join(difference))
+    return not difference
+
+
+def _shown(notebook: Any) -> list[str]:
+    lines = []
+    for number, cell in enumerate(cell for cell in notebook.cells if cell.cell_type == "code"):
+        for output in cell.outputs:
+            text = output.get("text") or output.get("data", {}).get("text/plain", "")
+            if not any(kind.startswith("image/") for kind in output.get("data", {})):
+                lines += [f"[{number}] {line}" for line in text.splitlines()]
+    return lines
+
+
+def main() -> None:
+    """Run them all."""
+    same = [execute(path, keep="--keep" in sys.argv) for path in sorted(HERE.glob("*.ipynb"))]
+    sys.exit(not all(same))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""What language models read, asked by us or by LangChain before."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
+
+from graphrag_core import Chunker
+from graphrag_core.errors import InputError
+from graphrag_core.testing import HashEmbedder
+from langchain_graphrag import GraphRAGRetriever, llm_extractor
+
+ANSWER = json.dumps(
+    {
+        "entities": [{"name": "Keyring", "type": "vendor", "description": "Sells vaults."}, {"name": "Harbour"}],
+        "relations": [{"source": "Keyring", "target": "Harbour", "type": "sells_to", "strength": 8}],
+    }
+)
+TEXT = "they have done business for years."
+
+
+class TestChatModels:
+    def test_read_entities_and_relations(self):
+        llm = FakeListChatModel(responses=[ANSWER])
+        with GraphRAGRetriever.from_texts([TEXT], HashEmbedder(), llm=llm) as retriever:
+            assert retriever.index.entity("keyring").type == "vendor"
+            assert retriever.index.entity("keyring").description == "Sells vaults."
+            (fact,) = [fact for fact in retriever.index.facts("Keyring") if fact.relation]
+            assert (fact.relation, fact.entities, fact.weight) == ("sells_to", ("keyring", "harbour"), 8)
+            (found,) = retriever.invoke("What of Keyring?")
+            assert found.metadata["graphrag"]["entities"] == ["Keyring"]
+
+    def test_beside_the_reading_that_needs_none(self):
+        llm = FakeListChatModel(responses=['{"entities": [], "relations": []}'])
+        with GraphRAGRetriever.from_texts(["The Auth Service needs Redis."], HashEmbedder(), llm=llm) as retriever:
+            assert retriever.index.entity("Auth Service").mentions == 1
+
+    def test_may_answer_in_blocks_or_plain_text(self):
+        blocks = AIMessage(content=[{"type": "text", "text": ANSWER[:40]}, {"type": "text", "text": ANSWER[40:]}])
+        for llm in (GenericFakeChatModel(messages=iter([blocks])), RunnableLambda(lambda prompt: ANSWER)):
+            with GraphRAGRetriever.from_texts([TEXT], HashEmbedder(), llm=llm) as retriever:
+                assert retriever.index.entity("Harbour") is not None
+
+    def test_that_talk_nonsense_cost_one_passages_facts(self):
+        extractor = llm_extractor(FakeListChatModel(responses=["no idea"]), retries=0, progress=False)
+        with GraphRAGRetriever.from_texts(["The Auth Service."], HashEmbedder(), extractor=extractor) as retriever:
+            assert retriever.index.entity("Auth Service") is not None
+            assert retriever.index.entity("Keyring") is None
+
+    async def test_read_what_is_added_later_too(self, tmp_path):
+        GraphRAGRetriever.from_texts(["A."], HashEmbedder(), path=tmp_path / "kb").close()
+        llm = FakeListChatModel(responses=[ANSWER])
+        with GraphRAGRetriever.load(tmp_path / "kb", HashEmbedder(), llm=llm) as retriever:
+            await retriever.aadd_documents([Document(id="later", page_content=TEXT)])
+            assert retriever.index.entity("Keyring") is not None
+
+    def test_are_asked_once_for_the_same_text(self):
+        prompts = []
+        llm = RunnableLambda(lambda prompt: prompts.append(prompt) or ANSWER)
+        with GraphRAGRetriever.from_texts([TEXT], HashEmbedder(), llm=llm) as retriever:
+            retriever.add_documents(retriever.invoke("Keyring"))
+            assert len(prompts) == 1
+            assert TEXT in prompts[0]
+
+    def test_are_models(self):
+        with pytest.raises(InputError, match="str is no chat model"):
+            GraphRAGRetriever.from_texts([TEXT], HashEmbedder(), llm="gpt")
+        with pytest.raises(InputError, match="exclude each other"):
+            GraphRAGRetriever.from_texts(
+                [TEXT],
+                HashEmbedder(),
+                llm=FakeListChatModel(responses=[]),
+                extractor=llm_extractor(RunnableLambda(str)),
+            )
+
+
+# The shapes that LangChain's graph transformers return; the packages that have them are not needed.
+@dataclass
+class Node:
+    id: str | int
+    type: str = "Node"
+    properties: dict = field(default_factory=dict)
+
+
+@dataclass
+class Relationship:
+    source: Node
+    target: Node
+    type: str
+    properties: dict = field(default_factory=dict)
+
+
+@dataclass
+class GraphDocument:
+    nodes: list[Node]
+    relationships: list[Relationship]
+    source: Document
+
+
+ADA = Node("Ada Lovelace", "Person", {"born": "1815", "field": "mathematics"})
+ENGINE = Node("Analytical Engine", "Machine", {"description": "A computer of brass."})
+BYRON = Node("Lord Byron", "Person")
+WORK = Document(id="work", page_content="she wrote the first program for it.", metadata={"page": 3})
+SAID = "Byron was Ada's father."
+FAMILY = Document(id="family", page_content="he never knew her.")
+
+
+def graphs() -> list[GraphDocument]:
+    return [
+        GraphDocument([ADA, ENGINE], [Relationship(ADA, ENGINE, "WROTE_PROGRAMS_FOR")], WORK),
+        GraphDocument([BYRON], [Relationship(BYRON, ADA, "father of", {"description": SAID})], FAMILY),
+    ]
+
+
+class TestGraphDocuments:
+    def test_become_typed_entities_and_facts(self):
+        with GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder(), k=2) as retriever:
+            index = retriever.index
+            assert index.entity("ada lovelace").type == "person"
+            assert index.entity("ada lovelace").description == "born: 1815; field: mathematics"
+            assert index.entity("Analytical Engine").description == "A computer of brass."
+            facts = {fact.relation: fact for fact in index.facts("Ada Lovelace") if fact.relation}
+            assert facts.keys() == {"WROTE_PROGRAMS_FOR", "father of"}
+            assert facts["WROTE_PROGRAMS_FOR"].text == "Ada Lovelace wrote programs for Analytical Engine"
+            assert facts["WROTE_PROGRAMS_FOR"].chunk_id == "work"
+            assert facts["father of"].text == SAID
+            found = retriever.invoke("Which machine had to do with the child of Lord Byron?")
+            (work,) = [document for document in found if document.id == "work"]
+            assert work.metadata["page"] == 3
+            path = [step["text"] for step in work.metadata["graphrag"]["path"]]
+            assert path[1:4] == ["Lord Byron", SAID, "Ada Lovelace"]
+
+    def test_stay_in_the_folder(self, tmp_path):
+        for _ in range(2):  # the second time nothing changes
+            made = GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder(), path=tmp_path / "kb")
+            generation = made.index.stats().generation
+            made.close()
+        with GraphRAGRetriever.load(tmp_path / "kb", HashEmbedder()) as retriever:
+            assert retriever.index.stats().generation == generation == 1
+            assert retriever.index.entity("Lord Byron").type == "person"
+
+    def test_of_the_same_text_with_another_graph_replace_it(self, tmp_path):
+        GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder(), path=tmp_path / "kb").close()
+        changed = [GraphDocument([Node("Mary Somerville", "Person")], [], WORK)]
+        with GraphRAGRetriever.from_graph_documents(changed, HashEmbedder(), path=tmp_path / "kb") as retriever:
+            assert retriever.index.entity("Mary Somerville") is not None
+            assert retriever.index.entity("Analytical Engine") is None
+            assert retriever.index.entity("Lord Byron") is not None
+
+    def test_of_one_source_are_joined(self):
+        both = [GraphDocument([ADA], [], WORK), GraphDocument([ENGINE], [], WORK)]
+        with GraphRAGRetriever.from_graph_documents(both, HashEmbedder()) as retriever:
+            assert len(retriever.index) == 1
+            assert retriever.index.entity("Ada Lovelace").mentions == 1
+            assert retriever.index.entity("Analytical Engine").mentions == 1
+
+    def test_with_broken_parts_keep_the_others(self):
+        nowhere = Relationship(Node("…"), ADA, "KNOWS")
+        numbered = Relationship(Node(1815, "Year"), ADA, "BIRTH_OF")
+        graph = GraphDocument([Node(" "), ADA], [nowhere, numbered, Relationship(ADA, ADA, "")], WORK)
+        with GraphRAGRetriever.from_graph_documents([graph], HashEmbedder()) as retriever:
+            assert [fact.relation for fact in retriever.index.facts("Ada Lovelace") if fact.relation] == ["BIRTH_OF"]
+            assert retriever.index.entity("1815").type == "year"
+
+    def test_are_not_cut(self):
+        with pytest.raises(InputError, match="leave chunker out"):
+            GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder(), chunker=Chunker())
+
+    def test_say_nothing_of_what_is_added_later(self):
+        with GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder()) as retriever:
+            retriever.add_documents([WORK])
+            assert retriever.index.entity("Analytical Engine") is None
+            assert retriever.index.verify()
