@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test lint types layers check wheel test-oldest test-browser screenshots bench-index bench-speed bench-quality clean
 
 demo: $(VENV)/.demo
-	@$(BIN)/python -m graphrag_core.demo
+	@$(BIN)/hybrid-graphrag demo
 
 test: lint types layers check wheel
 
@@ -56,12 +56,12 @@ $(VENV)/.venv:
 
 $(VENV)/.demo: $(VENV)/.venv pyproject.toml
 	@echo "Installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[cli]'
+	@$(BIN)/python -m pip install --quiet --editable '.[cli,files]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml
 	@echo "Installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[cli,onnx,dev]'
+	@$(BIN)/python -m pip install --quiet --editable '.[cli,files,onnx,dev]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.browser: $(VENV)/.dev
