@@ -13,7 +13,7 @@ USE = """
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import MissingDependency
 from graphrag_core.testing import HashEmbedder
-from graphrag_core.demo.__main__ import sample_documents
+from graphrag_core.demo import sample_documents
 from graphrag_core.embedders import WordLlama
 import llama_graphrag, langchain_graphrag
 with KnowledgeIndex.open("kb", HashEmbedder()) as index:

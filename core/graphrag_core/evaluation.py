@@ -105,7 +105,7 @@ class Report:
         """How likely a coin would part the questions that differ as unevenly (two-sided sign test)."""
         differing = self.better + self.worse
         fewer = sum(comb(differing, i) for i in range(min(self.better, self.worse) + 1))
-        return min(1.0, 2 * fewer / 2**differing)
+        return float(min(1.0, 2 * fewer / 2**differing))
 
     @property
     def verdict(self) -> str:

@@ -1,9 +1,9 @@
-"""Files to documents: folders, files and patterns of text, Markdown, HTML, PDF, Word, CSV and JSON.
+r"""Files to documents: folders, files and patterns of text, Markdown, HTML, PDF, Word, CSV and JSON.
 
 >>> from pathlib import Path
 >>> from tempfile import TemporaryDirectory
 >>> with TemporaryDirectory() as folder:
-...     _ = Path(folder, "auth.md").write_text("# Auth Service\\n\\nIssues tokens.")
+...     _ = Path(folder, "auth.md").write_text("# Auth Service\n\nIssues tokens.")
 ...     [(document.id, document.title) for document in load_documents([folder])]
 [('auth.md', 'Auth Service')]
 """

@@ -18,8 +18,7 @@ _SAMPLE = 1 << 16
 _DECLARED = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 _COMMON = ("cp1252", "gb18030")
 _CONTROL = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
-_MOST_COMMON = ("cp1252", "gb18030")
-_CONTROL = 0.01  # of a text's characters; more is no text
+_MOST_CONTROL = 0.01  # of a text's characters; more is no text
 
 
 def decode(data: bytes) -> str:

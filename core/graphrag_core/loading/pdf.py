@@ -22,16 +22,15 @@ def read_pdf(data: bytes) -> Content:
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what it mends by itself is no news
     try:
         reader = PdfReader(io.BytesIO(data))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise FileError("is encrypted: save a copy without a password")
-        pages = [page.extract_text() for page in reader.pages]
-        title = str((reader.metadata and reader.metadata.title) or "").strip()
-    except FileError:
-        raise
+        locked = reader.is_encrypted and not reader.decrypt("")
+        pages = [] if locked else [page.extract_text() for page in reader.pages]
+        title = "" if locked else str((reader.metadata and reader.metadata.title) or "").strip()
     except Exception as error:
         if "cryptography" in str(error):
             raise FileError("is encrypted with AES: pip install cryptography, or save a copy without it") from error
         raise FileError(f"is a broken PDF ({_first_line(error)})") from error
+    if locked:
+        raise FileError("is encrypted: save a copy without a password")
     text = _HYPHEN.sub(r"\1\2", "\n\n".join(page.strip() for page in pages)).strip()
     if not text and pages:
         raise FileError("has no text, only pictures: run OCR over it first")

@@ -15,15 +15,15 @@ _LEAST = 40  # characters from which a field is prose rather than a value
 
 
 def row_content(fields: Mapping[str, Any], number: int) -> Content:
-    """Return a row as a text with metadata.
+    r"""Return a row as a text with metadata.
 
     A field such as ``text`` or ``description`` that holds prose is the text and the others
     are metadata; without one, every field is said in a line of its own: ``team: Identity.``
 
     >>> row_content({"name": "Ada", "team": "Identity", "since": 2019}, 1).text
-    'name: Ada.\\nteam: Identity.\\nsince: 2019.'
+    'name: Ada.\nteam: Identity.\nsince: 2019.'
     """
-    lowered = {key.lower(): key for key in reversed(fields)}
+    lowered = {key.lower(): key for key in reversed(list(fields))}
     own = _first(fields, lowered, _ID)
     inner = fields.get("metadata")
     metadata = dict(inner) if isinstance(inner, Mapping) else {}

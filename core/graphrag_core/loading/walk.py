@@ -51,9 +51,9 @@ def walk(paths: Iterable[str | Path]) -> Iterator[File | Problem]:
     they are asked for by name. Links are followed, in circles only once. What cannot be
     looked into comes as a :class:`Problem`.
     """
-    paths = [os.fspath(path) for path in paths]
-    seen = _Seen(several=len(paths) > 1)
-    for path in paths:
+    given = [os.fspath(path) for path in paths]
+    seen = _Seen(several=len(given) > 1)
+    for path in given:
         if os.path.isdir(path):
             yield from _folder(Path(path).absolute(), seen)
         elif os.path.lexists(path):

@@ -13,6 +13,18 @@ from graphrag_core.research.fields import names, number, text, year
 _PAPERS = ("academic_papers", "papers")
 _PROJECTS = ("github_projects", "projects", "repositories")
 _INSIDE = ("findings", "results", "research", "data")
+_LABELS = {
+    "authors": "By",
+    "arxiv_id": "arXiv",
+    "venue": "Published in",
+    "year": "Year",
+    "concepts": "Concepts",
+    "topics": "Topics",
+    "language": "Written in",
+    "implements": "Implements",
+    "cites": "Cites",
+    "related": "Related",
+}
 _VERSION = re.compile(r"v\d+$")
 _SLUG = re.compile(r"[^\w]+")
 
@@ -120,7 +132,9 @@ def _project(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | 
 
 def _resolved(references: list[str], titles: Mapping[str, str]) -> list[str]:
     """Return references by title where the findings hold the paper, else as they are written."""
-    return [titles.get(_VERSION.sub("", name.removeprefix("arXiv:").removeprefix("arxiv:")), name) for name in references]
+    return [
+        titles.get(_VERSION.sub("", name.removeprefix("arXiv:").removeprefix("arxiv:")), name) for name in references
+    ]
 
 
 def _known(**fields: Any) -> dict[str, Any]:
@@ -130,12 +144,8 @@ def _known(**fields: Any) -> dict[str, Any]:
 def _words(title: str, body: str, metadata: Mapping[str, Any]) -> str:
     """Return a text in which every name and number can be found by its words."""
     lines = [f"# {title}", body]
-    labels = {
-        "authors": "By", "arxiv_id": "arXiv", "venue": "Published in", "year": "Year", "concepts": "Concepts",
-        "topics": "Topics", "language": "Written in", "implements": "Implements", "cites": "Cites", "related": "Related",
-    }  # fmt: skip
     said = []
-    for key, label in labels.items():
+    for key, label in _LABELS.items():
         if (value := metadata.get(key)) is not None:
             said.append(f"{label}: {', '.join(value) if isinstance(value, list) else value}.")
     return "\n\n".join(line for line in (*lines, "\n".join(said)) if line)

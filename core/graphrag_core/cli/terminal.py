@@ -1,0 +1,35 @@
+"""Where output goes: results to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+from rich.theme import Theme
+
+_THEME = Theme(
+    {
+        "name": "bold",
+        "quiet": "dim",
+        "good": "green",
+        "bad": "red",
+        "graph": "magenta",
+        "vector": "cyan",
+        "keyword": "yellow",
+        "question": "bold",
+    }
+)
+
+
+def results() -> Console:
+    """Return the console for results."""
+    return Console(theme=_THEME, highlight=False)
+
+
+def messages() -> Console:
+    """Return the console for progress and problems."""
+    return Console(theme=_THEME, highlight=False, stderr=True)
+
+
+def complain(text: str) -> None:
+    """Say in one line what went wrong."""
+    messages().print(Text.assemble(("✗ ", "bad"), " ".join(text.split())), soft_wrap=True)
