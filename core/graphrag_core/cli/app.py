@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
+from itertools import zip_longest
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from graphrag_core import __version__
 from graphrag_core.cli.asking import explain, query
 from graphrag_core.cli.comparing import compare
 from graphrag_core.cli.demonstrating import demo
 from graphrag_core.cli.indexing import index
+from graphrag_core.cli.options import Style
 from graphrag_core.cli.terminal import complain
 from graphrag_core.cli.upkeep import delete, stats, verify
 from graphrag_core.errors import GraphRAGError
@@ -71,5 +73,18 @@ def _common(
     """Options before any command."""
 
 
+class Query(TyperCommand):
+    """Lets ``--context`` stand alone."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Give a bare ``--context`` the style it has by default."""
+        spelled = []
+        for word, following in zip_longest(args, args[1:], fillvalue=""):
+            spelled.append(word)
+            if word in ("--context", "-c") and following not in set(Style):
+                spelled.append(Style.graph.value)
+        return super().parse_args(ctx, spelled)
+
+
 for _command in (demo, index, query, explain, compare, stats, verify, delete):
-    app.command()(_command)
+    app.command(cls=Query if _command is query else None)(_command)

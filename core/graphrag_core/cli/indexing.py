@@ -17,7 +17,7 @@ from graphrag_core.cli.llm import ChatModel, parse_llm
 from graphrag_core.cli.opening import ANSWERS, FILES, Settings, free_extractor, make_embedder, read_json, remembered
 from graphrag_core.cli.options import EmbedderName, Quiet, to_metadata
 from graphrag_core.cli.progress import FileProgress
-from graphrag_core.cli.terminal import complain, messages, results
+from graphrag_core.cli.terminal import complain, messages, results, shown
 from graphrag_core.errors import FileError
 from graphrag_core.loading import Catalogue, Problem, Source, Synchronised, changed_documents, synchronise
 from graphrag_core.loading.pattern import is_pattern
@@ -203,7 +203,11 @@ def _run(kb: KnowledgeIndex, catalogue: Catalogue, source: Source, *, keep_missi
 
 
 def _complainer(console: Console) -> Callable[[Problem], None]:
-    return lambda problem: console.print(Text.assemble(("✗ ", "bad"), str(problem)), soft_wrap=True)
+    def say(problem: Problem) -> None:
+        line = f"{shown(problem.path)}: {problem.reason}"
+        console.print(Text.assemble(("✗ ", "bad"), line), soft_wrap=True)
+
+    return say
 
 
 def _summarise(report: Synchronised, documents: int, out: Path, console: Console) -> None:
@@ -219,6 +223,6 @@ def _summarise(report: Synchronised, documents: int, out: Path, console: Console
         console.print(Text(f"{len(report.problems):,} left out, see above", "bad"))
     if report.other_formats:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.other_formats.most_common(5))
-        console.print(Text(f"{report.other_formats.total():,} files of other formats passed over: {kinds}", "quiet"))
+        console.print(Text(f"Other formats were passed over: {kinds}", "quiet"))
     if report.added and documents == report.added:
         console.print(Text(f'Next: hybrid-graphrag query "your question" --kb {out}', "quiet"))

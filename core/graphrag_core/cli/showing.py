@@ -24,8 +24,8 @@ def show_result(result: Result, console: Console) -> None:
         if rank > 1:
             console.print()
         console.print(_heading(rank, hit))
-        console.print(Padding(Text(body(hit)), _INDENT))
-        console.print(Padding(_found_by(hit), _INDENT))
+        console.print(Padding(Text(body(hit)), _INDENT, expand=False))
+        console.print(Padding(_found_by(hit), _INDENT, expand=False))
 
 
 def _heading(rank: int, hit: Hit) -> RenderableType:

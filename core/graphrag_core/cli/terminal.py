@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from rich.console import Console
 from rich.text import Text
 from rich.theme import Theme
@@ -28,6 +30,12 @@ def results() -> Console:
 def messages() -> Console:
     """Return the console for progress and problems."""
     return Console(theme=_THEME, highlight=False, stderr=True)
+
+
+def shown(path: str) -> str:
+    """Return a path from here if it lies below here, else as it is."""
+    here = os.getcwd() + os.sep
+    return path.removeprefix(here)
 
 
 def complain(text: str) -> None:

@@ -138,10 +138,10 @@ class _Run:
             self.report.unchanged += len(self._catalogue.documents(entry))
             return
         self._catalogue.begin(entry)
-        whole = True
+        whole, empty = True, False
         for item in documents_of(file, entry.name, self._source.metadata, self._source.largest):
             if isinstance(item, Problem):
-                whole = whole and item.empty
+                whole, empty = whole and item.empty, empty or item.empty
                 self._left_out(item)
                 continue
             self._catalogue.expect(entry, item.id)
@@ -153,7 +153,7 @@ class _Run:
             if at_end_of_batch:  # asked for more: the batch is in
                 self._settle()
         if whole:
-            self._read.append((entry, digest))
+            self._read.append((entry, "" if empty else digest))  # what is empty is said every time
 
     def _settle(self) -> None:
         """Take note that everything read so far is in the index."""

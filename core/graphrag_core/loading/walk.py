@@ -65,16 +65,14 @@ def walk(paths: Iterable[str | Path]) -> Iterator[File | Problem]:
 
 
 class _Seen:
-    """Folders walked and, if paths may overlap, files met: by device and number on it."""
+    """How many files were met and, if paths may overlap, which: by device and number on it."""
 
     def __init__(self, *, several: bool) -> None:
-        self.folders: set[tuple[int, int]] = set()
+        self.met = 0
         self.files: set[tuple[int, int]] | None = set() if several else None
 
-    def folder(self, path: Path) -> bool:
-        return _new(self.folders, path.stat())
-
     def file(self, stat: os.stat_result) -> bool:
+        self.met += 1
         return self.files is None or _new(self.files, stat)
 
 
@@ -99,21 +97,20 @@ def _single(path: Path, seen: _Seen) -> Iterator[File | Problem]:
 def _pattern(pattern: str, seen: _Seen) -> Iterator[File | Problem]:
     base, rest = split_pattern(pattern)
     matches = to_regex(rest)
-    found = False
+    before = seen.met
     if os.path.isdir(base or "."):
-        for item in _folder(Path(base or ".").absolute(), seen, matches):
-            found = True
-            yield item
-    if not found:
+        yield from _folder(Path(base or ".").absolute(), seen, matches)
+    if seen.met == before:
         yield Problem(pattern, "no file matches this pattern")
 
 
 def _folder(root: Path, seen: _Seen, matches: re.Pattern[str] | None = None) -> Iterator[File | Problem]:
     waiting = [root]
+    walked: set[tuple[int, int]] = set()
     while waiting:
         folder = waiting.pop()
         try:
-            if not seen.folder(folder):
+            if not _new(walked, folder.stat()):
                 continue
             with os.scandir(folder) as entries:
                 for entry in entries:
