@@ -10,6 +10,7 @@ from rich.tree import Tree
 
 from graphrag_core import Hit, Result, Step
 from graphrag_core.cli.showing import CHANNELS
+from graphrag_core.cli.terminal import print_indented
 
 _BAR = 24
 _MOST_FACTS = 8
@@ -25,13 +26,13 @@ def show_explanation(result: Result, console: Console) -> None:
         console.print(
             Text.assemble(f"{rank:>2}  ", (hit.chunk.title or hit.chunk.id, "name"), (f"  {hit.chunk.id}", "quiet"))
         )
-        console.print(Padding(_shares(hit), (0, 0, 0, 4)))
+        print_indented(console, _shares(hit))
         if len(hit.path) > 1:
             console.print(Padding(path_tree(hit.path), (0, 0, 0, 4)))
     if result.facts:
         console.print(Text("\nFacts that speak for it", "name"))
         for fact in result.facts[:_MOST_FACTS]:
-            console.print(Padding(Text.assemble(("· ", "graph"), " ".join(fact.text.split())), (0, 0, 0, 1)))
+            print_indented(console, Text.assemble(("· ", "graph"), " ".join(fact.text.split())), 2)
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in result.trace.stages.items())
     console.print(Text(f"\n{result.trace.total:.1f} ms: {stages}", "quiet"))
 

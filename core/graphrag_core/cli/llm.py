@@ -90,52 +90,63 @@ class ChatModel:
     def check(self) -> None:
         """Raise :class:`Unreachable` if nothing answers at the address, or the key is refused."""
         try:
-            self._send("/models", None, timeout=min(self.timeout, 10.0))
-        except urllib.error.HTTPError as error:
-            if error.code in (401, 403):
-                raise Unreachable(f"{self.address} refuses the key ({error.code}): set OPENAI_API_KEY") from error
-        except ValueError:
-            pass  # something answers; whether it is a model will show
+            reply = self._send("/models", None, timeout=min(self.timeout, 10.0))
         except (OSError, HTTPException) as error:
             raise Unreachable(f"no language model answers at {self.address} ({_reason(error)})") from error
+        if reply.status in (401, 403):
+            raise Unreachable(f"{self.address} refuses the key ({reply.status}): set OPENAI_API_KEY")
 
     def _patiently(self, body: dict[str, Any]) -> Any:
+        problem = ""
         for attempt in range(_TRIES):
-            last = attempt == _TRIES - 1
+            wait = self.pause * 2**attempt
             try:
-                return self._send("/chat/completions", body, self.timeout)
-            except urllib.error.HTTPError as error:
-                if error.code not in _BUSY:
-                    raise ExtractionError(f"{self.address} says {error.code} {error.reason}: {_said(error)}") from error
-                if last:
-                    raise Unreachable(f"{self.address} says {error.code} {error.reason}") from error
-                wait = error.headers.get("Retry-After", "")
-                time.sleep(min(float(wait), 60.0) if wait.isdecimal() else self.pause * 2**attempt)
+                reply = self._send("/chat/completions", body, self.timeout)
             except (OSError, HTTPException) as error:
-                if last:
-                    raise Unreachable(f"no answer from {self.address} ({_reason(error)})") from error
-                time.sleep(self.pause * 2**attempt)
-            except ValueError as error:
-                raise ExtractionError(f"{self.address} did not answer with JSON") from error
-        raise AssertionError
+                problem = f"no answer from {self.address} ({_reason(error)})"
+            else:
+                if reply.status == 200:
+                    return reply.json(self.address)
+                problem = f"{self.address} says {reply.status}: {reply.beginning}"
+                if reply.status not in _BUSY:
+                    raise ExtractionError(problem)
+                if reply.retry_after.isdecimal():
+                    wait = min(float(reply.retry_after), 60.0)
+            if attempt < _TRIES - 1:
+                time.sleep(wait)
+        raise Unreachable(problem)
 
-    def _send(self, path: str, body: dict[str, Any] | None, timeout: float) -> Any:
+    def _send(self, path: str, body: dict[str, Any] | None, timeout: float) -> _Reply:
         headers = {"Content-Type": "application/json", "User-Agent": "hybrid-graphrag"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.address + path, data, headers)  # noqa: S310 - http(s), see parse_llm
-        with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
-            return json.loads(response.read())
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
+                return _Reply(response.status, response.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return _Reply(error.code, error.read(), error.headers.get("Retry-After", ""))
+
+
+@dataclass(frozen=True)
+class _Reply:
+    status: int
+    body: bytes
+    retry_after: str = ""
+
+    @property
+    def beginning(self) -> str:
+        return " ".join(self.body[:500].decode("utf-8", "replace").split())[:200]
+
+    def json(self, address: str) -> Any:
+        try:
+            return json.loads(self.body)
+        except ValueError as error:
+            raise ExtractionError(f"{address} did not answer with JSON") from error
 
 
 def _reason(error: Exception) -> str:
     reason = getattr(error, "reason", error)
     return str(getattr(reason, "strerror", None) or reason or type(error).__name__)
-
-
-def _said(error: urllib.error.HTTPError) -> str:
-    try:
-        return " ".join(error.read(500).decode("utf-8", "replace").split())[:200]
-    except OSError:
-        return ""

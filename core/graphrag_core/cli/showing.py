@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from graphrag_core import Hit, Result, Step
+from graphrag_core.cli.terminal import print_indented
 from graphrag_core.text import unwrap
 
 CHANNELS = ("graph", "vector", "keyword")
 _SHOWN = 320  # characters of a passage
-_INDENT = (0, 0, 0, 4)
 
 
 def show_result(result: Result, console: Console) -> None:
@@ -24,8 +23,10 @@ def show_result(result: Result, console: Console) -> None:
         if rank > 1:
             console.print()
         console.print(_heading(rank, hit))
-        console.print(Padding(Text(body(hit)), _INDENT, expand=False))
-        console.print(Padding(_found_by(hit), _INDENT, expand=False))
+        print_indented(console, Text(body(hit)))
+        print_indented(console, _found_by(hit))
+        if way := route(hit.path):
+            print_indented(console, way)
 
 
 def _heading(rank: int, hit: Hit) -> RenderableType:
@@ -48,17 +49,14 @@ def body(hit: Hit, longest: int = _SHOWN) -> str:
     return text if len(text) <= longest else text[:longest].rsplit(" ", 1)[0] + " …"
 
 
-def _found_by(hit: Hit) -> RenderableType:
-    shares = Text()
+def _found_by(hit: Hit) -> Text:
+    found = Text()
     for name in CHANNELS:
         if (channel := hit.channels.get(name)) is not None:
-            shares.append(" · " if shares else "")
-            shares.append(name, name)
-            shares.append(f" #{channel.rank}", "quiet")
-    parts: list[RenderableType] = [shares]
-    if way := route(hit.path):
-        parts.append(way)
-    return Group(*parts)
+            found.append(" · " if found else "")
+            found.append(name, name)
+            found.append(f" #{channel.rank}", "quiet")
+    return found
 
 
 def route(path: tuple[Step, ...]) -> Text | None:

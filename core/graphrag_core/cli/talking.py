@@ -58,7 +58,7 @@ def _set(line: str, settings: dict[str, Any]) -> None:
     elif word == "method" and value in get_args(Method):
         settings["method"] = value
     else:
-        messages().print(f"write {_HELP}; methods are {', '.join(get_args(Method))}")
+        messages().print(f"write {_HELP}; methods are {', '.join(get_args(Method))}", soft_wrap=True)
 
 
 def _remember() -> None:

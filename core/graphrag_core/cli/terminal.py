@@ -38,6 +38,13 @@ def shown(path: str) -> str:
     return path.removeprefix(here)
 
 
+def print_indented(console: Console, text: Text, by: int = 4) -> None:
+    """Print a text to the right, without spaces at the ends of its lines."""
+    for line in text.wrap(console, max(console.width - by, 20)):
+        line.rstrip()
+        console.print(Text.assemble(" " * by, line))
+
+
 def complain(text: str) -> None:
     """Say in one line what went wrong."""
     messages().print(Text.assemble(("✗ ", "bad"), " ".join(text.split())), soft_wrap=True)

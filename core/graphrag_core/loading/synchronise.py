@@ -211,4 +211,7 @@ def _digest(source: Source, file: File) -> str:
 def _is_done(index: KnowledgeIndex, catalogue: Catalogue, entry: Entry, digest: str) -> bool:
     if not digest or entry.digest != digest:
         return False
-    return all(document_id in index for document_id in catalogue.documents(entry))
+    ids = catalogue.documents(entry)
+    known = index.records.known(ids)
+    # A document without a digest is there, but an extractor could not read all of it.
+    return all(document_id in known and known[document_id][1] for document_id in ids)
