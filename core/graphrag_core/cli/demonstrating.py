@@ -61,8 +61,8 @@ def _ask(number: int, question: DemoQuestion, retriever: GraphRetriever, console
     side_by_side.add_column(ratio=1)
     side_by_side.add_column(ratio=1)
     side_by_side.add_row(
-        _column("vector search", "vector", first, question),
-        _column("vectors + keywords + graph", "graph", hybrid.hits, question),
+        _column("vector search", "vector", first, question, []),
+        _column("vectors + keywords + graph", "graph", hybrid.hits, question, gained),
     )
     content: list[RenderableType] = [Text(f"Needed: {question.looking_for}.", "quiet"), Text(), side_by_side]
     for hit in gained:
@@ -74,29 +74,30 @@ def _ask(number: int, question: DemoQuestion, retriever: GraphRetriever, console
     return len(gained)
 
 
-def _column(name: str, style: str, hits: tuple[Hit, ...], question: DemoQuestion) -> RenderableType:
+def _column(name: str, style: str, hits: tuple[Hit, ...], question: DemoQuestion, gained: list[Hit]) -> RenderableType:
     found = sum(hit.chunk.document_id in question.needed for hit in hits)
-    lines = [Text(name, f"bold {style}")]
+    lines = [Text(name, f"{style}.title")]
     for rank, hit in enumerate(hits, 1):
         needed = hit.chunk.document_id in question.needed
         mark = ("✓ ", "good") if needed else ("· ", "quiet")
-        line = Text.assemble((f"{rank} ", "quiet"), mark, (hit.chunk.title, "" if needed else "quiet"))
+        emphasis = "name" if hit in gained else "" if needed else "quiet"
+        line = Text.assemble((f"{rank} ", "quiet"), mark, (hit.chunk.title, emphasis))
         line.no_wrap, line.overflow = True, "ellipsis"
         lines.append(line)
     all_there = found == len(question.needed)
-    lines.append(Text(f"{found} of {len(question.needed)} needed", "good" if all_there else "bad"))
+    lines.append(Text(f"{found} of {len(question.needed)} needed", "good" if all_there else "partly"))
     return Group(*lines)
 
 
 def _way(hit: Hit, rank: int | None) -> list[RenderableType]:
-    missed = f"vector search has it in place {rank}" if rank else "vector search does not have it"
-    way = " The way there:" if len(hit.path) > 2 else ""
-    parts: list[RenderableType] = [
-        Text.assemble("The graph brings ", (hit.chunk.title, "name"), f"; {missed}.{way}"),
-    ]
-    if way:
-        parts.append(Padding(path_tree(hit.path[:-1]), (0, 0, 0, 2)))
-    parts.append(Padding(Text(f"“{body(hit)}”", "italic"), (0, 0, 0, 4)))
+    missed = f"in place {rank} of vector search" if rank else "which vector search does not have"
+    quotation = Text(f"“{body(hit)}”", "italic")
+    parts: list[RenderableType] = [Text.assemble("The graph brings ", (hit.chunk.title, "name"), f", {missed}:")]
+    if len(hit.path) > 2:
+        tree = path_tree(hit.path[:-1], quotation)
+        parts.append(Padding(tree, (0, 0, 0, 2)))
+    else:
+        parts.append(Padding(quotation, (0, 0, 0, 2)))
     return parts
 
 

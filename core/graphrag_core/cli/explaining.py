@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from graphrag_core import Hit, Result, Step
+from graphrag_core import Fact, Hit, Result, Step
 from graphrag_core.cli.showing import CHANNELS
 from graphrag_core.cli.terminal import print_indented
 
@@ -32,9 +32,19 @@ def show_explanation(result: Result, console: Console) -> None:
     if result.facts:
         console.print(Text("\nFacts that speak for it", "name"))
         for fact in result.facts[:_MOST_FACTS]:
-            print_indented(console, Text.assemble(("· ", "graph"), " ".join(fact.text.split())), 2)
+            console.print(Text("  ·", "graph"), end="")
+            print_indented(console, _fact(fact, result), 4, first=1)
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in result.trace.stages.items())
     console.print(Text(f"\n{result.trace.total:.1f} ms: {stages}", "quiet"))
+
+
+def _fact(fact: Fact, result: Result) -> Text:
+    """Return a fact in words, with its subject in front where the words leave it to the title."""
+    said = " ".join(fact.text.split())
+    subject = result.known.get(fact.entities[0]) if fact.entities else None
+    if subject is None or subject.name.casefold() in said.casefold():
+        return Text(said)
+    return Text.assemble((f"{subject.name}: ", "graph"), said)
 
 
 def _about(result: Result) -> Table:
@@ -64,13 +74,15 @@ def _shares(hit: Hit) -> Text:
     return line
 
 
-def path_tree(path: tuple[Step, ...]) -> Tree:
-    """Return a path as a tree, each step below the one that led to it."""
+def path_tree(path: tuple[Step, ...], *below: Text) -> Tree:
+    """Return a path as a tree, each step below the one that led to it, and more below the last."""
     steps = path[1:]
     tree = Tree(_step(steps[0]), guide_style="quiet")
     branch = tree
     for step in steps[1:]:
         branch = branch.add(_step(step))
+    for text in below:
+        branch.add(text)
     return tree
 
 

@@ -19,6 +19,7 @@ def show_result(result: Result, console: Console) -> None:
     for remark in (result.route, result.fallback):
         if remark:
             console.print(Text(remark, "quiet"))
+            console.print()
     for rank, hit in enumerate(result.hits, 1):
         if rank > 1:
             console.print()

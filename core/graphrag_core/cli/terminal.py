@@ -17,7 +17,10 @@ _THEME = Theme(
         "graph": "magenta",
         "vector": "cyan",
         "keyword": "yellow",
-        "question": "bold",
+        "vector.title": "bold cyan",
+        "graph.title": "bold magenta",
+        "partly": "yellow",
+        "question": "bold not dim",
     }
 )
 
@@ -38,11 +41,12 @@ def shown(path: str) -> str:
     return path.removeprefix(here)
 
 
-def print_indented(console: Console, text: Text, by: int = 4) -> None:
-    """Print a text to the right, without spaces at the ends of its lines."""
-    for line in text.wrap(console, max(console.width - by, 20)):
+def print_indented(console: Console, text: Text, by: int = 4, first: int | None = None) -> None:
+    """Print a text to the right, the first line by ``first`` alone, without spaces at the ends of its lines."""
+    for number, line in enumerate(text.wrap(console, max(console.width - by, 20))):
         line.rstrip()
-        console.print(Text.assemble(" " * by, line))
+        indent = by if number or first is None else first
+        console.print(Text.assemble(" " * indent, line))
 
 
 def complain(text: str) -> None:
