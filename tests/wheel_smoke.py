@@ -26,6 +26,13 @@ except MissingDependency as error:
     assert "pip install 'hybrid-graphrag[cli]'" in str(error)
 else:
     raise AssertionError("wordllama is not a dependency of the bare wheel")
+from graphrag_core.cli import main
+try:
+    main(["--version"])
+except SystemExit as error:
+    assert "pip install 'hybrid-graphrag[cli]'" in str(error)
+else:
+    raise AssertionError("typer is not a dependency of the bare wheel")
 print("the wheel works in an empty environment")
 """
 

@@ -41,12 +41,9 @@ class Settings:
 
 def remembered(kb: Path) -> Settings:
     """Return what an index was made with, the defaults where there is none."""
-    if not (kb / "records.sqlite").is_file() or not (kb / FILES).is_file():
-        return Settings()
-    with Catalogue(kb / FILES) as catalogue:
-        kept = catalogue.setting("settings") or {}
-    llm = kept.get("llm")
-    return Settings(**{**kept, "llm": tuple(llm) if llm else None})
+    kept = Catalogue.kept(kb / FILES, "settings") or {}
+    known = {name: kept[name] for name in ("embedder", "chunk_size") if name in kept}
+    return Settings(**known, llm=tuple(kept["llm"]) if kept.get("llm") else None)
 
 
 def make_embedder(name: str) -> Embedder:

@@ -67,10 +67,12 @@ def delete(
     """
     if not (kb / "records.sqlite").is_file():
         raise NotAnIndex(f"there is no index in {kb}")
-    with KnowledgeIndex.open(kb) as index, Catalogue(kb / FILES) as catalogue:
+    with KnowledgeIndex.open(kb) as index:
         missing = [document_id for document_id in ids if document_id not in index]
         count = index.delete(ids)
-        catalogue.forget(ids)
+        if (kb / FILES).is_file():
+            with Catalogue(kb / FILES) as catalogue:
+                catalogue.forget(ids)
     if not quiet:
         results().print(f"{count:,} deleted")
     for document_id in missing:

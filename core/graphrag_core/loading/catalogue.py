@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -123,9 +124,14 @@ class Catalogue:
         self._db.execute("DELETE FROM documents WHERE file = ?", (entry.key,))
         self._db.execute("DELETE FROM files WHERE key = ?", (entry.key,))
 
-    def setting(self, key: str) -> Any:
-        """Return what was kept under a key, or None."""
-        row = self._db.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
+    @staticmethod
+    def kept(path: Path, key: str) -> Any:
+        """Return what was kept under a key, or None; nothing is written, so that it works on read-only disks."""
+        try:
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+                row = db.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
+        except sqlite3.Error:
+            return None
         return None if row is None else json.loads(row[0])
 
     def keep(self, key: str, value: Any) -> None:
