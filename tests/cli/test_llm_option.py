@@ -39,6 +39,7 @@ def test_a_model_adds_typed_facts_and_is_not_paid_twice(run, docs, server, monke
     assert f"{DOCUMENTS} passages for tiny to read: about " in result.stderr
     assert len(server.prompts) == DOCUMENTS
     assert set(server.keys) == {"Bearer sk-test"}
+    assert f"tiny gave {DOCUMENTS} answers" in result.stdout
     assert "serves (11)" in run("stats").stdout
     again = run("index", docs)
     assert f"{DOCUMENTS} unchanged" in again.stdout, "the model is remembered, and has nothing to read"

@@ -53,12 +53,29 @@ def test_nine_formats_become_documents_with_titles_and_metadata(docs):
 def test_what_is_not_prose_is_left_behind(docs):
     found, _ = load(docs)
     page = found["ledger.html"].text
-    assert page == "# Ledger\n\nThe Ledger is a book.\n\nAuditors from Porto read it.\n\n- one\n\n- two"
+    assert page == "# Ledger\n\nThe Ledger is a book.\nAuditors from Porto read it.\n\n- one\n- two"
     assert "Berth Optimiser proposes berths from Lisbon." in found["berth.rst"].text
     assert ".. _berth" not in found["berth.rst"].text
     assert "Owner | Joaquim Prates" in found["billing.docx"].text
     assert found["app.pdf"].text == "The Mobile App signs people in through the Login Flow."
     assert "title:" not in found["tide.md"].text
+
+
+def test_tables_and_nested_pages_are_read(tmp_path):
+    table = "<table><tr><th>Name<th>Team</tr><tr><td>Rosa Millán<td>Harbour</tr></table>"
+    (tmp_path / "table.html").write_text(f"<title>Staff</title><p>Who is who:</p>{table}", "utf-8")
+    (tmp_path / "deep.html").write_text("<div>" * 5_000 + "deep down" + "</div>" * 5_000)
+    found, _ = load(tmp_path)
+    assert found["table.html"].text == "Who is who:\n\nName | Team\nRosa Millán | Harbour"
+    assert found["table.html"].title == "Staff"
+    assert found["deep.html"].text == "deep down"
+
+
+def test_a_column_of_the_file_is_not_lost_to_what_the_loader_knows(tmp_path):
+    (tmp_path / "x.csv").write_text("name,format\nAda,A4\n")
+    (document,) = load(tmp_path)[0].values()
+    assert document.metadata["format"] == "A4"
+    assert document.metadata["source"] == "x.csv"
 
 
 def test_ids_are_paths_under_the_folder_given(docs):

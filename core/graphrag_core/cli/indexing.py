@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from graphrag_core import KnowledgeIndex, LLMExtractor
+from graphrag_core import Combined, KnowledgeIndex, LLMExtractor
 from graphrag_core.cli.llm import ChatModel, parse_llm
 from graphrag_core.cli.opening import ANSWERS, FILES, Settings, free_extractor, make_embedder, read_json, remembered
 from graphrag_core.cli.options import EmbedderName, Quiet, to_metadata
@@ -95,6 +95,7 @@ def index(
         report = _run(kb, catalogue, source, keep_missing=keep_missing, quiet=quiet)
         if not quiet:
             _summarise(report, len(kb), out, results())
+            _say_cost(extractor, results())
     if problems or report.problems or report.unread:
         raise typer.Exit(1)
 
@@ -208,6 +209,16 @@ def _complainer(console: Console) -> Callable[[Problem], None]:
         console.print(Text.assemble(("✗ ", "bad"), line), soft_wrap=True)
 
     return say
+
+
+def _say_cost(extractor: Combined, console: Console) -> None:
+    for part in extractor.extractors:
+        if isinstance(part, LLMExtractor) and part.report.calls:
+            spent = part.report
+            console.print(
+                f"{part.model} gave {spent.calls:,} answers: about {spent.prompt_tokens:,} tokens of prompts, "
+                f"{spent.answer_tokens:,} of answers"
+            )
 
 
 def _summarise(report: Synchronised, documents: int, out: Path, console: Console) -> None:

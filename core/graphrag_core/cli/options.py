@@ -49,7 +49,8 @@ Where = Annotated[
         "--where",
         "-w",
         metavar="KEY=VALUE",
-        help="Only documents whose metadata fit: team=identity, year>=2020, draft!=true. Repeat for more.",
+        help="Only documents whose metadata fit: team=identity, year>=2020, draft!=true. "
+        "Quotes make a text of a number. Repeat for more.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -43,6 +43,9 @@ def talk(answer: Callable[..., Result], index: KnowledgeIndex, *, json: bool) ->
 
 def _line(terminal: bool) -> str | None:
     try:
+        if terminal and not sys.stdout.isatty():  # answers go into a file: the prompt must not
+            messages().print("\n? ", end="")
+            return input().strip()
         return input("\n? " if terminal else "").strip()
     except EOFError:
         if terminal:

@@ -94,16 +94,17 @@ def _document(content: Content, file: File, name: str, metadata: Mapping[str, An
     where = f"{file.path}#{content.key}" if content.key else str(file.path)
     if not content.text.strip():
         return Problem(where, "has no words in it", empty=not content.key)
-    own = {
-        "source": name,
-        "file_name": file.path.name,
+    file_says = {
         "folder": name.rpartition("/")[0],
         "format": FORMATS[file.suffix],
+        **content.metadata,
+        "source": name,
+        "file_name": file.path.name,
     }
     stem = _WORDS.sub(" ", file.path.stem).strip()
     title = content.title or (f"{stem} {content.key}" if content.key else stem)
     identity = f"{name}#{content.key}" if content.key else name
-    document = Document(identity, content.text, " ".join(title.split())[:200], {**content.metadata, **own, **metadata})
+    document = Document(identity, content.text, " ".join(title.split())[:200], {**file_says, **metadata})
     try:
         check(document)
     except DocumentError as error:

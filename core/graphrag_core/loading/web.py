@@ -17,7 +17,16 @@ _BLOCKS = set(
     "address article blockquote body br caption dd div dl dt figcaption figure footer h1 h2 h3 h4 h5 h6 header hr "
     "li main ol p pre section table tbody td tfoot th thead tr ul".split()
 )
-_HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
+_AROUND = {
+    **{f"h{level}": (f"\n\n{'#' * level} ", "\n\n") for level in range(1, 7)},
+    **dict.fromkeys(("p", "table", "ul", "ol", "pre", "blockquote"), ("\n\n", "\n\n")),
+    "li": ("\n- ", ""),
+    "td": ("", " | "),
+    "th": ("", " | "),
+    "tr": ("\n", ""),
+    "br": ("\n", ""),
+}
+"""What stands before and after a block, by its tag; a line break unless said."""
 _BODY_SHARE = 0.4  # of the page's words that <main> or <article> must hold to stand for it
 
 
@@ -57,10 +66,11 @@ def _text(node: LexborNode) -> str:
             pieces.append(re.sub(r"\s+", " ", item.text_content or ""))
             continue
         if tag in _BLOCKS:
-            pieces.append(f"\n\n{_HEADINGS[tag]} " if tag in _HEADINGS else "\n- " if tag == "li" else "\n")
-            stack.append("\n")
+            before, after = _AROUND.get(tag, ("\n", "\n"))
+            pieces.append(before)
+            stack.append(after)
         stack.extend(reversed(list(item.iter(include_text=True))))
-    lines = (line.strip() for line in "".join(pieces).split("\n"))
+    lines = (line.strip(" |") for line in "".join(pieces).split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(line for line in lines if line != "-")).strip()
 
 
