@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from graphrag_core.cli import opening
 from graphrag_core.cli.app import app
+from graphrag_core.demo import FOLDER
 from graphrag_core.embedders import WordLlama
 
 
@@ -24,6 +25,16 @@ def docs(tmp_path):
 def wordllama():
     """One model for all runs: loading it takes longer than most tests."""
     return WordLlama()
+
+
+@pytest.fixture(scope="session")
+def indexed(tmp_path_factory, wordllama):
+    """An index of the sample documents, made once by the command line."""
+    folder = tmp_path_factory.mktemp("indexed") / "kb"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opening, "WordLlama", lambda: wordllama)
+        assert CliRunner().invoke(app, ["index", str(FOLDER), "--out", str(folder)]).exit_code == 0
+    return folder
 
 
 @pytest.fixture

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
-
-from graphrag_core.demo import FOLDER
 
 QUESTION = "Who is the boss of the man who called every port after INC-2103?"
 
 
 @pytest.fixture
-def kb(run):
-    assert run("index", FOLDER).exit_code == 0
-    return "kb"
+def kb(run, indexed, tmp_path):
+    shutil.copytree(indexed, tmp_path / "kb")
 
 
 def test_hits_are_shown_with_their_channels_and_the_way_there(run, kb):
