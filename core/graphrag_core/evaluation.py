@@ -118,7 +118,8 @@ class Report:
             return f"The graph makes no difference on these {len(self.judged)} questions."
         points = f"recall@{self.k} {gain * 100:+.0f} points, {counts}"
         if self.chance > _CHANCE:
-            return f"Too close to call: {points}. Ask more questions."
+            leaning = "looks better" if gain > 0 else "looks worse" if gain < 0 else "looks no different"
+            return f"The graph {leaning}, which may be chance: {points}. Ask more questions."
         return f"The graph {'helps' if gain > 0 else 'does not help'}: {points}."
 
     def _difference(self) -> str:

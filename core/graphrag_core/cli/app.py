@@ -46,12 +46,12 @@ class Commands(TyperGroup):
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
         "Index files into passages, entities and facts; ask them by vector, keyword and graph; see why.\n\n"
-        "The index lies in the folder [bold]kb[/bold] unless --kb, --out or HYBRID_GRAPHRAG_KB says otherwise. "
+        "The index lies in the folder **kb** unless --kb, --out or HYBRID_GRAPHRAG_KB says otherwise. "
         "Results go to stdout, everything else to stderr. Exit codes: 0 fine, 1 something was left out or not "
         "found, 2 wrong usage, 130 stopped by Ctrl-C. NO_COLOR is honoured."
     ),

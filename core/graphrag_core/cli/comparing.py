@@ -16,7 +16,7 @@ from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.cli.opening import reading
 from graphrag_core.cli.options import Count, EmbedderName, Json, Kb, Quiet
 from graphrag_core.cli.serialising import print_json
-from graphrag_core.cli.terminal import complain, messages, results
+from graphrag_core.cli.terminal import complain, is_watched, messages, print_indented, results
 from graphrag_core.errors import FileError
 from graphrag_core.evaluation import WITHOUT_GRAPH, Question, Report
 from graphrag_core.evaluation import compare as run
@@ -47,7 +47,7 @@ def compare(
     with reading(kb, embedder) as index:
         unknown = sorted({gold for question in asked for gold in question.gold if gold not in index})
         console = messages()
-        listed = track(asked, "asking", console=console, transient=True, disable=quiet or not console.is_terminal)
+        listed = track(asked, "asking", console=console, transient=True, disable=quiet or not is_watched())
         report = run(GraphRetriever(index, cache=None), listed, k=k)
         titles = _titles(index, report)
     if json:
@@ -110,8 +110,8 @@ def _show(report: Report, titles: dict[str, str], console: Console) -> None:
             console.print(Text(answer.question.text, "question"))
             new = answer.brought("hybrid", WITHOUT_GRAPH)
             brought = ", ".join(titles.get(document_id) or document_id for document_id in new)
-            console.print(
-                Text(f"  the graph brings {brought}" if new else "  the same documents", "" if new else "quiet")
+            print_indented(
+                console, Text(f"the graph brings {brought}" if new else "the same documents", "" if new else "quiet"), 2
             )
         if len(report.answered) > _SHOWN:
             console.print(Text(f"  … and {len(report.answered) - _SHOWN:,} more questions", "quiet"))

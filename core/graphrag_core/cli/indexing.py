@@ -17,7 +17,7 @@ from graphrag_core.cli.llm import ChatModel, parse_llm
 from graphrag_core.cli.opening import ANSWERS, FILES, Settings, free_extractor, make_embedder, read_json, remembered
 from graphrag_core.cli.options import EmbedderName, Quiet, to_metadata
 from graphrag_core.cli.progress import FileProgress
-from graphrag_core.cli.terminal import complain, messages, results, shown
+from graphrag_core.cli.terminal import complain, is_watched, messages, results, shown
 from graphrag_core.errors import FileError
 from graphrag_core.loading import Catalogue, Problem, Source, Synchronised, changed_documents, synchronise
 from graphrag_core.loading.pattern import is_pattern
@@ -30,11 +30,11 @@ _BATCH_WITH_LLM = 25  # answers cost time and money: what is read is written soo
 def index(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PATH...", help="Folders, files and patterns.", show_default=False),
+        typer.Argument(metavar="PATH", help="Folders, files and patterns.", show_default=False),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "--kb", "-o", envvar="HYBRID_GRAPHRAG_KB", help="The index.")] = Path(
-        "kb"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "--kb", "-o", envvar="HYBRID_GRAPHRAG_KB", help="The folder of the index.")
+    ] = Path("kb"),
     research: Annotated[
         list[Path] | None,
         typer.Option("--research", metavar="FILE", help="Findings: academic_papers, github_projects."),
@@ -45,8 +45,8 @@ def index(
         typer.Option(
             "--llm",
             metavar="MODEL",
-            help="Also read facts with a language model: gpt-4o-mini, or http://localhost:11434/v1/llama3.1; "
-            "none to stop. The key is read from OPENAI_API_KEY.",
+            help="Also read facts with a language model: gpt-4o-mini, or its address with the model behind it, "
+            "http://localhost:1234/v1/qwen3; none to stop. The key is read from OPENAI_API_KEY.",
         ),
     ] = None,
     llm_url: Annotated[
@@ -187,7 +187,7 @@ def _confirm(
 def _run(kb: KnowledgeIndex, catalogue: Catalogue, source: Source, *, keep_missing: bool, quiet: bool) -> Synchronised:
     console = messages()
     before = len(kb)
-    with FileProgress(console, source.paths, show=console.is_terminal and not quiet) as progress:
+    with FileProgress(console, source.paths, show=is_watched() and not quiet) as progress:
         try:
             return synchronise(
                 kb,

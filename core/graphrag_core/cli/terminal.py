@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from rich.console import Console
 from rich.text import Text
@@ -33,6 +34,11 @@ def results() -> Console:
 def messages() -> Console:
     """Return the console for progress and problems."""
     return Console(theme=_THEME, highlight=False, stderr=True)
+
+
+def is_watched() -> bool:
+    """Say whether somebody sees progress: forced colors do not make a terminal of a file."""
+    return sys.stderr.isatty()
 
 
 def shown(path: str) -> str:

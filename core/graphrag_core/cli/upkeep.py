@@ -57,7 +57,7 @@ def verify(kb: Kb = _KB, json: Json = False) -> None:
 
 
 def delete(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Of documents, as hits show them.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="Of documents, as hits show them.")],
     kb: Kb = _KB,
     quiet: Quiet = False,
 ) -> None:
