@@ -39,7 +39,7 @@ def test_it_fits_the_terminal_and_ends_with_what_to_do_next(run, monkeypatch, wo
     assert (result.exit_code, result.stderr) == (0, "")
     assert max(map(len, result.stdout.splitlines())) <= columns
     assert len(re.findall(r"The graph brings", result.stdout)) == 3
-    assert "hybrid-graphrag index" in result.stdout
+    assert "index FOLDER" in result.stdout
 
 
 def test_nothing_is_claimed_that_was_not_found(run, monkeypatch, wordllama):

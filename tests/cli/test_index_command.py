@@ -26,7 +26,7 @@ def test_a_first_run_adds_and_a_second_changes_nothing(run, docs, tmp_path):
     first = run("index", docs, "--out", "kb")
     assert (first.exit_code, first.stderr) == (0, "")
     assert counts(first) == f"{DOCUMENTS} added, 0 changed, 0 removed, 0 unchanged"
-    assert "hybrid-graphrag query" in first.stdout
+    assert 'query "your question" --kb kb' in first.stdout
     second = run("index", docs, "--out", "kb")
     assert counts(second) == f"0 added, 0 changed, 0 removed, {DOCUMENTS} unchanged"
     assert run("verify").exit_code == 0

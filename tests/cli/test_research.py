@@ -116,6 +116,7 @@ def test_a_concept_leads_from_a_project_to_the_paper_that_introduces_it(index):
     ],
 )
 def test_missing_and_odd_fields_are_tolerated(findings):
+    assert is_findings(findings)
     (document,) = research_documents(findings)
     with KnowledgeIndex(HashEmbedder(), extractor=FindingsExtractor(), progress=False) as index:
         assert index.add([document]).added == 1

@@ -14,7 +14,7 @@ from rich.text import Text
 from graphrag_core import GraphRetriever, Hit, KnowledgeIndex
 from graphrag_core.cli.explaining import path_tree
 from graphrag_core.cli.showing import body
-from graphrag_core.cli.terminal import results
+from graphrag_core.cli.terminal import program, results
 from graphrag_core.demo import QUESTIONS, DemoQuestion, sample_documents
 from graphrag_core.embedders import WordLlama
 
@@ -110,11 +110,12 @@ def _conclude(gained: int, console: Console) -> None:
     else:
         console.print(f"On these {total} questions vector search found all that the graph found.")
     console.print()
+    command = program()
     steps = Table.grid(padding=(0, 2, 0, 0))
     steps.add_column(style="quiet", no_wrap=True)
     steps.add_column(overflow="fold")
-    steps.add_row("your files", Text("hybrid-graphrag index FOLDER", "bold"))
-    steps.add_row("ask them", Text('hybrid-graphrag query "your question"', "bold"))
-    steps.add_row("see why", Text('hybrid-graphrag explain "your question" --html answer.html', "bold"))
-    steps.add_row("is it worth it?", Text("hybrid-graphrag compare questions.jsonl", "bold"))
+    steps.add_row("your files", Text(f"{command} index FOLDER", "bold"))
+    steps.add_row("ask them", Text(f'{command} query "your question"', "bold"))
+    steps.add_row("see why", Text(f'{command} explain "your question" --html answer.html', "bold"))
+    steps.add_row("is it worth it?", Text(f"{command} compare questions.jsonl", "bold"))
     console.print(steps)

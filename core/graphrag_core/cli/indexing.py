@@ -17,7 +17,7 @@ from graphrag_core.cli.llm import ChatModel, parse_llm
 from graphrag_core.cli.opening import ANSWERS, FILES, Settings, free_extractor, make_embedder, read_json, remembered
 from graphrag_core.cli.options import EmbedderName, Quiet, to_metadata
 from graphrag_core.cli.progress import FileProgress
-from graphrag_core.cli.terminal import complain, is_watched, messages, results, shown
+from graphrag_core.cli.terminal import complain, is_watched, messages, program, results, shown
 from graphrag_core.errors import FileError
 from graphrag_core.loading import Catalogue, Problem, Source, Synchronised, changed_documents, synchronise
 from graphrag_core.loading.pattern import is_pattern
@@ -236,4 +236,4 @@ def _summarise(report: Synchronised, documents: int, out: Path, console: Console
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.other_formats.most_common(5))
         console.print(Text(f"Other formats were passed over: {kinds}", "quiet"))
     if report.added and documents == report.added:
-        console.print(Text(f'Next: hybrid-graphrag query "your question" --kb {out}', "quiet"))
+        console.print(Text(f'Next: {program()} query "your question" --kb {out}', "quiet"))

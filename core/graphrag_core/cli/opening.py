@@ -74,7 +74,12 @@ def reading(kb: Path, embedder: str | None = None, *, embeds: bool = True) -> It
 @contextmanager
 def loaded(findings: Path, embedder: str | None = None) -> Iterator[KnowledgeIndex]:
     """Index research findings in memory."""
-    documents = research_documents(read_json(findings))
+    try:
+        documents = research_documents(read_json(findings))
+    except FileError:
+        raise
+    except InputError as error:
+        raise FileError(f"{findings}: {error}") from error
     model = make_embedder(embedder or _DEFAULT_EMBEDDER)
     with KnowledgeIndex(model, extractor=free_extractor(), progress=False) as index:
         index.add(documents)

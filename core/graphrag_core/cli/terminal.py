@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -34,6 +36,14 @@ def results() -> Console:
 def messages() -> Console:
     """Return the console for progress and problems."""
     return Console(theme=_THEME, highlight=False, stderr=True)
+
+
+def program() -> str:
+    """Return how this program can be run from here."""
+    if shutil.which("hybrid-graphrag"):
+        return "hybrid-graphrag"
+    name = Path(sys.argv[0])
+    return shown(str(name.absolute())) if name.stem == "hybrid-graphrag" else "python -m graphrag_core"
 
 
 def is_watched() -> bool:

@@ -31,7 +31,7 @@ _SLUG = re.compile(r"[^\w]+")
 
 def is_findings(value: Any) -> bool:
     """Say whether a value read from JSON has the form of research findings."""
-    return isinstance(value, Mapping) and any(isinstance(value.get(key), list) for key in (_PAPERS[0], _PROJECTS[0]))
+    return any(isinstance(part.get(key), list) for part in _parts(value) for key in (_PAPERS[0], _PROJECTS[0]))
 
 
 def research_documents(findings: Any) -> list[Document]:
