@@ -117,5 +117,5 @@ def _conclude(gained: int, console: Console) -> None:
     steps.add_row("your files", Text(f"{command} index FOLDER", "bold"))
     steps.add_row("ask them", Text(f'{command} query "your question"', "bold"))
     steps.add_row("see why", Text(f'{command} explain "your question" --html answer.html', "bold"))
-    steps.add_row("is it worth it?", Text(f"{command} compare questions.jsonl", "bold"))
+    steps.add_row("worth it?", Text(f"{command} compare questions.jsonl", "bold"))
     console.print(steps)
