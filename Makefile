@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 	bench-index bench-speed bench-quality bench-adapters clean
 
 demo: $(VENV)/.demo
-	@$(BIN)/python -m graphrag_core.demo
+	@$(BIN)/hybrid-graphrag demo
 
 test: lint types layers check notebooks wheel
 
@@ -72,12 +72,12 @@ $(VENV)/.venv:
 
 $(VENV)/.demo: $(VENV)/.venv pyproject.toml
 	@echo "Installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[cli]'
+	@$(BIN)/python -m pip install --quiet --editable '.[cli,files]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml
 	@echo "Installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[cli,langchain,llama,onnx,dev]'
+	@$(BIN)/python -m pip install --quiet --editable '.[cli,files,langchain,llama,onnx,dev]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.browser: $(VENV)/.dev

@@ -8,7 +8,7 @@ from pathlib import Path
 from browser import chromium  # tests/browser.py
 
 from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.demo.__main__ import sample_documents
+from graphrag_core.demo import sample_documents
 from graphrag_core.embedders import WordLlama
 
 QUESTION = "What happens if we change the OAuth Provider?"

@@ -13,7 +13,7 @@ USE = """
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import MissingDependency
 from graphrag_core.testing import HashEmbedder
-from graphrag_core.demo.__main__ import sample_documents
+from graphrag_core.demo import sample_documents
 from graphrag_core.embedders import WordLlama
 with KnowledgeIndex.open("kb", HashEmbedder()) as index:
     index.add(sample_documents())
@@ -25,6 +25,13 @@ except MissingDependency as error:
     assert "pip install 'hybrid-graphrag[cli]'" in str(error)
 else:
     raise AssertionError("wordllama is not a dependency of the bare wheel")
+from graphrag_core.cli import main
+try:
+    main(["--version"])
+except SystemExit as error:
+    assert "pip install 'hybrid-graphrag[cli]'" in str(error)
+else:
+    raise AssertionError("typer is not a dependency of the bare wheel")
 print("the wheel works in an empty environment")
 """
 WITH = {

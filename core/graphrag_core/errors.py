@@ -5,6 +5,7 @@
     GraphRAGError
     ├── InputError              a value handed in cannot be used (also a ValueError)
     │   ├── DocumentError       a document; carries ``document_id``
+    │   ├── FileError           a file to be read in; the message goes on from its name
     │   └── FilterError         a ``where`` filter
     ├── EmbedderError           an embedder answered with something unusable
     │   └── EmbedderMismatch    an index was opened with another embedder than built it
@@ -40,6 +41,10 @@ class DocumentError(InputError):
     def __init__(self, document_id: object, problem: str) -> None:
         super().__init__(f"document {document_id!r}: {problem}")
         self.document_id = document_id
+
+
+class FileError(InputError):
+    """A file cannot be read; the message is what follows its name: "is binary, not text"."""
 
 
 class FilterError(InputError):

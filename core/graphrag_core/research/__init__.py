@@ -1,0 +1,12 @@
+"""Research findings, papers and projects, as documents with typed entities and facts.
+
+>>> findings = {"academic_papers": [{"arxiv_id": "2501.03236", "title": "MAGMA Memory", "abstract": "A memory."}],
+...             "github_projects": [{"name": "langchain-ai/langgraph", "description": "Agents as graphs."}]}
+>>> [document.id for document in research_documents(findings)]
+['arxiv:2501.03236', 'project:langchain-ai/langgraph']
+"""
+
+from graphrag_core.research.documents import is_findings, research_documents
+from graphrag_core.research.extractor import FindingsExtractor
+
+__all__ = ["FindingsExtractor", "is_findings", "research_documents"]

@@ -1,0 +1,78 @@
+"""``demo``: what it claims is what it found."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from graphrag_core import GraphRetriever, KnowledgeIndex
+from graphrag_core.cli import demonstrating
+from graphrag_core.demo import QUESTIONS, sample_documents
+
+
+@pytest.fixture
+def retriever(wordllama):
+    with KnowledgeIndex(wordllama, progress=False) as index:
+        index.add(sample_documents())
+        yield GraphRetriever(index)
+
+
+def test_the_graph_finds_what_vector_search_misses(retriever):
+    assert len(QUESTIONS) == 3
+    for question in QUESTIONS:
+        needed = set(question.needed)
+        vector = {hit.chunk.document_id for hit in retriever.retrieve(question.text, method="vector")}
+        hybrid = {hit.chunk.document_id for hit in retriever.retrieve(question.text)}
+        assert needed <= hybrid, question.text
+        assert not needed <= vector, question.text
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_it_fits_the_terminal_and_ends_with_what_to_do_next(run, monkeypatch, wordllama, columns):
+    monkeypatch.setattr(demonstrating, "WordLlama", lambda: wordllama)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    result = run("demo")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert max(map(len, result.stdout.splitlines())) <= columns
+    assert len(re.findall(r"The graph brings", result.stdout)) == 3
+    assert "index FOLDER" in result.stdout
+
+
+def test_nothing_is_claimed_that_was_not_found(run, monkeypatch, wordllama):
+    """Asked what vector search answers alone, the demo says so."""
+    easy = demonstrating.DemoQuestion("What is Keyring?", "the vendor", ("keyring",))
+    monkeypatch.setattr(demonstrating, "WordLlama", lambda: wordllama)
+    monkeypatch.setattr(demonstrating, "QUESTIONS", (easy,))
+    result = run("demo")
+    assert "The graph brings" not in result.stdout
+    assert "vector search found all that the graph found" in result.stdout
+
+
+def test_the_documents_are_enough_and_whole():
+    documents = sample_documents()
+    assert 30 <= len(documents) <= 60
+    ids = {document.id for document in documents}
+    assert all(set(question.needed) <= ids for question in QUESTIONS)
+
+
+def test_python_dash_m_is_the_same_command():
+    environment = {**os.environ, "COLUMNS": "80"}
+    done = subprocess.run(
+        [sys.executable, "-m", "graphrag_core", "--version"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    assert done.stdout.startswith("hybrid-graphrag ")
+
+
+def test_without_typer_the_command_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None; from graphrag_core.cli import main; main(['--version'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.strip() == "The command line needs 'typer and rich': pip install 'hybrid-graphrag[cli]'"

@@ -1,0 +1,217 @@
+"""``index``: what a first run, a later one and a stopped one do."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+from files import DOCUMENTS, SAMPLES
+
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.testing import HashEmbedder
+
+
+def ids(kb):
+    with KnowledgeIndex.open(kb, read_only=True) as index:
+        return {document.id for document in index.documents()}
+
+
+def counts(result):
+    return result.stdout.splitlines()[0].split(":")[0]
+
+
+def test_a_first_run_adds_and_a_second_changes_nothing(run, docs, tmp_path):
+    first = run("index", docs, "--out", "kb")
+    assert (first.exit_code, first.stderr) == (0, "")
+    assert counts(first) == f"{DOCUMENTS} added, 0 changed, 0 removed, 0 unchanged"
+    assert 'query "your question" --kb kb' in first.stdout
+    second = run("index", docs, "--out", "kb")
+    assert counts(second) == f"0 added, 0 changed, 0 removed, {DOCUMENTS} unchanged"
+    assert run("verify").exit_code == 0
+    assert len(ids(tmp_path / "kb")) == DOCUMENTS
+
+
+def test_new_changed_and_gone_are_counted(run, docs, tmp_path):
+    run("index", docs)
+    (docs / "tide.md").write_text(SAMPLES["tide.md"] + "It was begun in 2016.")
+    (docs / "new.md").write_text("# New\n\nNew is new.")
+    (docs / "planner.txt").unlink()
+    (docs / "people.csv").write_text(SAMPLES["people.csv"].rsplit("9,", 1)[0])
+    result = run("index", docs)
+    assert counts(result) == f"1 added, 1 changed, 2 removed, {DOCUMENTS - 3} unchanged"
+    assert {"planner.txt", "people.csv#9"}.isdisjoint(ids(tmp_path / "kb"))
+    again = run("index", docs)
+    assert counts(again) == f"0 added, 0 changed, 0 removed, {DOCUMENTS - 1} unchanged"
+
+
+def test_touching_a_file_is_no_change(run, docs):
+    run("index", docs)
+    (docs / "tide.md").touch()
+    assert "0 changed" in counts(run("index", docs))
+
+
+def test_what_is_gone_stays_when_asked_or_when_its_folder_is_not_there(run, docs, tmp_path):
+    run("index", docs)
+    (docs / "planner.txt").unlink()
+    assert "0 removed" in counts(run("index", docs, "--keep-missing"))
+    docs.rename(tmp_path / "unplugged")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "x.md").write_text("# X\n\nX.")
+    result = run("index", docs, other)
+    assert result.exit_code == 1
+    assert "no such file or folder" in result.stderr
+    assert counts(result) == "1 added, 0 changed, 0 removed, 0 unchanged"
+    assert "planner.txt" in ids(tmp_path / "kb")
+
+
+def test_one_file_or_pattern_removes_nothing_of_the_others(run, docs, tmp_path):
+    run("index", docs)
+    (docs / "planner.txt").unlink()
+    assert "0 removed" in counts(run("index", docs / "tide.md"))
+    assert "0 removed" in counts(run("index", docs / "*.md"))
+    assert "1 removed" in counts(run("index", docs / "*.txt", docs / "tide.md"))
+    assert "planner.txt" not in ids(tmp_path / "kb")
+
+
+def test_files_of_the_same_name_in_two_folders_keep_ids_of_their_own(run, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "readme.md").write_text(f"# Readme {name}\n\nThis is {name}.")
+    run("index", "a")
+    run("index", "b")
+    assert counts(run("index", "a", "b")) == "0 added, 0 changed, 0 removed, 2 unchanged"
+    assert ids(tmp_path / "kb") == {"readme.md", "b/readme.md"}
+
+
+def test_a_folder_that_moved_and_one_inside_another_cost_nothing(run, docs, tmp_path):
+    run("index", docs)
+    docs.rename(tmp_path / "moved")
+    assert counts(run("index", "moved")) == f"0 added, 0 changed, 0 removed, {DOCUMENTS} unchanged"
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    (tmp_path / "moved").rename(outer / "docs")
+    assert len(ids(tmp_path / "kb")) == DOCUMENTS
+
+
+def test_the_index_itself_is_never_read(run, docs, tmp_path):
+    run("index", tmp_path, "--out", docs / "kb")
+    second = run("index", tmp_path, "--out", docs / "kb")
+    assert counts(second) == f"0 added, 0 changed, 0 removed, {DOCUMENTS} unchanged"
+
+
+def test_a_deleted_document_comes_back_with_its_file(run, docs, tmp_path):
+    run("index", docs)
+    gone = run("delete", "tide.md", "nothing.md")
+    assert (gone.exit_code, gone.stdout) == (1, "1 deleted\n")
+    assert "nothing.md: there is no such document" in gone.stderr
+    assert "tide.md" not in ids(tmp_path / "kb")
+    assert counts(run("index", docs)) == f"1 added, 0 changed, 0 removed, {DOCUMENTS - 1} unchanged"
+    assert run("delete", "tide.md", "--quiet").stdout == ""
+
+
+def test_an_index_changed_by_a_program_is_noticed(run, docs, tmp_path):
+    run("index", docs)
+    with KnowledgeIndex.open(tmp_path / "kb") as index:
+        index.delete("tide.md")
+    assert "1 added" in counts(run("index", docs))
+
+
+def test_bad_files_are_a_line_each_and_the_rest_goes_on(run, docs):
+    (docs / "broken.pdf").write_bytes(b"%PDF-1.4 no")
+    (docs / "binary.txt").write_bytes(bytes(range(256)) * 9)
+    (docs / "empty.md").touch()
+    (docs / "picture.png").write_bytes(b"\x89PNG")
+    for _ in range(2):  # every time, not only the first
+        result = run("index", docs, "missing.md")
+        assert result.exit_code == 1
+        lines = result.stderr.splitlines()
+        assert sorted(line.split(": ")[0].removeprefix("✗ ") for line in lines) == [
+            "docs/binary.txt",
+            "docs/broken.pdf",
+            "docs/empty.md",
+            "missing.md",
+        ]
+        assert "4 left out, see above" in result.stdout
+        assert "Other formats were passed over: 1 .png" in result.stdout
+    quiet = run("index", docs, "--quiet")
+    assert quiet.stdout == ""
+    assert len(quiet.stderr.splitlines()) == 3
+
+
+def test_a_file_that_breaks_keeps_what_was_read_of_it_and_one_that_is_emptied_does_not(run, docs, tmp_path):
+    run("index", docs)
+    (docs / "app.pdf").write_bytes(b"%PDF-1.4 no")
+    (docs / "tide.md").write_text("")
+    result = run("index", docs)
+    assert result.exit_code == 1
+    assert "1 removed" in counts(result)
+    assert "app.pdf" in ids(tmp_path / "kb")
+    assert "tide.md" not in ids(tmp_path / "kb")
+
+
+def test_nothing_to_index_leaves_no_index_behind(run, tmp_path):
+    assert run("index", "missing", "also-missing").exit_code == 1
+    assert run("index").exit_code == 2
+    assert not (tmp_path / "kb").exists()
+
+
+def test_a_folder_that_is_no_index_is_refused_in_one_line(run, docs, tmp_path):
+    result = run("index", docs, "--out", docs)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [f"✗ {docs} is not empty and holds no index: choose another folder"]
+
+
+def test_an_index_of_another_embedder_is_refused_in_one_line(run, docs, tmp_path):
+    with KnowledgeIndex.open(tmp_path / "other", HashEmbedder()) as index:
+        index.add([Document("1", "One is one.")])
+    for command in (["index", docs, "--out", "other"], ["query", "One?", "--kb", "other"]):
+        result = run(*command)
+        assert result.exit_code == 1
+        assert len(result.stderr.splitlines()) == 1
+        assert "was built with" in result.stderr
+    assert run("index", docs, "--embedder", "word2vec", "--out", "new").stderr.startswith("✗ unknown embedder")
+
+
+def test_metadata_and_chunk_size_are_applied_and_remembered(run, tmp_path):
+    (tmp_path / "long.txt").write_text("The Tide Feed gathers water levels every six minutes. " * 40)
+    run("index", "long.txt", "--chunk-size", "32", "--metadata", "tenant=acme", "--metadata", "year=2024")
+    with KnowledgeIndex.open(tmp_path / "kb", read_only=True) as index:
+        assert index.get("long.txt").metadata["tenant"] == "acme"
+        cut = len(index.chunks("long.txt"))
+    assert cut > 10
+    (tmp_path / "more.txt").write_text("The Ledger is a book of double entries. " * 40)
+    run("index", "more.txt")
+    with KnowledgeIndex.open(tmp_path / "kb", read_only=True) as index:
+        assert len(index.chunks("more.txt")) > 5
+    assert run("index", "long.txt", "--metadata", "tenant").exit_code == 2
+    assert "1 changed" in run("index", "long.txt", "--chunk-size", "64").stdout
+
+
+def test_the_folder_of_the_index_can_come_from_the_environment(run, docs, tmp_path, monkeypatch):
+    monkeypatch.setenv("HYBRID_GRAPHRAG_KB", str(tmp_path / "elsewhere"))
+    run("index", docs)
+    assert len(ids(tmp_path / "elsewhere")) == DOCUMENTS
+    assert f"{DOCUMENTS}" in run("stats").stdout
+
+
+@pytest.mark.parametrize("command", ["query", "explain", "stats", "verify", "delete", "compare"])
+def test_no_index_is_said_in_one_line(run, tmp_path, command):
+    (tmp_path / "q.txt").write_text("Why?")
+    more = {"query": ["Why?"], "explain": ["Why?"], "delete": ["x"], "compare": ["q.txt"]}.get(command, [])
+    result = run(command, *more)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.splitlines()[0].startswith("✗ there is no index in kb")
+
+
+def test_damage_is_found_by_verify(run, docs, tmp_path):
+    run("index", docs)
+    with closing(sqlite3.connect(tmp_path / "kb" / "records.sqlite")) as records:
+        records.execute("UPDATE names SET uses = uses + 1")
+        records.commit()
+    result = run("verify", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["sound"] is False
+    assert "names are counted wrongly" in result.stderr

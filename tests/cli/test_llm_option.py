@@ -1,0 +1,150 @@
+"""``index --llm``: a model over HTTP is asked, estimated, refused, missed, interrupted and resumed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from chat_server import ChatServer
+from files import DOCUMENTS
+
+from graphrag_core import KnowledgeIndex
+from graphrag_core.cli.llm import ChatModel, Unreachable, parse_llm
+from graphrag_core.errors import ExtractionError, InputError
+
+
+@pytest.fixture
+def server():
+    server = ChatServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def nobody():
+    """An address where nothing listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+
+
+def test_a_model_adds_typed_facts_and_is_not_paid_twice(run, docs, server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
+    assert result.exit_code == 0
+    assert f"{DOCUMENTS} passages for tiny to read: about " in result.stderr
+    assert len(server.prompts) == DOCUMENTS
+    assert set(server.keys) == {"Bearer sk-test"}
+    assert f"tiny gave {DOCUMENTS} answers" in result.stdout
+    assert "serves (11)" in run("stats").stdout
+    again = run("index", docs)
+    assert f"{DOCUMENTS} unchanged" in again.stdout, "the model is remembered, and has nothing to read"
+    assert len(server.prompts) == DOCUMENTS
+    (docs / "tide.md").write_text("# Tide Feed\n\nThe Tide Feed moved to Oslo.")
+    run("index", docs, "--yes")
+    assert len(server.prompts) == DOCUMENTS + 1
+
+
+def test_the_key_is_kept_nowhere(run, docs, server, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
+    for path in (tmp_path / "kb").rglob("*"):
+        if path.is_file():
+            assert b"sk-very-secret" not in path.read_bytes(), path
+
+
+def test_one_is_asked_before_paying(run, docs, server):
+    no = run("index", docs, "--llm", "tiny", "--llm-url", server.url, stdin="n\n")
+    assert no.exit_code == 1
+    assert "Go on?" in no.stderr
+    assert "nothing was indexed" in no.stderr
+    assert server.prompts == []
+    nobody_there = run("index", docs, "--llm", "tiny", "--llm-url", server.url, stdin="")
+    assert nobody_there.exit_code == 1
+    assert server.prompts == []
+    yes = run("index", docs, "--llm", "tiny", "--llm-url", server.url, stdin="y\n")
+    assert yes.exit_code == 0
+    assert len(server.prompts) == DOCUMENTS
+    assert f"{DOCUMENTS} changed" in run("index", docs, "--llm", "none").stdout
+
+
+def test_an_address_where_nothing_answers_is_one_line_and_nothing_is_indexed(run, docs, nobody, tmp_path):
+    result = run("index", docs, "--llm", f"{nobody}/tiny", "--yes")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"✗ no language model answers at {nobody} (Connection refused)\n"
+    assert not (tmp_path / "kb").exists()
+
+
+def test_a_refused_key_is_one_line(run, docs, server):
+    server.status = [401]
+    result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
+    assert result.exit_code == 1
+    assert result.stderr == f"✗ {server.url} refuses the key (401): set OPENAI_API_KEY\n"
+
+
+def test_documents_a_model_could_not_read_are_there_and_read_the_next_time(run, docs, server):
+    server.content = "I would rather not."
+    result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
+    assert result.exit_code == 1
+    assert f"{DOCUMENTS} added" in result.stdout
+    assert f"{DOCUMENTS} documents lack the model's facts" in result.stdout
+    server.content = '{"entities": [{"name": "Bergen"}], "relations": []}'
+    again = run("index", docs, "--yes")
+    assert again.exit_code == 0
+    assert f"{DOCUMENTS} changed" in again.stdout
+
+
+def test_a_busy_server_is_asked_again_and_a_dead_one_is_left_alone(server):
+    model = ChatModel(server.url, "tiny", pause=0)
+    server.status = [429, 503]
+    assert "Bergen" in model("Where?")
+    assert len(server.prompts) == 3
+    server.status = [400]
+    with pytest.raises(ExtractionError, match="says 400"):
+        model("Where?")
+    server.status = [500] * 12
+    for _ in range(3):
+        with pytest.raises(Unreachable, match="says 500"):
+            model("Where?")
+    before = len(server.prompts)
+    with pytest.raises(Unreachable, match="has stopped answering"):
+        model("Where?")
+    assert len(server.prompts) == before
+
+
+@pytest.mark.parametrize("value", ["http://", "https:///v1/x", "http://host/v1/", ""])
+def test_addresses_that_cannot_be_are_refused(value):
+    with pytest.raises(InputError, match="give a model"):
+        parse_llm(value, None)
+
+
+def test_ctrl_c_keeps_what_was_done_and_the_next_run_does_the_rest(server, tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for number in range(60):
+        (docs / f"{number:02}.md").write_text(f"# Note {number}\n\nThe Tide Feed has note {number}.")
+    server.hold_after = 40  # inside the second batch of 25
+    command = [sys.executable, "-m", "graphrag_core", "index", "docs", "--llm", f"{server.url}/tiny", "--yes"]
+    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as process:
+        assert server.holding.wait(60), process.communicate(timeout=10)
+        process.send_signal(signal.SIGINT)
+        server.hold_after = None
+        server.release.set()
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped: 25 documents came in; run the same command again for the rest" in errors
+    assert "Traceback" not in errors
+    with KnowledgeIndex.open(tmp_path / "kb") as index:
+        assert len(index) == 25
+        assert index.verify()
+    paid = len(server.prompts)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, **pipes, check=True)
+    assert "35 added, 0 changed, 0 removed, 25 unchanged" in done.stdout
+    assert len(server.prompts) <= 60 + 4, "only what was under way may be asked again"
+    assert paid >= 41

@@ -1,0 +1,175 @@
+"""``query``, ``explain``, ``stats`` and ``compare``: what is printed where, and what a program can read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+QUESTION = "Who is the boss of the man who called every port after INC-2103?"
+
+
+@pytest.fixture
+def kb(run, indexed, tmp_path):
+    shutil.copytree(indexed, tmp_path / "kb")
+
+
+def test_hits_are_shown_with_their_channels_and_the_way_there(run, kb):
+    result = run("query", QUESTION, "--k", "2")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "INC-2103 (Double invoices)" in result.stdout
+    assert "joaquim-prates.md" in result.stdout
+    assert "INC-2103 — Joaquim Prates called each port himself. → Joaquim Prates" in result.stdout
+    assert not any(line.endswith("  ") for line in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize("method", ["agentic", "vector", "graph", "keyword", "hybrid"])
+def test_every_method_answers_in_json(run, kb, method):
+    result = run("query", QUESTION, "--method", method, "--json", "-k", "3")
+    answer = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert len(answer["hits"]) == 3
+    assert answer["hits"][0]["document"] == "inc-2103.md"
+    assert answer["hits"][0]["metadata"]["format"] == "markdown"
+    assert bool(answer["route"]) == (method == "agentic")
+    assert answer["method"] == ("hybrid" if method == "agentic" else method)
+
+
+def test_json_says_why(run, kb):
+    hits = json.loads(run("query", QUESTION, "--json").stdout)["hits"]
+    found = next(hit for hit in hits if hit["document"] == "joaquim-prates.md")
+    assert [step["kind"] for step in found["path"]] == ["question", "entity", "fact", "entity", "chunk"]
+    assert sum(channel["share"] for channel in found["channels"].values()) == pytest.approx(1)
+
+
+def test_where_restricts_and_reads_numbers(run, docs):
+    run("index", docs)
+    asked = ["query", "Who runs the Tide Feed?", "--json"]
+
+    def found(*conditions):
+        answer = run(*asked, *(part for c in conditions for part in ("--where", c)))
+        return {hit["document"] for hit in json.loads(answer.stdout)["hits"]}
+
+    assert found("team=harbour") == {"tide.md"}
+    assert found("year>=2021", "year<2022") == {"tide.md"}
+    assert found("format=csv", "since>2018") == {"people.csv#9"}
+    assert "tide.md" not in found("format!=markdown")
+    nothing = run("query", "Tide Feed", "--where", "team=nobody")
+    assert (nothing.exit_code, nothing.stdout) == (1, "")
+    assert nothing.stderr == "✗ nothing was found: does any document fit --where?\n"
+    assert run("query", "Tide Feed", "--where", "team").exit_code == 2
+    assert run("query", "Tide Feed", "--k", "0").exit_code == 2
+
+
+@pytest.mark.parametrize("style", [[], ["graph"], ["passages"], ["narrative"]])
+def test_context_is_printed_alone(run, kb, style):
+    result = run("query", QUESTION, "--context", *style, "--max-tokens", "200")
+    assert result.exit_code == 0
+    assert "Joaquim Prates" in result.stdout
+    assert "graph #" not in result.stdout
+    assert "Joaquim" in json.loads(run("query", QUESTION, "--context", *style, "--json").stdout)["context"]
+
+
+def test_without_a_question_every_line_is_one(run, kb):
+    lines = (
+        "What is Keyring?\n\n:k 1\n:method keyword\n:method nonsense\nWho leads the Harbour Team?\nexit\nnever asked\n"
+    )
+    result = run("query", "--json", stdin=lines)
+    first, second = (json.loads(line) for line in result.stdout.splitlines())
+    assert result.exit_code == 0
+    assert (first["method"], len(first["hits"])) == ("hybrid", 5)
+    assert (second["method"], len(second["hits"])) == ("keyword", 1)
+    assert "methods are hybrid, vector, keyword, graph, agentic" in result.stderr
+
+
+def test_a_bad_line_does_not_end_the_talk(run, kb):
+    result = run("query", "--json", stdin="x" * 200_000 + "\nWhat is Keyring?\n")
+    assert "at most 100,000" in result.stderr
+    assert json.loads(result.stdout)["hits"]
+
+
+def test_explain_says_it_in_words(run, kb):
+    result = run("explain", QUESTION)
+    assert result.exit_code == 0
+    for part in (
+        "names   INC-2103",
+        "graph",
+        "says: Joaquim Prates called each port himself.",
+        "Facts that speak",
+        "ms:",
+    ):
+        assert part in result.stdout
+
+
+def test_explain_writes_a_page(run, kb, tmp_path):
+    result = run("explain", QUESTION, "--html", "out.html")
+    assert result.exit_code == 0
+    assert "Joaquim Prates" in (tmp_path / "out.html").read_text("utf-8")
+    assert run("explain", QUESTION, "--html", "no/such/folder.html").exit_code == 1
+
+
+def test_stats_are_shown_and_read(run, kb):
+    assert "Keyring" in run("stats").stdout or "Auth Service" in run("stats").stdout
+    stats = json.loads(run("stats", "--json").stdout)
+    assert stats["documents"] == 36
+    assert stats["embedder"].startswith("wordllama")
+
+
+def test_color_is_used_on_a_terminal_only_and_never_with_no_color(run, kb, monkeypatch):
+    assert "\x1b[" not in run("query", QUESTION).stdout
+    monkeypatch.delenv("NO_COLOR")
+    assert "\x1b[" not in run("query", QUESTION).stdout
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" in run("query", QUESTION).stdout
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in run("query", QUESTION).stdout
+
+
+def test_version_help_and_wrong_usage(run):
+    assert run("--version").stdout.startswith("hybrid-graphrag 0.")
+    assert all(
+        command in run("--help").stdout
+        for command in ("demo", "index", "query", "explain", "compare", "stats", "verify", "delete")
+    )
+    assert run("nonsense").exit_code == 2
+    assert run("query", "x", "--query", "y").exit_code == 2
+
+
+# -- compare
+
+
+def test_compare_tells_whether_the_graph_helps(run, kb, tmp_path):
+    rows = [
+        {"question": QUESTION, "gold": ["inc-2103.md", "joaquim-prates.md"]},
+        {"question": "What is the background of the author of ADR-019?", "gold": ["adr-019.md", "rosa-millan.md"]},
+        {"question": "What is Keyring?", "gold": ["keyring.md"]},
+    ]
+    (tmp_path / "q.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    report = json.loads(run("compare", "q.jsonl", "--json").stdout)
+    assert (report["judged"], report["worse"]) == (3, 0)
+    assert report["methods"]["hybrid"]["recall"] == 1
+    assert report["methods"]["vector"]["recall"] == pytest.approx(2 / 3)
+    shown = run("compare", "q.jsonl")
+    assert shown.exit_code == 0
+    assert "recall@5" in shown.stdout
+    assert report["verdict"] in " ".join(shown.stdout.split())
+
+
+def test_compare_without_gold_shows_the_differences(run, kb, tmp_path):
+    (tmp_path / "q.txt").write_text(f"{QUESTION}\nWhat is Keyring?\n")
+    result = run("compare", "q.txt")
+    assert result.exit_code == 0
+    assert "the graph brings" in result.stdout
+    assert "Joaquim Prates" in result.stdout
+    assert "of 2 answers" in result.stdout
+
+
+def test_compare_names_what_is_wrong_with_its_questions(run, kb, tmp_path):
+    (tmp_path / "q.jsonl").write_text('{"question": "What is Keyring?", "gold": ["nowhere.md"]}\n')
+    result = run("compare", "q.jsonl")
+    assert result.exit_code == 1
+    assert "nowhere.md: a gold document that the index does not have" in result.stderr
+    (tmp_path / "bad.jsonl").write_text('{"ask": 1}\n')
+    assert "bad.jsonl, line 1: needs a 'question'" in run("compare", "bad.jsonl").stderr
+    assert run("compare", "missing.jsonl").exit_code == 1

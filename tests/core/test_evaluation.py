@@ -1,0 +1,70 @@
+"""Whether the graph helps: scores by hand, and verdicts that do not claim more than was seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphrag_core import GraphRetriever
+from graphrag_core.errors import InputError
+from graphrag_core.evaluation import METHODS, WITHOUT_GRAPH, Answered, Question, Report, compare
+
+
+def report(*recalls, k=5):
+    """A report of questions with four gold documents, of which each way found some."""
+    gold = ("a", "b", "c", "d")
+    answered = []
+    for plain, hybrid in recalls:
+        found = dict.fromkeys(METHODS, gold[:plain])
+        answered.append(Answered(Question("?", gold), {**found, "hybrid": gold[:hybrid]}))
+    return Report(k, tuple(answered))
+
+
+def test_scores_are_means_over_questions():
+    found = report((1, 4), (2, 2), (3, 2))
+    assert found.score(WITHOUT_GRAPH).recall == pytest.approx((0.25 + 0.5 + 0.75) / 3)
+    assert found.score("hybrid").recall == pytest.approx((1 + 0.5 + 0.5) / 3)
+    assert found.score("hybrid").complete == pytest.approx(1 / 3)
+    assert (found.better, found.worse) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "chance"),
+    [(0, 0, 1.0), (1, 0, 1.0), (5, 0, 2 / 32), (6, 0, 2 / 64), (9, 1, 22 / 1024), (3, 3, 1.0)],
+)
+def test_chance_is_the_sign_test(better, worse, chance):
+    assert report(*[(1, 2)] * better, *[(2, 1)] * worse, (2, 2)).chance == pytest.approx(chance)
+
+
+def test_a_verdict_claims_no_more_than_was_seen():
+    assert report((2, 2), (1, 1)).verdict == "The graph makes no difference on these 2 questions."
+    assert report(*[(1, 2)] * 5).verdict.startswith("The graph looks better, which may be chance: recall@5 +25 points")
+    assert report((1, 2), (2, 1)).verdict.startswith("The graph looks no different, which may be chance")
+    assert report(*[(1, 2)] * 6).verdict == (
+        "The graph helps: recall@5 +25 points, more found on 6 of 6 questions, less on 0."
+    )
+    assert report(*[(2, 1)] * 6).verdict.startswith("The graph does not help: recall@5 -25 points")
+    assert Report(5).verdict == "There are no questions."
+
+
+def test_without_gold_only_differences_are_told():
+    answered = Answered(Question("?"), {WITHOUT_GRAPH: ("a", "b"), "hybrid": ("a", "c")})
+    found = Report(2, (answered,))
+    assert answered.brought("hybrid", WITHOUT_GRAPH) == ("c",)
+    assert found.verdict.startswith("The graph changes 1 of 1 answers and brings 1.0 other documents")
+    with pytest.raises(InputError, match="no question has gold documents"):
+        found.score("hybrid")
+
+
+def test_every_method_is_asked_and_documents_count_once(services):
+    asked = []
+    found = compare(
+        GraphRetriever(services),
+        [Question("Who runs the OAuth Provider?", ("oauth",))],
+        k=2,
+        on_question=asked.append,
+    )
+    (answer,) = found.answered
+    assert set(answer.found) == set(METHODS)
+    assert asked == [answer.question]
+    assert all(len(documents) == len(set(documents)) <= 2 for documents in answer.found.values())
+    assert found.score("hybrid").recall == 1
