@@ -171,7 +171,7 @@ def test_top_k_is_given_where_so_many_exist(retriever):
         retriever.similarity_top_k = count
         assert len(retriever.retrieve("Auth Service")) == min(count, 5)
     retriever.similarity_top_k = 0
-    with pytest.raises(InputError, match="at least one"):
+    with pytest.raises(InputError, match="at least 1"):
         retriever.retrieve("Auth Service")
 
 
