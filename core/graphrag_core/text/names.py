@@ -41,6 +41,9 @@ def title_names(title: str) -> tuple[str, ...]:
     >>> title_names("Auth Service")
     ('Auth Service',)
     """
+    title = title.strip()
+    if title.isascii() and "(" not in title:
+        return (title,) if normalise(title) else ()
     bare = _PARENTHESIS.sub("", title).strip()
-    names = [name for name in (bare, title.strip()) if normalise(name)]
+    names = [name for name in (bare, title) if normalise(name)]
     return tuple(dict.fromkeys(names))
