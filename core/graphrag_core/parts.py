@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.ingest.echo import EchoReader, name_grams
+from graphrag_core.ingest.echo import name_grams, sentence_grams
 from graphrag_core.ports import Keys
 from graphrag_core.stores.change import Span, no_keys, unpack
 from graphrag_core.stores.graph import GraphPart
@@ -20,22 +20,20 @@ _PAGE = 1_000
 
 def graph_parts(records: Records, names: Span, chunks: Span) -> Iterator[GraphPart]:
     """Yield the names and chunks of two spans as graph parts of bounded size, names first."""
-    reader = EchoReader()
     for start in range(names[0], names[1], _PAGE):
         yield _name_part(records, (start, min(start + _PAGE, names[1])))
     for start in range(chunks[0], chunks[1], _PAGE):
-        yield _chunk_part(records, (start, min(start + _PAGE, chunks[1])), reader)
+        yield _chunk_part(records, (start, min(start + _PAGE, chunks[1])))
 
 
 def _name_part(records: Records, span: Span) -> GraphPart:
     rows = list(records.pages("SELECT key, entity, norm FROM names", "key", span))
-    grams = [(row[0], gram) for row in rows for gram in name_grams(row[2])]
-    return _part(
-        names=_numbers(row[0] for row in rows), name_entity=_numbers(row[1] for row in rows), name_gram=_two(grams)
-    )
+    keys = _numbers(row[0] for row in rows)
+    name, gram = name_grams([row[2] for row in rows])
+    return _part(names=keys, name_entity=_numbers(row[1] for row in rows), name_gram=(keys[name], gram))
 
 
-def _chunk_part(records: Records, span: Span, reader: EchoReader) -> GraphPart:
+def _chunk_part(records: Records, span: Span) -> GraphPart:
     texts: dict[int, str] = {}
     lists, subjects = [], []
     for key, text, count, names in records.pages("SELECT key, text, subjects, names FROM chunks", "key", span):
@@ -47,7 +45,7 @@ def _chunk_part(records: Records, span: Span, reader: EchoReader) -> GraphPart:
     facts = _facts(records, span)
     unwrapped = {key: unwrap(text) for key, text in texts.items()}
     pieces = [(key, unwrapped[chunk][start:stop]) for key, chunk, _, _, start, stop in facts if start is not None]
-    sentence, gram = reader.grams([text for _, text in pieces])
+    sentence, gram = sentence_grams([text for _, text in pieces])
     fact_lists = [unpack(row[3]) for row in facts]
     fact_keys = _numbers(row[0] for row in facts)
     return _part(
@@ -88,11 +86,6 @@ def _part(**columns: Any) -> GraphPart:
 
 def _numbers(values: Any) -> Keys:
     return np.fromiter(values, np.int64)
-
-
-def _two(pairs: list[tuple[int, int]]) -> tuple[Keys, Keys]:
-    both = np.array(pairs, np.int64).reshape(-1, 2)
-    return both[:, 0], both[:, 1]
 
 
 def _joined(lists: list[Keys]) -> Keys:
