@@ -18,8 +18,9 @@ from graphrag_core.model import Chunk, Document, Extraction
 from graphrag_core.ports import Extractor, Matrix
 from graphrag_core.report import Estimate
 from graphrag_core.settings import Embeds
+from graphrag_core.stores.entry import Entry, names_of
 from graphrag_core.stores.records import Records
-from graphrag_core.stores.writer import Entry, names_of, unknown_names
+from graphrag_core.stores.writer import unknown_names
 from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint
 
 

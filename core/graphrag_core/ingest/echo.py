@@ -55,8 +55,8 @@ def name_grams(norms: Sequence[str]) -> tuple[Numbers, Numbers]:
     name = np.repeat(np.array(names, np.int64), size)
     alone = np.repeat(size, size) == 1
     pair = np.flatnonzero(name[:-1] == name[1:])
-    at = np.concatenate([np.flatnonzero(alone), pair])
-    return name[at], np.concatenate([code[alone], code[pair] << 31 | code[pair + 1]])
+    owner = name[np.concatenate([np.flatnonzero(alone), pair])]
+    return owner, np.concatenate([code[alone], code[pair] << 31 | code[pair + 1]])
 
 
 def sentence_grams(sentences: Sequence[str]) -> tuple[Numbers, Numbers]:

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,12 @@ class Records:
         except sqlite3.DatabaseError as error:
             raise _explained(error, self.path) from error
 
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Run statements that change nothing."""
+        with self.lock, self._explaining():
+            yield self._db
+
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""
         with self.lock, self._explaining():
@@ -160,7 +167,8 @@ class Records:
     def set_meta(self, **values: str) -> None:
         """Keep settings of the index; inside :meth:`writing` as part of it."""
         with self.lock, self._explaining():
-            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+            several = ", ".join(["(?, ?)"] * len(values))
+            self._db.execute(f"INSERT OR REPLACE INTO meta VALUES {several}", [*chain.from_iterable(values.items())])
 
     def since(self, generation: int) -> Change | None:
         """Return what changed since a generation, or None if that is no longer known."""
