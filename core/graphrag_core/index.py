@@ -23,7 +23,8 @@ from graphrag_core.guard import Guard
 from graphrag_core.ingest.chunk import Chunker
 from graphrag_core.ingest.extract import SentenceExtractor
 from graphrag_core.inspection import measure, verify
-from graphrag_core.intake import Intake, check
+from graphrag_core.intake import Intake, Read, check
+from graphrag_core.line import Line
 from graphrag_core.model import Chunk, Document, Entity, Fact
 from graphrag_core.ports import Embedder, Extractor, Keys
 from graphrag_core.progress import Progress
@@ -34,7 +35,6 @@ from graphrag_core.stores.writer import write
 
 _CHUNKER = Chunker()
 _ENGINES = Engines()
-_DEFERRED = 4  # batches that only add may wait this long before they can be searched
 
 
 class KnowledgeIndex:
@@ -177,17 +177,17 @@ class KnowledgeIndex:
 
     def _add(self, documents: Iterable[Document]) -> Added:
         self._check_writable()
-        done, waiting = Added(), 0
+        done = Added()
         began = self._records.generation
         total = len(documents) if isinstance(documents, Sequence) else None
         source = iter(documents)
         try:
-            with Progress("indexing", "documents", total, self._progress) as bar:
+            with (
+                Line(self._records, lambda: self._derived, self._guard) as line,
+                Progress("indexing", "documents", total, self._progress) as bar,
+            ):
                 while batch := list(islice(source, self.batch_size)):
-                    done += self._add_batch(batch, began)
-                    waiting = (waiting + 1) % _DEFERRED
-                    if waiting == 0:
-                        self._publish()
+                    done += self._add_batch(batch, began, line)
                     bar.advance(len(batch))
         finally:  # whole batches stay, whatever stopped the rest
             self._publish()
@@ -226,7 +226,7 @@ class KnowledgeIndex:
         """Clear every trace of deleted documents from the files, and give back their space."""
         self._check_writable()
         with self._one_writer, self._guard.writing():
-            self._derived.clear_ghosts(all_of_them=True)
+            self._derived.postings.clear_ghosts(all_of_them=True)
             self._derived.save()
             self._records.rows("VACUUM")
             self._records.truncate_log()
@@ -371,7 +371,7 @@ class KnowledgeIndex:
 
     # -- inside
 
-    def _add_batch(self, batch: list[Document], began: int) -> Added:
+    def _add_batch(self, batch: list[Document], began: int, line: Line) -> Added:
         ids = set()
         for document in batch:
             check(document)
@@ -381,16 +381,27 @@ class KnowledgeIndex:
                 )
             ids.add(document.id)
         known = self._records.known(sorted(ids))
-        for document_id, (_, _, generation) in known.items():
-            if generation > began:
+        for document_id in ids:
+            if line.holds(document_id) or known.get(document_id, (0, "", 0))[2] > began:
                 raise DocumentError(document_id, "this id came before in the same call: keep one of the two")
-        changed = [d for d in batch if known.get(d.id, (0, "", 0))[1] != self._intake.digest(d)]
+        changed = [d for d in batch if d.id not in known or known[d.id][1] != self._intake.digest(d)]
         replaced = [known[d.id][0] for d in changed if d.id in known]
-        problems = self._write_batch(changed, replaced) if changed else {}
+        problems = self._take_in(changed, replaced, line) if changed else {}
         return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)
 
-    def _write_batch(self, documents: list[Document], replaced: list[int]) -> dict[str, str]:
+    def _take_in(self, documents: list[Document], replaced: list[int], line: Line) -> dict[str, str]:
         read = self._intake.read(documents)
+        if replaced or self.embedding is None or self.embedding.dim is None:
+            line.finish()
+            self._write_alone(read, replaced)
+        else:
+            entries = self._intake.embed(read, {})
+            line.arrive()
+            names = self._intake.name_vectors(read, self._records)
+            (line.put if len(documents) == self.batch_size else line.put_last)(entries, names)
+        return {r.document.id: r.problem for r in read if r.problem}
+
+    def _write_alone(self, read: list[Read], replaced: list[int]) -> None:
         kept = self._records.vectors_by_text(replaced, self._derived.dim) if replaced else {}
         # The first batch tells the dimension, but only once it is written.
         embedding = self.embedding.copy() if self.embedding else None
@@ -405,15 +416,14 @@ class KnowledgeIndex:
                 self.embedding.dim = embedding.dim
                 self._derived.close()
                 self._derived = self._derive()
-            elif replaced:
+            else:
                 self._publish()
-        return {r.document.id: r.problem for r in read if r.problem}
 
     def _publish(self) -> None:
         """Let queries see what was written."""
         with self._guard.writing():
             self._derived.catch_up()
-            self._derived.clear_ghosts()
+            self._derived.postings.clear_ghosts()
 
     def _derive(self) -> Derived:
         dim = int(self._records.meta("dim", "0")) or 1
@@ -423,7 +433,7 @@ class KnowledgeIndex:
         derived.load()
         derived.catch_up()
         if not self.read_only:
-            derived.clear_ghosts()
+            derived.postings.clear_ghosts()
         return derived
 
     def _check_open(self) -> None:

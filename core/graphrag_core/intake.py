@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +17,7 @@ from graphrag_core.model import Chunk, Document, Extraction
 from graphrag_core.ports import Extractor, Matrix
 from graphrag_core.report import Estimate
 from graphrag_core.settings import Embeds
-from graphrag_core.stores.entry import Entry, names_of
+from graphrag_core.stores.entry import Entry, names_of, to_json
 from graphrag_core.stores.records import Records
 from graphrag_core.stores.writer import unknown_names
 from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint
@@ -68,10 +67,12 @@ class Intake:
 
     def digest(self, document: Document) -> str:
         """Return what changes when the document, or how it is read, changes."""
-        metadata = json.dumps(dict(document.metadata), ensure_ascii=False)
+        return fingerprint([document.text, document.title, to_json(dict(document.metadata)), *self._identities])
+
+    @cached_property
+    def _identities(self) -> tuple[str, str]:
         chunker = self.chunker.identity if self.chunker else "whole"
-        extractor = str(getattr(self.extractor, "identity", type(self.extractor).__qualname__))
-        return fingerprint([document.text, document.title, metadata, chunker, extractor])
+        return chunker, str(getattr(self.extractor, "identity", type(self.extractor).__qualname__))
 
     def read(self, documents: Sequence[Document]) -> list[Read]:
         """Cut documents into chunks and extract from all of them at once."""
@@ -179,7 +180,7 @@ def _check_metadata(document: Document) -> None:
     if not isinstance(document.metadata, Mapping):
         raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
     try:
-        json.dumps(dict(document.metadata), allow_nan=False, ensure_ascii=False)
+        to_json(dict(document.metadata))
     except (TypeError, ValueError, RecursionError) as error:
         raise DocumentError(
             document.id, f"the metadata is not JSON ({error}): turn its values into text or numbers"

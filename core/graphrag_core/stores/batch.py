@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ import numpy as np
 from graphrag_core.model import Chunk, Extraction, Fact
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.stores.change import Change, Span, no_keys, pack
-from graphrag_core.stores.entry import Entry, clean_name, storable
+from graphrag_core.stores.entry import Entry, clean_name, storable, to_json
 from graphrag_core.stores.statements import Row
 from graphrag_core.text import chunk_text, fact_text, hash64, normalise
 from graphrag_core.where import attributes
@@ -110,7 +109,7 @@ class Batch:
     def _document(self, entry: Entry) -> None:
         document = entry.document
         key = self._key("document")
-        metadata = json.dumps(dict(document.metadata), ensure_ascii=False)
+        metadata = to_json(dict(document.metadata))
         heading = entry.chunks[0].title
         self._row("documents", (key, document.id, document.title, heading, metadata, entry.digest, self._generation,
                                 self._now))  # fmt: skip

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
+from operator import attrgetter
 
 from graphrag_core.model import Chunk, Document, Extraction
 from graphrag_core.ports import Matrix
 from graphrag_core.text import normalise
 
+to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+"""Return metadata as it is stored; raise ``ValueError`` or ``TypeError`` if JSON cannot hold it."""
+
 _LONGEST_NAME = 300
+_ENTITIES = attrgetter("entities")
 _MOST_NAMES = 32_768  # remembered
 
 
@@ -58,8 +65,7 @@ def names_of(extraction: Extraction) -> dict[str, bool]:
         others[mention.name] = None
         if mention.aliases:
             others.update(dict.fromkeys(mention.aliases))
-    for fact in extraction.facts:
-        others.update(dict.fromkeys(fact.entities))
+    others.update(dict.fromkeys(chain.from_iterable(map(_ENTITIES, extraction.facts))))
     for other in others:
         if other not in names and (name := clean_name(other)):
             names.setdefault(name, False)

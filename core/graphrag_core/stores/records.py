@@ -47,6 +47,7 @@ class Records:
         self.path = path
         self.read_only = read_only
         self.lock = threading.RLock()
+        self._aside: sqlite3.Connection | None = None  # to look while another thread writes
         try:
             try:
                 self._db = self._connect("ro" if read_only else "rwc")
@@ -138,6 +139,8 @@ class Records:
     def close(self) -> None:
         """Close the database; a writer folds its log into the file."""
         with self.lock:
+            if self._aside is not None:
+                self._aside.close()
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             if not self.read_only and self.path is not None:
@@ -190,11 +193,15 @@ class Records:
     # -- documents
 
     def known(self, ids: Sequence[str]) -> dict[str, tuple[int, str, int]]:
-        """Return key, digest and generation of the documents that are there."""
-        rows = self.rows(
-            "SELECT id, key, digest, generation FROM documents WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps(ids),),
-        )
+        """Return key, digest and generation of the documents that are there, whoever is writing."""
+        sql = "SELECT id, key, digest, generation FROM documents WHERE id IN (SELECT value FROM json_each(?))"
+        parameters = (json.dumps(ids),)
+        if self.path is None or self.read_only:
+            rows = self.rows(sql, parameters)
+        else:
+            with self._explaining():
+                self._aside = self._aside or self._connect("ro")
+                rows = self._aside.execute(sql, parameters).fetchall()
         return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
     def document_ids(self) -> Iterator[str]:
