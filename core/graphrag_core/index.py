@@ -25,6 +25,7 @@ from graphrag_core.ingest.extract import SentenceExtractor
 from graphrag_core.inspection import measure, verify
 from graphrag_core.intake import Intake, Read, check
 from graphrag_core.line import Line
+from graphrag_core.memory import uncollected
 from graphrag_core.model import Chunk, Document, Entity, Fact
 from graphrag_core.ports import Embedder, Extractor, Keys
 from graphrag_core.progress import Progress
@@ -187,7 +188,8 @@ class KnowledgeIndex:
                 Progress("indexing", "documents", total, self._progress) as bar,
             ):
                 while batch := list(islice(source, self.batch_size)):
-                    done += self._add_batch(batch, began, line)
+                    with uncollected():
+                        done += self._add_batch(batch, began, line)
                     bar.advance(len(batch))
         finally:  # whole batches stay, whatever stopped the rest
             self._publish()

@@ -141,6 +141,8 @@ class Intake:
             return np.empty((0, self.embedding.dim or 0), np.float32)
         new = {text: owner for text, owner in texts if text not in known}
         fresh = self.embedding.documents(list(new), list(new.values()))
+        if len(new) == len(texts):
+            return fresh
         vectors = {**known, **dict(zip(new, fresh, strict=True))}
         return np.array([vectors[text] for text, _ in texts], np.float32).reshape(len(texts), -1)
 
@@ -167,6 +169,8 @@ def check(document: Document) -> None:
 def _check_characters(document_id: str, name: str, text: str) -> None:
     if (at := text.find("\x00")) >= 0:
         raise DocumentError(document_id, f"the {name} has a NUL character at {at}: is it binary? Remove it")
+    if text.isascii():
+        return
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

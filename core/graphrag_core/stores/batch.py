@@ -147,19 +147,25 @@ class Batch:
         rows, texts = self.rows.setdefault("facts", []), self.texts["facts"]
         for ordinal, fact in enumerate(facts):
             key = self._key("fact")
-            names = [name for name in map(self._keys.__getitem__, fact.entities) if name != _BLANK]
+            names = [*map(self._keys.__getitem__, fact.entities)]
+            if _BLANK in names:
+                names = [name for name in names if name != _BLANK]
             if not fact.relation:  # of a triple, both ends are kept even if they are one
-                names = list(dict.fromkeys(names))
+                names = [*dict.fromkeys(names)]
             start, stop = fact.span or (None, None)
             # A sentence is not stored twice: the schema says how it is read from its chunk.
             is_piece = start is not None and chunk_text[start:stop].replace("\n", " ") == fact.text
-            text, relation, value = storable(fact.text), storable(fact.relation), storable(fact.value)
+            text = fact.text if is_piece else storable(fact.text)
+            relation = value = ""
+            ends: tuple[str, ...] = ()
+            if fact.relation or fact.value:
+                relation, value = storable(fact.relation), storable(fact.value)
+                ends = (*filter(None, map(clean_name, fact.entities)), value) if relation else ()
             rows.append((
                 key, chunk, ordinal, start, stop, None if is_piece else text, pack(names), relation or None,
                 fact.weight, fact.confidence, fact.source, fact.status, value or None, fact.created,
                 fact.last_accessed, fact.access_count,
             ))  # fmt: skip
-            ends = [*filter(None, map(clean_name, fact.entities)), value] if relation else ()
             texts.append((key, fact_text(heading, text, relation, ends)))
 
     def _key(self, what: str) -> int:

@@ -26,6 +26,8 @@ def normalise(name: str) -> str:
     >>> normalise("C++") == normalise("C#")
     False
     """
+    if name.isascii() and name.replace(" ", "").isalnum():  # most are: nothing to take out but an article
+        return _ARTICLE.sub("", " ".join(name.lower().split()))
     if not name.isascii():
         name = unicodedata.normalize("NFKC", name)
     name = _POSSESSIVE.sub("", name.strip(" .,;:\"'’").casefold())
