@@ -6,7 +6,6 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from graphrag_core.errors import GraphRAGError
@@ -41,11 +40,9 @@ class Postings:
 
     def follow(self, before: int, generation: int, texts: Mapping[str, Texts]) -> None:
         """Add texts that were just written, where an index stands at the generation before them."""
-        behind = [kind for kind, store in self.stores.items() if store.generation == before]
-        with ThreadPoolExecutor(2) as pool:
-            done = [pool.submit(self._apply, kind, generation, no_keys(), texts[kind]) for kind in behind]
-        for each in done:
-            each.result()
+        for kind, store in list(self.stores.items()):
+            if store.generation == before:
+                self._apply(kind, generation, no_keys(), texts[kind])
 
     def catch_up(self, kind: str, target: int) -> None:
         """Bring one index to a generation, from the records."""
