@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -16,7 +16,6 @@ from typing_extensions import Self
 from graphrag_core.accesses import Accesses
 from graphrag_core.derived import Derived, Engines
 from graphrag_core.embedding import Embedding
-from graphrag_core.entities import find_entity, read_entities
 from graphrag_core.errors import DocumentError, IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
 from graphrag_core.folder import Folder
 from graphrag_core.guard import Guard
@@ -25,9 +24,10 @@ from graphrag_core.ingest.extract import SentenceExtractor
 from graphrag_core.inspection import measure, verify
 from graphrag_core.intake import Intake, Read, check
 from graphrag_core.line import Line
+from graphrag_core.lookup import Lookup
 from graphrag_core.memory import uncollected
-from graphrag_core.model import Chunk, Document, Entity, Fact
-from graphrag_core.ports import Embedder, Extractor, Keys
+from graphrag_core.model import Document
+from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.progress import Progress
 from graphrag_core.report import Added, Estimate, Stats, Verification
 from graphrag_core.settings import agree, to_note
@@ -38,7 +38,7 @@ _CHUNKER = Chunker()
 _ENGINES = Engines()
 
 
-class KnowledgeIndex:
+class KnowledgeIndex(Lookup):
     """Documents, indexed: add, replace, delete, and search what they say and mention.
 
     Parameters
@@ -245,59 +245,7 @@ class KnowledgeIndex:
             self._derived.catch_up()
         return self._derived.generation != before
 
-    # -- reading
-
-    def get(self, document_id: str) -> Document | None:
-        """Return a document as it was added, or None."""
-        self._check_open()
-        return self._records.document(document_id)
-
-    def documents(self) -> Iterator[Document]:
-        """Yield all documents in order of id, one at a time."""
-        self._check_open()
-        for document_id in self._records.document_ids():
-            if (document := self._records.document(document_id)) is not None:
-                yield document
-
-    def __len__(self) -> int:
-        self._check_open()
-        return int(self._records.value("SELECT count(*) FROM documents"))
-
-    def __contains__(self, document_id: object) -> bool:
-        self._check_open()
-        return isinstance(document_id, str) and bool(self._records.known([document_id]))
-
-    def chunks(self, document_id: str) -> list[Chunk]:
-        """Return a document's passages, in order."""
-        self._check_open()
-        return self._records.chunks_of(document_id)
-
-    def entity(self, name: str) -> Entity | None:
-        """Return the entity of a name, in any spelling or case, or None."""
-        with self.reading() as derived:
-            view = derived.view
-            position = find_entity(view, self._records, name)
-            return None if position is None else read_entities(view, self._records, [position])[0]
-
-    def facts(self, name: str) -> list[Fact]:
-        """Return the facts that hold an entity, in the order of their ids."""
-        with self.reading() as derived:
-            view = derived.view
-            position = find_entity(view, self._records, name)
-            rows = [] if position is None else view.incidence.tocsc()[:, [position]].nonzero()[0]
-            return sorted(self._records.facts(view.fact_keys[rows]), key=lambda fact: fact.id)
-
-    def related(self, name: str) -> list[tuple[Entity, float]]:
-        """Return the entities that share a fact with an entity, with the edges' weights, strongest first."""
-        with self.reading() as derived:
-            view = derived.view
-            position = find_entity(view, self._records, name)
-            if position is None:
-                return []
-            row = view.links[[position]]
-            entities = read_entities(view, self._records, row.indices.tolist())
-            pairs = zip(entities, row.data.tolist(), strict=True)
-            return sorted(pairs, key=lambda pair: (-pair[1], pair[0].id))
+    # -- looking at the whole
 
     def estimate(self, documents: Iterable[Document]) -> Estimate:
         """Return what adding documents would cost to embed, without embedding anything."""
@@ -330,16 +278,6 @@ class KnowledgeIndex:
         with self._guard.reading():
             self._check_open()
             yield self._derived
-
-    def scope(self, where: Mapping[str, Any] | None) -> Keys | None:
-        """Return the keys of the chunks that a filter lets a query see; None for no filter."""
-        self._check_open()
-        return None if where is None else self._records.in_scope(where)
-
-    @property
-    def records(self) -> Records:
-        """The records, for queries."""
-        return self._records
 
     def close(self) -> None:
         """Save the search structures and give back locks and files. Closing twice does nothing."""
