@@ -99,18 +99,14 @@ class Line:
         derived = self._derived()
         leave = self._guard.take()
         try:
-            if not all(derived.follow(part) for part in written):
-                return
+            if not all(derived.follow(part) for part in written) or self._threads is None:
+                return  # a few texts are sooner caught up with, both keyword indexes at once
             changes = written[0].change.generation - 1, written[-1].change.generation
             texts: dict[str, Iterable[tuple[int, str]]] = {
                 kind: chain.from_iterable([part.texts[kind] for part in written]) for kind in derived.keywords
             }
-            post = partial(derived.postings.follow, *changes, texts)
-            if self._threads is None:
-                post()
-            else:
-                self._publishing = self._threads.submit(_then, post, leave)
-                leave = _nothing
+            self._publishing = self._threads.submit(_then, partial(derived.postings.follow, *changes, texts), leave)
+            leave = _nothing
         finally:
             leave()
 
