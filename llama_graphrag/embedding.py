@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from contextvars import ContextVar
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,14 +25,19 @@ _loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("_loop", defaul
 
 
 async def on_thread(work: Callable[..., T], *arguments: Any, **settings: Any) -> T:
-    """Do the core's work on a thread; what it embeds meanwhile is awaited on this event loop."""
+    """Do the core's work on a thread; what it embeds meanwhile is awaited on this event loop.
+
+    The thread is the call's own. One of the loop's pool might be the last that an embedding's
+    coroutine, for which the thread waits, needs for itself.
+    """
     loop = asyncio.get_running_loop()
-
-    def run() -> T:
-        _loop.set(loop)  # in the thread's own copy of the context
-        return work(*arguments, **settings)
-
-    return await asyncio.to_thread(run)
+    context = copy_context()
+    context.run(_loop.set, loop)
+    pool = ThreadPoolExecutor(1, thread_name_prefix="graphrag")
+    try:
+        return await loop.run_in_executor(pool, partial(context.run, work, *arguments, **settings))
+    finally:
+        pool.shutdown(wait=False)
 
 
 class LlamaEmbedder:

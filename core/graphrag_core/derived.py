@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from graphrag_core.errors import DiskError, GraphRAGError
+from graphrag_core.errors import DiskError
 from graphrag_core.folder import Folder
 from graphrag_core.memory import give_back
-from graphrag_core.parts import graph_parts
-from graphrag_core.ports import GraphStore, Keys, KeywordStore, VectorStore
+from graphrag_core.parts import graph_part, graph_parts
+from graphrag_core.ports import GraphStore, Keys, KeywordStore, Matrix, VectorStore
+from graphrag_core.postings import Postings
 from graphrag_core.similar import similar_names
-from graphrag_core.stores.change import Change, Span, no_keys
-from graphrag_core.stores.graph import IgraphGraph
+from graphrag_core.stores.batch import Written
+from graphrag_core.stores.change import Change, no_keys
+from graphrag_core.stores.graph import GraphPart, IgraphGraph
 from graphrag_core.stores.keywords import TantivyKeywords
 from graphrag_core.stores.records import Records
 from graphrag_core.stores.vectors import FaissVectors
@@ -29,11 +29,10 @@ from graphrag_core.text import fingerprint
 
 _log = logging.getLogger(__name__)
 
-_SMALL = 2_000  # texts: up to here ghosts are cleared at once
-_MOST_GHOSTS = 0.05  # of all texts, from there on
 _MANY = 1_000  # chunks at once, after which it is worth giving memory back
 _MOST_SCOPES = 16  # graphs of scopes to remember
-_PATIENCE = 10.0  # seconds a reader waits for a living writer to finish a commit
+
+Vectors = Iterable[tuple[Keys, Matrix]]
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,6 @@ class Derived:
         self._folder = folder
         self._engines = engines
         self._merge_similar = merge_similar
-        self._in_memory: set[str] = set()  # kinds of keywords that a reader could not take from disk
         self._building = threading.Lock()
         self._scoped: dict[tuple[int, str], GraphView] = {}
         self._places: tuple[Keys, Keys] | None = None
@@ -71,7 +69,12 @@ class Derived:
         self._unsaved = 0
         self.whole = True  # false after a change that something stopped half-way
         self._reset()
-        self.keywords: dict[str, KeywordStore] = {kind: self._open_keywords(kind) for kind in ("chunks", "facts")}
+        self.postings = Postings(records, folder, engines.keywords)
+
+    @property
+    def keywords(self) -> Mapping[str, KeywordStore]:
+        """The keyword indexes."""
+        return self.postings.stores
 
     @property
     def nbytes(self) -> int:
@@ -113,15 +116,14 @@ class Derived:
     def catch_up(self) -> None:
         """Become what the records are now, by the shortest way there is."""
         if self._records.read_only:
-            self._reopen_keywords()
-            self._await_writer()
+            self.postings.await_writer()
         change = self._records.since(self.generation)
         if change is None:
             self._reset()
             change = self._records.everything()
         # Keywords keep their own generation, and index in threads of their own.
         with ThreadPoolExecutor(2) as pool:
-            keywords = [pool.submit(self._catch_up_keywords, kind, change.generation) for kind in ("chunks", "facts")]
+            keywords = [pool.submit(self.postings.catch_up, kind, change.generation) for kind in ("chunks", "facts")]
             if change.generation != self.generation:
                 self._advance(change)
             for done in keywords:
@@ -129,13 +131,25 @@ class Derived:
         if change.chunks[1] - change.chunks[0] >= _MANY:
             give_back()
 
+    def follow(self, written: Written) -> bool:
+        """Become what was just written, without reading it back; return whether that could be.
+
+        Only vectors and graph; what holds for the keywords is in :class:`Postings`.
+        """
+        change = written.change
+        if change.generation != self.generation + 1 or not self.whole or len(change.chunks_gone):
+            return False
+        vectors = {kind: [written.vectors[kind]] for kind in self.vectors}
+        self._apply(change, vectors, map(graph_part, [written.rows]))
+        return True
+
     def rebuild(self) -> None:
         """Make everything anew from the records; nothing is embedded again."""
         self._reset()
         self._saved = -1
         self._advance(self._records.everything())
         for kind in ("chunks", "facts"):
-            self._replace_keywords(kind)
+            self.postings.replace(kind)
 
     def load(self) -> None:
         """Take the newest sound generation from disk, if there is one."""
@@ -172,7 +186,7 @@ class Derived:
         try:
             self._folder.replace_derived(self.generation, write)
             self._records.set_meta(merge_similar=str(self._merge_similar))
-            self._records.forget_journal(min(self.generation, *(k.generation for k in self.keywords.values())))
+            self._records.forget_journal(min(self.generation, self.postings.generation))
         except (OSError, RuntimeError, DiskError) as error:
             _log.warning("the search structures could not be saved (%s); the records are safe, and the next "
                          "opening will derive them anew", error)  # fmt: skip
@@ -184,13 +198,6 @@ class Derived:
         if self._unsaved * 5 >= max(len(self.vectors["chunks"].keys), _MANY):
             self.save()
             give_back()
-
-    def clear_ghosts(self, *, all_of_them: bool = False) -> None:
-        """Write keyword indexes anew in which removed texts still count too much."""
-        for kind, store in self.keywords.items():
-            size = self._records.value(f"SELECT count(*) FROM {kind}") + store.ghosts
-            if store.ghosts and (all_of_them or size <= _SMALL or store.ghosts > _MOST_GHOSTS * size):
-                self._replace_keywords(kind)
 
     def problems(self) -> Iterator[str]:
         """Yield in words whatever differs from the records."""
@@ -211,8 +218,7 @@ class Derived:
 
     def close(self) -> None:
         """Give back locks and files."""
-        for store in self.keywords.values():
-            store.close()
+        self.postings.close()
 
     def _reset(self) -> None:
         self.generation = 0
@@ -222,101 +228,28 @@ class Derived:
         self.graph: GraphStore = self._engines.graph()
 
     def _advance(self, change: Change) -> None:
+        vectors = {kind: self._records.vectors(kind, getattr(change, kind), self.dim) for kind in self.vectors}
+        self._apply(change, vectors, graph_parts(self._records, change.names, change.chunks))
+
+    def _apply(self, change: Change, vectors: Mapping[str, Vectors], parts: Iterable[GraphPart]) -> None:
         self.whole = False
         self._scoped.clear()
         self._places = None
+        gone = {"chunks": change.chunks_gone, "facts": change.facts_gone, "names": change.names_gone}
         try:
-            self._apply(change)
+            for kind, store in self.vectors.items():
+                store.remove(gone[kind])
+                for keys, matrix in vectors[kind]:
+                    store.add(keys, matrix)
+            self.graph.remove(change.chunks_gone, change.names_gone)
+            for part in parts:
+                self.graph.add(part)
         except BaseException:
             self._reset()  # rather nothing than half; the next catching up starts from the records
             raise
-        self.whole = True
-
-    def _apply(self, change: Change) -> None:
-        gone = {"chunks": change.chunks_gone, "facts": change.facts_gone, "names": change.names_gone}
-        for kind, store in self.vectors.items():
-            store.remove(gone[kind])
-            span: Span = getattr(change, kind)
-            for keys, vectors in self._records.vectors(kind, span, self.dim):
-                store.add(keys, vectors)
-        self.graph.remove(change.chunks_gone, change.names_gone)
-        for part in graph_parts(self._records, change.names, change.chunks):
-            self.graph.add(part)
         self._unsaved += change.chunks[1] - change.chunks[0] + len(change.chunks_gone)
         self.generation = change.generation
-
-    # -- keywords, which keep their own generation on disk
-
-    def _open_keywords(self, kind: str) -> KeywordStore:
-        if self._folder is None:
-            return self._engines.keywords(None)
-        path = self._folder.keywords / kind
-        if self._records.read_only and not path.is_dir():
-            return self._engines.keywords(None)
-        try:
-            return self._engines.keywords(path)
-        except GraphRAGError as error:
-            if self._records.read_only:
-                return self._engines.keywords(None)
-            _log.warning("%s is damaged and will be rebuilt from the records: %s", path, error)
-            shutil.rmtree(path, ignore_errors=True)
-            return self._engines.keywords(path)
-
-    def _catch_up_keywords(self, kind: str, target: int) -> None:
-        store = self.keywords[kind]
-        if store.generation == target:
-            return
-        if self._records.read_only:  # and its writer died before it wrote the keywords
-            self._in_memory.add(kind)
-            self.keywords[kind] = self._engines.keywords(None)
-            self._replace_keywords(kind)
-            return
-        change = self._records.since(store.generation) if store.generation >= 0 else None
-        if change is None:
-            self._replace_keywords(kind)
-            return
-        try:
-            store.apply(change.generation, getattr(change, f"{kind}_gone"), self._texts(kind, getattr(change, kind)))
-        except (OSError, ValueError) as error:
-            self._keep_keywords_in_memory(kind, error)
-
-    def _reopen_keywords(self) -> None:
-        """Go back to the files where a reader had to keep keywords in memory."""
-        for kind, store in self.keywords.items():
-            if kind in self._in_memory:
-                store.close()
-                self._in_memory.discard(kind)
-                self.keywords[kind] = self._open_keywords(kind)
-
-    def _await_writer(self) -> None:
-        """Find records and keywords of one generation; a living writer may be between the two."""
-        until = time.monotonic() + _PATIENCE
-        while True:
-            for store in self.keywords.values():
-                store.refresh()
-            self._records.refresh()
-            apart = {store.generation for store in self.keywords.values()} - {self._records.generation}
-            if not apart or self._folder is None or not self._folder.being_written() or time.monotonic() > until:
-                return
-            time.sleep(0.02)
-
-    def _replace_keywords(self, kind: str) -> None:
-        everything = self._records.everything()
-        try:
-            self.keywords[kind].replace(everything.generation, self._texts(kind, getattr(everything, kind)))
-        except (OSError, ValueError) as error:
-            self._keep_keywords_in_memory(kind, error)
-
-    def _keep_keywords_in_memory(self, kind: str, error: Exception) -> None:
-        _log.warning("the keyword index of %s cannot be written (%s); it is kept in memory, the records are safe, "
-                     "and the next opening will write it", kind, error)  # fmt: skip
-        everything = self._records.everything()
-        store = self._engines.keywords(None)
-        store.replace(everything.generation, self._texts(kind, getattr(everything, kind)))
-        self.keywords[kind] = store
-
-    def _texts(self, kind: str, span: Span) -> Iterator[tuple[int, str]]:
-        return self._records.chunk_texts(span) if kind == "chunks" else self._records.fact_texts(span)
+        self.whole = True
 
     def _graph_problems(self, everything: Change) -> Iterator[str]:
         fresh = self._engines.graph()

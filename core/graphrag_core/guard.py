@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+_OWNERS = itertools.count(1)  # that are no threads
 
 
 class Guard:
@@ -40,22 +43,32 @@ class Guard:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Hold off everybody else."""
-        me = threading.get_ident()
-        with self._condition:
-            if me in self._readers and self._writer != me:
-                raise RuntimeError("an index cannot be changed from inside one of its own queries")
-            self._waiting += 1
-            try:
-                self._condition.wait_for(lambda: self._writer == me or (self._writer is None and not self._readers))
-            finally:
-                self._waiting -= 1
-            self._writer = me
-            self._depth += 1
+        self._enter(threading.get_ident())
         try:
             yield
         finally:
-            with self._condition:
-                self._depth -= 1
-                if not self._depth:
-                    self._writer = None
-                self._condition.notify_all()
+            self._leave()
+
+    def take(self) -> Callable[[], None]:
+        """Hold off everybody else until what is returned is called, in whichever thread."""
+        self._enter(-next(_OWNERS))
+        return self._leave
+
+    def _enter(self, owner: int) -> None:
+        with self._condition:
+            if threading.get_ident() in self._readers and self._writer != owner:
+                raise RuntimeError("an index cannot be changed from inside one of its own queries")
+            self._waiting += 1
+            try:
+                self._condition.wait_for(lambda: self._writer == owner or (self._writer is None and not self._readers))
+            finally:
+                self._waiting -= 1
+            self._writer = owner
+            self._depth += 1
+
+    def _leave(self) -> None:
+        with self._condition:
+            self._depth -= 1
+            if not self._depth:
+                self._writer = None
+            self._condition.notify_all()

@@ -16,16 +16,18 @@ from typing_extensions import Self
 from graphrag_core.accesses import Accesses
 from graphrag_core.derived import Derived, Engines
 from graphrag_core.embedding import Embedding
-from graphrag_core.entities import find_entity, read_entities
 from graphrag_core.errors import DocumentError, IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
 from graphrag_core.folder import Folder
 from graphrag_core.guard import Guard
 from graphrag_core.ingest.chunk import Chunker
 from graphrag_core.ingest.extract import SentenceExtractor
 from graphrag_core.inspection import measure, verify
-from graphrag_core.intake import Intake, check
-from graphrag_core.model import Chunk, Document, Entity, Fact
-from graphrag_core.ports import Embedder, Extractor, Keys
+from graphrag_core.intake import Intake, Read, check
+from graphrag_core.line import Line
+from graphrag_core.lookup import Lookup
+from graphrag_core.memory import uncollected
+from graphrag_core.model import Document
+from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.progress import Progress
 from graphrag_core.report import Added, Estimate, Stats, Verification
 from graphrag_core.settings import agree, to_note
@@ -34,10 +36,12 @@ from graphrag_core.stores.writer import write
 
 _CHUNKER = Chunker()
 _ENGINES = Engines()
-_DEFERRED = 4  # batches that only add may wait this long before they can be searched
+
+Given = Mapping[str, Sequence[float]] | None
+"""Vectors of documents by id, where they are known."""
 
 
-class KnowledgeIndex:
+class KnowledgeIndex(Lookup):
     """Documents, indexed: add, replace, delete, and search what they say and mention.
 
     Parameters
@@ -157,7 +161,7 @@ class KnowledgeIndex:
 
     # -- writing
 
-    def add(self, documents: Iterable[Document], *, vectors: Mapping[str, Sequence[float]] | None = None) -> Added:
+    def add(self, documents: Iterable[Document], *, vectors: Given = None) -> Added:
         """Add documents; replace those whose id is there with other content.
 
         A document that is there unchanged costs nothing. Any iterable does, also one of
@@ -184,19 +188,20 @@ class KnowledgeIndex:
         with self._one_writer:
             return self._add(documents, vectors)
 
-    def _add(self, documents: Iterable[Document], vectors: Mapping[str, Sequence[float]] | None) -> Added:
+    def _add(self, documents: Iterable[Document], vectors: Given) -> Added:
         self._check_writable()
-        done, waiting = Added(), 0
+        done = Added()
         began = self._records.generation
         total = len(documents) if isinstance(documents, Sequence) else None
         source = iter(documents)
         try:
-            with Progress("indexing", "documents", total, self._progress) as bar:
+            with (
+                Line(self._records, lambda: self._derived, self._guard) as line,
+                Progress("indexing", "documents", total, self._progress) as bar,
+            ):
                 while batch := list(islice(source, self.batch_size)):
-                    done += self._add_batch(batch, began, vectors)
-                    waiting = (waiting + 1) % _DEFERRED
-                    if waiting == 0:
-                        self._publish()
+                    with uncollected():
+                        done += self._add_batch(batch, began, line, vectors)
                     bar.advance(len(batch))
         finally:  # whole batches stay, whatever stopped the rest
             self._publish()
@@ -236,7 +241,7 @@ class KnowledgeIndex:
         """Clear every trace of deleted documents from the files, and give back their space."""
         self._check_writable()
         with self._one_writer, self._guard.writing():
-            self._derived.clear_ghosts(all_of_them=True)
+            self._derived.postings.clear_ghosts(all_of_them=True)
             self._derived.save()
             self._records.rows("VACUUM")
             self._records.truncate_log()
@@ -253,59 +258,7 @@ class KnowledgeIndex:
             self._derived.catch_up()
         return self._derived.generation != before
 
-    # -- reading
-
-    def get(self, document_id: str) -> Document | None:
-        """Return a document as it was added, or None."""
-        self._check_open()
-        return self._records.document(document_id)
-
-    def documents(self) -> Iterator[Document]:
-        """Yield all documents in order of id, one at a time."""
-        self._check_open()
-        for document_id in self._records.document_ids():
-            if (document := self._records.document(document_id)) is not None:
-                yield document
-
-    def __len__(self) -> int:
-        self._check_open()
-        return int(self._records.value("SELECT count(*) FROM documents"))
-
-    def __contains__(self, document_id: object) -> bool:
-        self._check_open()
-        return isinstance(document_id, str) and bool(self._records.known([document_id]))
-
-    def chunks(self, document_id: str) -> list[Chunk]:
-        """Return a document's passages, in order."""
-        self._check_open()
-        return self._records.chunks_of(document_id)
-
-    def entity(self, name: str) -> Entity | None:
-        """Return the entity of a name, in any spelling or case, or None."""
-        with self.reading() as derived:
-            view = derived.view
-            position = find_entity(view, self._records, name)
-            return None if position is None else read_entities(view, self._records, [position])[0]
-
-    def facts(self, name: str) -> list[Fact]:
-        """Return the facts that hold an entity, in the order of their ids."""
-        with self.reading() as derived:
-            view = derived.view
-            position = find_entity(view, self._records, name)
-            rows = [] if position is None else view.incidence.tocsc()[:, [position]].nonzero()[0]
-            return sorted(self._records.facts(view.fact_keys[rows]), key=lambda fact: fact.id)
-
-    def related(self, name: str) -> list[tuple[Entity, float]]:
-        """Return the entities that share a fact with an entity, with the edges' weights, strongest first."""
-        with self.reading() as derived:
-            view = derived.view
-            position = find_entity(view, self._records, name)
-            if position is None:
-                return []
-            row = view.links[[position]]
-            entities = read_entities(view, self._records, row.indices.tolist())
-            pairs = zip(entities, row.data.tolist(), strict=True)
-            return sorted(pairs, key=lambda pair: (-pair[1], pair[0].id))
+    # -- looking at the whole
 
     def estimate(self, documents: Iterable[Document]) -> Estimate:
         """Return what adding documents would cost to embed, without embedding anything."""
@@ -354,16 +307,6 @@ class KnowledgeIndex:
             self._check_open()
             yield self._derived
 
-    def scope(self, where: Mapping[str, Any] | None) -> Keys | None:
-        """Return the keys of the chunks that a filter lets a query see; None for no filter."""
-        self._check_open()
-        return None if where is None else self._records.in_scope(where)
-
-    @property
-    def records(self) -> Records:
-        """The records, for queries."""
-        return self._records
-
     def close(self) -> None:
         """Save the search structures and give back locks and files. Closing twice does nothing."""
         with self._one_writer, self._guard.writing():
@@ -396,7 +339,7 @@ class KnowledgeIndex:
 
     # -- inside
 
-    def _add_batch(self, batch: list[Document], began: int, vectors: Mapping[str, Sequence[float]] | None) -> Added:
+    def _add_batch(self, batch: list[Document], began: int, line: Line, given: Given) -> Added:
         ids = set()
         for document in batch:
             check(document)
@@ -406,23 +349,32 @@ class KnowledgeIndex:
                 )
             ids.add(document.id)
         known = self._records.known(sorted(ids))
-        for document_id, (_, _, generation) in known.items():
-            if generation > began:
+        for document_id in ids:
+            if line.holds(document_id) or known.get(document_id, (0, "", 0))[2] > began:
                 raise DocumentError(document_id, "this id came before in the same call: keep one of the two")
-        changed = [d for d in batch if known.get(d.id, (0, "", 0))[1] != self._intake.digest(d)]
+        changed = [d for d in batch if d.id not in known or known[d.id][1] != self._intake.digest(d)]
         replaced = [known[d.id][0] for d in changed if d.id in known]
-        problems = self._write_batch(changed, replaced, vectors) if changed else {}
+        problems = self._take_in(changed, replaced, line, given) if changed else {}
         return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)
 
-    def _write_batch(
-        self, documents: list[Document], replaced: list[int], vectors: Mapping[str, Sequence[float]] | None
-    ) -> dict[str, str]:
+    def _take_in(self, documents: list[Document], replaced: list[int], line: Line, given: Given) -> dict[str, str]:
         read = self._intake.read(documents)
+        if replaced or self.embedding is None or self.embedding.dim is None:
+            line.finish()
+            self._write_alone(read, replaced, given)
+        else:
+            entries = self._intake.embed(read, {}, given)
+            line.arrive()
+            names = self._intake.name_vectors(read, self._records)
+            (line.put if len(documents) == self.batch_size else line.put_last)(entries, names)
+        return {r.document.id: r.problem for r in read if r.problem}
+
+    def _write_alone(self, read: list[Read], replaced: list[int], given: Given) -> None:
         kept = self._records.vectors_by_text(replaced, self._derived.dim) if replaced else {}
         # The first batch tells the dimension, but only once it is written.
         embedding = self.embedding.copy() if self.embedding else None
         intake = replace(self._intake, embedding=embedding)
-        entries = intake.embed(read, kept, vectors)
+        entries = intake.embed(read, kept, given)
         names = intake.name_vectors(read, self._records)
         first = embedding is not None and not self._records.meta("dim")
         notes = to_note(embedding, self._embeds) if first and embedding else {}
@@ -432,15 +384,14 @@ class KnowledgeIndex:
                 self.embedding.dim = embedding.dim
                 self._derived.close()
                 self._derived = self._derive()
-            elif replaced:
+            else:
                 self._publish()
-        return {r.document.id: r.problem for r in read if r.problem}
 
     def _publish(self) -> None:
         """Let queries see what was written."""
         with self._guard.writing():
             self._derived.catch_up()
-            self._derived.clear_ghosts()
+            self._derived.postings.clear_ghosts()
 
     def _derive(self) -> Derived:
         dim = int(self._records.meta("dim", "0")) or 1
@@ -450,7 +401,7 @@ class KnowledgeIndex:
         derived.load()
         derived.catch_up()
         if not self.read_only:
-            derived.clear_ghosts()
+            derived.postings.clear_ghosts()
         return derived
 
     def _check_open(self) -> None:

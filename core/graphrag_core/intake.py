@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,8 +17,9 @@ from graphrag_core.model import Chunk, Document, Extraction
 from graphrag_core.ports import Extractor, Matrix
 from graphrag_core.report import Estimate
 from graphrag_core.settings import Embeds
+from graphrag_core.stores.entry import Entry, names_of, to_json
 from graphrag_core.stores.records import Records
-from graphrag_core.stores.writer import Entry, names_of, unknown_names
+from graphrag_core.stores.writer import unknown_names
 from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint
 
 
@@ -67,10 +67,12 @@ class Intake:
 
     def digest(self, document: Document) -> str:
         """Return what changes when the document, or how it is read, changes."""
-        metadata = json.dumps(dict(document.metadata), ensure_ascii=False)
+        return fingerprint([document.text, document.title, to_json(dict(document.metadata)), *self._identities])
+
+    @cached_property
+    def _identities(self) -> tuple[str, str]:
         chunker = self.chunker.identity if self.chunker else "whole"
-        extractor = str(getattr(self.extractor, "identity", type(self.extractor).__qualname__))
-        return fingerprint([document.text, document.title, metadata, chunker, extractor])
+        return chunker, str(getattr(self.extractor, "identity", type(self.extractor).__qualname__))
 
     def read(self, documents: Sequence[Document]) -> list[Read]:
         """Cut documents into chunks and extract from all of them at once."""
@@ -170,6 +172,8 @@ class Intake:
         given = given or {}
         new = {text: owner for text, owner in texts if owner not in given and text not in known}
         fresh = self.embedding.documents(list(new), list(new.values()))
+        if len(new) == len(texts):
+            return fresh
         vectors = {**known, **dict(zip(new, fresh, strict=True))}
         rows = [given[owner] if owner in given else vectors[text] for text, owner in texts]
         return np.array(rows, np.float32).reshape(len(texts), -1)
@@ -197,6 +201,8 @@ def check(document: Document) -> None:
 def _check_characters(document_id: str, name: str, text: str) -> None:
     if (at := text.find("\x00")) >= 0:
         raise DocumentError(document_id, f"the {name} has a NUL character at {at}: is it binary? Remove it")
+    if text.isascii():
+        return
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -210,7 +216,7 @@ def _check_metadata(document: Document) -> None:
     if not isinstance(document.metadata, Mapping):
         raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
     try:
-        json.dumps(dict(document.metadata), allow_nan=False, ensure_ascii=False)
+        to_json(dict(document.metadata))
     except (TypeError, ValueError, RecursionError) as error:
         raise DocumentError(
             document.id, f"the metadata is not JSON ({error}): turn its values into text or numbers"

@@ -2,102 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from graphrag_core.ingest.echo import EchoReader, name_grams
+from graphrag_core.ingest.echo import name_grams, sentence_grams
 from graphrag_core.ports import Keys
-from graphrag_core.stores.change import Span, no_keys, unpack
+from graphrag_core.stores.change import Span, unpack
 from graphrag_core.stores.graph import GraphPart
 from graphrag_core.stores.records import Records
 from graphrag_core.text import unwrap
 
 _PAGE = 1_000
+Rows = Sequence[tuple[Any, ...]]
 
 
 def graph_parts(records: Records, names: Span, chunks: Span) -> Iterator[GraphPart]:
     """Yield the names and chunks of two spans as graph parts of bounded size, names first."""
-    reader = EchoReader()
-    for start in range(names[0], names[1], _PAGE):
-        yield _name_part(records, (start, min(start + _PAGE, names[1])))
-    for start in range(chunks[0], chunks[1], _PAGE):
-        yield _chunk_part(records, (start, min(start + _PAGE, chunks[1])), reader)
+    for span in _pages(names):
+        yield graph_part({"names": _rows(records, "names", "key", span)})
+    for span in _pages(chunks):
+        columns = {"chunks": "key", "facts": "chunk", "aliases": "chunk"}
+        yield graph_part({table: _rows(records, table, column, span) for table, column in columns.items()})
 
 
-def _name_part(records: Records, span: Span) -> GraphPart:
-    rows = list(records.pages("SELECT key, entity, norm FROM names", "key", span))
-    grams = [(row[0], gram) for row in rows for gram in name_grams(row[2])]
-    return _part(
-        names=_numbers(row[0] for row in rows), name_entity=_numbers(row[1] for row in rows), name_gram=_two(grams)
+def graph_part(rows: Mapping[str, Rows]) -> GraphPart:
+    """Return rows of the tables ``names``, ``chunks``, ``facts`` and ``aliases`` as a part of a graph."""
+    name_keys, _, norms, entities, _ = _columns(rows.get("names", ()), 5)
+    chunk_keys, _, _, _, _, texts, subjects, chunk_names = _columns(rows.get("chunks", ()), 8)
+    fact_keys, fact_chunks, _, starts, stops, own_texts, fact_names, _, weights, *_ = _columns(
+        rows.get("facts", ()), 16
     )
-
-
-def _chunk_part(records: Records, span: Span, reader: EchoReader) -> GraphPart:
-    texts: dict[int, str] = {}
-    lists, subjects = [], []
-    for key, text, count, names in records.pages("SELECT key, text, subjects, names FROM chunks", "key", span):
-        texts[key] = text
-        lists.append(unpack(names))
-        subjects.append(np.arange(len(lists[-1])) < count)
-    chunks = _numbers(texts)
-    aliases = records.rows("SELECT chunk, short, long FROM aliases WHERE chunk >= ? AND chunk < ?", span)
-    facts = _facts(records, span)
-    unwrapped = {key: unwrap(text) for key, text in texts.items()}
-    pieces = [(key, unwrapped[chunk][start:stop]) for key, chunk, _, _, start, stop in facts if start is not None]
-    sentence, gram = reader.grams([text for _, text in pieces])
-    fact_lists = [unpack(row[3]) for row in facts]
-    fact_keys = _numbers(row[0] for row in facts)
-    return _part(
+    chunks, facts, names = _numbers(chunk_keys), _numbers(fact_keys), _numbers(name_keys)
+    named, gram = name_grams(norms)
+    mentioned, mention_chunk, place = _unpacked(chunk_names)
+    fact_named, fact_at, _ = _unpacked(fact_names)
+    unwrapped = dict(zip(chunk_keys, map(unwrap, texts), strict=True))
+    pieces = [i for i, text in enumerate(own_texts) if text is None and starts[i] is not None]
+    sentence, fact_gram = sentence_grams([unwrapped[fact_chunks[i]][starts[i] : stops[i]] for i in pieces])
+    chunk, short, long = _columns(rows.get("aliases", ()), 3)
+    return GraphPart(
         chunks=chunks,
-        mention=(np.repeat(chunks, [len(x) for x in lists]), _joined(lists), _flags(subjects)),
-        facts=fact_keys,
-        fact_chunk=_numbers(row[1] for row in facts),
-        fact_weight=np.array([row[2] for row in facts], np.float32),
-        fact_name=(np.repeat(fact_keys, [len(x) for x in fact_lists]), _joined(fact_lists)),
-        fact_gram=(_numbers(key for key, _ in pieces)[sentence], gram),
-        alias=tuple(_numbers(row[i] for row in aliases) for i in range(3)),
+        names=names,
+        name_entity=_numbers(entities),
+        name_gram=(names[named], gram),
+        mention=(chunks[mention_chunk], mentioned, place < _numbers(subjects)[mention_chunk]),
+        facts=facts,
+        fact_chunk=_numbers(fact_chunks),
+        fact_weight=np.array(weights, np.float32),
+        fact_name=(facts[fact_at], fact_named),
+        fact_gram=(facts[_numbers(pieces)][sentence], fact_gram),
+        alias=(_numbers(chunk), _numbers(short), _numbers(long)),
     )
 
 
-def _facts(records: Records, span: Span) -> list[tuple[Any, ...]]:
-    piece = "iif(text IS NULL, start, NULL), stop"
-    sql = f"SELECT key, chunk, weight, names, {piece} FROM facts WHERE chunk >= ? AND chunk < ? ORDER BY key"
-    return records.rows(sql, span)
+def _pages(span: Span) -> Iterator[Span]:
+    for start in range(span[0], span[1], _PAGE):
+        yield start, min(start + _PAGE, span[1])
 
 
-def _part(**columns: Any) -> GraphPart:
-    empty = no_keys()
-    whole: dict[str, Any] = {
-        "chunks": empty,
-        "names": empty,
-        "name_entity": empty,
-        "name_gram": (empty, empty),
-        "mention": (empty, empty, np.empty(0, np.bool_)),
-        "facts": empty,
-        "fact_chunk": empty,
-        "fact_weight": np.empty(0, np.float32),
-        "fact_name": (empty, empty),
-        "fact_gram": (empty, empty),
-        "alias": (empty, empty, empty),
-    }
-    return GraphPart(**{**whole, **columns})
+def _rows(records: Records, table: str, column: str, span: Span) -> Rows:
+    return records.rows(f"SELECT * FROM {table} WHERE {column} >= ? AND {column} < ? ORDER BY 1", span)
 
 
-def _numbers(values: Any) -> Keys:
+def _columns(rows: Rows, count: int) -> Sequence[Sequence[Any]]:
+    return tuple(zip(*rows, strict=True)) or ((),) * count
+
+
+def _unpacked(lists: Sequence[bytes]) -> tuple[Keys, Keys, Keys]:
+    """Return the keys in packed lists, with the list and the place in the list of each."""
+    sizes = np.fromiter(map(len, lists), np.int64, len(lists)) // 8
+    owner = np.repeat(np.arange(len(lists)), sizes)
+    place = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return unpack(b"".join(lists)), owner, place
+
+
+def _numbers(values: Iterable[int]) -> Keys:
     return np.fromiter(values, np.int64)
-
-
-def _two(pairs: list[tuple[int, int]]) -> tuple[Keys, Keys]:
-    both = np.array(pairs, np.int64).reshape(-1, 2)
-    return both[:, 0], both[:, 1]
-
-
-def _joined(lists: list[Keys]) -> Keys:
-    return np.concatenate(lists) if lists else no_keys()
-
-
-def _flags(lists: list[npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
-    return np.concatenate(lists) if lists else np.empty(0, np.bool_)

@@ -34,15 +34,17 @@ def test_an_interrupted_publication_is_made_good(monkeypatch):
 
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add(SERVICES)
-        real = derived.graph_parts
+        real = {name: getattr(derived, name) for name in ("graph_part", "graph_parts")}
 
         def interrupted(*arguments):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(derived, "graph_parts", interrupted)
+        for name in real:
+            monkeypatch.setattr(derived, name, interrupted)
         with pytest.raises(KeyboardInterrupt):
             index.add([Document("new", "Grace Hopper met Ada Lovelace.")])
-        monkeypatch.setattr(derived, "graph_parts", real)
+        for name, function in real.items():
+            monkeypatch.setattr(derived, name, function)
         assert [c.id for c, _ in keyword_search(index, "Grace", 3)] == ["new"], "what was recorded is there"
         index.add([Document("newer", "Ada Lovelace again.")])
         assert index.verify(), str(index.verify())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.schema import NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
 from llama_support import QUESTION, Hashed, ids, make_nodes
 
@@ -246,3 +247,14 @@ def test_two_hundred_questions_while_nodes_come_and_go_mix_no_generations(model)
     assert check(final, last, last) == last
     assert len(retriever.index) == 8
     assert retriever.index.verify()
+
+
+async def test_many_insertions_at_once_leave_the_embedding_a_thread():
+    class Threaded(MockEmbedding):
+        async def _aget_text_embeddings(self, texts):
+            return await asyncio.to_thread(self._get_text_embeddings, texts)
+
+    with GraphRAGRetriever.from_nodes([TextNode(text="Start.", id_="start")], Threaded(embed_dim=8)) as retriever:
+        insertions = [retriever.ainsert_nodes([TextNode(text=f"Note {i}.", id_=f"n{i}")]) for i in range(50)]
+        await asyncio.wait_for(asyncio.gather(*insertions), 120)
+        assert len(retriever.index) == 51

@@ -58,12 +58,16 @@ class Chunker:
         """Return the passages of a document, in order."""
         title = title_of(document)
         text = document.text
-        if len(text) <= self.whole_until or self.count(text) <= self.whole_until:
+        if self._is_whole(text):
             return [Chunk(document.id, document.id, text, title, metadata=document.metadata)]
         return [
             Chunk(f"{document.id}#{i}", document.id, text[start:end], title, i, start, document.metadata)
             for i, (start, end) in enumerate(self._spans(text))
         ]
+
+    def _is_whole(self, text: str) -> bool:
+        most = len(text) - text.count(" ") if self.count is estimate_tokens else len(text)
+        return most <= self.whole_until or self.count(text) <= self.whole_until
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         current: list[tuple[int, int, int]] = []

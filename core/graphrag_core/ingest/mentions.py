@@ -12,6 +12,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from graphrag_core.ingest.cjk import find_cjk_names
@@ -69,6 +70,9 @@ _RUN_ASCII = _run_pattern("A-Z")  # three times as fast, and most passages are A
 _QUOTED = re.compile(r"`([^`\n]{2,80})`|“([^”\n]{2,80})”|\"([^\"\n]{2,80})\"")
 # Written so that each branch begins with the rarer character: the scan stops only there.
 _HINT = re.compile(r"_|[A-Z](?<=[a-z].)|[.\-](?<=\w.)(?=\w)|\d(?<=[a-z].)")
+_ASCII = [chr(c) if c < 128 else " " for c in range(256)]
+_CASES = bytes(ord("a" if c.islower() else "A" if c.isalnum() else " ") for c in _ASCII)
+_JOINS = bytes(ord("a" if c.isalnum() else "." if c in ".-" else " ") for c in _ASCII)
 _IDENTIFIER = re.compile(
     r"(?<![\w.])(?:"
     r"[a-zA-Z]\w*(?:_\w+)+"  # snake_case
@@ -91,6 +95,7 @@ _LOWER_WORD = re.compile(r"\b[^\W\d_A-Z][^\W_]*")
 _YEAR = re.compile(r"[12]\d{3}(?= )")
 _DATING = re.compile(r"\b(?:in|since|by|until|from|during|of|after|before)[ \t]+$")
 _LONGEST_NAME = 12
+_MOST_RUNS = 32_768  # remembered, for names come again
 
 
 def find_names(text: str, starts: frozenset[int] | set[int]) -> list[Found]:
@@ -106,8 +111,9 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[Found]:
     >>> [found.name for found in find_names("We asked the Bank of England about `kg_store` in 1997.", {0})]
     ['Bank of England', 'kg_store', '1997']
     """
+    found, in_order = _runs(text, starts)
+    identifiers = list(_identifiers(text))
     quoted = list(_quoted(text))
-    found = [*_runs(text, starts), *_identifiers(text)]
     if quoted:
         starts_of_quotes = [name.start for name in quoted]
 
@@ -115,10 +121,12 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[Found]:
             before = bisect_right(starts_of_quotes, name.start) - 1
             return before < 0 or name.end > quoted[before].end
 
-        found = [*filter(outside, found), *quoted]
+        found, identifiers = list(filter(outside, found)), list(filter(outside, identifiers))
+    others = [*identifiers, *quoted]
     if has_cjk(text):
-        found.extend(Found(name, start, end) for name, start, end in find_cjk_names(text))
-    found.sort(key=lambda name: (name.start, -name.end))
+        others.extend(Found(name, start, end) for name, start, end in find_cjk_names(text))
+    if others or not in_order:
+        found = sorted([*found, *others], key=lambda name: (name.start, -name.end))
     return found
 
 
@@ -156,6 +164,8 @@ def _quoted(text: str) -> Iterator[Found]:
 
 
 def _identifiers(text: str) -> Iterator[Found]:
+    if text.isascii() and not _hints_at_identifiers(text):
+        return
     done = 0
     for hint in _HINT.finditer(text):
         if hint.start() < done:
@@ -167,39 +177,55 @@ def _identifiers(text: str) -> Iterator[Found]:
             yield Found(match.group(), match.start(), match.end())
 
 
-def _runs(text: str, starts: frozenset[int] | set[int]) -> Iterator[Found]:
+def _hints_at_identifiers(text: str) -> bool:
+    """Say whether :data:`_HINT` occurs in an ASCII text, at a tenth of the cost of looking for it."""
+    data = text.encode()
+    return "_" in text or b"aA" in data.translate(_CASES) or b"a.a" in data.translate(_JOINS)
+
+
+def _runs(text: str, starts: frozenset[int] | set[int]) -> tuple[list[Found], bool]:
+    """Return the names in runs of capitalised words, and whether they lie in the order of the text."""
+    certain: list[Found] = []
     lonely: list[Found] = []
-    sure: set[str] = set()
+    new = tuple.__new__  # Found(...), at half the cost
     for match in (_RUN_ASCII if text.isascii() else _RUN).finditer(text):
-        start = match.start()
-        for found in _clear(match.group(), start, starts) or _trim(text, match, starts):
-            if found.certain:
-                sure.add(found.name)
-                yield found
-            else:
-                lonely.append(found)
-    lower = set(_LOWER_WORD.findall(text)) if lonely else set()
+        run, at = match.group(), match.start()
+        initial = at in starts or at - 1 in starts
+        dated = run[0] in "12" and len(run) > 5 and _DATING.search(text, max(0, at - 9), at) is not None
+        for name, start, is_certain in _names_in(run, initial, dated):
+            found = new(Found, (name, at + start, at + start + len(name), is_certain))
+            (certain if is_certain else lonely).append(found)
+    if not lonely:
+        return certain, True
+    sure = {found.name for found in certain}
+    lower = set(_LOWER_WORD.findall(text))
     for found in lonely:
-        certain = found.name in sure or (
+        is_name = found.name in sure or (
             _SUBJECT_VERB.match(text, found.end) is not None and found.name.lower() not in lower
         )
-        yield Found(found.name, found.start, found.end, certain)
+        certain.append(found._replace(certain=is_name))
+    return certain, False
 
 
-def _clear(run: str, start: int, starts: frozenset[int] | set[int]) -> tuple[Found] | None:
-    """Return a run inside a sentence, of letters at both ends, that nothing has to be taken from."""
-    if start in starts or start - 1 in starts or not (run[0].isalpha() and run[-1].isalpha()):
-        return None
+@lru_cache(maxsize=_MOST_RUNS)
+def _names_in(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, bool], ...]:
+    """Return name, offset and certainty of what a run names, at a sentence's start or after "in" or "since"."""
     words = run.split()
-    plain = 1 < len(words) <= _LONGEST_NAME and words[0].lower() not in FUNCTION and words[-1].lower() not in FUNCTION
-    return (Found(run, start, start + len(run)),) if plain and run[-2] not in "'’" else None
+    if not initial and _nothing_to_take(run, words):
+        return ((run, 0, True),)
+    return tuple(_trim(run, words, initial, dated))
 
 
-def _trim(text: str, match: re.Match[str], starts: frozenset[int] | set[int]) -> Iterator[Found]:
+def _nothing_to_take(run: str, words: list[str]) -> bool:
+    """Tell a run of letters at both ends that is a name as it stands."""
+    if not (run[0].isalpha() and run[-1].isalpha() and 1 < len(words) <= _LONGEST_NAME):
+        return False
+    return words[0].lower() not in FUNCTION and words[-1].lower() not in FUNCTION and run[-2] not in "'’"
+
+
+def _trim(run: str, words: list[str], initial: bool, dated: bool) -> Iterator[tuple[str, int, bool]]:
     """Take from a run the words at its ends that are no part of a name; cut a date's year off."""
-    start, end = match.span()
-    words = match.group().split()
-    initial = start in starts or (start - 1 in starts and not text[start - 1].isalnum())
+    start, end = 0, len(run)
     first, last = _leading(words, OPENERS if initial else FUNCTION), len(words)
     while last > first and words[last - 1].lower() in FUNCTION:
         last -= 1
@@ -208,21 +234,20 @@ def _trim(text: str, match: re.Match[str], starts: frozenset[int] | set[int]) ->
     if not 1 <= last - first <= _LONGEST_NAME:
         return
     for word in words[:first]:
-        start = text.index(word, start) + len(word)
+        start = run.index(word, start) + len(word)
     for word in reversed(words[last:]):
-        end = text.rindex(word, start, end)
-    name = text[start:end].strip(" \t,.")
+        end = run.rindex(word, start, end)
+    name = run[start:end].strip(" \t,.")
     if first:
-        start = text.index(name, start)
+        start = run.index(name, start)
     if name.endswith(("'s", "’s")):
         name = name[:-2]
     if last - first == 1 and not _stands_alone(name):
         return
-    if last - first > 1 and (year := _YEAR.match(name)) and (first or _DATING.search(text, max(0, start - 9), start)):
-        yield Found(year.group(), start, start + 4)
+    if last - first > 1 and (first or dated) and (year := _YEAR.match(name)):
+        yield year.group(), start, True
         start, name = start + 5, name[5:].lstrip()
-    certain = not (initial and first == 0 and last == 1 and _plain(name))
-    yield Found(name, start, start + len(name), certain)
+    yield name, start, not (initial and first == 0 and last == 1 and _plain(name))
 
 
 def _leading(words: list[str], droppable: frozenset[str]) -> int:

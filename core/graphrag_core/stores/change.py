@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,12 @@ def no_keys() -> Keys:
 
 def pack(keys: Sequence[int] | Keys) -> bytes:
     """Return keys as bytes."""
-    return struct.pack(f"<{len(keys)}q", *keys)
+    return _layout(len(keys)).pack(*keys)
+
+
+@lru_cache(maxsize=256)
+def _layout(count: int) -> struct.Struct:
+    return struct.Struct(f"<{count}q")
 
 
 def unpack(data: bytes) -> Keys:

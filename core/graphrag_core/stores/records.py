@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from graphrag_core import where as scope
-from graphrag_core.errors import DiskError, FilterError, NotAnIndex, UnsupportedFormat
+from graphrag_core.errors import FilterError
 from graphrag_core.model import Chunk, Document, Fact
 from graphrag_core.ports import Keys, Matrix
-from graphrag_core.stores.change import Change, Span, no_keys, unpack
-from graphrag_core.stores.schema import APPLICATION_ID, FORMAT, TABLES
+from graphrag_core.stores.change import Span, no_keys, unpack
+from graphrag_core.stores.database import Database
 from graphrag_core.text import chunk_text, fact_id, fact_text
 
 _CHUNK = """
@@ -33,160 +29,15 @@ SELECT f.key, f.names, {_FACT_TEXT}, f.relation, f.weight,
 FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document
 """
 _MANY = 500
-_BUSY = 10_000  # milliseconds to wait for another process
 
 
-class Records:
-    """One SQLite database, in a file or in memory. Safe to share by threads.
-
-    Opened for reading, it stays on the generation it first saw until :meth:`refresh`.
-    """
-
-    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
-        self.path = path
-        self.read_only = read_only
-        self.lock = threading.RLock()
-        try:
-            try:
-                self._db = self._connect("ro" if read_only else "rwc")
-                self._prepare()
-            except sqlite3.OperationalError:
-                if not read_only or path is None or Path(f"{path}-wal").exists():
-                    raise
-                # SQLite wants to write beside the file, and this folder cannot be written.
-                self._db = self._connect("ro&immutable=1")
-                self._prepare()
-        except sqlite3.DatabaseError as error:
-            raise _explained(error, path) from error
-
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        name = ":memory:" if self.path is None else f"{self.path.resolve().as_uri()}?mode={mode}"
-        return sqlite3.connect(name, uri=self.path is not None, check_same_thread=False, isolation_level=None)
-
-    def _prepare(self) -> None:
-        run = self._db.execute
-        run("PRAGMA foreign_keys = ON")
-        run(f"PRAGMA busy_timeout = {_BUSY}")
-        run("PRAGMA cache_size = -8000")
-        empty = run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-        if empty and not self.read_only:
-            run("PRAGMA journal_mode = WAL")
-            self._db.executescript(
-                f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
-            )
-        elif run("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-            raise NotAnIndex(f"{self.path} is an SQLite file, but no index: choose another folder")
-        found = run("PRAGMA user_version").fetchone()[0]
-        if found != FORMAT:
-            raise UnsupportedFormat(
-                f"{self.path} has format {found}, this release reads {FORMAT}: "
-                "upgrade hybrid-graphrag, or index the documents anew into another folder"
-            )
-        if not self.read_only:
-            run("PRAGMA synchronous = FULL")
-            run("PRAGMA secure_delete = ON")
-        else:
-            self.refresh()
-
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """Do everything inside, or nothing of it."""
-        with self.lock:
-            try:
-                self._db.execute("BEGIN IMMEDIATE")
-                yield self._db
-                self._db.execute("COMMIT")
-            except BaseException as error:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                if isinstance(error, sqlite3.DatabaseError):
-                    raise _explained(error, self.path) from error
-                raise
-
-    @contextmanager
-    def _explaining(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            raise _explained(error, self.path) from error
-
-    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
-        with self.lock, self._explaining():
-            return self._db.execute(sql, parameters).fetchall()
-
-    def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        """Return the one value of a query."""
-        return self.rows(sql, parameters)[0][0]
-
-    def refresh(self) -> None:
-        """Let a reader see the newest generation."""
-        if self.read_only:
-            with self.lock:
-                if self._db.in_transaction:
-                    self._db.execute("COMMIT")
-                self._db.execute("BEGIN")
-                self._db.execute("SELECT count(*) FROM meta").fetchone()
-
-    def close(self) -> None:
-        """Close the database; a writer folds its log into the file."""
-        with self.lock:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            if not self.read_only and self.path is not None:
-                self.truncate_log()
-            self._db.close()
-
-    def truncate_log(self) -> None:
-        """Fold the log into the file, so that deleted text is in neither; readers may prevent it."""
-        self.rows("PRAGMA busy_timeout = 0")
-        try:
-            self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-        finally:
-            self.rows(f"PRAGMA busy_timeout = {_BUSY}")
-
-    # -- what the index knows of itself
-
-    @property
-    def generation(self) -> int:
-        """How many times the records have changed."""
-        return int(self.meta("generation", "0"))
-
-    def meta(self, name: str, default: str = "") -> str:
-        """Return a setting of the index."""
-        found = self.rows("SELECT value FROM meta WHERE name = ?", (name,))
-        return str(found[0][0]) if found else default
-
-    def set_meta(self, **values: str) -> None:
-        """Keep settings of the index; inside :meth:`writing` as part of it."""
-        with self.lock, self._explaining():
-            self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
-
-    def since(self, generation: int) -> Change | None:
-        """Return what changed since a generation, or None if that is no longer known."""
-        rows = self.rows("SELECT * FROM journal WHERE generation > ? ORDER BY generation", (generation,))
-        if not rows:
-            return Change(generation) if generation == self.generation else None
-        return Change.joined(rows) if rows[0][0] == generation + 1 else None
-
-    def everything(self) -> Change:
-        """Return the change from nothing to now."""
-        chunks, facts, names = (int(self.meta(f"next_{what}", "0")) for what in ("chunk", "fact", "name"))
-        return Change(self.generation, (0, chunks), (0, facts), (0, names))
-
-    def forget_journal(self, generation: int) -> None:
-        """Drop what led up to a generation."""
-        with self.writing() as db:
-            db.execute("DELETE FROM journal WHERE generation <= ?", (generation,))
-
-    # -- documents
+class Records(Database):
+    """Documents, chunks, facts and names, by id and by key."""
 
     def known(self, ids: Sequence[str]) -> dict[str, tuple[int, str, int]]:
-        """Return key, digest and generation of the documents that are there."""
-        rows = self.rows(
-            "SELECT id, key, digest, generation FROM documents WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps(ids),),
-        )
+        """Return key, digest and generation of the documents that are there, whoever is writing."""
+        sql = "SELECT id, key, digest, generation FROM documents WHERE id IN (SELECT value FROM json_each(?))"
+        rows = self.rows_meanwhile(sql, (json.dumps(ids),))
         return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
     def document_ids(self) -> Iterator[str]:
@@ -332,18 +183,6 @@ class Records:
         wanted = json.dumps([int(key) for key in keys])
         return self.rows(f"{sql} WHERE {table}.key IN (SELECT value FROM json_each(?))", (wanted,))
 
-    def pages(self, sql: str, column: str, span: Span) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a query whose first column lies in a span, ascending, a page at a time."""
-        start, stop = span
-        while True:
-            page = self.rows(
-                f"{sql} WHERE {column} >= ? AND {column} < ? ORDER BY {column} LIMIT {_MANY}", (start, stop)
-            )
-            yield from page
-            if len(page) < _MANY:
-                return
-            start = page[-1][0] + 1
-
 
 def _paged(rows: Iterator[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
     page: list[tuple[Any, ...]] = []
@@ -387,16 +226,3 @@ def _fact(row: Sequence[Any], norms: Mapping[int, str]) -> Fact:
 
 def _once(names: bytes, norms: Mapping[int, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(norms[int(name)] for name in unpack(names)))
-
-
-def _explained(error: sqlite3.DatabaseError, path: Path | None) -> Exception:
-    text = str(error)
-    if "not a database" in text or "malformed" in text:
-        return NotAnIndex(
-            f"{path} is no index, or is damaged ({text}): restore it from a backup or choose another folder"
-        )
-    if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
-        return error
-    return DiskError(
-        f"{path}: {text}; nothing was changed: free space, or check the folder's permissions, and try again"
-    )

@@ -22,12 +22,9 @@ def fingerprint(parts: Iterable[str]) -> str:
     >>> fingerprint(["ab", "c"]) == fingerprint(["a", "bc"])
     False
     """
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return digest.hexdigest()
+    data = [part.encode("utf-8", "surrogatepass") for part in parts]
+    framed = b"".join([len(piece).to_bytes(8, "little") + piece for piece in data])
+    return hashlib.blake2b(framed, digest_size=16).hexdigest()
 
 
 def fact_id(chunk_id: str, ordinal: int) -> str:

@@ -26,6 +26,8 @@ def normalise(name: str) -> str:
     >>> normalise("C++") == normalise("C#")
     False
     """
+    if name.isascii() and name.replace(" ", "").isalnum():  # most are: nothing to take out but an article
+        return _ARTICLE.sub("", " ".join(name.lower().split()))
     if not name.isascii():
         name = unicodedata.normalize("NFKC", name)
     name = _POSSESSIVE.sub("", name.strip(" .,;:\"'’").casefold())
@@ -41,6 +43,9 @@ def title_names(title: str) -> tuple[str, ...]:
     >>> title_names("Auth Service")
     ('Auth Service',)
     """
+    title = title.strip()
+    if title.isascii() and "(" not in title:
+        return (title,) if normalise(title) else ()
     bare = _PARENTHESIS.sub("", title).strip()
-    names = [name for name in (bare, title.strip()) if normalise(name)]
+    names = [name for name in (bare, title) if normalise(name)]
     return tuple(dict.fromkeys(names))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from graphrag_core.ingest.mentions import Found, find_aliases, find_names
 from graphrag_core.model import Chunk, Extraction, Fact, Mention
 from graphrag_core.text import sentences, title_names, unwrap
 
 SENTENCE_WEIGHT = 3.0
+
+_MOST_NAMES = 16_384  # remembered
 
 _LETTER = re.compile(r"[^\W_]")
 
@@ -38,31 +40,47 @@ class SentenceExtractor:
 def _read(chunk: Chunk) -> Extraction:
     text = unwrap(chunk.text)
     spans = sentences(text)
-    starts = [start for start, _ in spans]
-    found = find_names(text, set(starts))
+    found = find_names(text, {start for start, _ in spans})
+    certain = [name for name in found if name.certain]
     subjects = title_names(chunk.title) if chunk.title else ()
-    named: list[list[str]] = [[] for _ in spans]
-    for name in found:
-        if name.certain and starts:
-            named[max(bisect_right(starts, name.start) - 1, 0)].append(name.name)
-    facts = tuple(
-        Fact(tuple(dict.fromkeys((*subjects, *names))), text[start:end], weight=SENTENCE_WEIGHT, span=(start, end))
-        for (start, end), names in zip(spans, named, strict=True)
-        if _says_something(text[start:end], chunk.title)
-    )
-    return Extraction(_mentions(text, subjects, found), facts)
+    facts = []
+    at = 0
+    for i, (start, end) in enumerate(spans):
+        begin = at
+        stop = spans[i + 1][0] if i + 1 < len(spans) else len(text)
+        while at < len(certain) and certain[at].start < stop:
+            at += 1
+        names = [name.name for name in certain[begin:at]]
+        sentence = text[start:end]
+        # Neither a rule or a row of dots, nor the title come again as a heading.
+        if (names or _LETTER.search(sentence)) and sentence.strip("#=*_~ \t") != chunk.title:
+            entities = tuple(dict.fromkeys((*subjects, *names)))
+            facts.append(Fact(entities, sentence, weight=SENTENCE_WEIGHT, span=(start, end)))
+    return Extraction(_mentions(text, subjects, found, certain), tuple(facts))
 
 
-def _says_something(sentence: str, title: str) -> bool:
-    """Tell a sentence from a rule, a row of dots, or the title come again as a heading."""
-    return sentence.strip("#=*_~ \t") != title and _LETTER.search(sentence) is not None
-
-
-def _mentions(text: str, subjects: tuple[str, ...], found: list[Found]) -> tuple[Mention, ...]:
+def _mentions(text: str, subjects: tuple[str, ...], found: list[Found], certain: list[Found]) -> tuple[Mention, ...]:
+    pairs = find_aliases(text, found)
+    if not pairs:
+        names = dict.fromkeys(name.name for name in certain)
+        return *map(_subject, subjects), *map(_mention, names)
     aliases: dict[str, list[str]] = {}
-    for short, long in find_aliases(text, found):
+    for short, long in pairs:
         aliases.setdefault(long, []).append(short)
     mentions = [Mention(name, aliases=tuple(aliases.pop(name, ())), subject=True) for name in subjects]
-    names = dict.fromkeys((*(f.name for f in found if f.certain), *aliases))
+    names = dict.fromkeys((*(name.name for name in certain), *aliases))
     mentions.extend(Mention(name, aliases=tuple(aliases.get(name, ()))) for name in names)
     return tuple(mentions)
+
+
+# The same names come again and again, and a frozen value can be shared.
+
+
+@lru_cache(maxsize=_MOST_NAMES)
+def _mention(name: str) -> Mention:
+    return Mention(name)
+
+
+@lru_cache(maxsize=_MOST_NAMES)
+def _subject(name: str) -> Mention:
+    return Mention(name, subject=True)
