@@ -17,7 +17,9 @@ from graphrag_core.cli.showing import body
 from graphrag_core.cli.terminal import program, results
 from graphrag_core.demo import QUESTIONS, DemoQuestion, sample_documents
 from graphrag_core.embedders import WordLlama
+from graphrag_core.retriever import Method
 
+_METHODS: tuple[Method, ...] = ("vector", "keyword", "graph", "hybrid")
 _SHOWN = 5
 _WIDEST = 120
 
@@ -49,21 +51,18 @@ def _introduce(index: KnowledgeIndex, seconds: float, console: Console) -> None:
 
 
 def _ask(number: int, question: DemoQuestion, retriever: GraphRetriever, console: Console) -> int:
-    """Ask both ways, show both, and return how many documents only the graph brought."""
-    plain = retriever.retrieve(question.text, method="vector", k=len(retriever.index))
-    hybrid = retriever.retrieve(question.text, k=_SHOWN)
-    ranks = {hit.chunk.document_id: rank for rank, hit in enumerate(plain.hits, 1)}
-    first = plain.hits[:_SHOWN]
-    seen = {hit.chunk.document_id for hit in first}
-    gained = [h for h in hybrid.hits if h.chunk.document_id in question.needed and h.chunk.document_id not in seen]
+    """Ask every way, show all side by side, and return how many documents vector search left out."""
+    everything = len(retriever.index)
+    hits = {method: retriever.retrieve(question.text, method=method, k=everything).hits for method in _METHODS}
+    ranks = {hit.chunk.document_id: rank for rank, hit in enumerate(hits["vector"], 1)}
+    seen = {hit.chunk.document_id for hit in hits["vector"][:_SHOWN]}
+    gained = [hit for hit in hits["hybrid"][:_SHOWN] if hit.chunk.document_id in set(question.needed) - seen]
     console.print()
-    side_by_side = Table.grid(expand=True, padding=(0, 2, 0, 0))
-    side_by_side.add_column(ratio=1)
-    side_by_side.add_column(ratio=1)
-    side_by_side.add_row(
-        _column("vector search", "vector", first, question, []),
-        _column("vectors + keywords + graph", "graph", hybrid.hits, question, gained),
-    )
+    side_by_side = Table.grid(expand=True, padding=(0, 1, 0, 0))
+    for _ in _METHODS:
+        side_by_side.add_column(ratio=1)
+    new = {hit.chunk.document_id for hit in gained}
+    side_by_side.add_row(*(_column(method, hits[method][:_SHOWN], question, new) for method in _METHODS))
     content: list[RenderableType] = [Text(f"Needed: {question.looking_for}.", "quiet"), Text(), side_by_side]
     for hit in gained:
         content += [Text(), *_way(hit, ranks.get(hit.chunk.document_id))]
@@ -74,18 +73,18 @@ def _ask(number: int, question: DemoQuestion, retriever: GraphRetriever, console
     return len(gained)
 
 
-def _column(name: str, style: str, hits: tuple[Hit, ...], question: DemoQuestion, gained: list[Hit]) -> RenderableType:
+def _column(method: str, hits: tuple[Hit, ...], question: DemoQuestion, gained: set[str]) -> RenderableType:
     found = sum(hit.chunk.document_id in question.needed for hit in hits)
-    lines = [Text(name, f"{style}.title")]
+    lines = [Text(method, "graph.title" if method == "hybrid" else "vector.title")]
     for rank, hit in enumerate(hits, 1):
         needed = hit.chunk.document_id in question.needed
         mark = ("✓ ", "good") if needed else ("· ", "quiet")
-        emphasis = "name" if hit in gained else "" if needed else "quiet"
+        emphasis = "name" if hit.chunk.document_id in gained else "" if needed else "quiet"
         line = Text.assemble((f"{rank} ", "quiet"), mark, (hit.chunk.title, emphasis))
         line.no_wrap, line.overflow = True, "ellipsis"
         lines.append(line)
     all_there = found == len(question.needed)
-    lines.append(Text(f"{found} of {len(question.needed)} needed", "good" if all_there else "partly"))
+    lines.append(Text(f"{found} of {len(question.needed)}", "good" if all_there else "partly"))
     return Group(*lines)
 
 
