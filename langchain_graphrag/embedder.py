@@ -52,6 +52,7 @@ class LoopEmbedder:
         source = getattr(embeddings, "underlying_embeddings", embeddings)
         self.identity = identity_of(source)
         self.embedded = bool(getattr(source, "embedded", False))
+        self.local = bool(getattr(source, "local", False))
 
     def embed_documents(self, texts: list[str]) -> Any:
         """Return one vector for each text."""

@@ -28,12 +28,3 @@ def test_links_lead_somewhere(page):
     targets = re.findall(r"\]\((?!https?:)([^)#]+)|(?:src|srcset)=\"(?!https?:)([^\"]+)", page.read_text("utf-8"))
     for target in filter(None, (one or other for one, other in targets)):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
-
-
-def test_the_values_it_states_hold():
-    names: dict[str, object] = {}
-    block = blocks(PAGES[0])[0]
-    exec(compile(block.split("index.delete")[0], str(PAGES[0]), "exec"), names)  # noqa: S102 - our own README
-    index = names["index"]
-    assert index.entity("auth service").mentions == 2
-    assert [other.name for other, _ in index.related("OAuth Provider")] == ["Auth Service", "Keyring"]

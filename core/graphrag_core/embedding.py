@@ -46,6 +46,7 @@ class Embedding:
         self.embedder = embedder
         self.identity = identity_of(embedder)
         self.embedded = bool(getattr(embedder, "embedded", False))
+        self.local = self.embedded or bool(getattr(embedder, "local", False))
         self.dim = dim
 
     def copy(self) -> Embedding:

@@ -56,10 +56,12 @@ class KnowledgeIndex(Lookup):
     embed_facts
         Whether facts are embedded as well as found by keyword, which is worth a few points
         where questions paraphrase and costs about three times the embedding of the chunks.
-        By default on for an embedder that runs in this process for next to nothing, off for
-        others; :meth:`estimate` shows the cost. Fixed when the index is made.
+        By default on for an embedder that runs in this process (``WordLlama``, ``Onnx``), off
+        for others, which may be paid for; :meth:`estimate` shows the cost. Fixed when the
+        index is made.
     embed_names
         The same for the names of entities, by which a question that names none finds some.
+        By default on where an embedding costs next to nothing (``WordLlama``).
     merge_similar
         Cosine from which two entity names are taken for one entity, such as 0.95; needs
         ``embed_names``. Off by default.

@@ -28,9 +28,9 @@ Scores = npt.NDArray[np.float32]
 class Embedder(Protocol):
     """Turns texts into vectors; the shape that LangChain's ``Embeddings`` has.
 
-    Two optional attributes are read where they exist: ``identity``, a string that changes
-    when the vectors would, and ``embedded``, true for a model that runs in this process
-    for next to nothing.
+    Optional attributes are read where they exist: ``identity``, a string that changes when
+    the vectors would; ``local``, true for a model that runs in this process; ``embedded``,
+    true for one that does so for next to nothing.
     """
 
     def embed_documents(self, texts: list[str]) -> Any:

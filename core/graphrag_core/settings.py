@@ -24,7 +24,8 @@ def agree(
 ) -> Embeds:
     """Compare with how the index was made, or choose how it will be.
 
-    Left to choose, facts and names are embedded by an embedder that costs next to nothing.
+    Left to choose, names are embedded by an embedder that costs next to nothing, facts also by
+    one that costs no more than this machine's time.
     The embedding learns the index's dimension.
     """
     made_with = records.meta("embedder")
@@ -37,7 +38,8 @@ def agree(
         embedding.dim = int(records.meta("dim", "0")) or None
     if not made_with:
         cheap = embedding is not None and embedding.embedded
-        return Embeds(cheap if facts is None else facts, cheap if names is None else names)
+        local = embedding is not None and embedding.local
+        return Embeds(local if facts is None else facts, cheap if names is None else names)
     made = Embeds(**json.loads(records.meta("embeds")))
     for name, asked, is_so in (("facts", facts, made.facts), ("names", names, made.names)):
         if asked is not None and asked != is_so:

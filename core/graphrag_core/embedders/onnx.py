@@ -30,6 +30,7 @@ class Onnx:
     """
 
     embedded = False
+    local = True
 
     def __init__(self, folder: str | Path, *, max_tokens: int = 256, threads: int = 0) -> None:
         try:
