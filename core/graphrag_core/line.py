@@ -19,7 +19,7 @@ from graphrag_core.stores.entry import Entry
 from graphrag_core.stores.records import Records
 from graphrag_core.stores.writer import write
 
-_TOGETHER = 2  # batches that are made searchable at once
+_TOGETHER = 4  # batches that are made searchable at once
 
 
 class Line:

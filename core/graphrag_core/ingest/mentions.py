@@ -95,7 +95,7 @@ _LOWER_WORD = re.compile(r"\b[^\W\d_A-Z][^\W_]*")
 _YEAR = re.compile(r"[12]\d{3}(?= )")
 _DATING = re.compile(r"\b(?:in|since|by|until|from|during|of|after|before)[ \t]+$")
 _LONGEST_NAME = 12
-_MOST_RUNS = 32_768  # remembered, for names come again
+_MOST_RUNS = 8_192  # remembered, for names come again
 
 
 def find_names(text: str, starts: frozenset[int] | set[int]) -> list[Found]:

@@ -18,7 +18,7 @@ to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 _LONGEST_NAME = 300
 _ENTITIES = attrgetter("entities")
-_MOST_NAMES = 32_768  # remembered
+_MOST_NAMES = 8_192  # remembered
 
 
 @dataclass(frozen=True, slots=True)

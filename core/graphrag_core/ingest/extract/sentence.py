@@ -13,7 +13,7 @@ from graphrag_core.text import sentences, title_names, unwrap
 
 SENTENCE_WEIGHT = 3.0
 
-_MOST_NAMES = 16_384  # remembered
+_MOST_NAMES = 4_096  # remembered
 
 _LETTER = re.compile(r"[^\W_]")
 
