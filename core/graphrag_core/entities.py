@@ -65,6 +65,8 @@ def top_entities(view: GraphView, records: Records, count: int) -> list[Entity]:
 def _entity(
     names: list[tuple[str, str, int, int]], claims: list[tuple[str, str]], number: int, mentions: int
 ) -> Entity:
+    if len(names) == 1 and not claims:
+        return Entity(names[0][1], names[0][0], mentions=mentions)
     names.sort(key=lambda name: (-name[3], name[0]))
     own = [name for name in names if name[2] == number]
     kinds = Counter(kind for kind, _ in claims if kind)

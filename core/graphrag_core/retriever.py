@@ -227,7 +227,8 @@ class GraphRetriever:
     def _given(self, embedding: Iterable[float]) -> Matrix:
         dim = int(self.index.records.meta("dim", "0"))
         try:
-            vector = np.array(list(embedding), np.float32)
+            ready = isinstance(embedding, (np.ndarray, list, tuple))
+            vector = np.array(embedding if ready else list(embedding), np.float32)
         except (TypeError, ValueError) as error:
             raise InputError(f"the embedding is no row of numbers: {error}") from error
         if vector.ndim != 1 or (dim and len(vector) != dim) or not np.isfinite(vector).all():

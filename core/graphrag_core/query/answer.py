@@ -67,8 +67,10 @@ class _Numbers:
 
     def __init__(self, ground: Ground, rankings: list[Ranking]) -> None:
         self._keys = np.unique(np.concatenate([ranking[0] for ranking in rankings]))
-        self._by_id = self._keys[np.argsort(ground.derived.places(self._keys), kind="stable")]
-        self._number = np.argsort(np.argsort(ground.derived.places(self._keys), kind="stable"), kind="stable")
+        by_id = np.argsort(ground.derived.places(self._keys))
+        self._by_id = self._keys[by_id]
+        self._number = np.empty_like(by_id)
+        self._number[by_id] = np.arange(len(by_id))
 
     def of(self, ranking: Ranking) -> Ranking:
         """Return a ranking in numbers."""

@@ -54,7 +54,7 @@ class PageRank:
     facts: int = 3
     passages: int = 10
     damping: float = 0.85
-    tolerance: float = 2e-5
+    tolerance: float = 4e-5
     iterations: int = 15
     candidates: int = 100
 
@@ -70,7 +70,8 @@ class PageRank:
         if len(best) > count:  # with everything that ties with the last
             best = best[weight[best] >= np.partition(weight[best], -count)[-count]]
         keys = view.chunk_keys[best]
-        scores = np.log(weight[best] + 1e-9) + ground.cosine(keys)
+        # Rounded, so that passages that are alike tie whatever the order of the sums.
+        scores = np.round(np.log(weight[best] + 1e-9) + ground.cosine(keys), 4)
         order = ground.in_order(keys, scores)[:count]
         return Expansion(keys[order], scores[order].astype(np.float32), facts=facts)
 

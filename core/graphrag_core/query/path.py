@@ -20,20 +20,23 @@ Way = tuple[int, ...]
 Path = tuple[Step, ...]
 """The same in words, from the question to the passage."""
 
-_MOST_BETWEEN = 32  # entities to go on from
+_MOST_BETWEEN = 16  # entities to go on from
 
 
 @dataclass(frozen=True)
 class _Links:
-    """Links from some entities: where each starts, where it leads, and how strong it is."""
+    """The strongest link from some entities to each other one, ordered by where it leads."""
 
     start: Keys
     end: Keys
     strength: np.ndarray[tuple[int], np.dtype[np.float32]]
 
     def best(self, ends: Keys) -> int | None:
-        """Return the strongest link that leads to one of some entities (ascending)."""
-        there = np.flatnonzero(among(self.end, ends))
+        """Return the strongest link that leads to one of some entities."""
+        if len(self.end) == 0:
+            return None
+        at = np.minimum(np.searchsorted(self.end, ends), len(self.end) - 1)
+        there = at[self.end[at] == ends]
         return int(there[np.argmax(self.strength[there])]) if len(there) else None
 
 
@@ -53,7 +56,7 @@ class Ways:
         passages mention where it leads. Of the facts that make it the strongest is told.
         """
         view = self._view
-        inside = np.sort(view.entities_of(chunk))
+        inside = view.entities_of(chunk)
         direct = self._named[among(self._named, inside)]
         if len(direct):
             return (int(direct[np.argmin(view.entity_chunks[direct])]),)
@@ -84,12 +87,20 @@ class Ways:
         ends = np.concatenate([row[0] for row in rows] or [np.empty(0, np.int64)])
         weights = np.concatenate([row[1] for row in rows] or [np.empty(0, np.float32)])
         starts = np.repeat(entities, [len(row[0]) for row in rows])
-        return _Links(starts, ends, weights * self._view.rarity[ends])
+        strength = weights * self._view.rarity[ends]
+        if len(rows) > 1:
+            order = np.lexsort((starts, -strength, ends))
+            order = order[np.diff(ends[order], prepend=-1) > 0]
+            starts, ends, strength = starts[order], ends[order], strength[order]
+        return _Links(starts, ends, strength)
 
     def _told(self, start: int, end: int) -> Way:
         view = self._view
-        joining = np.intersect1d(view.facts_of(start), view.facts_of(end), assume_unique=True)
-        return start, int(self._ground.facts_in_order(joining, view.fact_weight[joining])[0]), end
+        some, others = view.facts_of(start), view.facts_of(end)
+        joining = some[among(some, others)] if len(some) < len(others) else others[among(others, some)]
+        if len(joining) > 1:
+            joining = self._ground.facts_in_order(joining, view.fact_weight[joining])
+        return start, int(joining[0]), end
 
 
 def describe(question: str, chunk: Chunk, way: Way, facts: Mapping[int, Fact], entities: Mapping[int, Entity]) -> Path:

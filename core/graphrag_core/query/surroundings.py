@@ -11,7 +11,7 @@ from graphrag_core.model import Entity, Fact
 from graphrag_core.ports import Keys
 from graphrag_core.query.ground import Ground, among
 
-_MOST_FACTS = 16
+_MOST_FACTS = 10
 _MOST_SCANNED = 5_000  # of a hub's facts
 
 

@@ -176,7 +176,7 @@ class GraphView:
         return chunks
 
     def entities_of(self, chunk: int) -> Index:
-        """Return the entities that a chunk mentions."""
+        """Return the entities that a chunk mentions, ascending."""
         entities: Index = self.mentions.indices[self.mentions.indptr[chunk] : self.mentions.indptr[chunk + 1]]
         return entities
 
