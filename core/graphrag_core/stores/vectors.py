@@ -31,7 +31,7 @@ class FaissVectors:
         Where ``"auto"`` changes over.
     """
 
-    def __init__(self, dim: int, *, kind: Kind = "auto", approximate_from: int = 200_000) -> None:
+    def __init__(self, dim: int, *, kind: Kind = "auto", approximate_from: int = 100_000) -> None:
         if kind not in ("auto", "flat", "ivf"):
             raise InputError(f"unknown kind of vector index {kind!r}: use 'auto', 'flat' or 'ivf'")
         self.dim = dim
@@ -113,7 +113,8 @@ class FaissVectors:
             return matrix
         if len(keys) == 0:
             return np.empty((0, self.dim), np.float32)
-        return np.vstack([self._index.reconstruct(int(key)) for key in keys])
+        matrix = self._index.reconstruct_batch(np.ascontiguousarray(keys, np.int64))
+        return matrix
 
     def save(self, folder: Path) -> None:
         """Write everything into an empty folder."""
@@ -143,7 +144,7 @@ class FaissVectors:
             selector = faiss.IDSelectorBatch(within.astype(np.int64))
         if self.exact:
             return None if selector is None else faiss.SearchParameters(sel=selector)
-        probed = max(_PROBED, self._index.nlist // 32)
+        probed = max(_PROBED, self._index.nlist // 8)
         return faiss.SearchParametersIVF(sel=selector, nprobe=probed)
 
     def _fit(self) -> None:
