@@ -24,6 +24,7 @@ from synthetic import ReadyVectors, documents
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
 from langchain_graphrag import GraphRAGRetriever as LangChainRetriever
+from llama_graphrag import GraphRAGRetriever as LlamaRetriever
 
 COUNT = int(os.environ.get("CHUNKS", "10000"))
 REPEATS = int(os.environ.get("REPEATS", "300"))
@@ -41,7 +42,16 @@ def langchain(index: KnowledgeIndex) -> dict[str, Ask]:
     }
 
 
-ADAPTERS: list[Callable[[KnowledgeIndex], dict[str, Ask]]] = [langchain]
+def llama(index: KnowledgeIndex) -> dict[str, Ask]:
+    retriever = LlamaRetriever(index, cache=None)
+    loop = asyncio.new_event_loop()
+    return {
+        "LlamaIndex retrieve": lambda question: [n.node_id for n in retriever.retrieve(question)],
+        "LlamaIndex aretrieve": lambda q: [n.node_id for n in loop.run_until_complete(retriever.aretrieve(q))],
+    }
+
+
+ADAPTERS: list[Callable[[KnowledgeIndex], dict[str, Ask]]] = [langchain, llama]
 """From an index to the ways of asking it through an adapter; each must find what the core finds."""
 
 
@@ -61,7 +71,7 @@ def overhead() -> None:
                 more = statistics.median(t - a for a, t in zip(alone, through, strict=True))
                 usual = statistics.median(alone)
                 print(
-                    f"{name:<20}{100 * more / usual:>6.1f} % beyond the core's {1e3 * usual:.2f} ms "
+                    f"{name:<22}{100 * more / usual:>6.1f} % beyond the core's {1e3 * usual:.2f} ms "
                     f"({1e3 * more:.2f} ms; at most 15 %)",
                     flush=True,
                 )
@@ -103,7 +113,7 @@ def recall() -> None:
         ]
         same = sum(a == b for a, b in zip(answers, found["core"], strict=True))
         print(
-            f"{name:<20}recall@5 {100 * statistics.mean(share):.2f}, {same} of {len(questions)} rankings as the core's"
+            f"{name:<22}recall@5 {100 * statistics.mean(share):.2f}, {same} of {len(questions)} rankings as the core's"
         )
 
 

@@ -22,6 +22,7 @@ from llama_index.core.storage.docstore.utils import json_to_doc
 from graphrag_core import Chunk, Document, Hit, Result
 from graphrag_core.errors import DocumentError
 from graphrag_core.ingest.chunk import title_of
+from graphrag_core.query.account import account
 from graphrag_core.text import chunk_text
 from llama_graphrag.knowledge import KNOWLEDGE_KEYS, carries_knowledge, read_knowledge
 
@@ -96,24 +97,9 @@ class Reported(dict[str, Any]):
 
 def _found(hit: Hit, result: Result) -> BaseNode:
     node = _node(hit.chunk)
-    report = {
-        "method": result.method,
-        "route": result.route,
-        "confidence": result.confidence,
-        "entities": [entity.name for entity in result.entities],
-        "skipped": result.expansion_skipped,
-        "fallback": result.fallback,
-        "origin": hit.origin,
-        "expansion": hit.graph_expansion,
-        "channels": {
-            name: {"rank": channel.rank, "score": channel.score, "share": channel.share}
-            for name, channel in hit.channels.items()
-        },
-        "path": [{"kind": step.kind, "id": step.id, "text": step.text} for step in hit.path],
-    }
     return node.model_copy(
         update={
-            "metadata": Reported(node.metadata, **{REPORT: report}),
+            "metadata": Reported(node.metadata, **{REPORT: account(result, hit)}),
             "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, REPORT],
             "excluded_llm_metadata_keys": [*node.excluded_llm_metadata_keys, REPORT],
         }

@@ -43,6 +43,15 @@ with GraphRAGRetriever.from_texts(texts, HashEmbedder(), path="kb-langchain") as
     assert len(create_memory_search_tool(retriever).invoke({"query": "What does the Auth Service need?"})) > 20
 print("the wheel works with the extra langchain alone")
 """,
+    "llama": """
+from llama_index.core.schema import TextNode
+from llama_graphrag import GraphRAGRetriever, memory_search_tool
+from graphrag_core.testing import HashEmbedder
+nodes = [TextNode(text="The Auth Service needs Redis."), TextNode(text="Redis is slow.")]
+with GraphRAGRetriever.from_nodes(nodes, HashEmbedder(), path="kb-llama") as retriever:
+    assert len(memory_search_tool(retriever).call(query="What does the Auth Service need?").raw_output) == 2
+print("the wheel works with the extra llama alone")
+""",
 }
 """What each adapter does when its extra, and nothing else, is installed."""
 

@@ -123,7 +123,7 @@ def test_a_node_says_how_it_was_found_to_people_and_not_to_models(retriever):
     assert report["method"] == "hybrid"
     assert report["entities"] == ["Auth Service"]
     assert 0 < report["confidence"] <= 1
-    assert {"origin", "route", "skipped", "fallback"} <= report.keys()
+    assert {"origin", "route", "expansion_skipped", "fallback"} <= report.keys()
     assert report["channels"]["graph"]["rank"] >= 1
     assert sum(channel["share"] for channel in report["channels"].values()) == pytest.approx(1)
     steps = by_id["oauth"].metadata["graphrag"]["path"]

@@ -113,8 +113,8 @@ class FaissVectors:
             return matrix
         if len(keys) == 0:
             return np.empty((0, self.dim), np.float32)
-        matrix = self._index.reconstruct_batch(np.ascontiguousarray(keys, np.int64))
-        return matrix
+        rows: Matrix = self._index.reconstruct_batch(np.ascontiguousarray(keys, np.int64))
+        return rows
 
     def save(self, folder: Path) -> None:
         """Write everything into an empty folder."""
