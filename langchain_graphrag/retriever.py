@@ -13,8 +13,8 @@ from pydantic import Field
 from typing_extensions import override
 
 from graphrag_core import Cache, Gate, GraphRetriever, Recogniser, Router
+from graphrag_core.handed import Ready, at_hand
 from langchain_graphrag.documents import Found
-from langchain_graphrag.embedder import Ready, at_hand
 from langchain_graphrag.making import Made
 
 Filter = Mapping[str, Any]
@@ -41,7 +41,7 @@ class GraphRAGRetriever(Made):
     graph, fusion, gate, recogniser, router, candidates
         As for :class:`graphrag_core.GraphRetriever`; None takes the core's own.
     cache
-        What remembers results, one of its own unless given; None for no cache.
+        What remembers results, one of its own unless given; None or False for no cache.
 
     Notes
     -----
@@ -68,11 +68,13 @@ class GraphRAGRetriever(Made):
     recogniser: Recogniser | None = None
     router: Router | None = None
     candidates: int = 100
-    cache: Cache | None = Field(default_factory=Cache)
+    cache: Cache | bool | None = Field(default_factory=Cache)
 
     @override
     def model_post_init(self, context: Any, /) -> None:
         super().model_post_init(context)
+        if isinstance(self.cache, bool):
+            self.cache = Cache() if self.cache else None
         self._retriever()  # a setting that cannot be used is told here, not with the first question
 
     @override

@@ -16,8 +16,9 @@ from typing_extensions import Self, override
 import graphrag_core
 from graphrag_core import KnowledgeIndex
 from graphrag_core.errors import InputError
+from graphrag_core.handed import Ready, at_hand
 from langchain_graphrag.documents import as_added, to_core
-from langchain_graphrag.embedder import LoopEmbedder, Ready, at_hand
+from langchain_graphrag.embedder import LoopEmbedder
 
 
 class Indexed(DocumentIndex):

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, QueryType
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from graphrag_core import Gate, GraphRetriever, KnowledgeIndex, Result
+from graphrag_core.handed import Ready, at_hand
 from graphrag_core.query.fuse import Fusion
 from graphrag_core.query.strategy import GraphStrategy
 from graphrag_core.retriever import Method
-from llama_graphrag.embedding import embed_question, on_thread
+from llama_graphrag.embedding import LlamaEmbedder
 from llama_graphrag.events import GraphRAGRetrievalEvent, dispatcher
 from llama_graphrag.filters import to_where
 from llama_graphrag.nodes import to_nodes
@@ -90,11 +89,10 @@ class Asking(BaseRetriever):
 
     async def asearch(self, query: QueryType, **settings: Any) -> Result:
         """Return what :meth:`search` does; the question is embedded on the event loop, the rest done off it."""
-        bundle, embedding = _bundled(query), None
-        if bundle.embedding is None and (settings.get("method") or self._core.method) != "keyword":
-            embedder = self.index.embedding.embedder if self.index.embedding else None
-            embedding = await embed_question(embedder, bundle.embedding_strs)
-        return self._tell(await on_thread(self._ask, bundle, embedding, settings))
+        bundle, ready = _bundled(query), None
+        if (embedder := self._embedder(bundle, settings)) is not None:
+            ready = await embedder.ask(bundle)
+        return self._tell(await asyncio.to_thread(self._ask, bundle, ready, settings))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return to_nodes(self.search(query_bundle))
@@ -102,12 +100,22 @@ class Asking(BaseRetriever):
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(to_nodes, await self.asearch(query_bundle))
 
-    def _ask(self, bundle: QueryBundle, embedding: Iterable[float] | None, settings: dict[str, Any]) -> Result:
+    def _ask(self, bundle: QueryBundle, ready: Ready | None, settings: dict[str, Any]) -> Result:
         own = {"where": to_where(self.filters), "use_graph": self.use_graph}
-        given = bundle.embedding if embedding is None else embedding
-        if given is None and bundle.custom_embedding_strs and self.index.embedding is not None:
-            given = np.mean([self.index.embedding.query(text) for text in bundle.embedding_strs], axis=0)
-        return self._core.retrieve(bundle.query_str, embedding=given, **{**own, **settings})
+        given: Any = bundle.embedding
+        if ready is None and bundle.custom_embedding_strs and (embedder := self._embedder(bundle, settings)):
+            ready = embedder.blend(bundle)
+        if ready is not None and bundle.custom_embedding_strs:
+            given = ready.vector  # another than the question's own, and not to be remembered as that
+        with at_hand(ready):
+            return self._core.retrieve(bundle.query_str, embedding=given, **{**own, **settings})
+
+    def _embedder(self, bundle: QueryBundle, settings: dict[str, Any]) -> LlamaEmbedder | None:
+        """Return what a question has to be embedded with, if it has to be."""
+        if bundle.embedding is not None or (settings.get("method") or self._core.method) == "keyword":
+            return None
+        embedder = self.index.embedding.embedder if self.index.embedding else None
+        return embedder if isinstance(embedder, LlamaEmbedder) else None
 
     def _tell(self, result: Result) -> Result:
         if result.fallback:

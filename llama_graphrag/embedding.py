@@ -3,69 +3,79 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar, copy_context
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings.utils import resolve_embed_model
+from llama_index.core.schema import QueryBundle
 from llama_index.core.settings import Settings
 
 from graphrag_core.embedders import WordLlama
 from graphrag_core.embedding import identity_of
+from graphrag_core.handed import Handed, Ready
 from graphrag_core.ports import Embedder
 
-T = TypeVar("T")
-
-_loop: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("_loop", default=None)
+_COROUTINES = ("_aget_text_embedding", "_aget_text_embeddings")
 
 
-async def on_thread(work: Callable[..., T], *arguments: Any, **settings: Any) -> T:
-    """Do the core's work on a thread; what it embeds meanwhile is awaited on this event loop.
-
-    The thread is the call's own. One of the loop's pool might be the last that an embedding's
-    coroutine, for which the thread waits, needs for itself.
-    """
-    loop = asyncio.get_running_loop()
-    context = copy_context()
-    context.run(_loop.set, loop)
-    pool = ThreadPoolExecutor(1, thread_name_prefix="graphrag")
-    try:
-        return await loop.run_in_executor(pool, partial(context.run, work, *arguments, **settings))
-    finally:
-        pool.shutdown(wait=False)
-
-
-class LlamaEmbedder:
+class LlamaEmbedder(Handed):
     """A LlamaIndex embedding in the shape that the core asks for.
 
-    On a thread of :func:`on_thread` the embedding's own coroutines are used, on the event
-    loop that waits for the thread.
+    Its coroutines are awaited on the event loop before the core begins, where it has any of
+    its own; LlamaIndex's default ones are the plain methods, which would hold up the loop.
     """
 
     def __init__(self, model: BaseEmbedding) -> None:
+        super().__init__(_Plain(model))
         self.model = model
         self.identity = identity_of(model)  # type: ignore[arg-type]  # reads names alone
 
+    @property
+    def reads_on_the_loop(self) -> bool:
+        """Whether texts can be embedded on the loop without holding it up."""
+        own = (getattr(type(self.model), name) for name in _COROUTINES)
+        return any(mine is not getattr(BaseEmbedding, name) for mine, name in zip(own, _COROUTINES, strict=True))
+
+    async def ask(self, bundle: QueryBundle) -> Ready:
+        """Embed a question on the loop."""
+        try:
+            vector = await self.model.aget_agg_embedding_from_queries(list(bundle.embedding_strs))
+            return Ready(bundle.query_str, vector)
+        except Exception as error:  # noqa: BLE001 - the core decides what a failing embedder means
+            return Ready(bundle.query_str, error=error)
+
+    async def read(self, texts: list[str]) -> Ready:
+        """Embed texts on the loop."""
+        try:
+            vectors = await self.model.aget_text_embedding_batch(texts) if texts else []
+            return Ready(texts=dict(zip(texts, vectors, strict=True)))
+        except Exception as error:  # noqa: BLE001 - as above
+            return Ready(error=error)
+
+    def blend(self, bundle: QueryBundle) -> Ready:
+        """Embed a question by the texts that its bundle gives in its place."""
+        try:
+            vector = self.model.get_agg_embedding_from_queries(list(bundle.embedding_strs))
+            return Ready(bundle.query_str, vector)
+        except Exception as error:  # noqa: BLE001 - as above
+            return Ready(bundle.query_str, error=error)
+
+
+class _Plain:
+    """The plain methods of a LlamaIndex embedding under the core's names."""
+
+    def __init__(self, model: BaseEmbedding) -> None:
+        self._model = model
+
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector for each text."""
-        if (loop := _loop.get()) is None:
-            return self.model.get_text_embedding_batch(texts)
-        return _on(loop, self.model.aget_text_embedding_batch(texts))
+        return self._model.get_text_embedding_batch(texts)
 
     def embed_query(self, text: str) -> list[float]:
         """Return the vector of a question."""
-        if (loop := _loop.get()) is None:
-            return self.model.get_query_embedding(text)
-        return _on(loop, self.model.aget_query_embedding(text))
-
-
-def _on(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+        return self._model.get_query_embedding(text)
 
 
 class LocalEmbedding(BaseEmbedding):
@@ -130,16 +140,3 @@ def to_embedder(model: EmbedModel | None) -> Embedder:
     if isinstance(model, LocalEmbedding):
         return model.embedder
     return LlamaEmbedder(model) if isinstance(model, BaseEmbedding) else model
-
-
-async def embed_question(embedder: Embedder | None, texts: Sequence[str]) -> list[float] | None:
-    """Return a question's vector, got on this event loop, or None where the core is to see to it.
-
-    A failure is such a case: the core asks once more and then says that it did without.
-    """
-    if not isinstance(embedder, LlamaEmbedder):
-        return None
-    try:
-        return await embedder.model.aget_agg_embedding_from_queries(list(texts))
-    except Exception:  # noqa: BLE001 - a client may raise anything
-        return None

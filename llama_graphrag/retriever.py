@@ -19,6 +19,7 @@ from llama_graphrag.asking import Asking
 from llama_graphrag.embedding import EmbedModel, to_embedder
 from llama_graphrag.opening import open_index
 from llama_graphrag.property_graph import read_graph
+from llama_graphrag.stable import with_stable_ids
 from llama_graphrag.vector_index import read_index
 from llama_graphrag.writing import Writing
 
@@ -80,8 +81,10 @@ class GraphRAGRetriever(Writing, Asking):
         """
         copies = [document.model_copy(update={"metadata": dict(document.metadata)}) for document in documents]
         steps = Settings.transformations if transformations is None else transformations
-        nodes = run_transformations(copies, steps, show_progress=show_progress)
-        return cls.from_nodes(nodes, embed_model, show_progress=show_progress, **settings)
+        nodes = with_stable_ids(run_transformations(copies, steps, show_progress=show_progress))
+        retriever = cls.from_nodes(nodes, embed_model, show_progress=show_progress, **settings)
+        retriever.drop_stale(nodes)
+        return retriever
 
     @classmethod
     def from_nodes(
@@ -206,4 +209,8 @@ class GraphRAGRetriever(Writing, Asking):
             progress=show_progress,
             read_only=read_only,
         )
-        return cls(index, **settings)
+        try:
+            return cls(index, **settings)
+        except BaseException:
+            index.close()
+            raise

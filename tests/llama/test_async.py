@@ -258,3 +258,62 @@ async def test_many_insertions_at_once_leave_the_embedding_a_thread():
         insertions = [retriever.ainsert_nodes([TextNode(text=f"Note {i}.", id_=f"n{i}")]) for i in range(50)]
         await asyncio.wait_for(asyncio.gather(*insertions), 120)
         assert len(retriever.index) == 51
+
+
+class Gated(MockEmbedding):
+    """An embedding whose coroutine waits until it is let go."""
+
+    async def _aget_text_embeddings(self, texts):
+        GATE["reached"].set()
+        await GATE["open"].wait()
+        return self._get_text_embeddings(texts)
+
+
+GATE: dict[str, asyncio.Event] = {}
+
+
+@pytest.mark.parametrize("plainly", ["delete_nodes", "insert_nodes", "verify"])
+async def test_a_plain_call_on_the_loop_during_an_insertion_does_not_hang(plainly):
+    GATE.update(reached=asyncio.Event(), open=asyncio.Event())
+    with GraphRAGRetriever.from_nodes([TextNode(text="Start.", id_="start")], Gated(embed_dim=8)) as retriever:
+        task = asyncio.create_task(retriever.ainsert_nodes([TextNode(text="Later.", id_="later")]))
+        await asyncio.wait_for(GATE["reached"].wait(), 60)
+        if plainly == "delete_nodes":
+            assert retriever.delete_nodes(["start"]) == 1
+        elif plainly == "insert_nodes":
+            retriever.insert_nodes([TextNode(text="Between.", id_="between")])
+        else:
+            assert retriever.index.verify()
+        GATE["open"].set()
+        await asyncio.wait_for(task, 60)
+        assert "later" in retriever.index
+
+
+async def test_an_insertion_that_is_given_up_leaves_the_index_free():
+    GATE.update(reached=asyncio.Event(), open=asyncio.Event())
+    with GraphRAGRetriever.from_nodes([TextNode(text="Start.", id_="start")], Gated(embed_dim=8)) as retriever:
+        task = asyncio.create_task(retriever.ainsert_nodes([TextNode(text="Later.", id_="later")]))
+        await asyncio.wait_for(GATE["reached"].wait(), 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        retriever.insert_nodes([TextNode(text="Again.", id_="again")])
+        assert "later" not in retriever.index
+
+
+async def test_an_embedding_without_coroutines_of_its_own_works_off_the_loop():
+    threads = set()
+
+    class Plain(MockEmbedding):
+        def _get_text_embedding(self, text):
+            threads.add(threading.current_thread())
+            return super()._get_text_embedding(text)
+
+    class Bare(Plain):
+        _aget_text_embedding = BaseEmbedding._aget_text_embedding
+
+    with GraphRAGRetriever.from_nodes([TextNode(text="Start.", id_="start")], Bare(embed_dim=8)) as retriever:
+        threads.clear()
+        await retriever.ainsert_nodes([TextNode(text=f"Note {i}.", id_=f"n{i}") for i in range(3)])
+        assert threads
+        assert threading.current_thread() not in threads

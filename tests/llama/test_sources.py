@@ -375,3 +375,21 @@ def test_a_failure_while_filling_a_folder_leaves_it_unlocked(model, tmp_path):
     for _ in range(2):
         with pytest.raises(InputError, match="bad"):
             GraphRAGRetriever.from_nodes([bad], model, path=tmp_path)
+
+
+def test_documents_indexed_again_do_not_become_twice_as_many(tmp_path):
+    def index(*texts):
+        documents = [Document(text=text, id_=f"doc{i}") for i, text in enumerate(texts)]
+        with GraphRAGRetriever.from_documents(
+            documents,
+            HashEmbedder(),
+            path=tmp_path / "kb",
+            transformations=[SentenceSplitter(chunk_size=40, chunk_overlap=0)],
+        ) as retriever:
+            return sorted(document.id for document in retriever.index.documents())
+
+    long = "Ada Lovelace wrote to Charles Babbage about the Analytical Engine. " * 8
+    first = index(long, "Short.")
+    assert len(first) > 3
+    assert index(long, "Short.") == first
+    assert index("Now it is short as well.", "Short.") == ["doc0#0", "doc1#0"]
