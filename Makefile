@@ -22,7 +22,7 @@ layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 check: $(VENV)/.dev
-	$(BIN)/pytest --doctest-modules
+	$(BIN)/pytest --doctest-modules --numprocesses auto --quiet
 
 # Runs every notebook; what it prints must be what is kept in it. Keep anew: make notebooks KEEP=--keep
 notebooks: $(VENV)/.dev

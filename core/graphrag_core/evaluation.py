@@ -115,7 +115,7 @@ class Report:
         gain = self.score("hybrid").recall - self.score(WITHOUT_GRAPH).recall
         counts = f"more found on {self.better} of {len(self.judged)} questions, less on {self.worse}"
         if self.better + self.worse == 0:
-            return f"The graph makes no difference on these {len(self.judged)} questions."
+            return f"The graph makes no difference to vectors and keywords on these {len(self.judged)} questions."
         points = f"recall@{self.k} {gain * 100:+.0f} points, {counts}"
         if self.chance > _CHANCE:
             leaning = "looks better" if gain > 0 else "looks worse" if gain < 0 else "looks no different"

@@ -36,7 +36,9 @@ def test_chance_is_the_sign_test(better, worse, chance):
 
 
 def test_a_verdict_claims_no_more_than_was_seen():
-    assert report((2, 2), (1, 1)).verdict == "The graph makes no difference on these 2 questions."
+    assert (
+        report((2, 2), (1, 1)).verdict == "The graph makes no difference to vectors and keywords on these 2 questions."
+    )
     assert report(*[(1, 2)] * 5).verdict.startswith("The graph looks better, which may be chance: recall@5 +25 points")
     assert report((1, 2), (2, 1)).verdict.startswith("The graph looks no different, which may be chance")
     assert report(*[(1, 2)] * 6).verdict == (

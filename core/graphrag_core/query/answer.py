@@ -94,8 +94,7 @@ def _explain(ground: Ground, plan: Plan, found: Found, fused: Fused) -> Result:
     positions = np.searchsorted(view.chunk_keys, fused.keys).tolist()
     leading = Ways(ground)
     ways: list[Way] = [leading.to(at) if with_graph else () for at in positions]
-    on_paths = [fact for way in ways for fact in way[1::2]]
-    facts_at = choose_facts(ground, on_paths, found.expansion.facts, positions) if with_graph else []
+    facts_at = choose_facts(ground, ways, found.expansion.facts, positions) if with_graph else []
     facts, entities = read_surroundings(ground, facts_at, [*ground.entities, *(e for way in ways for e in way[::2])])
     by_position = dict(zip(facts_at, facts, strict=True))
     hits = []

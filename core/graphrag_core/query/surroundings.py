@@ -10,19 +10,26 @@ from graphrag_core.entities import read_entities
 from graphrag_core.model import Entity, Fact
 from graphrag_core.ports import Keys
 from graphrag_core.query.ground import Ground, among
+from graphrag_core.query.path import Way
 
 _MOST_FACTS = 10
 _MOST_SCANNED = 5_000  # of a hub's facts
 
 
-def choose_facts(ground: Ground, paths: Iterable[int], followed: Keys, chunks: Sequence[int]) -> list[int]:
+def choose_facts(ground: Ground, ways: Sequence[Way], followed: Keys, chunks: Sequence[int]) -> list[int]:
     """Return the positions of the facts that belong to an answer, the most telling first.
 
-    First those on the hits' paths, then those a strategy followed, then those of the
-    question's entities: read in a passage that was found before others, and strong before weak.
+    For each hit, best first, those on the way to it and one that it states of where the way
+    leads; then those a strategy followed; then those of the question's entities: read in a
+    passage that was found before others, and strong before weak.
     """
     view = ground.view
-    chosen = dict.fromkeys(paths)
+    chosen: dict[int, None] = {}
+    for way, chunk in zip(ways, chunks, strict=True):
+        chosen.update(dict.fromkeys(way[1::2]))
+        if len(way) > 1:
+            stated = view.facts_of(way[-1])
+            chosen.update(dict.fromkeys(stated[view.fact_chunk[stated] == chunk][:1].tolist()))
     on_paths = len(chosen)
     chosen.update(dict.fromkeys(np.searchsorted(view.fact_keys, followed).tolist()))
     around = [view.facts_of(entity)[:_MOST_SCANNED] for entity in ground.entities]

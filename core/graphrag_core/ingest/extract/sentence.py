@@ -30,7 +30,7 @@ class SentenceExtractor:
     ('Auth Service', 'OAuth Provider')
     """
 
-    identity: str = "sentences 1"
+    identity: str = "sentences 2"
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
         """Return one extraction for each chunk, in order."""
@@ -52,8 +52,9 @@ def _read(chunk: Chunk) -> Extraction:
             at += 1
         names = [name.name for name in certain[begin:at]]
         sentence = text[start:end]
-        # Neither a rule or a row of dots, nor the title come again as a heading.
-        if (names or _LETTER.search(sentence)) and sentence.strip("#=*_~ \t") != chunk.title:
+        # Neither a rule or a row of dots, nor a heading, which states nothing.
+        heading = sentence[0] == "#" or sentence.strip("=*_~ \t") == chunk.title
+        if (names or _LETTER.search(sentence)) and not heading:
             entities = tuple(dict.fromkeys((*subjects, *names)))
             facts.append(Fact(entities, sentence, weight=SENTENCE_WEIGHT, span=(start, end)))
     return Extraction(_mentions(text, subjects, found, certain), tuple(facts))
