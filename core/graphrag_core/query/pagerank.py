@@ -16,6 +16,7 @@ from graphrag_core.query.strategy import Expansion
 from graphrag_core.stores.view import GraphView
 
 Weights = npt.NDArray[np.float32]
+Nodes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,61 +62,81 @@ class PageRank:
     def expand(self, ground: Ground, plain: Ranking, k: int) -> Expansion:
         """Return the chunks that the graph leads to, best first; nothing for an empty graph."""
         view = ground.view
-        seeds, facts = self._seeds(ground, plain)
-        if not seeds.any():
+        nodes, shares, facts = self._seeds(ground, plain)
+        if len(nodes) == 0:
             return Expansion()
-        weight = self._walk(view, seeds)[: len(view.chunk_keys)]
-        best = np.flatnonzero(weight)
+        best, weight = self._walk(view, nodes, shares)
         count = max(self.candidates, k)
         if len(best) > count:  # with everything that ties with the last
-            best = best[weight[best] >= np.partition(weight[best], -count)[-count]]
+            enough = weight >= np.partition(weight, -count)[-count]
+            best, weight = best[enough], weight[enough]
         keys = view.chunk_keys[best]
         # Rounded, so that passages that are alike tie whatever the order of the sums.
-        scores = np.round(np.log(weight[best] + 1e-9) + ground.cosine(keys), 4)
+        scores = np.round(np.log(weight + 1e-9) + ground.cosine(keys), 4)
         order = ground.in_order(keys, scores)[:count]
         return Expansion(keys[order], scores[order].astype(np.float32), facts=facts)
 
-    def _seeds(self, ground: Ground, plain: Ranking) -> tuple[Weights, Keys]:
+    def _seeds(self, ground: Ground, plain: Ranking) -> tuple[Nodes, Weights, Keys]:
+        """Return the nodes to start at, some more than once, their weights, and the facts among them."""
         view = ground.view
         chunks = len(view.chunk_keys)
-        seeds = np.zeros(chunks + len(view.entity_ids), np.float32)
         named = np.array(ground.entities, np.int64)
-        _sow(seeds, chunks + named, view.rarity[named], self.entity_weight)
         near, matching = ground.near("facts", self.candidates), ground.matching("facts", self.candidates)
         facts = ground.best("facts", ground.blended("facts", near, matching), self.facts)
         entities, weights = _entities_of(view, facts)
-        _sow(seeds, chunks + entities, weights, self.fact_weight)
         keys, scores = ground.best("chunks", plain, self.passages)
-        _sow(seeds, np.searchsorted(view.chunk_keys, keys), scores, self.passage_weight)
-        total = float(seeds.sum())
-        return seeds / total if total > 0 else seeds, facts[0]
+        classes = [
+            (chunks + named, view.rarity[named], self.entity_weight),
+            (chunks + entities, weights, self.fact_weight),
+            (np.searchsorted(view.chunk_keys, keys), scores, self.passage_weight),
+        ]
+        sown = [(nodes, of * (share / of.sum())) for nodes, of, share in classes if of.sum() > 0]
+        if not sown:
+            return np.empty(0, np.int64), np.empty(0, np.float32), facts[0]
+        seeds = np.concatenate([of for _, of in sown])
+        return np.concatenate([nodes for nodes, _ in sown]), (seeds / seeds.sum()).astype(np.float32), facts[0]
 
-    def _walk(self, view: GraphView, seeds: Weights) -> Weights:
-        step = view.transition
+    def _walk(self, view: GraphView, nodes: Nodes, shares: Weights) -> tuple[Nodes, Weights]:
+        """Return the chunks that the walk reaches, by position, and how much of it each holds."""
+        step, chunks = view.transition, len(view.chunk_keys)
+        settled: Weights = np.zeros(step.shape[0], np.float32)
+        moving: Weights = np.zeros(step.shape[0], np.float32)
+        np.add.at(moving, nodes, shares)
         if self.tolerance <= 0:
-            weight = seeds
+            seeds = weight = moving
             for _ in range(self.iterations):
                 weight = (1 - self.damping) * seeds + self.damping * (step.T @ weight)
-            return weight
-        settled, moving = np.zeros_like(seeds), seeds.copy()
-        latest = np.empty(len(seeds), np.int64)
-        active = np.flatnonzero(moving)
+            reached = np.flatnonzero(weight[:chunks])
+            return reached, weight[reached]
+        # What is near is all that is touched: nothing below goes through the whole graph.
+        latest = np.empty(step.shape[0], np.int64)
+        active = _once(nodes, latest)
+        seen = [active]
         for _ in range(self.iterations):
             held = moving[active]
             settled[active] += (1 - self.damping) * held
             moving[active] = 0
-            targets, shares = _neighbours(step, active, self.damping * held)
-            np.add.at(moving, targets, shares)
-            full = targets[moving[targets] > self.tolerance * view.fanout[targets]]
-            turns = np.arange(len(full))
-            latest[full] = turns
-            active = full[latest[full] == turns]  # each once
+            targets, received = _neighbours(step, active, np.float32(self.damping) * held)
+            np.add.at(moving, targets, received)
+            seen.append(targets[targets < chunks])
+            active = _once(targets[moving[targets] > self.tolerance * view.fanout[targets]], latest)
             if len(active) == 0:
                 break
-        return settled + (1 - self.damping) * moving
+        reached = np.concatenate(seen)
+        reached = _once(reached[reached < chunks], latest)
+        weight = settled[reached] + (1 - self.damping) * moving[reached]
+        return reached[weight > 0], weight[weight > 0]
 
 
-def _neighbours(step: csr_array, nodes: npt.NDArray[np.int64], held: Weights) -> tuple[npt.NDArray[np.int64], Weights]:
+def _once(nodes: Nodes, latest: Nodes) -> Nodes:
+    """Return nodes without repetition; ``latest`` is room for a number for every node there is."""
+    turns = np.arange(len(nodes))
+    latest[nodes] = turns
+    once: Nodes = nodes[latest[nodes] == turns]
+    return once
+
+
+def _neighbours(step: csr_array, nodes: Nodes, held: Weights) -> tuple[Nodes, Weights]:
     """Return the neighbours of nodes, one after the other, and what each receives of what the nodes held."""
     starts = step.indptr[nodes]
     counts = step.indptr[nodes + 1] - starts
@@ -124,14 +145,7 @@ def _neighbours(step: csr_array, nodes: npt.NDArray[np.int64], held: Weights) ->
     return step.indices[at], step.data[at] * np.repeat(held, counts)
 
 
-def _sow(seeds: Weights, nodes: npt.NDArray[np.int64], weights: Weights, share: float) -> None:
-    """Add a class of seeds that has a share of all, whatever its own sum."""
-    total = float(weights.sum())
-    if total > 0:
-        np.add.at(seeds, nodes, (weights * (share / total)).astype(np.float32))
-
-
-def _entities_of(view: GraphView, facts: Ranking) -> tuple[npt.NDArray[np.int64], Weights]:
+def _entities_of(view: GraphView, facts: Ranking) -> tuple[Nodes, Weights]:
     """Return the entities of facts, one fact after the other, with weights: many share what one has alone."""
     inside = [view.entities_in(fact) for fact in np.searchsorted(view.fact_keys, facts[0]).tolist()]
     counts = np.array([len(entities) for entities in inside], np.int64)

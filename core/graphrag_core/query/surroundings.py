@@ -19,15 +19,15 @@ _MOST_SCANNED = 5_000  # of a hub's facts
 def choose_facts(ground: Ground, ways: Sequence[Way], followed: Keys, chunks: Sequence[int]) -> list[int]:
     """Return the positions of the facts that belong to an answer, the most telling first.
 
-    For each hit, best first, those on the way to it and one that it states of where the way
-    leads; then those a strategy followed; then those of the question's entities: read in a
-    passage that was found before others, and strong before weak.
+    For each hit, best first, those on the way to it and, for the first few, one that it states
+    of where the way leads; then those a strategy followed; then those of the question's
+    entities: read in a passage that was found before others, and strong before weak.
     """
     view = ground.view
     chosen: dict[int, None] = {}
     for way, chunk in zip(ways, chunks, strict=True):
         chosen.update(dict.fromkeys(way[1::2]))
-        if len(way) > 1:
+        if len(way) > 1 and len(chosen) < _MOST_FACTS // 2:
             stated = view.facts_of(way[-1])
             chosen.update(dict.fromkeys(stated[view.fact_chunk[stated] == chunk][:1].tolist()))
     on_paths = len(chosen)
