@@ -50,7 +50,7 @@ class PageRank:
     fusion: ClassVar[Fusion] = Anchored()
 
     entity_weight: float = 1.0
-    fact_weight: float = 0.45
+    fact_weight: float = 0.5
     passage_weight: float = 0.1
     facts: int = 3
     passages: int = 10
