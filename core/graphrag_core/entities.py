@@ -57,8 +57,7 @@ def read_entities(view: GraphView, records: Records, positions: Iterable[int]) -
 
 def top_entities(view: GraphView, records: Records, count: int) -> list[Entity]:
     """Return the entities that the most passages mention."""
-    mentioned = np.bincount(view.mentions.indices, minlength=len(view.entity_ids))
-    best = np.lexsort((view.entity_ids, -mentioned))[:count]
+    best = np.lexsort((view.entity_ids, -view.entity_chunks))[:count]
     return read_entities(view, records, best.tolist())
 
 

@@ -276,9 +276,8 @@ class KnowledgeIndex(Lookup):
         batch = list(documents)
         for document in batch:
             check(document)
-        known = self._records.known([document.id for document in batch])
-        changed = [d for d in batch if known.get(d.id, (0, "", 0))[1] != self._intake.digest(d)]
-        kept = self._records.vectors_by_text([known[d.id][0] for d in changed if d.id in known], self._derived.dim)
+        changed, replaced = self._changed(batch, self._records.known([document.id for document in batch]))
+        kept = self._records.vectors_by_text(replaced, self._derived.dim)
         return self._intake.texts(self._intake.read(changed), kept, self._records)
 
     def stats(self) -> Stats:
@@ -354,10 +353,16 @@ class KnowledgeIndex(Lookup):
         for document_id in ids:
             if line.holds(document_id) or known.get(document_id, (0, "", 0))[2] > began:
                 raise DocumentError(document_id, "this id came before in the same call: keep one of the two")
-        changed = [d for d in batch if d.id not in known or known[d.id][1] != self._intake.digest(d)]
-        replaced = [known[d.id][0] for d in changed if d.id in known]
+        changed, replaced = self._changed(batch, known)
         problems = self._take_in(changed, replaced, line, given) if changed else {}
         return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)
+
+    def _changed(
+        self, batch: list[Document], known: Mapping[str, tuple[int, str, int]]
+    ) -> tuple[list[Document], list[int]]:
+        """Return the documents that are new or other than before, and the keys of those they replace."""
+        changed = [d for d in batch if d.id not in known or known[d.id][1] != self._intake.digest(d)]
+        return changed, [known[d.id][0] for d in changed if d.id in known]
 
     def _take_in(self, documents: list[Document], replaced: list[int], line: Line, given: Given) -> dict[str, str]:
         read = self._intake.read(documents)

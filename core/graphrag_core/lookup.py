@@ -63,8 +63,8 @@ class Lookup(ABC):
         with self.reading() as derived:
             view = derived.view
             position = find_entity(view, self._records, name)
-            rows = [] if position is None else view.incidence.tocsc()[:, [position]].nonzero()[0]
-            return sorted(self._records.facts(view.fact_keys[rows]), key=lambda fact: fact.id)
+            facts = [] if position is None else self._records.facts(view.fact_keys[view.facts_of(position)])
+            return sorted(facts, key=lambda fact: fact.id)
 
     def related(self, name: str) -> list[tuple[Entity, float]]:
         """Return the entities that share a fact with an entity, with the edges' weights, strongest first."""
@@ -73,9 +73,8 @@ class Lookup(ABC):
             position = find_entity(view, self._records, name)
             if position is None:
                 return []
-            row = view.links[[position]]
-            entities = read_entities(view, self._records, row.indices.tolist())
-            pairs = zip(entities, row.data.tolist(), strict=True)
+            others, weights = view.linked(position)
+            pairs = zip(read_entities(view, self._records, others.tolist()), weights.tolist(), strict=True)
             return sorted(pairs, key=lambda pair: (-pair[1], pair[0].id))
 
     def scope(self, where: Mapping[str, Any] | None) -> Keys | None:

@@ -57,8 +57,7 @@ def test_a_hit_says_which_channels_found_it_and_by_which_path(chain):
     assert by_id["auth"].channels["vector"].rank == 1
     assert set(by_id["auth"].channels) == {"vector", "keyword", "graph"}
     assert [step.kind for step in by_id["auth"].path] == ["question", "entity", "chunk"]
-    kinds = [step.kind for step in by_id["oauth"].path]
-    assert kinds in (["question", "entity", "chunk"], ["question", "entity", "fact", "entity", "chunk"])
+    assert [step.kind for step in by_id["oauth"].path] == ["question", "entity", "fact", "entity", "chunk"]
     scores = [hit.score for hit in result.hits]
     assert scores == sorted(scores, reverse=True)
     assert [entity.name for entity in result.entities] == ["Auth Service"]
@@ -229,7 +228,8 @@ def test_fused_scores_fall_with_the_rank_and_are_the_formulas():
 
 def test_rank_one_and_rank_three_with_half_weights():
     fusion = ReciprocalRank(plain_weight=0.5, graph_weight=0.5)
-    assert fusion.score(1, 3) == pytest.approx(0.5 / 61 + 0.5 / 63)
+    # 0.5/61 = 0.0081967 and 0.5/63 = 0.0079365; the document that gives the example adds them up to 0.0163.
+    assert fusion.score(1, 3) == pytest.approx(0.0161332, abs=1e-7)
 
 
 @pytest.mark.parametrize("fusion", [Anchored(), Weighted(), ReciprocalRank()])
