@@ -7,34 +7,27 @@ from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from graphrag_core.errors import InputError
+from graphrag_core.query import memory
 from graphrag_core.query.context import Style
 from langchain_graphrag.documents import Found
 from langchain_graphrag.retriever import GraphRAGRetriever
-
-_DESCRIPTION = (
-    "Search memory and the knowledge graph for relevant information. "
-    "Returns the passages that answer best, also those that only the graph leads to."
-)
-_NOTHING = "Nothing was found."
 
 
 class MemorySearch(BaseModel):
     """What an agent may ask for."""
 
-    query: str = Field(description="What to look for, in words; names help.")
-    max_results: int = Field(10, ge=1, le=100, description="How many passages to return at most.")
-    use_graph: bool = Field(default=True, description="Whether to follow the knowledge graph.")
-    min_graph_score: float = Field(
-        0.3, ge=0, le=1, description="Leave out what only the graph found with less than this score, from 0 to 1."
-    )
+    query: str = Field(description=memory.QUERY)
+    max_results: int = Field(memory.MAX_RESULTS, ge=1, le=100, description=memory.HOW_MANY)
+    use_graph: bool = Field(default=True, description=memory.WITH_GRAPH)
+    min_graph_score: float = Field(memory.MIN_GRAPH_SCORE, ge=0, le=1, description=memory.HOW_STRONG)
 
 
 def create_memory_search_tool(
     retriever: GraphRAGRetriever,
     *,
-    name: str = "memory_search",
-    description: str = _DESCRIPTION,
-    max_tokens: int = 1_000,
+    name: str = memory.NAME,
+    description: str = memory.DESCRIPTION,
+    max_tokens: int = memory.MAX_TOKENS,
     style: Style = "passages",
 ) -> StructuredTool:
     """Return a tool with which an agent searches a retriever's index.
@@ -58,14 +51,14 @@ def create_memory_search_tool(
 
     def content(found: object) -> str:
         if not isinstance(found, Found) or not found:
-            return _NOTHING
+            return memory.NOTHING
         return str(found.result.context(max_tokens=max_tokens, style=style))
 
     def search(
         query: str,
-        max_results: int = 10,
+        max_results: int = memory.MAX_RESULTS,
         use_graph: bool = True,
-        min_graph_score: float = 0.3,
+        min_graph_score: float = memory.MIN_GRAPH_SCORE,
         callbacks: Callbacks = None,
     ) -> tuple[str, list[object]]:
         settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score}
@@ -77,9 +70,9 @@ def create_memory_search_tool(
 
     async def asearch(
         query: str,
-        max_results: int = 10,
+        max_results: int = memory.MAX_RESULTS,
         use_graph: bool = True,
-        min_graph_score: float = 0.3,
+        min_graph_score: float = memory.MIN_GRAPH_SCORE,
         callbacks: Callbacks = None,
     ) -> tuple[str, list[object]]:
         settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score}

@@ -9,26 +9,19 @@ from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import FunctionTool
 
 from graphrag_core import Result
+from graphrag_core.query import memory
 from graphrag_core.query.context import Style
 from llama_graphrag.nodes import to_nodes
 from llama_graphrag.retriever import GraphRAGRetriever
-
-_DESCRIPTION = (
-    "Search memory and the knowledge graph for relevant information. "
-    "Returns the passages that answer, also those that only connected facts lead to."
-)
-_NOTHING = "Nothing was found."
 
 
 class MemorySearch(BaseModel):
     """What an agent may ask for."""
 
-    query: str = Field(description="What to look for, in words; names help.")
-    max_results: int = Field(10, ge=1, le=100, description="How many passages to return at most.")
-    use_graph: bool = Field(default=True, description="Whether to follow the knowledge graph.")
-    min_graph_score: float = Field(
-        0.3, ge=0, le=1, description="Leave out what only the graph found with less than this score, from 0 to 1."
-    )
+    query: str = Field(description=memory.QUERY)
+    max_results: int = Field(memory.MAX_RESULTS, ge=1, le=100, description=memory.HOW_MANY)
+    use_graph: bool = Field(default=True, description=memory.WITH_GRAPH)
+    min_graph_score: float = Field(memory.MIN_GRAPH_SCORE, ge=0, le=1, description=memory.HOW_STRONG)
 
 
 class Memories(list[NodeWithScore]):
@@ -45,9 +38,9 @@ class Memories(list[NodeWithScore]):
 def memory_search_tool(
     retriever: GraphRAGRetriever,
     *,
-    name: str = "memory_search",
-    description: str = _DESCRIPTION,
-    max_tokens: int = 1_000,
+    name: str = memory.NAME,
+    description: str = memory.DESCRIPTION,
+    max_tokens: int = memory.MAX_TOKENS,
     style: Style = "passages",
     return_direct: bool = False,
 ) -> FunctionTool:
@@ -70,15 +63,23 @@ def memory_search_tool(
     """
 
     def remember(result: Result) -> Memories:
-        context = result.context(max_tokens=max_tokens, style=style) if result.hits else _NOTHING
+        context = result.context(max_tokens=max_tokens, style=style) if result.hits else memory.NOTHING
         return Memories(to_nodes(result), str(context))
 
-    def search(query: str, max_results: int = 10, use_graph: bool = True, min_graph_score: float = 0.3) -> Memories:
+    def search(
+        query: str,
+        max_results: int = memory.MAX_RESULTS,
+        use_graph: bool = True,
+        min_graph_score: float = memory.MIN_GRAPH_SCORE,
+    ) -> Memories:
         found = retriever.search(query, k=max_results, use_graph=use_graph, min_graph_score=min_graph_score)
         return remember(found)
 
     async def asearch(
-        query: str, max_results: int = 10, use_graph: bool = True, min_graph_score: float = 0.3
+        query: str,
+        max_results: int = memory.MAX_RESULTS,
+        use_graph: bool = True,
+        min_graph_score: float = memory.MIN_GRAPH_SCORE,
     ) -> Memories:
         found = await retriever.asearch(query, k=max_results, use_graph=use_graph, min_graph_score=min_graph_score)
         return await asyncio.to_thread(remember, found)
