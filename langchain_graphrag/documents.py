@@ -5,19 +5,24 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.documents import Document
 
 import graphrag_core
-from graphrag_core import Hit, Result
+from graphrag_core import Chunk, Hit, Result
 from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.query.account import account
 from graphrag_core.text import fingerprint
 
 SCORE, DETAILS = "score", "graphrag"
-_OWN = "own"
+_OWN, _KNOWN = "own", "knowledge"
+_OURS = "__graphrag__"
 _MARKS = {"document_id", "channels", "method"}
+
+Knowledge = Mapping[str, Any]
+"""Entities and relations that came with a document, as :class:`graphrag_core.KnowledgeExtractor` reads them."""
 
 
 class Found(list[Document]):
@@ -36,7 +41,8 @@ def to_core(documents: Iterable[Document]) -> list[graphrag_core.Document]:
     """Return documents as the core takes them, without what an earlier answer wrote into them.
 
     A document without an id gets one from its content, so that it is the same document the
-    next time; documents that are the same to the last letter are then one.
+    next time; documents that are the same to the last letter are then one. Knowledge that
+    an earlier answer says it came with stays with it.
     """
     taken: dict[str, graphrag_core.Document] = {}
     for document in documents:
@@ -47,7 +53,22 @@ def to_core(documents: Iterable[Document]) -> list[graphrag_core.Document]:
         if document.id and name in taken:
             raise DocumentError(name, "this id comes twice in one call: keep one, or give them ids of their own")
         taken[name] = graphrag_core.Document(name, document.page_content, metadata=metadata)
+        if known := _details(document.metadata).get(_KNOWN):
+            taken[name] = knowing(taken[name], known)
     return list(taken.values())
+
+
+def knowing(document: graphrag_core.Document, knowledge: Knowledge) -> graphrag_core.Document:
+    """Return a document with knowledge of it, which is stored, and goes, with it."""
+    # Filters look into mappings and lists but not into lists of lists: what is kept costs no index.
+    kept = [[json.dumps(knowledge, ensure_ascii=False)]]
+    return replace(document, metadata={**document.metadata, _OURS: kept})
+
+
+def known_in(chunk: Chunk) -> Knowledge | None:
+    """Return the knowledge that came with a chunk's document; the first chunk has it."""
+    kept = chunk.metadata.get(_OURS) if chunk.ordinal == 0 else None
+    return None if kept is None else dict(json.loads(kept[0][0]))
 
 
 def from_texts(
@@ -67,12 +88,14 @@ def from_texts(
 
 def as_added(document: graphrag_core.Document) -> Document:
     """Return a document of the index as it was put in."""
-    return Document(id=document.id, page_content=document.text, metadata=copy.deepcopy(dict(document.metadata)))
+    return Document(id=document.id, page_content=document.text, metadata=_shown(document.metadata))
 
 
 def _found(result: Result, hit: Hit) -> Document:
-    metadata = copy.deepcopy(dict(hit.chunk.metadata))
+    metadata = _shown(hit.chunk.metadata)
     details = account(result, hit)
+    if known := known_in(hit.chunk):
+        details[_KNOWN] = known
     if own := {key: metadata[key] for key in (SCORE, DETAILS) if key in metadata}:
         details[_OWN] = own
     metadata[SCORE] = hit.score
@@ -80,10 +103,20 @@ def _found(result: Result, hit: Hit) -> Document:
     return Document(id=hit.chunk.id, page_content=hit.chunk.text, metadata=metadata)
 
 
+def _shown(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: copy.deepcopy(value) for key, value in metadata.items() if key != _OURS}
+
+
+def _details(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what an answer wrote into metadata, if one did."""
+    details = metadata.get(DETAILS)
+    return details if isinstance(details, Mapping) and details.keys() >= _MARKS else {}
+
+
 def _own(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata as its owner wrote it, in the same order."""
-    details = metadata.get(DETAILS)
-    if not isinstance(details, Mapping) or not details.keys() >= _MARKS:
+    details = _details(metadata)
+    if not details:
         return dict(metadata)
     own = details.get(_OWN, {})
     kept = {key: own.get(key, value) for key, value in metadata.items()}

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from langchain_core.runnables import Runnable
 
-from graphrag_core import Chunk, Combined, Extraction, Fact, LLMExtractor, Mention, SentenceExtractor
+import graphrag_core
+from graphrag_core import Chunk, Combined, Extraction, KnowledgeExtractor, LLMExtractor, SentenceExtractor
 from graphrag_core.errors import InputError
 from graphrag_core.ports import Extractor
-from graphrag_core.text import fingerprint, normalise
-
-Told = Mapping[str, Extraction]
-_told: ContextVar[Told | None] = ContextVar("told", default=None)
+from langchain_graphrag.documents import Knowledge, knowing, known_in, to_core
 
 
 def llm_extractor(llm: Runnable[Any, Any], **settings: Any) -> Combined:
@@ -41,71 +37,57 @@ def llm_extractor(llm: Runnable[Any, Any], **settings: Any) -> Combined:
 
 
 class Reader:
-    """Reads with another extractor, and adds what the caller was told of the same documents."""
+    """Reads with another extractor, and adds what came with the documents.
+
+    Its identity is the other's: what came with a document is part of it, and tells by itself
+    when it changes. So a folder that the core filled is not read anew.
+    """
 
     def __init__(self, extractor: Extractor) -> None:
-        self.extractor = extractor
-
-    @property
-    def identity(self) -> str:
-        """The other's identity; while there is something told, that too."""
-        own = str(getattr(self.extractor, "identity", type(self.extractor).__qualname__))
-        told = _told.get()
-        return f"{own} + {fingerprint(f'{key}{told[key]!r}' for key in sorted(told))}" if told else own
+        self._both = Combined(extractor, KnowledgeExtractor(knowledge=known_in))
+        self.identity = str(getattr(extractor, "identity", type(extractor).__qualname__))
 
     def extract(self, chunks: Sequence[Chunk]) -> Sequence[Extraction]:
         """Return one extraction for each chunk, in order."""
-        told = _told.get()
-        return self.extractor.extract(chunks) if told is None else Combined(self.extractor, _Told(told)).extract(chunks)
+        return self._both.extract(chunks)
 
 
-class _Told:
-    def __init__(self, told: Told) -> None:
-        self.told = told
-
-    def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
-        return [self.told.get(chunk.document_id, Extraction()) for chunk in chunks]
-
-
-@contextmanager
-def told(extractions: Told | None) -> Iterator[None]:
-    """Let a :class:`Reader` know extractions by document, inside."""
-    token = _told.set(extractions)
-    try:
-        yield
-    finally:
-        _told.reset(token)
+def sources_of(graph_documents: Iterable[Any]) -> list[graphrag_core.Document]:
+    """Return the sources of graph documents as the core takes them, each with what was found in it."""
+    graphs = list(graph_documents)
+    taken = [to_core([graph.source])[0] for graph in graphs]
+    known = read_graph(graphs, [document.id for document in taken])
+    sources = {document.id: document for document in taken}
+    return [knowing(document, known[name]) for name, document in sources.items()]
 
 
-def read_graph(graph_documents: Iterable[Any], ids: Sequence[str]) -> dict[str, Extraction]:
-    """Return what graph documents say, by the id of their source; those of one source are joined."""
-    mentions: dict[str, dict[Mention, None]] = {}
-    facts: dict[str, dict[Fact, None]] = {}
+def read_graph(graph_documents: Iterable[Any], ids: Sequence[str]) -> dict[str, Knowledge]:
+    """Return what graph documents say, by the id of their source; those of one source are joined.
+
+    In the plain values that :class:`graphrag_core.KnowledgeExtractor` reads.
+    """
+    entities: dict[str, dict[str, dict[str, str]]] = {}
+    relations: dict[str, list[dict[str, str]]] = {}
     for graph, source in zip(graph_documents, ids, strict=True):
         ends = [end for relation in graph.relationships for end in (relation.source, relation.target)]
-        nodes = {mention.name: mention for end in ends if (mention := _mention(end))}
-        nodes |= {mention.name: mention for node in graph.nodes if (mention := _mention(node))}
-        mentions.setdefault(source, {}).update(dict.fromkeys(nodes.values()))
-        stated = (fact for relation in graph.relationships if (fact := _fact(relation)))
-        facts.setdefault(source, {}).update(dict.fromkeys(stated))
-    return {source: Extraction(tuple(mentions[source]), tuple(facts[source])) for source in mentions}
+        found = (_entity(node) for node in (*ends, *graph.nodes))
+        entities.setdefault(source, {}).update((entity["name"], entity) for entity in found if entity["name"])
+        relations.setdefault(source, []).extend(_relation(relation) for relation in graph.relationships)
+    return {
+        source: {"entities": list(entities[source].values()), "relations": relations[source]} for source in entities
+    }
 
 
-def _mention(node: Any) -> Mention | None:
-    name = str(node.id).strip()
-    if not normalise(name):
-        return None
-    kind = "" if node.type == "Node" else str(node.type).lower()  # Node is LangChain's word for no type
+def _entity(node: Any) -> dict[str, str]:
+    kind = "" if node.type == "Node" else str(node.type)  # Node is LangChain's word for no type
     properties = dict(getattr(node, "properties", None) or {})
     described = properties.pop("description", None) or "; ".join(f"{key}: {properties[key]}" for key in properties)
-    return Mention(name, kind, str(described))
+    return {"name": str(node.id).strip(), "type": kind, "description": str(described)}
 
 
-def _fact(relation: Any) -> Fact | None:
+def _relation(relation: Any) -> dict[str, str]:
     source, target, kind = (str(part).strip() for part in (relation.source.id, relation.target.id, relation.type))
-    if not (normalise(source) and normalise(target) and kind):
-        return None
     words = kind.replace("_", " ")
     described = (getattr(relation, "properties", None) or {}).get("description")
     text = str(described or f"{source} {words.lower() if words.isupper() else words} {target}")
-    return Fact((source, target), text, relation=kind)
+    return {"source": source, "target": target, "type": kind, "description": text}

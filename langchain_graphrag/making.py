@@ -15,7 +15,7 @@ from graphrag_core.errors import InputError, NotAnIndex
 from graphrag_core.folder import Folder
 from graphrag_core.ports import Embedder
 from langchain_graphrag.documents import from_texts, to_core
-from langchain_graphrag.extraction import Told, read_graph, told
+from langchain_graphrag.extraction import sources_of
 from langchain_graphrag.opening import open_index
 from langchain_graphrag.store import Indexed
 
@@ -131,11 +131,8 @@ class Made(Indexed):
         """
         if settings.get("chunker") is not None:
             raise InputError("a graph document's relationships belong to its whole source: leave chunker out")
-        graphs = list(graph_documents)
-        cut = [to_core([graph.source])[0] for graph in graphs]
-        sources = {document.id: document for document in cut}
-        said = read_graph(graphs, [document.id for document in cut])
-        return _filled(cls._open(embedding, path, None, settings), list(sources.values()), said)
+        taken = sources_of(graph_documents)
+        return _filled(cls._open(embedding, path, None, settings), taken)
 
     @classmethod
     def load(
@@ -164,10 +161,9 @@ class Made(Indexed):
 _Some = TypeVar("_Some", bound=Indexed)
 
 
-def _filled(one: _Some, documents: Sequence[graphrag_core.Document], said: Told | None = None) -> _Some:
+def _filled(one: _Some, documents: Sequence[graphrag_core.Document]) -> _Some:
     try:
-        with told(said):
-            one.index.add(documents)
+        one.index.add(documents)
     except BaseException:
         one.close()
         raise

@@ -19,6 +19,7 @@ from graphrag_core.errors import InputError
 from graphrag_core.handed import Ready, at_hand
 from langchain_graphrag.documents import as_added, to_core
 from langchain_graphrag.embedder import LoopEmbedder
+from langchain_graphrag.extraction import sources_of
 
 
 class Indexed(DocumentIndex):
@@ -35,6 +36,12 @@ class Indexed(DocumentIndex):
     def add_documents(self, documents: Iterable[Document]) -> list[str]:
         """Add documents, replace those whose id is there, and return all their ids."""
         taken = to_core(documents)
+        self.index.add(taken)
+        return [document.id for document in taken]
+
+    def add_graph_documents(self, graph_documents: Iterable[Any]) -> list[str]:
+        """Add the sources of graph documents with the nodes and relationships found in them; return their ids."""
+        taken = sources_of(graph_documents)
         self.index.add(taken)
         return [document.id for document in taken]
 

@@ -177,3 +177,21 @@ class TestGraphDocuments:
             retriever.add_documents([WORK])
             assert retriever.index.entity("Analytical Engine") is None
             assert retriever.index.verify()
+
+    def test_a_found_document_put_back_keeps_what_came_with_it(self):
+        with GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder()) as retriever:
+            generation = retriever.index.stats().generation
+            found = retriever.invoke("Which machine had to do with the child of Lord Byron?")
+            retriever.add_documents(found)
+            assert retriever.index.stats().generation == generation, "nothing is new"
+            assert retriever.index.entity("Analytical Engine").type == "machine"
+            (work,) = retriever.get(["work"])
+            assert work.metadata == {"page": 3}
+
+    def test_a_graph_grows(self, tmp_path):
+        with GraphRAGRetriever.from_graph_documents(graphs()[:1], HashEmbedder(), path=tmp_path / "kb") as retriever:
+            assert retriever.add_graph_documents(graphs()[1:]) == ["family"]
+        with GraphRAGRetriever.load(tmp_path / "kb", HashEmbedder()) as retriever:
+            assert retriever.index.entity("Lord Byron").type == "person"
+            assert retriever.index.entity("Analytical Engine").type == "machine"
+            assert retriever.invoke("Ada", filter={"page": 3})[0].id == "work"
