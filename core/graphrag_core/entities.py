@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from graphrag_core.model import Entity
-from graphrag_core.stores.records import Records
+from graphrag_core.stores.records import Name, Records
 from graphrag_core.stores.view import GraphView
 from graphrag_core.text import hash64, normalise
 
@@ -31,28 +31,25 @@ def read_entities(view: GraphView, records: Records, positions: Iterable[int]) -
 
     Only what the view's chunks say is read.
     """
+    return read_names_and_entities(view, records, positions)[1]
+
+
+def read_names_and_entities(
+    view: GraphView, records: Records, positions: Iterable[int]
+) -> tuple[dict[int, Name], list[Entity]]:
+    """Return entities by position, and all their names by key."""
     wanted = list(positions)
     order, starts = view.names_by_entity
     keys = [view.name_keys[order[starts[p] : starts[p + 1]]].tolist() for p in wanted]
-    packed = json.dumps([key for group in keys for key in group])
-    inside = "IN (SELECT value FROM json_each(?))"
-    names = {
-        row[0]: row[1:]
-        for row in records.rows(f"SELECT key, surface, norm, entity, uses FROM names WHERE key {inside}", (packed,))
-    }
-    claims: dict[int, list[tuple[str, str]]] = {}
-    for name, chunk, kind, description in records.rows(
-        f"SELECT name, chunk, type, description FROM claims WHERE name {inside} ORDER BY description", (packed,)
-    ):
-        position = np.searchsorted(view.chunk_keys, chunk)
-        if position < len(view.chunk_keys) and view.chunk_keys[position] == chunk:
-            claims.setdefault(name, []).append((kind, description))
-    counts = view.entity_chunks[wanted] if wanted else ()
-    return [
-        _entity([names[key] for key in group], [c for key in group for c in claims.get(key, ())],
-                int(view.entity_ids[position]), int(count))
-        for position, group, count in zip(wanted, keys, counts, strict=True)
-    ]  # fmt: skip
+    flat = [key for group in keys for key in group]
+    names, claims = records.names(flat), _claims(view, records, flat)
+    counts = view.entity_chunks[wanted].tolist() if wanted else ()
+    numbers = view.entity_ids[wanted].tolist() if wanted else ()
+    entities = [
+        _entity([names[key] for key in group], [c for key in group for c in claims.get(key, ())], number, count)
+        for number, group, count in zip(numbers, keys, counts, strict=True)
+    ]
+    return names, entities
 
 
 def top_entities(view: GraphView, records: Records, count: int) -> list[Entity]:
@@ -61,21 +58,33 @@ def top_entities(view: GraphView, records: Records, count: int) -> list[Entity]:
     return read_entities(view, records, best.tolist())
 
 
-def _entity(
-    names: list[tuple[str, str, int, int]], claims: list[tuple[str, str]], number: int, mentions: int
-) -> Entity:
+def _claims(view: GraphView, records: Records, names: list[int]) -> dict[int, list[tuple[str, str]]]:
+    """Return what the view's chunks say of names, by key: types and descriptions."""
+    claims: dict[int, list[tuple[str, str]]] = {}
+    for name, chunk, kind, description in records.rows(
+        "SELECT name, chunk, type, description FROM claims WHERE name IN (SELECT value FROM json_each(?)) "
+        "ORDER BY description",
+        (json.dumps(names),),
+    ):
+        position = np.searchsorted(view.chunk_keys, chunk)
+        if position < len(view.chunk_keys) and view.chunk_keys[position] == chunk:
+            claims.setdefault(name, []).append((kind, description))
+    return claims
+
+
+def _entity(names: list[Name], claims: list[tuple[str, str]], number: int, mentions: int) -> Entity:
     if len(names) == 1 and not claims:
-        return Entity(names[0][1], names[0][0], mentions=mentions)
-    names.sort(key=lambda name: (-name[3], name[0]))
-    own = [name for name in names if name[2] == number]
+        return Entity(names[0].norm, names[0].surface, mentions=mentions)
+    names.sort(key=lambda name: (-name.uses, name.surface))
+    own = [name for name in names if name.entity == number]
     kinds = Counter(kind for kind, _ in claims if kind)
     kind = min(kinds, key=lambda k: (-kinds[k], k)) if kinds else ""
     descriptions = list(dict.fromkeys(description for _, description in claims if description))
     return Entity(
-        id=own[0][1],
-        name=own[0][0],
+        id=own[0].norm,
+        name=own[0].surface,
         type=kind,
         description=" ".join(sorted(descriptions)[:_MOST_DESCRIPTIONS]),
-        aliases=tuple(sorted({name[0] for name in names} - {own[0][0]})),
+        aliases=tuple(sorted({name.surface for name in names} - {own[0].surface})),
         mentions=mentions,
     )

@@ -54,12 +54,12 @@ def _fuse(ground: Ground, plan: Plan, found: Found) -> Fused:
         channels = {"graph": channels["graph"]} if alone else channels
     elif plan.method == "graph" and not found.skipped:
         remark = "the graph leads nowhere from here: plain search answers"
-    ranks = {}
-    for name, own in channels.items():
-        numbered = numbers.of(own) if name == "graph" else numbers.sorted(own)
-        pairs = enumerate(zip(numbers.keys(numbered[0]), numbered[1].tolist(), strict=True), 1)
-        ranks[name] = {key: (rank, score) for rank, (key, score) in pairs}
-    return Fused(numbers.keys(ranking[0][: plan.k]), ranking[1][: plan.k].tolist(), ranks, remark)
+    chosen, scores = ranking[0][: plan.k], ranking[1][: plan.k].tolist()
+    ranks = {
+        name: numbers.ranks(numbers.of(own) if name == "graph" else numbers.sorted(own), chosen)
+        for name, own in channels.items()
+    }
+    return Fused(numbers.keys(chosen), scores, ranks, remark)
 
 
 class _Numbers:
@@ -82,6 +82,15 @@ class _Numbers:
         order = np.lexsort((numbers, -scores))
         return numbers[order], scores[order]
 
+    def ranks(self, ranking: Ranking, chosen: Keys) -> dict[int, tuple[int, float]]:
+        """Return rank and score in a ranking, by key, of those of the chosen that it has."""
+        numbers, scores = ranking
+        rank = np.zeros(len(self._keys), np.int64)
+        rank[numbers] = np.arange(1, len(numbers) + 1)
+        there = chosen[rank[chosen] > 0]
+        at = rank[there]
+        return dict(zip(self.keys(there), zip(at.tolist(), scores[at - 1].tolist(), strict=True), strict=True))
+
     def keys(self, numbers: Keys) -> list[int]:
         """Return the keys of numbers."""
         keys: list[int] = self._by_id[numbers].tolist()
@@ -92,8 +101,7 @@ def _explain(ground: Ground, plan: Plan, found: Found, fused: Fused) -> Result:
     view = ground.view
     with_graph = "graph" in found.channels
     positions = np.searchsorted(view.chunk_keys, fused.keys).tolist()
-    leading = Ways(ground)
-    ways: list[Way] = [leading.to(at) if with_graph else () for at in positions]
+    ways: list[Way] = Ways(ground, positions).all() if with_graph else [()] * len(positions)
     facts_at = choose_facts(ground, ways, found.expansion.facts, positions) if with_graph else []
     facts, entities = read_surroundings(ground, facts_at, [*ground.entities, *(e for way in ways for e in way[::2])])
     by_position = dict(zip(facts_at, facts, strict=True))

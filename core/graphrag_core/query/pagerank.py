@@ -118,7 +118,7 @@ class PageRank:
             moving[active] = 0
             targets, received = _neighbours(step, active, np.float32(self.damping) * held)
             np.add.at(moving, targets, received)
-            seen.append(targets[targets < chunks])
+            seen.append(targets)
             active = _once(targets[moving[targets] > self.tolerance * view.fanout[targets]], latest)
             if len(active) == 0:
                 break
@@ -138,11 +138,13 @@ def _once(nodes: Nodes, latest: Nodes) -> Nodes:
 
 def _neighbours(step: csr_array, nodes: Nodes, held: Weights) -> tuple[Nodes, Weights]:
     """Return the neighbours of nodes, one after the other, and what each receives of what the nodes held."""
-    starts = step.indptr[nodes]
+    starts = step.indptr[nodes].astype(np.int64)
     counts = step.indptr[nodes + 1] - starts
-    ends = np.cumsum(counts)
-    at = np.arange(ends[-1]) + np.repeat(starts - ends + counts, counts)
-    return step.indices[at], step.data[at] * np.repeat(held, counts)
+    ends = counts.cumsum()
+    at = np.arange(ends[-1])
+    at += (starts - ends + counts).repeat(counts)
+    # What NumPy indexes by is 64 bits wide: to widen here is to do it once.
+    return step.indices[at].astype(np.int64), step.data[at] * held.repeat(counts)
 
 
 def _entities_of(view: GraphView, facts: Ranking) -> tuple[Nodes, Weights]:

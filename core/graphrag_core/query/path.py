@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Keys
@@ -41,25 +42,27 @@ class _Links:
 
 
 class Ways:
-    """The ways from the entities that a question names."""
+    """The ways from the entities that a question names to some chunks, by position."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Ground, chunks: Sequence[int]) -> None:
         self._ground = ground
         self._view: GraphView = ground.view
         self._named = np.unique(np.array(ground.entities, np.int64))
+        self._inside = [self._view.entities_of(chunk) for chunk in chunks]
 
-    def to(self, chunk: int) -> Way:
-        """Return how one of the question's entities leads to a chunk (by position), empty if none does.
+    def all(self) -> list[Way]:
+        """Return for each chunk how one of the question's entities leads to it, empty if none does.
 
         Directly when the chunk mentions the entity; else over the strongest link to an entity
         the chunk mentions; else over two. A link is strong when its facts are and when few
         passages mention where it leads. Of the facts that make it the strongest is told.
         """
-        view = self._view
-        inside = view.entities_of(chunk)
+        return [self._to(inside) for inside in self._inside]
+
+    def _to(self, inside: Keys) -> Way:
         direct = self._named[among(self._named, inside)]
         if len(direct):
-            return (int(direct[np.argmin(view.entity_chunks[direct])]),)
+            return (int(direct[np.argmin(self._view.entity_chunks[direct])]),)
         if (near := self._near.best(inside)) is not None:
             return self._told(int(self._near.start[near]), int(self._near.end[near]))
         if (far := self._far.best(inside)) is not None:
@@ -78,15 +81,19 @@ class Ways:
         """Links that go on from where the strongest of the first ones lead."""
         strongest = np.argsort(-self._near.strength, kind="stable")[:_MOST_BETWEEN]
         between = np.unique(self._near.end[strongest])
-        links = self._links(between)
-        onwards = ~among(links.end, self._named)
-        return _Links(links.start[onwards], links.end[onwards], links.strength[onwards])
+        wanted = np.zeros(len(self._view.entity_ids), np.bool_)
+        wanted[np.concatenate(self._inside)] = True
+        wanted[self._named] = False
+        return self._links(between, wanted)
 
-    def _links(self, entities: Keys) -> _Links:
+    def _links(self, entities: Keys, wanted: npt.NDArray[np.bool_] | None = None) -> _Links:
         rows = [self._view.linked(entity) for entity in entities.tolist()]
         ends = np.concatenate([row[0] for row in rows] or [np.empty(0, np.int64)])
         weights = np.concatenate([row[1] for row in rows] or [np.empty(0, np.float32)])
         starts = np.repeat(entities, [len(row[0]) for row in rows])
+        if wanted is not None:
+            kept = wanted[ends]
+            starts, ends, weights = starts[kept], ends[kept], weights[kept]
         strength = weights * self._view.rarity[ends]
         if len(rows) > 1:
             order = np.lexsort((starts, -strength, ends))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from graphrag_core.entities import read_entities
+from graphrag_core.entities import read_names_and_entities
 from graphrag_core.model import Entity, Fact
 from graphrag_core.ports import Keys
 from graphrag_core.query.ground import Ground, among
@@ -46,7 +46,8 @@ def read_surroundings(
 ) -> tuple[tuple[Fact, ...], Mapping[int, Entity]]:
     """Return facts by position, and every entity that they hold, and some others, by position."""
     view = ground.view
-    facts = tuple(ground.records.facts(view.fact_keys[list(positions)])) if positions else ()
     inside = [view.entities_in(fact) for fact in positions]
     wanted = np.unique(np.concatenate([*inside, np.fromiter(also, np.int64)])).tolist()
-    return facts, dict(zip(wanted, read_entities(view, ground.records, wanted), strict=True))
+    names, entities = read_names_and_entities(view, ground.records, wanted)
+    facts = ground.records.facts(view.fact_keys[list(positions)], names) if positions else ()
+    return tuple(facts), dict(zip(wanted, entities, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,15 @@ SELECT f.key, f.names, {_FACT_TEXT}, f.relation, f.weight,
 FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document
 """
 _MANY = 500
+
+
+class Name(NamedTuple):
+    """A spelling, its normal form, the number of its entity, and how many chunks use it."""
+
+    surface: str
+    norm: str
+    entity: int
+    uses: int
 
 
 class Records(Database):
@@ -128,12 +137,17 @@ class Records(Database):
         found = dict(self._by_key("SELECT n.key, n.surface FROM names n", "n", names))
         return [found[int(name)] for name in names]
 
-    def facts(self, keys: Sequence[int] | Keys) -> list[Fact]:
-        """Return facts in the order of their keys as given, with entities as ids."""
+    def names(self, keys: Sequence[int] | Keys) -> dict[int, Name]:
+        """Return names by key."""
+        found = self._by_key("SELECT n.key, n.surface, n.norm, n.entity, n.uses FROM names n", "n", keys)
+        return {row[0]: Name(*row[1:]) for row in found}
+
+    def facts(self, keys: Sequence[int] | Keys, names: Mapping[int, Name] | None = None) -> list[Fact]:
+        """Return facts in the order of their keys as given, with entities as ids; their names may be known."""
         rows = {row[0]: row for row in self._by_key(_FACT, "f", keys)}
-        names = np.unique(np.concatenate([unpack(row[1]) for row in rows.values()] or [no_keys()]))
-        norms = dict(self._by_key("SELECT n.key, n.norm FROM names n", "n", names))
-        return [_fact(rows[int(key)], norms) for key in keys]
+        if names is None:
+            names = self.names(np.unique(np.concatenate([unpack(row[1]) for row in rows.values()] or [no_keys()])))
+        return [_fact(rows[int(key)], names) for key in keys]
 
     def vectors(self, kind: str, span: Span, dim: int) -> Iterator[tuple[Keys, Matrix]]:
         """Yield keys and vectors of chunks, facts or names in a span, in pages."""
@@ -203,11 +217,12 @@ def _chunk(row: Sequence[Any]) -> Chunk:
     return Chunk(row[0], row[1], row[2], row[3], row[4], row[5], json.loads(row[6]))
 
 
-def _fact(row: Sequence[Any], norms: Mapping[int, str]) -> Fact:
+def _fact(row: Sequence[Any], known: Mapping[int, Name]) -> Fact:
     (_, names, text, relation, weight, confidence, source, status, value, created, accessed, count, *place) = row
     start, stop, chunk_id, ordinal, _ = place
+    entities = [known[name].norm for name in unpack(names).tolist()]
     return Fact(
-        entities=tuple(norms[int(name)] for name in unpack(names)) if relation else _once(names, norms),
+        entities=tuple(entities if relation else dict.fromkeys(entities)),
         text=text,
         relation=relation or "",
         weight=weight,
@@ -222,7 +237,3 @@ def _fact(row: Sequence[Any], norms: Mapping[int, str]) -> Fact:
         id=fact_id(chunk_id, ordinal),
         chunk_id=chunk_id,
     )
-
-
-def _once(names: bytes, norms: Mapping[int, str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(norms[int(name)] for name in unpack(names)))
