@@ -25,7 +25,7 @@ from graphrag_core.inspection import measure, verify
 from graphrag_core.intake import Intake, Read, check
 from graphrag_core.line import Line
 from graphrag_core.lookup import Lookup
-from graphrag_core.memory import uncollected
+from graphrag_core.memory import Uncollected
 from graphrag_core.model import Document
 from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.progress import Progress
@@ -198,12 +198,13 @@ class KnowledgeIndex(Lookup):
         source = iter(documents)
         try:
             with (
+                Uncollected() as collecting,
                 Line(self._records, lambda: self._derived, self._guard) as line,
                 Progress("indexing", "documents", total, self._progress) as bar,
             ):
                 while batch := list(islice(source, self.batch_size)):
-                    with uncollected():
-                        done += self._add_batch(batch, began, line, vectors)
+                    collecting.hold_off()
+                    done += self._add_batch(batch, began, line, vectors)
                     bar.advance(len(batch))
         finally:  # whole batches stay, whatever stopped the rest
             self._publish()

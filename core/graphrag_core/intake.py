@@ -53,7 +53,8 @@ class Read:
     @property
     def problem(self) -> str:
         """What could not be read."""
-        return "; ".join(dict.fromkeys(e.problem for e in self.extractions if e.problem))
+        problems = [extraction.problem for extraction in self.extractions if extraction.problem]
+        return "; ".join(dict.fromkeys(problems)) if problems else ""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,10 @@ class Intake:
 
     def digest(self, document: Document) -> str:
         """Return what changes when the document, or how it is read, changes."""
-        return fingerprint([document.text, document.title, to_json(dict(document.metadata)), *self._identities])
+        return self._digest(document, to_json(dict(document.metadata)))
+
+    def _digest(self, document: Document, metadata: str) -> str:
+        return fingerprint([document.text, document.title, metadata, *self._identities])
 
     @cached_property
     def _identities(self) -> tuple[str, str]:
@@ -106,9 +110,10 @@ class Intake:
             chunk_end, fact_end = chunk_at + len(r.chunks), fact_at + sum(len(e.facts) for e in r.extractions)
             own_facts = None if facts is None else facts[fact_at:fact_end]
             # An incomplete reading keeps no digest, so that the document is read again next time.
-            digest = "" if r.problem else self.digest(r.document)
+            metadata = to_json(dict(r.document.metadata))
+            digest = "" if r.problem else self._digest(r.document, metadata)
             own_chunks = chunks[chunk_at:chunk_end]
-            entries.append(Entry(r.document, digest, r.chunks, r.extractions, r.names, own_chunks, own_facts))
+            entries.append(Entry(r.document, metadata, digest, r.chunks, r.extractions, r.names, own_chunks, own_facts))
             chunk_at, fact_at = chunk_end, fact_end
         return entries
 
@@ -216,19 +221,18 @@ def _check_metadata(document: Document) -> None:
     if not isinstance(document.metadata, Mapping):
         raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
     try:
-        to_json(dict(document.metadata))
+        _check_inside(document.id, dict(document.metadata))
     except (TypeError, ValueError, RecursionError) as error:
         raise DocumentError(
             document.id, f"the metadata is not JSON ({error}): turn its values into text or numbers"
         ) from error
-    _check_inside(document.id, document.metadata)
 
 
 def _check_inside(document_id: str, value: Any) -> None:
-    """Look at every key and text of JSON-like metadata."""
+    """Look at every key and value of metadata; whatever is not plainly JSON, JSON itself is asked about."""
     if isinstance(value, str):
         _check_characters(document_id, "metadata", value)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):
                 raise DocumentError(document_id, f"the metadata key {key!r} is not a text: JSON would change it")
@@ -237,3 +241,5 @@ def _check_inside(document_id: str, value: Any) -> None:
     elif isinstance(value, (list, tuple)):
         for inner in value:
             _check_inside(document_id, inner)
+    elif value is not None and type(value) not in (int, bool):
+        to_json(value)

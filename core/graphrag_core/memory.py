@@ -5,10 +5,13 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
+from types import TracebackType
 from typing import Any
+
+from typing_extensions import Self
+
+_STEPS = 10  # from one look for cycles to the next
 
 
 @lru_cache(maxsize=1)
@@ -29,17 +32,27 @@ def give_back() -> None:
         trim(0)
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Hold off Python's search for cycles, for a batch.
+class Uncollected:
+    """Holds off Python's search for cycles during long work.
 
     What indexing makes has none, and is so much that looking through it takes a seventh of
-    the time.
+    the time. What others make meanwhile may have some: every so many steps it looks.
     """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
+
+    def __enter__(self) -> Self:
+        self._was_on = gc.isenabled()
+        self._steps = 0
+        return self
+
+    def hold_off(self) -> None:
+        """Begin another step of the work."""
+        gc.disable()
+        self._steps += 1
+        if self._was_on and self._steps % _STEPS == 0:
+            gc.collect(1)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._was_on:
             gc.enable()

@@ -14,7 +14,7 @@ import numpy as np
 from graphrag_core.model import Chunk, Extraction, Fact
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.stores.change import Change, Span, no_keys, pack
-from graphrag_core.stores.entry import Entry, clean_name, storable, to_json
+from graphrag_core.stores.entry import Entry, clean_name, storable
 from graphrag_core.stores.statements import Row
 from graphrag_core.text import chunk_text, fact_text, hash64, normalise
 from graphrag_core.where import attributes
@@ -109,10 +109,9 @@ class Batch:
     def _document(self, entry: Entry) -> None:
         document = entry.document
         key = self._key("document")
-        metadata = to_json(dict(document.metadata))
         heading = entry.chunks[0].title
-        self._row("documents", (key, document.id, document.title, heading, metadata, entry.digest, self._generation,
-                                self._now))  # fmt: skip
+        about = (document.title, heading, entry.metadata, entry.digest)
+        self._row("documents", (key, document.id, *about, self._generation, self._now))
         for name, kind, value in dict.fromkeys(attributes(document.metadata)):
             self._row("attributes", (name, kind, value, key))
         at = 0

@@ -22,43 +22,47 @@ class Columns:
     """
 
     def __init__(self, **dtypes: npt.DTypeLike) -> None:
-        self._columns: dict[str, Column] = {name: np.empty(0, dtype) for name, dtype in dtypes.items()}
+        self._dtypes = {name: np.dtype(dtype) for name, dtype in dtypes.items()}
+        # Laid end to end when next looked at: to do so at each append would copy everything each time.
+        self._parts: dict[str, list[Column]] = {name: [] for name in dtypes}
 
     def __getitem__(self, name: str) -> Column:
-        return self._columns[name]
+        parts = self._parts[name]
+        if len(parts) != 1:
+            parts[:] = [np.concatenate(parts) if parts else np.empty(0, self._dtypes[name])]
+        return parts[0]
 
     def __len__(self) -> int:
-        return len(next(iter(self._columns.values())))
+        return sum(map(len, next(iter(self._parts.values()))))
 
     @property
     def nbytes(self) -> int:
         """Bytes held in memory."""
-        return sum(column.nbytes for column in self._columns.values())
+        return sum(part.nbytes for parts in self._parts.values() for part in parts)
 
     def append(self, **columns: npt.ArrayLike) -> None:
         """Add rows at the end."""
-        for name, old in self._columns.items():
-            new = np.asarray(columns[name], old.dtype)
-            self._columns[name] = np.concatenate([old, new]) if len(old) else new
+        for name, dtype in self._dtypes.items():
+            self._parts[name].append(np.asarray(columns[name], dtype))
 
     def drop(self, rows: npt.NDArray[np.bool_]) -> None:
         """Take rows out."""
         if rows.any():
-            self._columns = {name: column[~rows] for name, column in self._columns.items()}
+            self._parts = {name: [self[name][~rows]] for name in self._dtypes}
 
     def where(self, rows: npt.NDArray[np.bool_]) -> Columns:
         """Return a table of some of the rows."""
-        part = Columns()
-        part._columns = {name: column[rows] for name, column in self._columns.items()}
+        part = Columns(**self._dtypes)
+        part._parts = {name: [self[name][rows]] for name in self._dtypes}
         return part
 
     def arrays(self, prefix: str) -> dict[str, Column]:
         """Return the columns under names of their own, to be saved."""
-        return {f"{prefix}.{name}": column for name, column in self._columns.items()}
+        return {f"{prefix}.{name}": self[name] for name in self._dtypes}
 
     def take(self, prefix: str, arrays: Mapping[str, Column]) -> None:
         """Take back what :meth:`arrays` gave."""
-        columns = {name: np.asarray(arrays[f"{prefix}.{name}"], old.dtype) for name, old in self._columns.items()}
+        columns = {name: np.asarray(arrays[f"{prefix}.{name}"], dtype) for name, dtype in self._dtypes.items()}
         if len({len(column) for column in columns.values()}) > 1:
             raise ValueError(f"the columns of {prefix!r} differ in length")
-        self._columns = columns
+        self._parts = {name: [column] for name, column in columns.items()}

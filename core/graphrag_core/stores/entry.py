@@ -25,10 +25,12 @@ _MOST_NAMES = 8_192  # remembered
 class Entry:
     """A document with everything that was made of it.
 
-    ``names`` are those of each chunk, as :func:`names_of` gives them; fact vectors lie in the order of the facts.
+    ``metadata`` are the document's as JSON. ``names`` are those of each chunk, as :func:`names_of`
+    gives them; fact vectors lie in the order of the facts.
     """
 
     document: Document
+    metadata: str
     digest: str
     chunks: Sequence[Chunk]
     extractions: Sequence[Extraction]
@@ -51,6 +53,8 @@ def clean_name(name: str) -> str:
     >>> clean_name("  Auth\n Service "), clean_name("--")
     ('Auth Service', '')
     """
+    if name.isascii() and len(name) <= _LONGEST_NAME and "  " not in f" {name} " and name.replace(" ", "").isalnum():
+        return name  # as most are
     name = " ".join(storable(name).split())[:_LONGEST_NAME]
     return name if normalise(name) else ""
 
