@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -14,9 +14,10 @@ from typing import Any
 from typing_extensions import Self
 
 from graphrag_core.accesses import Accesses
+from graphrag_core.addition import Addition, Given
 from graphrag_core.derived import Derived, Engines
 from graphrag_core.embedding import Embedding
-from graphrag_core.errors import DocumentError, IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
+from graphrag_core.errors import IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
 from graphrag_core.folder import Folder
 from graphrag_core.guard import Guard
 from graphrag_core.ingest.chunk import Chunker
@@ -36,9 +37,6 @@ from graphrag_core.stores.writer import write
 
 _CHUNKER = Chunker()
 _ENGINES = Engines()
-
-Given = Mapping[str, Sequence[float]] | None
-"""Vectors of documents by id, where they are known."""
 
 
 class KnowledgeIndex(Lookup):
@@ -193,7 +191,6 @@ class KnowledgeIndex(Lookup):
     def _add(self, documents: Iterable[Document], vectors: Given) -> Added:
         self._check_writable()
         done = Added()
-        began = self._records.generation
         total = len(documents) if isinstance(documents, Sequence) else None
         source = iter(documents)
         try:
@@ -202,9 +199,11 @@ class KnowledgeIndex(Lookup):
                 Line(self._records, lambda: self._derived, self._guard) as line,
                 Progress("indexing", "documents", total, self._progress) as bar,
             ):
+                began = self._records.generation
+                call = Addition(self._records, self._intake, line, began, self.batch_size, vectors, self._write_alone)
                 while batch := list(islice(source, self.batch_size)):
                     collecting.hold_off()
-                    done += self._add_batch(batch, began, line, vectors)
+                    done += call.take(batch)
                     bar.advance(len(batch))
         finally:  # whole batches stay, whatever stopped the rest
             self._publish()
@@ -277,7 +276,7 @@ class KnowledgeIndex(Lookup):
         batch = list(documents)
         for document in batch:
             check(document)
-        changed, replaced = self._changed(batch, self._records.known([document.id for document in batch]))
+        changed, replaced = self._intake.changed(batch, self._records.known([document.id for document in batch]))
         kept = self._records.vectors_by_text(replaced, self._derived.dim)
         return self._intake.texts(self._intake.read(changed), kept, self._records)
 
@@ -340,42 +339,6 @@ class KnowledgeIndex(Lookup):
         return f"<KnowledgeIndex {where}{', closed' if self._closed else ''}>"
 
     # -- inside
-
-    def _add_batch(self, batch: list[Document], began: int, line: Line, given: Given) -> Added:
-        ids = set()
-        for document in batch:
-            check(document)
-            if document.id in ids:
-                raise DocumentError(
-                    document.id, "this id comes twice in one call: keep one, or give them ids of their own"
-                )
-            ids.add(document.id)
-        known = self._records.known(sorted(ids))
-        for document_id in ids:
-            if line.holds(document_id) or known.get(document_id, (0, "", 0))[2] > began:
-                raise DocumentError(document_id, "this id came before in the same call: keep one of the two")
-        changed, replaced = self._changed(batch, known)
-        problems = self._take_in(changed, replaced, line, given) if changed else {}
-        return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)
-
-    def _changed(
-        self, batch: list[Document], known: Mapping[str, tuple[int, str, int]]
-    ) -> tuple[list[Document], list[int]]:
-        """Return the documents that are new or other than before, and the keys of those they replace."""
-        changed = [d for d in batch if d.id not in known or known[d.id][1] != self._intake.digest(d)]
-        return changed, [known[d.id][0] for d in changed if d.id in known]
-
-    def _take_in(self, documents: list[Document], replaced: list[int], line: Line, given: Given) -> dict[str, str]:
-        read = self._intake.read(documents)
-        if replaced or self.embedding is None or self.embedding.dim is None:
-            line.finish()
-            self._write_alone(read, replaced, given)
-        else:
-            entries = self._intake.embed(read, {}, given)
-            line.arrive()
-            names = self._intake.name_vectors(read, self._records)
-            (line.put if len(documents) == self.batch_size else line.put_last)(entries, names)
-        return {r.document.id: r.problem for r in read if r.problem}
 
     def _write_alone(self, read: list[Read], replaced: list[int], given: Given) -> None:
         kept = self._records.vectors_by_text(replaced, self._derived.dim) if replaced else {}

@@ -73,6 +73,16 @@ class Intake:
     def _digest(self, document: Document, metadata: str) -> str:
         return fingerprint([document.text, document.title, metadata, *self._identities])
 
+    def changed(
+        self, batch: Sequence[Document], known: Mapping[str, tuple[int, str, int]]
+    ) -> tuple[list[Document], list[int]]:
+        """Return the documents that are new or other than before, and the keys of those they replace.
+
+        ``known`` has key, digest and generation of those that are there, by id.
+        """
+        changed = [d for d in batch if d.id not in known or known[d.id][1] != self.digest(d)]
+        return changed, [known[d.id][0] for d in changed if d.id in known]
+
     @cached_property
     def _identities(self) -> tuple[str, str]:
         chunker = self.chunker.identity if self.chunker else "whole"

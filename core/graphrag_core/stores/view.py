@@ -62,8 +62,13 @@ class GraphView:
     @cached_property
     def adjacency(self) -> csr_array:
         """Chunks and then entities, symmetric: 1 a mention, 5 more for a subject, and the links."""
-        touching = (self.mentions + SUBJECT_WEIGHT * self.subjects).astype(np.float32)
+        touching = self._touching
         return block_array([[None, touching], [touching.T, self.links]], format="csr")
+
+    @property
+    def _touching(self) -> csr_array:
+        """Chunk × entity: 1 a mention, 5 more for a subject."""
+        return self.mentions.astype(np.float32) + np.float32(SUBJECT_WEIGHT) * self.subjects
 
     @cached_property
     def transition(self) -> csr_array:
@@ -128,7 +133,7 @@ class GraphView:
         """
         links = self.links.tocoo()
         upper = links.row < links.col
-        touching = (self.mentions + SUBJECT_WEIGHT * self.subjects).tocoo()
+        touching = self._touching.tocoo()
         ends = np.concatenate(
             [
                 np.column_stack([links.row[upper], links.col[upper]]),
@@ -249,8 +254,9 @@ def build_view(tables: Mapping[str, Columns], similar: Pairs) -> GraphView:
 
 
 def _binary(rows: Index, columns: Index, shape: tuple[int, int]) -> csr_array:
-    places = rows.astype(np.int32), columns.astype(np.int32)  # half the memory of what NumPy counts in
-    matrix = csr_array((np.ones(len(rows), np.float32), places), shape=shape)
+    # In a third of the memory that NumPy's own choice of types would take.
+    places = rows.astype(np.int32), columns.astype(np.int32)
+    matrix = csr_array((np.ones(len(rows), np.int8), places), shape=shape)
     matrix.sum_duplicates()
     matrix.data[:] = 1
     return matrix
