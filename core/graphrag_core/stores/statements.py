@@ -17,7 +17,7 @@ from typing import Any
 Row = tuple[Any, ...]
 
 _MODERN = sqlite3.sqlite_version_info >= (3, 33)  # of 2020: more than 999 values, UPDATE FROM
-_MOST_VALUES = 4_000  # a prepared statement takes about half a kilobyte for each
+_MOST_VALUES = 2_000  # a prepared statement takes about half a kilobyte for each
 _FEW = 16  # rows, which are sooner written one by one than prepared for
 
 _ADD_USES = "UPDATE names SET uses = uses + ? WHERE key = ?"
