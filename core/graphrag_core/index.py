@@ -202,9 +202,9 @@ class KnowledgeIndex(Lookup):
                 began = self._records.generation
                 call = Addition(self._records, self._intake, line, began, self.batch_size, vectors, self._write_alone)
                 while batch := list(islice(source, self.batch_size)):
-                    collecting.hold_off()
                     done += call.take(batch)
                     bar.advance(len(batch))
+                    collecting.step()
         finally:  # whole batches stay, whatever stopped the rest
             self._publish()
         self._derived.save_if_worthwhile()

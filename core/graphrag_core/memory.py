@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import time
 from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
 from typing_extensions import Self
 
-_STEPS = 10  # from one look for cycles to the next
+_SECONDS = 5.0  # from one look for cycles to the next
 
 
 @lru_cache(maxsize=1)
@@ -36,20 +37,20 @@ class Uncollected:
     """Holds off Python's search for cycles during long work.
 
     What indexing makes has none, and is so much that looking through it takes a seventh of
-    the time. What others make meanwhile may have some: every so many steps it looks.
+    the time. What others make meanwhile may have some: between steps, every few seconds, it looks.
     """
 
     def __enter__(self) -> Self:
         self._was_on = gc.isenabled()
-        self._steps = 0
+        self._looked = time.monotonic()
+        gc.disable()
         return self
 
-    def hold_off(self) -> None:
-        """Begin another step of the work."""
-        gc.disable()
-        self._steps += 1
-        if self._was_on and self._steps % _STEPS == 0:
+    def step(self) -> None:
+        """Look for cycles if it is time; to be called between steps of the work."""
+        if self._was_on and time.monotonic() - self._looked > _SECONDS:
             gc.collect(1)
+            self._looked = time.monotonic()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
