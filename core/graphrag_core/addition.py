@@ -34,7 +34,7 @@ class Addition:
     write_alone: Callable[[list[Read], list[int], Given], None]
 
     def take(self, batch: list[Document]) -> Added:
-        """Take in a batch, all of it or nothing; return what became of it."""
+        """Take in a batch, all of it or nothing, if only by the end of the call; return what becomes of it."""
         known = self._known(batch)
         changed, replaced = self.intake.changed(batch, known)
         read = self.intake.read(changed) if changed else []

@@ -26,7 +26,7 @@ from graphrag_core.inspection import measure, verify
 from graphrag_core.intake import Intake, Read, check
 from graphrag_core.line import Line
 from graphrag_core.lookup import Lookup
-from graphrag_core.memory import Uncollected
+from graphrag_core.memory import uncollected
 from graphrag_core.model import Document
 from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.progress import Progress
@@ -195,16 +195,15 @@ class KnowledgeIndex(Lookup):
         source = iter(documents)
         try:
             with (
-                Uncollected() as collecting,
                 Line(self._records, lambda: self._derived, self._guard) as line,
                 Progress("indexing", "documents", total, self._progress) as bar,
             ):
                 began = self._records.generation
                 call = Addition(self._records, self._intake, line, began, self.batch_size, vectors, self._write_alone)
                 while batch := list(islice(source, self.batch_size)):
-                    done += call.take(batch)
+                    with uncollected():  # but not while the caller makes the documents
+                        done += call.take(batch)
                     bar.advance(len(batch))
-                    collecting.step()
         finally:  # whole batches stay, whatever stopped the rest
             self._publish()
         self._derived.save_if_worthwhile()

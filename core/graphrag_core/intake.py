@@ -22,6 +22,8 @@ from graphrag_core.stores.records import Records
 from graphrag_core.stores.writer import unknown_names
 from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint
 
+_LARGE = 1 << 63
+
 
 @dataclass(frozen=True)
 class Read:
@@ -232,10 +234,8 @@ def _check_metadata(document: Document) -> None:
         raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
     try:
         _check_inside(document.id, dict(document.metadata))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise DocumentError(
-            document.id, f"the metadata is not JSON ({error}): turn its values into text or numbers"
-        ) from error
+    except RecursionError as error:
+        raise DocumentError(document.id, "the metadata holds itself, or is nested too deeply: flatten it") from error
 
 
 def _check_inside(document_id: str, value: Any) -> None:
@@ -251,5 +251,10 @@ def _check_inside(document_id: str, value: Any) -> None:
     elif isinstance(value, (list, tuple)):
         for inner in value:
             _check_inside(document_id, inner)
-    elif value is not None and type(value) not in (int, bool):
-        to_json(value)
+    elif not (value is None or (type(value) in (int, bool) and -_LARGE < value < _LARGE)):
+        try:
+            to_json(value)
+        except (TypeError, ValueError) as error:
+            raise DocumentError(
+                document_id, f"the metadata is not JSON ({error}): turn its values into text or numbers"
+            ) from error

@@ -5,14 +5,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
-from types import TracebackType
 from typing import Any
-
-from typing_extensions import Self
-
-_SECONDS = 5.0  # from one look for cycles to the next
 
 
 @lru_cache(maxsize=1)
@@ -33,27 +29,17 @@ def give_back() -> None:
         trim(0)
 
 
-class Uncollected:
-    """Holds off Python's search for cycles during long work.
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Hold off Python's search for cycles, for a batch.
 
     What indexing makes has none, and is so much that looking through it takes a seventh of
-    the time. What others make meanwhile may have some: between steps, every few seconds, it looks.
+    the time.
     """
-
-    def __enter__(self) -> Self:
-        self._was_on = gc.isenabled()
-        self._looked = time.monotonic()
-        gc.disable()
-        return self
-
-    def step(self) -> None:
-        """Look for cycles if it is time; to be called between steps of the work."""
-        if self._was_on and time.monotonic() - self._looked > _SECONDS:
-            gc.collect(1)
-            self._looked = time.monotonic()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._was_on:
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
             gc.enable()

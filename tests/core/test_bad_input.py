@@ -29,6 +29,8 @@ from graphrag_core.errors import (
 from graphrag_core.testing import HashEmbedder
 
 GOOD = Document("good", "A good one by Ada Lovelace.")
+CIRCLE: list[object] = []
+CIRCLE.append(CIRCLE)
 BAD = {
     "empty": (Document("bad", ""), "empty"),
     "blank": (Document("bad", " \n\t "), "empty"),
@@ -39,7 +41,10 @@ BAD = {
     "set": (Document("bad", "text", metadata={"tags": {1}}), "not JSON"),
     "NaN": (Document("bad", "text", metadata={"x": float("nan")}), "not JSON"),
     "key": (Document("bad", "text", metadata={1: "x"}), "key 1 is not a text"),
-    "nested key": (Document("bad", "text", metadata={"a": [{(1, 2): "x"}]}), "metadata"),
+    "nested key": (Document("bad", "text", metadata={"a": [{(1, 2): "x"}]}), "': the metadata key (1, 2) is not"),
+    "nested surrogate": (Document("bad", "text", metadata={"a": [{"\ud800": 1}]}), "': the metadata has half"),
+    "endless number": (Document("bad", "text", metadata={"a": [10**5000]}), "not JSON"),
+    "circle": (Document("bad", "text", metadata={"a": CIRCLE}), "holds itself"),
     "list": (Document("bad", "text", metadata=["x"]), "not a mapping"),  # type: ignore[arg-type]
     "metadata NUL": (Document("bad", "text", metadata={"x": "a\x00"}), "metadata has a NUL"),
     "metadata surrogate": (Document("bad", "text", metadata={"x": "\udfff"}), "metadata has half"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import numpy as np
@@ -430,3 +431,17 @@ def test_a_chunk_id_that_another_document_has_is_refused():
             index.add([Document("a", "One two three four. Five six seven eight.")])
         assert [d.id for d in index.documents()] == ["a#1"]
         assert index.verify()
+
+
+def test_cycles_of_the_callers_making_are_collected_while_documents_stream_in():
+    collecting = []
+
+    def stream():
+        for document in SERVICES:
+            collecting.append(gc.isenabled())
+            yield document
+
+    with KnowledgeIndex(HashEmbedder(), batch_size=2) as index:
+        index.add(stream())
+    assert collecting == [True] * len(SERVICES)
+    assert gc.isenabled()

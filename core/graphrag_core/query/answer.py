@@ -22,7 +22,7 @@ from graphrag_core.text import normalise
 
 @dataclass(frozen=True)
 class Fused:
-    """The chosen chunks with their scores, each channel's rank and score by chunk, and a remark."""
+    """The chosen chunks with their scores, the rank and score that each channel gives them, and a remark."""
 
     keys: list[int]
     scores: list[float]
@@ -54,7 +54,7 @@ def _fuse(ground: Ground, plan: Plan, found: Found) -> Fused:
         channels = {"graph": channels["graph"]} if alone else channels
     elif plan.method == "graph" and not found.skipped:
         remark = "the graph leads nowhere from here: plain search answers"
-    chosen, scores = ranking[0][: plan.k], ranking[1][: plan.k].tolist()
+    chosen, scores = np.asarray(ranking[0][: plan.k]), np.asarray(ranking[1][: plan.k]).tolist()
     ranks = {
         name: numbers.ranks(numbers.of(own) if name == "graph" else numbers.sorted(own), chosen)
         for name, own in channels.items()

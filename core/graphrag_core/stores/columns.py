@@ -41,7 +41,7 @@ class Columns:
         return sum(part.nbytes for parts in self._parts.values() for part in parts)
 
     def append(self, **columns: npt.ArrayLike) -> None:
-        """Add rows at the end."""
+        """Add rows at the end; arrays are kept as they are, and not to be changed."""
         for name, dtype in self._dtypes.items():
             self._parts[name].append(np.asarray(columns[name], dtype))
 

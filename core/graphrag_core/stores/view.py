@@ -72,7 +72,10 @@ class GraphView:
 
     @cached_property
     def transition(self) -> csr_array:
-        """The adjacency with every row brought to sum 1: one step of a walk from the row's node."""
+        """The adjacency with every row brought to sum 1: one step of a walk from the row's node.
+
+        It shares the adjacency's structure.
+        """
         degree = np.asarray(self.adjacency.sum(axis=1)).ravel()
         share = np.divide(1, degree, out=np.zeros_like(degree), where=degree > 0)
         near = self.adjacency
