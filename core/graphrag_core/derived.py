@@ -197,6 +197,7 @@ class Derived:
         """Save when a fifth has changed since the last time, so that saving costs little over all."""
         if self._unsaved * 5 >= max(len(self.vectors["chunks"].keys), _MANY):
             self.save()
+            self.postings.rest()
             self._records.rows("PRAGMA shrink_memory")
             give_back()
 

@@ -91,6 +91,11 @@ class Postings:
                 return
             time.sleep(0.02)
 
+    def rest(self) -> None:
+        """Have stores that can give back what they hold for writing alone."""
+        for store in self.stores.values():
+            getattr(store, "rest", _nothing)()
+
     def close(self) -> None:
         """Give back locks and files."""
         for store in self.stores.values():
@@ -135,3 +140,7 @@ class Postings:
 
     def _texts(self, kind: str, span: Span) -> Iterator[tuple[int, str]]:
         return self._records.chunk_texts(span) if kind == "chunks" else self._records.fact_texts(span)
+
+
+def _nothing() -> None:
+    pass

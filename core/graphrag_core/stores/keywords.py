@@ -128,11 +128,15 @@ class TantivyKeywords:
         hits = self._searcher.search(tantivy.Query.all_query(), max(self._searcher.num_docs, 1), count=False).hits
         return np.sort(np.array(self._searcher.fast_field_values("key", [at for _, at in hits]), np.int64))
 
-    def close(self) -> None:
-        """Give back locks and files; merges that are under way are finished first."""
+    def rest(self) -> None:
+        """Finish merges that are under way and give back the writer's memory; the next change opens another."""
         if self._writer is not None:
             self._writer.wait_merging_threads()
             self._writer = None
+
+    def close(self) -> None:
+        """Give back locks and files; merges that are under way are finished first."""
+        self.rest()
 
     def _commit(self, generation: int, ghosts: int, texts: Iterable[tuple[int, str]]) -> None:
         writer = self._open_writer()
