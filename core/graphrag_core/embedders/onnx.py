@@ -33,15 +33,15 @@ class Onnx:
     local = True
 
     def __init__(self, folder: str | Path, *, max_tokens: int = 256, threads: int = 0) -> None:
+        folder = Path(folder)
+        for name in ("model.onnx", "tokenizer.json"):
+            if not (folder / name).is_file():
+                raise InputError(f"{folder} has no {name}: an ONNX embedder needs model.onnx and tokenizer.json")
         try:
             import onnxruntime
             import tokenizers
         except ImportError as error:
             raise MissingDependency("onnxruntime and tokenizers", "onnx", "An ONNX embedder") from error
-        folder = Path(folder)
-        for name in ("model.onnx", "tokenizer.json"):
-            if not (folder / name).is_file():
-                raise InputError(f"{folder} has no {name}: an ONNX embedder needs model.onnx and tokenizer.json")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         self._session: Any = onnxruntime.InferenceSession(
