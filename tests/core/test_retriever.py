@@ -412,3 +412,13 @@ def test_without_a_name_near_ones_are_found_by_their_vectors():
 
 def test_a_question_without_words_says_so(chain):
     assert "no words" in chain.retrieve("\x07 ?").fallback
+
+
+def test_a_fusion_of_ones_own_may_return_plain_lists(services):
+    class PlainFirst:
+        def fuse(self, plain, graph, *, lead):
+            return plain[0].tolist(), plain[1].tolist()
+
+    own = GraphRetriever(services, fusion=PlainFirst(), cache=None).retrieve("Who runs the Auth Service?", k=2)
+    assert len(own.hits) == 2
+    assert all(hit.channels for hit in own.hits)
