@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -113,16 +113,16 @@ class KnowledgeIndex(Lookup):
         self._closed = False
         self.accesses = Accesses()
         self._lock = _folder.lock() if _folder and not _read_only else None
-        try:
+        with ExitStack() as undo:
+            if self._lock:
+                undo.callback(self._lock.release)
             self._records = Records(_folder.records if _folder else None, read_only=_read_only)
+            undo.callback(self._records.close)
             self.embedding = None if embedder is None else Embedding(embedder)
             self._embeds = agree(self._records, self.embedding, embed_facts, embed_names, self.path)
             self._intake = Intake(chunker, extractor or SentenceExtractor(), self.embedding, self._embeds)
             self._derived = self._derive()
-        except BaseException:
-            if self._lock:
-                self._lock.release()
-            raise
+            undo.pop_all()
 
     @classmethod
     def open(

@@ -97,7 +97,11 @@ class VectorStore(Protocol):
 
 @runtime_checkable
 class KeywordStore(Protocol):
-    """BM25 over texts."""
+    """BM25 over texts.
+
+    A store may have a ``rest()`` too: called after a long addition, it gives back what only
+    writing needs. The next change must find it ready all the same.
+    """
 
     def apply(self, generation: int, removed: Keys, added: Iterable[tuple[int, str]]) -> None:
         """Remove, add and become ``generation``, all or nothing even if the process dies."""

@@ -94,7 +94,8 @@ class Postings:
     def rest(self) -> None:
         """Have stores that can give back what they hold for writing alone."""
         for store in self.stores.values():
-            getattr(store, "rest", _nothing)()
+            if rest := getattr(store, "rest", None):
+                rest()
 
     def close(self) -> None:
         """Give back locks and files."""
@@ -140,7 +141,3 @@ class Postings:
 
     def _texts(self, kind: str, span: Span) -> Iterator[tuple[int, str]]:
         return self._records.chunk_texts(span) if kind == "chunks" else self._records.fact_texts(span)
-
-
-def _nothing() -> None:
-    pass

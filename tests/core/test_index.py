@@ -445,3 +445,25 @@ def test_cycles_of_the_callers_making_are_collected_while_documents_stream_in():
         index.add(stream())
     assert collecting == [True] * len(SERVICES)
     assert gc.isenabled()
+
+
+def test_an_index_that_cannot_be_opened_leaves_nothing_open(tmp_path):
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
+        index.add(SERVICES)
+    with pytest.raises(EmbedderMismatch) as refused:
+        KnowledgeIndex.open(tmp_path / "kb", WordLlama())
+    assert refused.value
+    assert not list((tmp_path / "kb").glob("records.sqlite-*"))  # its log goes when the last connection does
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
+        assert len(index) == len(SERVICES)
+
+
+def test_keyword_writers_rest_after_a_long_addition_and_take_up_work_again(tmp_path):
+    many = [Document(str(i), f"Passage {i} tells of Ada Lovelace and of nothing else.") for i in range(1_000)]
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
+        index.add(many)
+        with index.reading() as derived:
+            assert all(store._writer is None for store in derived.keywords.values())
+        index.add([Document("late", "A late word on haemoglobin.")])
+        assert keyword_search(index, "haemoglobin")[0][0].id == "late"
+        assert index.verify()
