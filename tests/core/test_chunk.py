@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from graphrag_core import Chunker, Document
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.chunk import title_of
-from graphrag_core.text import estimate_tokens, sentences
+from graphrag_core.text import estimate_tokens, most_tokens, sentences
 
 
 def rejoined(chunks) -> str:
@@ -53,6 +53,12 @@ def test_laid_end_to_end_they_are_the_document(text, size, overlap):
     assert rejoined(chunks) == text
     if len(chunks) > 1:
         assert all(estimate_tokens(chunk.text) <= size for chunk in chunks)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(st.text(max_size=300), st.text("abcdefghIJK 012.,-\n_é東", max_size=300)))
+def test_no_text_has_more_tokens_than_the_bound(text):
+    assert estimate_tokens(text) <= most_tokens(text)
 
 
 @settings(max_examples=150, deadline=None)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from support import snapshot
 
 from graphrag_core import Chunker, Document, KnowledgeIndex
+from graphrag_core.ingest.extract import TripleExtractor
 from graphrag_core.testing import HashEmbedder
 
 # Names that come capitalised, in lower case, at the start of a sentence, as aliases (one of
@@ -78,3 +79,23 @@ def test_the_same_holds_on_disk_with_reopening(tmp_path_factory, steps):
     with KnowledgeIndex.open(folder, HashEmbedder()) as lived, made() as fresh:
         fresh.add(present.values())
         assert snapshot(lived) == snapshot(fresh)
+
+
+strange = st.text(st.one_of(st.characters(), st.sampled_from(" \t\x00-'’.(C+#aあ")), max_size=12)
+known = st.sampled_from(["", " ", "--", "The", "Ada", " Ada ", "ada", "Ada's", "the Ada", "x" * 299 + " b", "x" * 301])
+names = st.one_of(strange, known)
+triples = st.lists(st.tuples(names, names, names), max_size=4)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(triples, triples)
+def test_whatever_an_extractor_calls_things_the_index_is_sound(some, others):
+    extractor = TripleExtractor(triples={"a": some, "b": others})
+    with KnowledgeIndex(HashEmbedder(), extractor=extractor, embed_facts=True) as index:
+        index.add([Document("a", "One text."), Document("b", "Another.")])
+        assert not index.verify().problems
+        index.delete("a")
+        assert not index.verify().problems
+        index.delete("b")
+        assert not index.verify().problems
+        assert index.stats().entities == 0

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from graphrag_core.errors import InputError
 from graphrag_core.model import Chunk, Document
 from graphrag_core.ports import TokenCounter
-from graphrag_core.text import estimate_tokens, sentences
+from graphrag_core.text import estimate_tokens, most_tokens, sentences
 
 _HEADING = re.compile(
     r"\s*(?:#{1,6}[ \t]+(?P<atx>\S[^\n]*?)[ \t]*#*[ \t]*(?:\n|$)|(?P<under>\S[^\n]*)\n[=\-~^*]{3,}[ \t]*(?:\n|$))"
@@ -66,7 +66,7 @@ class Chunker:
         ]
 
     def _is_whole(self, text: str) -> bool:
-        most = len(text) - text.count(" ") if self.count is estimate_tokens else len(text)
+        most = most_tokens(text) if self.count is estimate_tokens else len(text)
         return most <= self.whole_until or self.count(text) <= self.whole_until
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:

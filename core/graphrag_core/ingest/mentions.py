@@ -65,23 +65,26 @@ def _run_pattern(upper: str) -> re.Pattern[str]:
 
 
 _RUN = _run_pattern(_UPPER)
-_RUN_ASCII = _run_pattern("A-Z")  # three times as fast, and most passages are ASCII
+_RUN_ASCII = _run_pattern("A-Z")  # three times as fast, and few passages have other capitals
+_OTHER = re.compile(r"[^\x00-\x7f]+")
 
 _QUOTED = re.compile(r"`([^`\n]{2,80})`|“([^”\n]{2,80})”|\"([^\"\n]{2,80})\"")
-# Written so that each branch begins with the rarer character: the scan stops only there.
-_HINT = re.compile(r"_|[A-Z](?<=[a-z].)|[.\-](?<=\w.)(?=\w)|\d(?<=[a-z].)")
+# Each branch begins with the rarer character: the scan stops only there.
+_DOTTED = r"\.(?<=\w.)(?=[A-Za-z_]\w|[0-9]+\.[0-9]|[0-9]{4})"
+_NUMBERED = r"-(?<=[a-z].)(?=[a-z0-9]*[0-9])"
+_HINT = re.compile(rf"_|[A-Z0-9](?<=[a-z].)|{_DOTTED}|{_NUMBERED}")
+_JOINTS = re.compile(_DOTTED), re.compile(_NUMBERED)
 _ASCII = [chr(c) if c < 128 else " " for c in range(256)]
 _CASES = bytes(ord("a" if c.islower() else "A" if c.isalnum() else " ") for c in _ASCII)
-_JOINS = bytes(ord("a" if c.isalnum() else "." if c in ".-" else " ") for c in _ASCII)
 _IDENTIFIER = re.compile(
     r"(?<![\w.])(?:"
     r"[a-zA-Z]\w*(?:_\w+)+"  # snake_case
     r"|[a-z]\w+(?:\.[A-Za-z_]\w+)+"  # dotted.name
     r"|[a-z]+[A-Z]\w*"  # camelCase
-    r"|v\d+(?:\.\d+)+(?:[-+]\w+)*|\d+\.\d+\.\d+(?:[-+.]\w+)*"  # versions
-    r"|\d{4}\.\d{4,5}(?:v\d+)?"  # arXiv
-    r"|[a-z][a-z0-9]*(?:-[a-z0-9]*\d[a-z0-9]*)+"  # gpt-4, us-east-1
-    r"|[a-z]+\d+[a-z0-9]*"  # s3, oauth2
+    r"|v[0-9]+(?:\.[0-9]+)+(?:[-+]\w+)*|[0-9]+\.[0-9]+\.[0-9]+(?:[-+.]\w+)*"  # versions
+    r"|[0-9]{4}\.[0-9]{4,5}(?:v[0-9]+)?"  # arXiv
+    r"|[a-z][a-z0-9]*(?:-[a-z0-9]*[0-9][a-z0-9]*)+"  # gpt-4, us-east-1
+    r"|[a-z]+[0-9]+[a-z0-9]*"  # s3, oauth2
     r")(?!\w)"
 )
 _TOKEN_END = re.compile(r"\s|$")
@@ -141,7 +144,7 @@ def find_aliases(text: str, found: list[Found]) -> list[tuple[str, str]]:
         return []
     pairs = []
     for name in found:
-        if text[name.end : name.end + 2].lstrip()[:1] != "(":
+        if text.find("(", name.end, name.end + 2) < 0:
             continue
         if (after := _ACRONYM.match(text, name.end)) and _abbreviates(after.group(1), name.name):
             pairs.append((after.group(1), name.name))
@@ -164,7 +167,7 @@ def _quoted(text: str) -> Iterator[Found]:
 
 
 def _identifiers(text: str) -> Iterator[Found]:
-    if text.isascii() and not _hints_at_identifiers(text):
+    if not _hints_at_identifiers(text):
         return
     done = 0
     for hint in _HINT.finditer(text):
@@ -178,9 +181,10 @@ def _identifiers(text: str) -> Iterator[Found]:
 
 
 def _hints_at_identifiers(text: str) -> bool:
-    """Say whether :data:`_HINT` occurs in an ASCII text, at a tenth of the cost of looking for it."""
-    data = text.encode()
-    return "_" in text or b"aA" in data.translate(_CASES) or b"a.a" in data.translate(_JOINS)
+    """Say whether :data:`_HINT` occurs in a text, at a tenth of the cost of looking for it."""
+    if "_" in text or b"aA" in text.encode("ascii", "replace").translate(_CASES):
+        return True
+    return any(joint.search(text) for joint in _JOINTS)
 
 
 def _runs(text: str, starts: frozenset[int] | set[int]) -> tuple[list[Found], bool]:
@@ -188,7 +192,7 @@ def _runs(text: str, starts: frozenset[int] | set[int]) -> tuple[list[Found], bo
     certain: list[Found] = []
     lonely: list[Found] = []
     new = tuple.__new__  # Found(...), at half the cost
-    for match in (_RUN_ASCII if text.isascii() else _RUN).finditer(text):
+    for match in (_RUN if _has_other_capitals(text) else _RUN_ASCII).finditer(text):
         run, at = match.group(), match.start()
         initial = at in starts or at - 1 in starts
         dated = run[0] in "12" and len(run) > 5 and _DATING.search(text, max(0, at - 9), at) is not None
@@ -198,27 +202,45 @@ def _runs(text: str, starts: frozenset[int] | set[int]) -> tuple[list[Found], bo
     if not lonely:
         return certain, True
     sure = {found.name for found in certain}
-    lower = set(_LOWER_WORD.findall(text))
     for found in lonely:
         is_name = found.name in sure or (
-            _SUBJECT_VERB.match(text, found.end) is not None and found.name.lower() not in lower
+            _SUBJECT_VERB.match(text, found.end) is not None and not _has_word(text, found.name.lower())
         )
-        certain.append(found._replace(certain=is_name))
+        certain.append(new(Found, (found.name, found.start, found.end, is_name)))
     return certain, False
+
+
+def _has_other_capitals(text: str) -> bool:
+    return not text.isascii() and any(map(str.isupper, set("".join(_OTHER.findall(text)))))
+
+
+def _has_word(text: str, word: str) -> bool:
+    return word in text and word in _LOWER_WORD.findall(text)
 
 
 @lru_cache(maxsize=_MOST_RUNS)
 def _names_in(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, bool], ...]:
     """Return name, offset and certainty of what a run names, at a sentence's start or after "in" or "since"."""
     words = run.split()
+    if len(words) == 1:
+        return _word(run, initial)
     if not initial and _nothing_to_take(run, words):
         return ((run, 0, True),)
     return tuple(_trim(run, words, initial, dated))
 
 
+def _word(word: str, initial: bool) -> tuple[tuple[str, int, bool], ...]:
+    """Return what :func:`_trim` would of a single word, and sooner: most runs are one."""
+    lower = word.lower()
+    if lower in FUNCTION or lower.rstrip(".,") in (OPENERS if initial else FUNCTION):
+        return ()
+    name = _bare(word.rstrip(",."))
+    return ((name, 0, not (initial and _plain(name))),) if _stands_alone(name) else ()
+
+
 def _nothing_to_take(run: str, words: list[str]) -> bool:
     """Tell a run of letters at both ends that is a name as it stands."""
-    if not (run[0].isalpha() and run[-1].isalpha() and 1 < len(words) <= _LONGEST_NAME):
+    if not (run[0].isalpha() and run[-1].isalpha() and len(words) <= _LONGEST_NAME):
         return False
     return words[0].lower() not in FUNCTION and words[-1].lower() not in FUNCTION and run[-2] not in "'’"
 
@@ -240,14 +262,17 @@ def _trim(run: str, words: list[str], initial: bool, dated: bool) -> Iterator[tu
     name = run[start:end].strip(" \t,.")
     if first:
         start = run.index(name, start)
-    if name.endswith(("'s", "’s")):
-        name = name[:-2]
+    name = _bare(name)
     if last - first == 1 and not _stands_alone(name):
         return
     if last - first > 1 and (first or dated) and (year := _YEAR.match(name)):
         yield year.group(), start, True
         start, name = start + 5, name[5:].lstrip()
     yield name, start, not (initial and first == 0 and last == 1 and _plain(name))
+
+
+def _bare(name: str) -> str:
+    return name[:-2] if name.endswith(("'s", "’s")) else name
 
 
 def _leading(words: list[str], droppable: frozenset[str]) -> int:

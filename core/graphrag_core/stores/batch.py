@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -37,14 +37,10 @@ class Written:
 
 
 class _NameKeys(dict[str, int]):
-    """From a name as an extractor wrote it to its key."""
-
-    def __init__(self, stored: Mapping[str, int]) -> None:
-        super().__init__()
-        self._stored = stored
+    """From names to their keys: as they are stored, and as extractors wrote them."""
 
     def __missing__(self, name: str) -> int:
-        key = self[name] = self._stored.get(clean_name(name), _BLANK)
+        key = self[name] = self.get(clean_name(name), _BLANK)
         return key
 
 
@@ -64,9 +60,9 @@ class Batch:
         self._generation = generation
         self._name_vectors = name_vectors
         self._now = time.time()
-        self._keys = _NameKeys({})
+        self._keys = _NameKeys()
         self.uses = Counter(chain.from_iterable(names for entry in entries for names in entry.names))
-        self.rows: dict[str, list[Row]] = {}
+        self.rows: defaultdict[str, list[Row]] = defaultdict(list)
         self.texts: dict[str, list[tuple[int, str]]] = {"chunks": [], "facts": []}
 
     @property
@@ -80,15 +76,14 @@ class Batch:
 
     def gather(self, known: Mapping[str, int]) -> None:
         """Make the rows, given the keys of the names that the records have."""
-        stored = dict(known)
+        self._keys = _NameKeys(known)
         for name, count in self.uses.items():
-            if name not in stored:
-                key = stored[name] = self._key("name")
+            if name not in known:
+                key = self._keys[name] = self._key("name")
                 norm = normalise(name)
                 self._row("names", (key, name, norm, hash64(norm), count))
                 if name in self._name_vectors:
                     self._row("name_vectors", (key, _blob(self._name_vectors[name])))
-        self._keys = _NameKeys(stored)
         for entry in self._entries:
             self._document(entry)
 
@@ -143,7 +138,7 @@ class Batch:
         return key
 
     def _facts(self, chunk: int, heading: str, chunk_text: str, facts: Sequence[Fact]) -> None:
-        rows, texts = self.rows.setdefault("facts", []), self.texts["facts"]
+        rows, texts = self.rows["facts"], self.texts["facts"]
         for ordinal, fact in enumerate(facts):
             key = self._key("fact")
             names = [*map(self._keys.__getitem__, fact.entities)]
@@ -173,7 +168,7 @@ class Batch:
         return key
 
     def _row(self, table: str, values: tuple[Any, ...]) -> None:
-        self.rows.setdefault(table, []).append(values)
+        self.rows[table].append(values)
 
 
 def _range(span: Span) -> Keys:

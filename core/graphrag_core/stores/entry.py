@@ -53,10 +53,9 @@ def clean_name(name: str) -> str:
     >>> clean_name("  Auth\n Service "), clean_name("--")
     ('Auth Service', '')
     """
-    if name.isascii() and len(name) <= _LONGEST_NAME and "  " not in f" {name} " and name.replace(" ", "").isalnum():
-        return name  # as most are
-    name = " ".join(storable(name).split())[:_LONGEST_NAME]
-    return name if normalise(name) else ""
+    name = " ".join(storable(name).split())[:_LONGEST_NAME].rstrip()
+    is_plain = name.isascii() and name[:1].isalnum()  # as most are
+    return name if is_plain or normalise(name) else ""
 
 
 def names_of(extraction: Extraction) -> dict[str, bool]:

@@ -5,7 +5,7 @@ from graphrag_core.text.names import normalise, title_names
 from graphrag_core.text.passages import chunk_text, fact_text
 from graphrag_core.text.segment import has_cjk, segment
 from graphrag_core.text.sentences import sentences, unwrap
-from graphrag_core.text.tokens import estimate_tokens
+from graphrag_core.text.tokens import estimate_tokens, most_tokens
 
 __all__ = [
     "chunk_text",
@@ -15,6 +15,7 @@ __all__ = [
     "fingerprint",
     "has_cjk",
     "hash64",
+    "most_tokens",
     "normalise",
     "segment",
     "sentences",
