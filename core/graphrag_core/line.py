@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from itertools import chain
 from types import TracebackType
 
@@ -96,32 +95,25 @@ class Line:
     def _publish(self) -> None:
         self._settle()
         written, self._written = self._written, []
+        if self._threads is None:
+            return  # a few texts are sooner caught up with, both keyword indexes at once
         derived = self._derived()
+        changes = written[0].change.generation - 1, written[-1].change.generation
+        texts: dict[str, Iterable[tuple[int, str]]] = {
+            kind: chain.from_iterable([part.texts[kind] for part in written]) for kind in derived.keywords
+        }
         leave = self._guard.take()
         try:
-            if not all(derived.follow(part) for part in written) or self._threads is None:
-                return  # a few texts are sooner caught up with, both keyword indexes at once
-            changes = written[0].change.generation - 1, written[-1].change.generation
-            texts: dict[str, Iterable[tuple[int, str]]] = {
-                kind: chain.from_iterable([part.texts[kind] for part in written]) for kind in derived.keywords
-            }
-            self._publishing = self._threads.submit(_then, partial(derived.postings.follow, *changes, texts), leave)
-            leave = _nothing
-        finally:
-            leave()
+            self._publishing = self._threads.submit(derived.postings.follow, *changes, texts)
+            for part in written:
+                derived.follow(part)
+        finally:  # queries wait for both
+            if self._publishing is None:
+                leave()
+            else:
+                self._publishing.add_done_callback(lambda _: leave())
 
     def _settle(self) -> None:
         if self._publishing is not None:
             publishing, self._publishing = self._publishing, None
             publishing.result()
-
-
-def _then(work: Callable[[], None], after: Callable[[], None]) -> None:
-    try:
-        work()
-    finally:
-        after()
-
-
-def _nothing() -> None:
-    pass
