@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.ports import Keys
+from graphrag_core.stores.build import build_view
 from graphrag_core.stores.columns import Columns
 from graphrag_core.stores.resolve import Pairs
-from graphrag_core.stores.view import GraphView, build_view
+from graphrag_core.stores.view import GraphView
 
 Numbers = npt.NDArray[np.int64]
 _KEY = np.int32
