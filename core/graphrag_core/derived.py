@@ -230,6 +230,7 @@ class Derived:
         self.graph: GraphStore = self._engines.graph()
 
     def _advance(self, change: Change) -> None:
+        self.whole = False
         vectors = {kind: self._records.vectors(kind, getattr(change, kind), self.dim) for kind in self.vectors}
         self._apply(change, vectors, graph_parts(self._records, change.names, change.chunks))
 

@@ -95,8 +95,6 @@ class Line:
     def _publish(self) -> None:
         self._settle()
         written, self._written = self._written, []
-        if self._threads is None:
-            return  # a few texts are sooner caught up with, both keyword indexes at once
         derived = self._derived()
         changes = written[0].change.generation - 1, written[-1].change.generation
         texts: dict[str, Iterable[tuple[int, str]]] = {
@@ -104,14 +102,15 @@ class Line:
         }
         leave = self._guard.take()
         try:
-            self._publishing = self._threads.submit(derived.postings.follow, *changes, texts)
+            if self._threads is not None:  # a few texts are sooner caught up with, both keyword indexes at once
+                self._publishing = self._threads.submit(derived.postings.follow, *changes, texts)
             for part in written:
                 derived.follow(part)
         finally:  # queries wait for both
-            if self._publishing is None:
-                leave()
-            else:
+            if self._publishing is not None:
                 self._publishing.add_done_callback(lambda _: leave())
+            else:
+                leave()
 
     def _settle(self) -> None:
         if self._publishing is not None:
