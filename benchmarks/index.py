@@ -3,7 +3,8 @@
 Every number is a ratio to something measured in the same run. Indexing is compared with
 WordLlama at work on the same texts in the same process, before and after; the vectors that
 are indexed cost nothing, so that the embedder's time is not in it. ``CHUNKS=10000`` makes
-it smaller.
+it smaller. Where retrieval sets lie in ``../shared/data`` (or under ``SHARED``), their passages,
+a few thousand and longer, are timed as well.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from graphrag_core.ingest.mentions import find_names
 from graphrag_core.text import chunk_text, sentences
 
 COUNT = int(os.environ.get("CHUNKS", "100000"))
+SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
 
 
 def resident() -> int:
@@ -37,9 +39,17 @@ def resident() -> int:
     return 0
 
 
-def race(folder: str, embed: bool) -> None:
+def real() -> Iterator[Document]:
+    """Yield the passages of all retrieval sets in English."""
+    for path in sorted((SHARED / "data").glob("*_train/corpus.jsonl")):
+        for line in path.read_text("utf-8").splitlines():
+            row = json.loads(line)
+            yield Document(f"{path.parent.name} {row['id']}", row["text"], row["title"])
+
+
+def race(folder: str, embed: bool, of: str = "") -> None:
     """Time indexing against embedding; run in a process of its own."""
-    ready = list(documents(COUNT))
+    ready = list(real() if of == "real" else documents(COUNT))
     chunks, facts, names = _texts(ready)
     model = WordLlama()
     model.embed_documents(chunks[:1_000])
@@ -58,8 +68,8 @@ def index(folder: str, embed: bool) -> None:
     """Index a stream of documents and print what memory is held then; run in a process of its own."""
     with KnowledgeIndex.open(folder, ReadyVectors(), embed_facts=embed, embed_names=embed, progress=False) as kb:
         size = kb.add(_counted(documents(COUNT))).added
-        stats = kb.stats()
         held = resident()
+        stats = kb.stats()
     payload = _Counted.size + sum(stats.vectors.values()) * 4 * stats.dim
     print(json.dumps({"documents": size, "resident": held, "payload": payload, "stats": str(stats)}))
 
@@ -144,13 +154,18 @@ def main() -> None:
             ("reopening", again["ratio"], "× reading the files (at most 3)"),
         ]:
             print(f"{name:<21}{value:>10.2f} {meaning}")
+    if count := sum(1 for _ in real()):
+        with tempfile.TemporaryDirectory() as folder:
+            timed = _run("race", f"{folder}/race", "0", "real")
+        print(f"\n{count:,} passages of {SHARED.name}/data")
+        print(f"{'indexing':<21}{timed['indexing'] / timed['chunks']:>10.2f} × WordLlama on the chunks alone")
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 1:
         main()
     elif sys.argv[1] == "race":
-        race(sys.argv[2], sys.argv[3] == "1")
+        race(sys.argv[2], sys.argv[3] == "1", *sys.argv[4:])
     elif sys.argv[1] == "index":
         index(sys.argv[2], sys.argv[3] == "1")
     else:
