@@ -202,20 +202,16 @@ def _runs(text: str, starts: frozenset[int] | set[int]) -> tuple[list[Found], bo
     if not lonely:
         return certain, True
     sure = {found.name for found in certain}
+    acting = {found for found in lonely if _SUBJECT_VERB.match(text, found.end)}
+    lower = set(_LOWER_WORD.findall(text)) if acting else set()
     for found in lonely:
-        is_name = found.name in sure or (
-            _SUBJECT_VERB.match(text, found.end) is not None and not _has_word(text, found.name.lower())
-        )
+        is_name = found.name in sure or (found in acting and found.name.lower() not in lower)
         certain.append(new(Found, (found.name, found.start, found.end, is_name)))
     return certain, False
 
 
 def _has_other_capitals(text: str) -> bool:
     return not text.isascii() and any(map(str.isupper, set("".join(_OTHER.findall(text)))))
-
-
-def _has_word(text: str, word: str) -> bool:
-    return word in text and word in _LOWER_WORD.findall(text)
 
 
 @lru_cache(maxsize=_MOST_RUNS)

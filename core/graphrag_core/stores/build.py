@@ -19,7 +19,7 @@ Places = Callable[[npt.NDArray[Any]], Index]
 
 _MOST_JOINED = 64  # a fact of more entities than this is a list, no evidence that they belong together
 _MOST_SPARSE = 8  # keys there ever were for each that is left: beyond, a table of all would waste memory
-_BUCKETS = (1 << 20) - 3  # a prime
+_BUCKETS = (1 << 20) - 3  # of grams, to tell most that no name has; a prime
 
 
 def build_view(tables: Mapping[str, Columns], similar: Pairs) -> GraphView:

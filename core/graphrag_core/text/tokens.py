@@ -29,7 +29,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def most_tokens(text: str) -> int:
-    """Return a number that :func:`estimate_tokens` does not exceed, at a twentieth of its cost.
+    """Return a number that :func:`estimate_tokens` does not exceed, at a fraction of its cost.
 
     >>> most_tokens("Retrieval that follows the graph."), most_tokens("東京 tower")
     (11, 6)
