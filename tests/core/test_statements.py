@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphrag_core.stores.statements import insert
@@ -16,6 +16,8 @@ columns = st.tuples(values, values, values, values)
 
 @settings(max_examples=60, deadline=None)
 @given(columns, st.dictionaries(st.integers(0, 700), columns, max_size=3), st.sampled_from([3, 17, 700]))
+@example((0, None, "", 1), {5: (0.0, None, "", 1)}, 700)
+@example((1, None, "", 1), {699: (1.0, None, "", 1), 0: (1.0, None, "", 1)}, 700)
 def test_rows_arrive_as_they_are(usual, others, count):
     rows = [(key, *others.get(key, usual)) for key in range(count)]
     with sqlite3.connect(":memory:") as db:
