@@ -9,6 +9,8 @@ from typing import Any, Literal
 Source = Literal["user_edit", "file", "system", "conversation"]
 Status = Literal["staged", "confirmed"]
 
+SENTENCE_WEIGHT = 3.0
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -83,7 +85,7 @@ class Mention:
     subject: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, so that what was not set is read from the class
 class Fact:
     """The smallest piece of evidence, and an edge of the graph.
 
@@ -121,6 +123,19 @@ class Fact:
     span: tuple[int, int] | None = None
     id: str = ""
     chunk_id: str = ""
+
+    @classmethod
+    def of_sentence(cls, entities: tuple[str, ...], text: str, span: tuple[int, int]) -> Fact:
+        """Return the fact that a sentence is.
+
+        There is one for every sentence of every document; this takes a third of the time.
+
+        >>> Fact.of_sentence(("Ada",), "Ada wrote.", (0, 10)) == Fact(("Ada",), "Ada wrote.", weight=3.0, span=(0, 10))
+        True
+        """
+        fact = object.__new__(cls)
+        vars(fact).update(entities=entities, text=text, weight=SENTENCE_WEIGHT, span=span)
+        return fact
 
 
 @dataclass(frozen=True, slots=True)

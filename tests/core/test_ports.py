@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
+import wordllama
 
 from graphrag_core import Combined, LLMExtractor, SentenceExtractor, TripleExtractor
 from graphrag_core.embedders import Onnx, WordLlama
@@ -52,6 +55,13 @@ class TestHashEmbedder(EmbedderSuite):
 class TestWordLlama(EmbedderSuite):
     def make(self):
         return WordLlama()
+
+    def test_vectors_are_those_of_the_library(self):
+        library = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+        texts = ["Auth Service", "the", "", "東京 is Tokyo 🦊", *("word " * n + "end." for n in range(1, 1_100, 7))]
+        raw = np.nan_to_num(library.embed(texts, norm=False))
+        unit = raw / np.maximum(np.linalg.norm(raw, axis=1, keepdims=True), 1e-12)
+        np.testing.assert_allclose(WordLlama().embed_documents(texts), unit, atol=1e-6)
 
 
 class TestOnnx(EmbedderSuite):

@@ -11,8 +11,6 @@ from graphrag_core.ingest.mentions import Found, find_aliases, find_names
 from graphrag_core.model import Chunk, Extraction, Fact, Mention
 from graphrag_core.text import sentences, title_names, unwrap
 
-SENTENCE_WEIGHT = 3.0
-
 _MOST_NAMES = 4_096  # remembered
 
 _LETTER = re.compile(r"[^\W_]")
@@ -56,7 +54,7 @@ def _read(chunk: Chunk) -> Extraction:
         heading = sentence[0] == "#" or sentence.strip("=*_~ \t") == chunk.title
         if (names or _LETTER.search(sentence)) and not heading:
             entities = tuple(dict.fromkeys((*subjects, *names)))
-            facts.append(Fact(entities, sentence, weight=SENTENCE_WEIGHT, span=(start, end)))
+            facts.append(Fact.of_sentence(entities, sentence, (start, end)))
     return Extraction(_mentions(text, subjects, found, certain), tuple(facts))
 
 
