@@ -26,8 +26,8 @@ _BLANK = -1
 class Written:
     """What a generation added, kept at hand so that it need not be read back.
 
-    ``rows`` are those of the tables, in their columns; ``texts`` and ``vectors`` those to
-    search by, of chunks, facts and names.
+    ``rows`` are those that a graph is made of, by table and in its columns; ``texts`` and
+    ``vectors`` those to search by, of chunks, facts and names.
     """
 
     change: Change
@@ -86,6 +86,11 @@ class Batch:
                     self._row("name_vectors", (key, _blob(self._name_vectors[name])))
         for entry in self._entries:
             self._document(entry)
+
+    @property
+    def graph_rows(self) -> dict[str, list[Row]]:
+        """The rows of the tables that a graph is made of."""
+        return {table: self.rows[table] for table in ("names", "chunks", "facts", "aliases") if table in self.rows}
 
     @property
     def vectors(self) -> dict[str, tuple[Keys, Matrix]]:

@@ -49,7 +49,7 @@ def write(
         db.execute(f"INSERT INTO journal VALUES ({', '.join('?' * 10)})", change.row())
         following = {f"next_{what}": str(key) for what, key in batch.next.items()}
         records.set_meta(generation=str(generation), **following, **(notes or {}))
-    return Written(change, batch.rows, batch.texts, batch.vectors)
+    return Written(change, batch.graph_rows, batch.texts, batch.vectors)
 
 
 def _insert(db: sqlite3.Connection, tables: Mapping[str, Sequence[Row]], first_chunk: int) -> None:
