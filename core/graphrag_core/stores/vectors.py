@@ -155,7 +155,7 @@ class FaissVectors:
         vectors = self.get(self._keys)
         lists = int(max(16, 2 * np.sqrt(len(vectors))))
         index = faiss.IndexIVFFlat(faiss.IndexFlatIP(self.dim), self.dim, lists, faiss.METRIC_INNER_PRODUCT)
-        index.cp.niter = 5
+        index.cp.niter = 3  # more find no more
         sample = np.random.default_rng(0).permutation(len(vectors))[: 40 * lists]
         index.train(vectors[np.sort(sample)])
         _fill(index, self._keys, vectors)
