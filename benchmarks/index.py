@@ -11,7 +11,6 @@ documents with the embedder that this library makes of WordLlama is timed after 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import statistics
 import subprocess
@@ -22,7 +21,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import wordllama
 from synthetic import ReadyVectors, documents
 
 from graphrag_core import Document, KnowledgeIndex
@@ -30,7 +28,6 @@ from graphrag_core.embedders import WordLlama
 from graphrag_core.ingest.mentions import find_names
 from graphrag_core.text import chunk_text, sentences
 
-logging.getLogger().setLevel(logging.WARNING)  # importing wordllama lowers it
 COUNT = int(os.environ.get("CHUNKS", "100000"))
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
 
@@ -55,6 +52,8 @@ class Library:
     """The WordLlama library as it comes."""
 
     def __init__(self) -> None:
+        import wordllama  # noqa: PLC0415 - turns logging on
+
         weights = Path(wordllama.__file__).parent
         self._model: Any = wordllama.WordLlama.load(cache_dir=weights, disable_download=True)
 
