@@ -60,7 +60,7 @@ class WordLlama:
     def _embed(self, texts: list[str]) -> Matrix:
         # The fast one, where there is one, keeps no account of where in the text a token was.
         encode = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
-        tokens = [encoding.ids for encoding in encode(texts, add_special_tokens=False)]
+        tokens = [encoding.ids for encoding in encode(list(texts), add_special_tokens=False)]
         count = np.fromiter(map(len, tokens), np.int64, len(tokens))
         ends = np.concatenate([[0], np.cumsum(count)])
         ids = np.fromiter(chain.from_iterable(tokens), np.int32, ends[-1])
