@@ -21,7 +21,7 @@ class WordLlama:
 
     A text's vector is the mean of its tokens'. The library pads texts to equal length before it
     takes the mean; here the tokens of many texts are summed up as they are, which gives the
-    same numbers in a half to a fifth of the time.
+    same numbers in less than half of the time.
 
     A text without a single known token has the zero vector.
     """
