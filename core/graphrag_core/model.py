@@ -85,7 +85,7 @@ class Mention:
     subject: bool = False
 
 
-@dataclass(frozen=True)  # without slots, so that what was not set is read from the class
+@dataclass(frozen=True)  # without slots, for of_sentence
 class Fact:
     """The smallest piece of evidence, and an edge of the graph.
 
@@ -124,18 +124,21 @@ class Fact:
     id: str = ""
     chunk_id: str = ""
 
-    @classmethod
-    def of_sentence(cls, entities: tuple[str, ...], text: str, span: tuple[int, int]) -> Fact:
+    @staticmethod
+    def of_sentence(entities: tuple[str, ...], text: str, span: tuple[int, int]) -> Fact:
         """Return the fact that a sentence is.
 
-        There is one for every sentence of every document; this takes a third of the time.
+        There is one for every sentence of every document; this takes half of the time.
 
         >>> Fact.of_sentence(("Ada",), "Ada wrote.", (0, 10)) == Fact(("Ada",), "Ada wrote.", weight=3.0, span=(0, 10))
         True
         """
-        fact = object.__new__(cls)
-        vars(fact).update(entities=entities, text=text, weight=SENTENCE_WEIGHT, span=span)
+        fact = object.__new__(Fact)
+        vars(fact).update(_SENTENCE, entities=entities, text=text, span=span)
         return fact
+
+
+_SENTENCE = vars(Fact((), "", weight=SENTENCE_WEIGHT))
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ class WordLlama:
 
     def embed_documents(self, texts: list[str]) -> Matrix:
         """Return one unit vector a row."""
+        texts = list(texts)
         pages = [self._embed(texts[start : start + _PAGE]) for start in range(0, len(texts), _PAGE)]
         return np.concatenate(pages) if pages else np.empty((0, self.dim), np.float32)
 
@@ -60,10 +61,10 @@ class WordLlama:
     def _embed(self, texts: list[str]) -> Matrix:
         # The fast one, where there is one, keeps no account of where in the text a token was.
         encode = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
-        tokens = [encoding.ids for encoding in encode(list(texts), add_special_tokens=False)]
+        tokens = [encoding.ids for encoding in encode(texts, add_special_tokens=False)]
         count = np.fromiter(map(len, tokens), np.int64, len(tokens))
         ends = np.concatenate([[0], np.cumsum(count)])
-        ids = np.fromiter(chain.from_iterable(tokens), np.int32, ends[-1])
+        ids = np.fromiter(chain.from_iterable(tokens), np.int32, ends[-1]).clip(max=len(self._weights) - 1)
         once = np.ones(len(ids), np.float32)
         total = csr_array((once, ids, ends), shape=(len(texts), len(self._weights))) @ self._weights
         mean = total / np.maximum(count, 1).astype(np.float32)[:, None]
