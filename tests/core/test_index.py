@@ -467,3 +467,12 @@ def test_keyword_writers_rest_after_a_long_addition_and_take_up_work_again(tmp_p
         index.add([Document("late", "A late word on haemoglobin.")])
         assert keyword_search(index, "haemoglobin")[0][0].id == "late"
         assert index.verify()
+
+
+def test_a_few_that_are_left_of_many_are_as_if_there_had_been_no_others():
+    many = [Document(f"gone{n}", f"Team {n} of Porto asked the Auth Service in {1900 + n}.") for n in range(80)]
+    with KnowledgeIndex(HashEmbedder()) as index, KnowledgeIndex(HashEmbedder()) as fresh:
+        index.add([*many, *SERVICES])
+        index.delete([document.id for document in many])
+        fresh.add(SERVICES)
+        assert snapshot(index) == snapshot(fresh)
