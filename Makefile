@@ -1,10 +1,10 @@
-# Nothing but Python 3.10+ and make is needed before any of these.
+# These targets need Python 3.10+ and make, nothing else.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint types layers check notebooks wheel test-oldest test-frameworks-oldest test-browser screenshots \
-	bench-index bench-speed bench-quality bench-adapters clean
+	bench-index bench-speed bench-quality bench-adapters bench-hops clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
@@ -24,27 +24,27 @@ layers: $(VENV)/.dev
 check: $(VENV)/.dev
 	$(BIN)/pytest --doctest-modules --numprocesses auto --quiet
 
-# Runs every notebook; what it prints must be what is kept in it. Keep anew: make notebooks KEEP=--keep
+# Runs every notebook and compares its output with the stored one. Store it again: make notebooks KEEP=--keep
 notebooks: $(VENV)/.dev
 	$(BIN)/python notebooks/execute.py $(KEEP)
 
 wheel: $(VENV)/.dev
 	$(BIN)/python tests/wheel_smoke.py
 
-# The oldest versions that pyproject.toml allows, in an environment of their own.
+# The oldest versions that pyproject.toml allows, in a separate environment.
 test-oldest:
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --requirement tests/oldest.txt
 	PYTHONPATH=core $(VENV)-oldest/bin/python -m pytest -W default -p no:cacheprovider tests/core -k "not Onnx"
 
-# The explain page in a real Chromium: the machine's own, or else one that is installed here.
+# The explain page in a real Chromium, which is installed if it is missing.
 test-browser: $(VENV)/.browser
-	BROWSER_NEEDED=1 $(BIN)/pytest tests/core/drawing/test_browser.py
+	BROWSER_NEEDED=1 $(BIN)/pytest tests/core/explain/test_browser.py
 
 screenshots: $(VENV)/.browser
 	PYTHONPATH=tests $(BIN)/python docs/screenshot.py
 
-# The oldest frameworks that the extras allow, each in an environment of its own; `make test` has the newest.
+# The oldest framework versions that the extras allow, each in a separate environment; `make test` has the newest.
 test-frameworks-oldest:
 	for adapter in $(patsubst tests/oldest-%.txt,%,$(wildcard tests/oldest-*.txt)); do \
 		$(PYTHON) -m venv $(VENV)-oldest-$$adapter && \
@@ -63,6 +63,10 @@ bench-quality: $(VENV)/.dev
 
 bench-adapters: $(VENV)/.dev
 	$(BIN)/python benchmarks/adapters.py
+
+# Functions and modules that one query and one add run through. List them: make bench-hops V=-v
+bench-hops: $(VENV)/.dev
+	$(BIN)/python benchmarks/hops.py $(V)
 
 $(VENV)/.venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \

@@ -1,10 +1,8 @@
-"""What the adapters cost and whether they find the same: ``make bench-adapters``.
+"""Overhead of the adapters, and whether their rankings equal the core's: ``make bench-adapters``.
 
-Overhead is the adapter's time beyond the core's for the same question, as a share of the
-core's, at 10,000 chunks, with vectors that cost nothing and no result cache. Core and adapter
-take turns, the one that begins changing each time; the median of the pairs counts. Time is
-that of the processor, all threads together: what else runs on the machine is not the adapter's.
-Recall is compared on every question of ``../shared/data/2wiki_train``, where that is there.
+The overhead is the adapter's CPU time beyond the core's for the same question, as a share of the core's, at 10,000
+chunks, with precomputed vectors and no result cache. Core and adapter alternate; the median of the pairs is
+printed. Rankings are compared on every question of ``../shared/data/2wiki_train``, if it is there.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ COUNT = int(os.environ.get("CHUNKS", "10000"))
 REPEATS = int(os.environ.get("REPEATS", "300"))
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
 Ask = Callable[[str], list[str]]
-"""From a question to the ids of what was found."""
+"""From a question to the ids of the hits."""
 
 
 def langchain(index: KnowledgeIndex) -> dict[str, Ask]:
@@ -52,7 +50,7 @@ def llama(index: KnowledgeIndex) -> dict[str, Ask]:
 
 
 ADAPTERS: list[Callable[[KnowledgeIndex], dict[str, Ask]]] = [langchain, llama]
-"""From an index to the ways of asking it through an adapter; each must find what the core finds."""
+"""From an index to retrievers of an adapter; each must return what the core returns."""
 
 
 def core(index: KnowledgeIndex) -> Ask:
@@ -67,7 +65,7 @@ def overhead() -> None:
         plain = core(index)
         for make in ADAPTERS:
             for name, ask in make(index).items():
-                alone, through = _in_turns(plain, ask, questions)
+                alone, through = _alternating(plain, ask, questions)
                 more = statistics.median(t - a for a, t in zip(alone, through, strict=True))
                 usual = statistics.median(alone)
                 print(
@@ -77,7 +75,7 @@ def overhead() -> None:
                 )
 
 
-def _in_turns(first: Ask, second: Ask, questions: list[str]) -> tuple[list[float], list[float]]:
+def _alternating(first: Ask, second: Ask, questions: list[str]) -> tuple[list[float], list[float]]:
     times: tuple[list[float], list[float]] = ([], [])
     for question in questions[:20]:
         assert first(question) == second(question), question
@@ -98,7 +96,7 @@ def _in_turns(first: Ask, second: Ask, questions: list[str]) -> tuple[list[float
 def recall() -> None:
     folder = SHARED / "data" / "2wiki_train"
     if not folder.is_dir():
-        print(f"{folder} is not there: recall was not compared")
+        print(f"{folder} is missing: recall was not compared")
         return
     corpus, questions = _lines(folder / "corpus.jsonl"), _lines(folder / "questions.jsonl")
     with KnowledgeIndex(WordLlama(), chunker=None, progress=False) as index:

@@ -25,8 +25,9 @@ from synthetic import ReadyVectors, documents
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
-from graphrag_core.ingest.mentions import find_names
+from graphrag_core.ingest.pipeline import embedded_texts
 from graphrag_core.text import chunk_text, sentences
+from graphrag_core.text.mentions import find_names
 
 COUNT = int(os.environ.get("CHUNKS", "100000"))
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
@@ -119,8 +120,8 @@ def _counted(source: Iterable[Document]) -> Iterator[Document]:
 
 def reopen(folder: str) -> None:
     """Open a folder and print what memory is held then; open it again and compare with reading all its files."""
-    with KnowledgeIndex.open(folder, ReadyVectors(), read_only=True) as kb, kb.reading() as derived:
-        assert derived.view.links.nnz
+    with KnowledgeIndex.open(folder, ReadyVectors(), read_only=True) as kb, kb.engine.snapshot() as snapshot:
+        assert snapshot.linked_share
         held = resident()
     opened, read = [], []
     for _ in range(5):
@@ -130,8 +131,8 @@ def reopen(folder: str) -> None:
                 path.read_bytes()
         read.append(time.perf_counter() - start)
         start = time.perf_counter()
-        with KnowledgeIndex.open(folder, ReadyVectors(), read_only=True) as kb, kb.reading() as derived:
-            assert derived.view.links.nnz
+        with KnowledgeIndex.open(folder, ReadyVectors(), read_only=True) as kb, kb.engine.snapshot() as snapshot:
+            assert snapshot.has("facts")
         opened.append(time.perf_counter() - start)
     ratio = statistics.median(o / r for o, r in zip(opened, read, strict=True))
     print(json.dumps({"ratio": ratio, "resident": held}))
@@ -145,10 +146,11 @@ def _run(*arguments: str) -> dict[str, Any]:
 
 def _texts(ready: list[Document]) -> tuple[list[str], list[str], list[str]]:
     """Return the texts of chunks, facts and names that an index embeds by default."""
-    intake = KnowledgeIndex(ReadyVectors())._intake  # noqa: SLF001 - to embed the very texts an index would
-    read = intake.read(ready)
-    names = dict.fromkeys(name for r in read for chunk in r.names for name in chunk)
-    return [t for r in read for t in r.chunk_texts], [t for r in read for t in r.fact_texts], list(names)
+    pipeline = KnowledgeIndex(ReadyVectors()).pipeline
+    parsed = pipeline.parse(ready, pipeline.extractor)
+    chunks, facts = embedded_texts(parsed, facts=True)
+    names = dict.fromkeys(name for p in parsed for names in p.names for name in names)
+    return [text for text, _ in chunks], [text for text, _ in facts], list(names)
 
 
 def _embedding(model: Library | WordLlama, texts: list[str]) -> float:

@@ -1,9 +1,8 @@
-"""Recall of the default retriever beside plain search: ``make bench-quality``.
+"""Recall of the default retriever compared with plain search: ``make bench-quality``.
 
-Reads retrieval sets from ``../shared/data`` (or ``DATA``): folders with ``corpus.jsonl`` and
-``questions.jsonl``. One set of defaults for all sets. The last rows show what is left when
-facts are found by keyword alone (``embed_facts=False``), as they are by default with an embedder
-that may be paid for.
+Reads datasets from ``../shared/data`` (or ``SHARED``): folders with ``corpus.jsonl`` and ``questions.jsonl``. The
+settings are the same for all datasets. The last rows use keyword search alone for facts (``embed_facts=False``),
+the default for embedders that may cost money.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from graphrag_core import Combined, Document, GraphRetriever, KnowledgeIndex, SentenceExtractor, TripleExtractor
+from graphrag_core import Combined, Document, GraphRetriever, KnowledgeExtractor, KnowledgeIndex, SentenceExtractor
 from graphrag_core.embedders import Onnx, WordLlama
 
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
@@ -37,7 +36,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def measure(name: str, embedder: str, *, triples: bool = False, embed_facts: bool | None = None) -> None:
     folder = SHARED / "data" / name
     model = WordLlama() if embedder == "wordllama" else Onnx(SHARED / "models" / "minilm")
-    extractor = Combined(SentenceExtractor(), TripleExtractor()) if triples else SentenceExtractor()
+    extractor = Combined(SentenceExtractor(), KnowledgeExtractor(key="triples")) if triples else SentenceExtractor()
     with KnowledgeIndex(model, extractor=extractor, embed_facts=embed_facts) as index:
         index.add(
             Document(row["id"], row["text"], row["title"], {"triples": row.get("triples", [])} if triples else {})
@@ -74,7 +73,7 @@ def main() -> None:
 
 
 def chinese() -> None:
-    """Print the keyword recall of Chinese questions, which share no spaces with their passages."""
+    """Print the keyword recall of Chinese questions."""
     folder = SHARED / "data" / "xquad_zh"
     with KnowledgeIndex(WordLlama()) as index:
         index.add(Document(row["id"], row["text"], row.get("title", "")) for row in lines(folder / "corpus.jsonl"))

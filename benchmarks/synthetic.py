@@ -1,4 +1,4 @@
-"""Synthetic passages in the proportions of real ones: Zipf-distributed words and names."""
+"""Synthetic passages with a Zipf distribution of words and names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def documents(count: int, seed: int = 0) -> Iterator[Document]:
 
 
 class ReadyVectors:
-    """An embedder that costs nothing: rows of one random matrix, by turns."""
+    """An embedder whose cost is negligible: rows of one random matrix in turn."""
 
     identity = "ready"
     embedded = True

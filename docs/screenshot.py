@@ -1,4 +1,4 @@
-"""Make the pictures of the explain page: ``make screenshots`` writes explain-light.png and explain-dark.png."""
+"""Screenshots of the explain page: ``make screenshots`` writes explain-light.png and explain-dark.png."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from graphrag_core.embedders import WordLlama
 
 QUESTION = "What happens if we change the OAuth Provider?"
 PASSAGES = 8
-CHOSEN = "Identity Team"
-WIDTH, HEIGHT, SHARPNESS = 1240, 740, 1.25
+SELECTED = "Identity Team"
+WIDTH, HEIGHT, SCALE = 1240, 740, 1.25
 HERE = Path(__file__).parent
 
 
 def main() -> None:
-    """Ask the sample documents, open the page in light and in dark, choose a passage, and keep what is seen."""
+    """Query the sample documents, open the page in light and dark mode, select a passage, and save screenshots."""
     with KnowledgeIndex(WordLlama()) as index, tempfile.TemporaryDirectory() as folder, chromium() as browser:
         if browser is None:
             raise SystemExit("no Chromium was found: 'make test-browser' installs one")
@@ -29,12 +29,12 @@ def main() -> None:
         for scheme in ("light", "dark"):
             page = browser.new_page(
                 viewport={"width": WIDTH, "height": HEIGHT},
-                device_scale_factor=SHARPNESS,
+                device_scale_factor=SCALE,
                 color_scheme=scheme,
                 reduced_motion="reduce",
             )
             page.goto(file.as_uri())
-            page.locator("#graph .passage", has_text=CHOSEN).click()
+            page.locator("#graph .passage", has_text=SELECTED).click()
             page.mouse.move(1, 1)
             page.evaluate("scrollTo(0, 0)")
             page.screenshot(path=HERE / f"explain-{scheme}.png")

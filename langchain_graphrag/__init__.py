@@ -1,4 +1,7 @@
-"""GraphRAG as a LangChain retriever: vectors, keywords and a knowledge graph answer together.
+"""The LangChain adapter: a retriever over vectors, keywords and a knowledge graph, and a memory tool for agents.
+
+Import :class:`GraphRAGRetriever`, :class:`RetrievedDocuments`, :func:`create_memory_search_tool` and
+:func:`llm_extractor` from here; the modules inside are private.
 
 >>> from graphrag_core.testing import HashEmbedder
 >>> retriever = GraphRAGRetriever.from_texts(
@@ -10,16 +13,29 @@
 ['auth', 'oauth']
 """
 
+import warnings
+from typing import TYPE_CHECKING, Any
+
 from graphrag_core.errors import MissingDependency
 
 try:
-    from langchain_graphrag.documents import Found
+    from langchain_graphrag.documents import RetrievedDocuments
     from langchain_graphrag.extraction import llm_extractor
-    from langchain_graphrag.memory import create_memory_search_tool
+    from langchain_graphrag.memory_tool import create_memory_search_tool
     from langchain_graphrag.retriever import GraphRAGRetriever
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "langchain_core":
         raise
     raise MissingDependency("langchain-core", "langchain", "langchain_graphrag") from error
 
-__all__ = ["Found", "GraphRAGRetriever", "create_memory_search_tool", "llm_extractor"]
+__all__ = ["GraphRAGRetriever", "RetrievedDocuments", "create_memory_search_tool", "llm_extractor"]
+
+if TYPE_CHECKING:
+    Found = RetrievedDocuments
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name != "Found":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        warnings.warn("Found is now called RetrievedDocuments", DeprecationWarning, stacklevel=2)
+        return RetrievedDocuments

@@ -1,4 +1,4 @@
-"""LangChain's documents to the core's, and what was found back again."""
+"""Convert LangChain documents to core documents, and search hits back to LangChain documents."""
 
 from __future__ import annotations
 
@@ -13,62 +13,59 @@ from langchain_core.documents import Document
 import graphrag_core
 from graphrag_core import Chunk, Hit, Result
 from graphrag_core.errors import DocumentError, InputError
-from graphrag_core.query.account import account
 from graphrag_core.text import fingerprint
 
-SCORE, DETAILS = "score", "graphrag"
-_OWN, _KNOWN = "own", "knowledge"
-_OURS = "__graphrag__"
-_MARKS = {"document_id", "channels", "method"}
-
 Knowledge = Mapping[str, Any]
-"""Entities and relations that came with a document, as :class:`graphrag_core.KnowledgeExtractor` reads them."""
+"""Entities and relations of one document, in the form :class:`graphrag_core.KnowledgeExtractor` takes."""
+
+SCORE, DETAILS = "score", "graphrag"  # the metadata keys that a retrieved document has in addition
+_ORIGINAL, _KNOWLEDGE = "own", "knowledge"  # keys inside the details
+_DETAILS_KEYS = {"document_id", "channels", "method"}  # by these we recognise details that we wrote
+_STORED_KNOWLEDGE = "__graphrag__"  # the metadata key of the stored knowledge; written to existing indexes
 
 
-class Found(list[Document]):
-    """The documents of an answer, best first, and the core's ``result`` that they come from.
+class RetrievedDocuments(list[Document]):
+    """The documents found for a query, best first, with the core's ``result``.
 
-    ``found.result.context(max_tokens=500)`` is the text to hand to a language model,
-    ``found.result.explain()`` the reason for each document, for a person.
+    ``documents.result.context(max_tokens=500)`` returns text for a prompt and
+    ``documents.result.explain()`` the reason for each document.
     """
 
     def __init__(self, result: Result) -> None:
-        super().__init__(_found(result, hit) for hit in result.hits)
+        super().__init__(_from_hit(result, hit) for hit in result.hits)
         self.result = result
 
 
-def to_core(documents: Iterable[Document]) -> list[graphrag_core.Document]:
-    """Return documents as the core takes them, without what an earlier answer wrote into them.
+def to_core_documents(documents: Iterable[Document]) -> list[graphrag_core.Document]:
+    """Convert documents for the core.
 
-    A document without an id gets one from its content, so that it is the same document the
-    next time; documents that are the same to the last letter are then one. Knowledge that
-    an earlier answer says it came with stays with it.
+    A document without an id gets the hash of its content as id; identical documents without
+    ids are deduplicated. What an earlier search added to the metadata is removed, except
+    knowledge (entities and relations), which stays with the document.
+
+    Raises
+    ------
+    DocumentError
+        Two documents have the same id.
     """
-    taken: dict[str, graphrag_core.Document] = {}
+    converted: dict[str, graphrag_core.Document] = {}
     for document in documents:
         if not isinstance(document, Document):
-            raise InputError(f"a LangChain Document is needed, not {type(document).__qualname__}")
-        metadata = _own(document.metadata)
-        name = document.id or _content_id(document.page_content, metadata)
-        if document.id and name in taken:
-            raise DocumentError(name, "this id comes twice in one call: keep one, or give them ids of their own")
-        taken[name] = graphrag_core.Document(name, document.page_content, metadata=metadata)
-        if known := _details(document.metadata).get(_KNOWN):
-            taken[name] = knowing(taken[name], known)
-    return list(taken.values())
+            raise InputError(f"expected a LangChain Document, got {type(document).__qualname__}")
+        details = _details(document.metadata)
+        metadata = _original_metadata(document.metadata, details)
+        document_id = document.id or _content_id(document.page_content, metadata)
+        if document.id and document_id in converted:
+            raise DocumentError(document_id, "this id occurs twice in one call: give each document its own id")
+        core = graphrag_core.Document(document_id, document.page_content, metadata=metadata)
+        knowledge = details.get(_KNOWLEDGE)
+        converted[document_id] = with_knowledge(core, knowledge) if knowledge else core
+    return list(converted.values())
 
 
-def knowing(document: graphrag_core.Document, knowledge: Knowledge) -> graphrag_core.Document:
-    """Return a document with knowledge of it, which is stored, and goes, with it."""
-    # Filters look into mappings and lists but not into lists of lists: what is kept costs no index.
-    kept = [[json.dumps(knowledge, ensure_ascii=False)]]
-    return replace(document, metadata={**document.metadata, _OURS: kept})
-
-
-def known_in(chunk: Chunk) -> Knowledge | None:
-    """Return the knowledge that came with a chunk's document; the first chunk has it."""
-    kept = chunk.metadata.get(_OURS) if chunk.ordinal == 0 else None
-    return None if kept is None else dict(json.loads(kept[0][0]))
+def from_core_document(document: graphrag_core.Document) -> Document:
+    """Return a stored document as it was added."""
+    return Document(id=document.id, page_content=document.text, metadata=_copy_metadata(document.metadata))
 
 
 def from_texts(
@@ -76,56 +73,68 @@ def from_texts(
 ) -> list[Document]:
     """Return texts as documents."""
     contents = list(texts)
-    own = [{}] * len(contents) if metadatas is None else list(metadatas)
+    metadata = [{}] * len(contents) if metadatas is None else list(metadatas)
     names = [None] * len(contents) if ids is None else list(ids)
-    if not len(contents) == len(own) == len(names):
-        raise InputError(f"{len(contents)} texts came with {len(own)} metadatas and {len(names)} ids: give as many")
+    if not len(contents) == len(metadata) == len(names):
+        raise InputError(
+            f"got {len(contents)} texts, {len(metadata)} metadatas and {len(names)} ids: pass equally many"
+        )
     return [
-        Document(id=name, page_content=text, metadata=dict(metadata))
-        for text, metadata, name in zip(contents, own, names, strict=True)
+        Document(id=name, page_content=text, metadata=dict(one))
+        for text, one, name in zip(contents, metadata, names, strict=True)
     ]
 
 
-def as_added(document: graphrag_core.Document) -> Document:
-    """Return a document of the index as it was put in."""
-    return Document(id=document.id, page_content=document.text, metadata=_shown(document.metadata))
+def with_knowledge(document: graphrag_core.Document, knowledge: Knowledge) -> graphrag_core.Document:
+    """Return a document that stores knowledge in its metadata, so that both are deleted together."""
+    # Metadata values inside nested lists are not indexed for filters, so the JSON text costs no index entry.
+    stored = [[json.dumps(knowledge, ensure_ascii=False)]]
+    return replace(document, metadata={**document.metadata, _STORED_KNOWLEDGE: stored})
 
 
-def _found(result: Result, hit: Hit) -> Document:
-    metadata = _shown(hit.chunk.metadata)
-    details = account(result, hit)
-    if known := known_in(hit.chunk):
-        details[_KNOWN] = known
-    if own := {key: metadata[key] for key in (SCORE, DETAILS) if key in metadata}:
-        details[_OWN] = own
+def knowledge_of(chunk: Chunk) -> Knowledge | None:
+    """Return the knowledge stored with a chunk's document; it belongs to the first chunk."""
+    stored = chunk.metadata.get(_STORED_KNOWLEDGE) if chunk.ordinal == 0 else None
+    return None if stored is None else dict(json.loads(stored[0][0]))
+
+
+def _from_hit(result: Result, hit: Hit) -> Document:
+    metadata = _copy_metadata(hit.chunk.metadata)
+    details = result.details(hit)
+    if knowledge := knowledge_of(hit.chunk):
+        details[_KNOWLEDGE] = knowledge
+    if original := {key: metadata[key] for key in (SCORE, DETAILS) if key in metadata}:
+        details[_ORIGINAL] = original
     metadata[SCORE] = hit.score
     metadata[DETAILS] = details
     return Document(id=hit.chunk.id, page_content=hit.chunk.text, metadata=metadata)
 
 
-def _shown(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: copy.deepcopy(value) for key, value in metadata.items() if key != _OURS}
+def _copy_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: copy.deepcopy(value) for key, value in metadata.items() if key != _STORED_KNOWLEDGE}
 
 
 def _details(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what an answer wrote into metadata, if one did."""
+    """Return the details that a search added to metadata, or an empty mapping."""
     details = metadata.get(DETAILS)
-    return details if isinstance(details, Mapping) and details.keys() >= _MARKS else {}
+    return details if isinstance(details, Mapping) and details.keys() >= _DETAILS_KEYS else {}
 
 
-def _own(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata as its owner wrote it, in the same order."""
-    details = _details(metadata)
+def _original_metadata(metadata: Mapping[str, Any], details: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata as it was before a search added ``details``, in the same order."""
     if not details:
         return dict(metadata)
-    own = details.get(_OWN, {})
-    kept = {key: own.get(key, value) for key, value in metadata.items()}
-    return {key: value for key, value in kept.items() if key not in (SCORE, DETAILS) or key in own}
+    original = details.get(_ORIGINAL, {})
+    return {
+        key: original.get(key, value)
+        for key, value in metadata.items()
+        if key not in (SCORE, DETAILS) or key in original
+    }
 
 
 def _content_id(text: str, metadata: Mapping[str, Any]) -> str:
     try:
-        written = json.dumps(metadata, sort_keys=True, ensure_ascii=False)
+        serialised = json.dumps(metadata, sort_keys=True, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
-        written = ""  # the core says what is wrong with it
-    return fingerprint([text, written])
+        serialised = ""  # the core reports what is wrong with the metadata
+    return fingerprint([text, serialised])

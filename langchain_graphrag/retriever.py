@@ -1,64 +1,76 @@
-"""``GraphRAGRetriever``: the core behind LangChain's retriever interface."""
+"""``GraphRAGRetriever``: the core's index and retriever behind LangChain's interfaces."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
+import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
 from langchain_core.retrievers import LangSmithRetrieverParams
 from langchain_core.runnables.config import run_in_executor
-from pydantic import Field
-from typing_extensions import override
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator
+from typing_extensions import Self, override
 
-from graphrag_core import Cache, Gate, GraphRetriever, Recogniser, Router
-from graphrag_core.handed import Ready, at_hand
-from langchain_graphrag.documents import Found
-from langchain_graphrag.making import Made
+import graphrag_core
+from graphrag_core import Cache, Gate, GraphRetriever, KnowledgeIndex, Recogniser, Router, SentenceExtractor
+from graphrag_core.errors import EmbedderError, InputError, NotAnIndex
+from graphrag_core.ingest.embedding import identity_of
+from graphrag_core.ports import Embedder
+from langchain_graphrag.documents import RetrievedDocuments, from_core_document, from_texts, to_core_documents
+from langchain_graphrag.extraction import StoredKnowledgeExtractor, from_graph_documents, llm_extractor
 
 Filter = Mapping[str, Any]
-_FIELDS = ("k", "method", "graph", "fusion", "gate", "recogniser", "router", "candidates", "cache")
+_CORE_FIELDS = ("index", "k", "method", "graph", "fusion", "gate", "recogniser", "router", "candidates", "cache")
 
 
-class GraphRAGRetriever(Made):
-    """Finds documents by vector, keyword and knowledge graph together, and says why.
+class GraphRAGRetriever(DocumentIndex):
+    """Retrieves documents by vector, keyword and knowledge graph, with the reason for each.
 
-    Made with :meth:`from_documents`, :meth:`from_texts`, :meth:`from_graph_documents` or
-    :meth:`load`; made directly, it searches an ``index`` that exists. Safe to use from many
-    threads and tasks at once: each answer sees the documents of one moment.
+    Create one with :meth:`from_documents`, :meth:`from_texts`, :meth:`from_graph_documents` or
+    :meth:`load`, or pass an existing ``index``. It is safe to use from many threads and tasks
+    at once; each query sees one consistent state of the index. It is also a LangChain
+    ``DocumentIndex``, so ``langchain_core.indexing.index`` can sync it with a source.
 
     Parameters
     ----------
     index
-        What is searched.
+        The index to search.
     k
-        How many documents come back, where there are as many.
+        The number of documents to return.
     method
         ``"hybrid"``, ``"vector"``, ``"keyword"``, ``"graph"`` or ``"agentic"``.
     filter
-        Which documents can be seen at all. A filter given with a call narrows it further.
+        Restricts every query to matching documents. A filter passed with a call narrows it further.
     graph, fusion, gate, recogniser, router, candidates
-        As for :class:`graphrag_core.GraphRetriever`; None takes the core's own.
+        Settings of :class:`graphrag_core.GraphRetriever`; None for the core's defaults.
     cache
-        What remembers results, one of its own unless given; None or False for no cache.
+        Caches results; by default each retriever has its own. None or False for no cache.
 
     Notes
     -----
     ``invoke``, ``ainvoke``, ``batch`` and ``abatch`` take ``k``, ``method``, ``filter``,
-    ``use_graph`` and ``min_graph_score``. A filter is a mapping from metadata keys to values or
-    operators (:mod:`graphrag_core.where`): ``{"tenant": "acme", "year": {"$gte": 2020}}``.
+    ``use_graph`` and ``min_graph_score``. A filter maps metadata keys to values or operators:
+    ``{"tenant": "acme", "year": {"$gte": 2020}}``.
 
-    A document comes back with the id and metadata it was put in with, its score in
-    ``metadata["score"]`` and everything else that is known of it in ``metadata["graphrag"]``.
-    Where its own metadata has one of these two keys, that value stands in
-    ``metadata["graphrag"]["own"]``; ``filter`` and :meth:`get` see it in its place. Adding a
-    document that was found takes off what was added.
+    A document is returned with the id and the metadata it was added with, its score in
+    ``metadata["score"]`` and everything else about the hit in ``metadata["graphrag"]``. If its
+    own metadata uses one of these two keys, that value is in ``metadata["graphrag"]["own"]``;
+    ``filter`` and :meth:`get` see it in its original place. When a retrieved document is added
+    again, these additions are removed first.
 
-    With a ``chunker`` what comes back is a passage: its id is ``"<document id>#<number>"``, and
-    ``metadata["graphrag"]["document_id"]`` has the id that :meth:`delete` and :meth:`get` take.
+    With a ``chunker``, passages are returned: their id is ``"<document id>#<number>"``, and
+    ``metadata["graphrag"]["document_id"]`` is the id for :meth:`delete` and :meth:`get`.
     """
 
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    index: KnowledgeIndex
     k: int = 5
     method: str = "hybrid"
     filter: Filter | None = None
@@ -70,12 +82,270 @@ class GraphRAGRetriever(Made):
     candidates: int = 100
     cache: Cache | bool | None = Field(default_factory=Cache)
 
+    _core: GraphRetriever = PrivateAttr()
+    _scope: Any = PrivateAttr(default=None)  # ``filter`` without one-shot iterables
+
+    @field_validator("cache", mode="before")
+    @classmethod
+    def _cache_from_flag(cls, cache: Any) -> Any:
+        return (Cache() if cache else None) if isinstance(cache, bool) else cache
+
     @override
     def model_post_init(self, context: Any, /) -> None:
         super().model_post_init(context)
-        if isinstance(self.cache, bool):
-            self.cache = Cache() if self.cache else None
-        self._retriever()  # a setting that cannot be used is told here, not with the first question
+        self._configure()
+
+    @override
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _CORE_FIELDS:  # raises before anything is changed
+            super().__setattr__("_core", self._make_core(**{name: value}))
+        elif name == "filter":
+            super().__setattr__("_scope", _with_lists(value))
+        super().__setattr__(name, value)
+
+    @override
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with some fields changed; it searches the same index."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied._configure()  # noqa: SLF001 - pydantic updates fields of a copy without assigning them
+        return copied
+
+    def _configure(self) -> None:
+        self._core = self._make_core()
+        self._scope = _with_lists(self.filter)
+
+    def _make_core(self, **changed: Any) -> GraphRetriever:
+        return GraphRetriever(**{**{name: getattr(self, name) for name in _CORE_FIELDS}, **changed})
+
+    # -- constructors
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Iterable[Document],
+        embedding: Embedder,
+        *,
+        path: str | Path | None = None,
+        llm: Any = None,
+        **settings: Any,
+    ) -> Self:
+        """Index documents and return a retriever for them.
+
+        Parameters
+        ----------
+        documents
+            They are not split unless a ``chunker`` is given. A document without an id gets one
+            from its content.
+        embedding
+            Any LangChain ``Embeddings``, or an embedder of the core such as ``WordLlama()``.
+        path
+            A folder for the index. It is created if absent; an existing index is extended.
+            None keeps the index in memory.
+        llm
+            A chat model that extracts entities and relations from every passage, in addition
+            to the extraction without a model. Use :func:`~langchain_graphrag.llm_extractor`
+            for its settings.
+        settings
+            Fields of this class (``k``, ``method``, ``fusion``, ``tags``, ...) and settings of
+            :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_facts``, ...).
+        """
+        return cls._from_core_documents(to_core_documents(documents), embedding, path, llm, settings)
+
+    @classmethod
+    async def afrom_documents(
+        cls,
+        documents: Iterable[Document],
+        embedding: Embedder,
+        *,
+        path: str | Path | None = None,
+        llm: Any = None,
+        **settings: Any,
+    ) -> Self:
+        """Async version of :meth:`from_documents`."""
+        retriever = await run_in_executor(None, cls._open, embedding, path, llm, settings)
+        try:
+            await retriever.aadd_documents(documents)
+        except BaseException:
+            retriever.close()
+            raise
+        return retriever
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Iterable[str],
+        embedding: Embedder,
+        metadatas: Iterable[Mapping[str, Any]] | None = None,
+        ids: Iterable[str] | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Index texts and return a retriever for them; ``settings`` as for :meth:`from_documents`."""
+        return cls.from_documents(from_texts(texts, metadatas, ids), embedding, **settings)
+
+    @classmethod
+    async def afrom_texts(
+        cls,
+        texts: Iterable[str],
+        embedding: Embedder,
+        metadatas: Iterable[Mapping[str, Any]] | None = None,
+        ids: Iterable[str] | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Async version of :meth:`from_texts`."""
+        return await cls.afrom_documents(from_texts(texts, metadatas, ids), embedding, **settings)
+
+    @classmethod
+    def from_graph_documents(
+        cls,
+        graph_documents: Iterable[Any],
+        embedding: Embedder,
+        *,
+        path: str | Path | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Index the sources of graph documents with their nodes and relationships.
+
+        Takes what LangChain's ``LLMGraphTransformer`` returns. Each node becomes a typed entity
+        and each relationship a fact of its source, in addition to what is extracted from the text.
+
+        Parameters
+        ----------
+        graph_documents
+            Objects with ``nodes``, ``relationships`` and ``source``. The sources are not split.
+        embedding, path, settings
+            As for :meth:`from_documents`.
+        """
+        if settings.get("chunker") is not None:
+            raise InputError("relationships of a graph document belong to its whole source: remove chunker")
+        return cls._from_core_documents(from_graph_documents(graph_documents), embedding, path, None, settings)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, embedding: Embedder, *, llm: Any = None, read_only: bool = False, **settings: Any
+    ) -> Self:
+        """Return a retriever for the index in a folder.
+
+        Parameters
+        ----------
+        path
+            The folder.
+        embedding
+            The embedding model that built the index; another one is refused.
+        llm, settings
+            As for :meth:`from_documents`; ``chunker``, ``extractor`` and ``llm`` apply to
+            documents added from now on.
+        read_only
+            One process may write while any number read. A reader sees new documents after
+            ``index.refresh()``.
+        """
+        if not KnowledgeIndex.exists(path):
+            raise NotAnIndex(f"there is no index in {path}: check the path, or use from_documents(..., path=...)")
+        return cls._open(embedding, path, llm, {"read_only": read_only, **settings})
+
+    @classmethod
+    def _open(cls, embedding: Any, path: str | Path | None, llm: Any, settings: Mapping[str, Any]) -> Self:
+        if not isinstance(embedding, Embedder):
+            kind = type(embedding).__qualname__
+            raise InputError(f"{kind} is not an embedding model: it needs embed_documents and embed_query")
+        fields = {name: value for name, value in settings.items() if name in cls.model_fields}
+        options = {"chunker": None, **{name: value for name, value in settings.items() if name not in fields}}
+        extractor = options.get("extractor")
+        if llm is not None:
+            if extractor is not None:
+                raise InputError("pass either llm or extractor: extractor=llm_extractor(llm, ...) has both")
+            extractor = llm_extractor(llm)
+        options["extractor"] = StoredKnowledgeExtractor(extractor or SentenceExtractor())
+        embedder = _CachedEmbeddings(embedding) if hasattr(embedding, "underlying_embeddings") else embedding
+        index = KnowledgeIndex(embedder, **options) if path is None else KnowledgeIndex.open(path, embedder, **options)
+        try:
+            return cls(index=index, **fields)
+        except BaseException:
+            index.close()
+            raise
+
+    @classmethod
+    def _from_core_documents(
+        cls,
+        documents: Sequence[graphrag_core.Document],
+        embedding: Embedder,
+        path: str | Path | None,
+        llm: Any,
+        settings: Mapping[str, Any],
+    ) -> Self:
+        retriever = cls._open(embedding, path, llm, settings)
+        try:
+            retriever.index.add(documents)
+        except BaseException:
+            retriever.close()
+            raise
+        return retriever
+
+    # -- documents
+
+    def add_documents(self, documents: Iterable[Document]) -> list[str]:
+        """Add documents, replace those with a known id, and return the ids of all."""
+        converted = to_core_documents(documents)
+        self.index.add(converted)
+        return [document.id for document in converted]
+
+    async def aadd_documents(self, documents: Iterable[Document]) -> list[str]:
+        """Async version of :meth:`add_documents`; awaits the embedding model if it has its own coroutine."""
+        converted = await run_in_executor(None, to_core_documents, documents)
+        size = self.index.batch_size
+        for batch in (converted[start : start + size] for start in range(0, len(converted), size)):
+            embeddings = await self._aembed(batch) if self._has_coroutine("aembed_documents") else None
+            await run_in_executor(None, self.index.add, batch, embeddings=embeddings)
+        return [document.id for document in converted]
+
+    def add_graph_documents(self, graph_documents: Iterable[Any]) -> list[str]:
+        """Add the sources of graph documents with their nodes and relationships; return their ids."""
+        converted = from_graph_documents(graph_documents)
+        self.index.add(converted)
+        return [document.id for document in converted]
+
+    @override
+    def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
+        """Add or replace documents, for LangChain's indexing API."""
+        return UpsertResponse(succeeded=self.add_documents(items), failed=[])
+
+    @override
+    async def aupsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
+        """Async version of :meth:`upsert`."""
+        return UpsertResponse(succeeded=await self.aadd_documents(items), failed=[])
+
+    @override
+    def delete(self, ids: str | Iterable[str] | None = None, **kwargs: Any) -> DeleteResponse:
+        """Delete documents with their entities and facts; unknown ids are ignored."""
+        if ids is None:
+            raise InputError("pass the ids of the documents to delete: delete(ids)")
+        wanted = [ids] if isinstance(ids, str) else list(ids)
+        known = [document_id for document_id in dict.fromkeys(wanted) if document_id in self.index]
+        return DeleteResponse(num_deleted=self.index.delete(known), succeeded=known, num_failed=0, failed=[])
+
+    @override
+    async def adelete(self, ids: str | Iterable[str] | None = None, **kwargs: Any) -> DeleteResponse:
+        """Async version of :meth:`delete`."""
+        return await run_in_executor(None, self.delete, ids)
+
+    @override
+    def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
+        """Return documents as they were added; unknown ids are ignored."""
+        stored = (self.index.get(document_id) for document_id in dict.fromkeys(ids))
+        return [from_core_document(document) for document in stored if document is not None]
+
+    def close(self) -> None:
+        """Save and close the index. Closing twice does nothing."""
+        self.index.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- queries
 
     @override
     def _get_relevant_documents(
@@ -89,7 +359,7 @@ class GraphRAGRetriever(Made):
         use_graph: bool = True,
         min_graph_score: float | None = None,
     ) -> list[Document]:
-        return self._find(query, None, self._asked(k, method, filter, use_graph, min_graph_score))
+        return self._search(query, k, method, filter, use_graph, min_graph_score)
 
     @override
     async def _aget_relevant_documents(
@@ -103,37 +373,106 @@ class GraphRAGRetriever(Made):
         use_graph: bool = True,
         min_graph_score: float | None = None,
     ) -> list[Document]:
-        embeds = (method or self.method) != "keyword"
-        ready = await self._embedder.ask(query) if embeds and self._embedder else None
-        asked = self._asked(k, method, filter, use_graph, min_graph_score)
-        return await run_in_executor(None, self._find, query, ready, asked)
+        awaits = (method or self.method) != "keyword" and self._has_coroutine("aembed_query")
+        embedding = await self._aembed_query(query) if awaits else None
+        return await run_in_executor(
+            None, self._search, query, k, method, filter, use_graph, min_graph_score, embedding
+        )
 
-    def _asked(
-        self, k: int | None, method: str | None, narrower: Filter | None, use_graph: bool, min_graph_score: float | None
-    ) -> dict[str, Any]:
-        filters = [one for one in (self.filter, narrower) if one is not None]
-        where = filters[0] if len(filters) == 1 else {"and": filters} if filters else None
-        return {
-            "k": k,
-            "method": method,
-            "where": where,
-            "use_graph": use_graph,
-            "min_graph_score": min_graph_score,
-        }
-
-    def _find(self, query: str, ready: Ready | None, asked: Mapping[str, Any]) -> Found:
-        with at_hand(ready):
-            return Found(self._retriever().retrieve(query, **asked))
-
-    def _retriever(self) -> GraphRetriever:
-        """Return the core's retriever as the fields are now; the cache is all that it keeps."""
-        return GraphRetriever(self.index, **{name: getattr(self, name) for name in _FIELDS})
+    def _search(
+        self,
+        query: str,
+        k: int | None,
+        method: Any,
+        call_filter: Filter | None,
+        use_graph: bool,
+        min_graph_score: float | None,
+        embedding: Any = None,
+    ) -> RetrievedDocuments:
+        filters = [one for one in (self._scope, call_filter) if one is not None]
+        where = {"and": filters} if len(filters) > 1 else filters[0] if filters else None
+        return RetrievedDocuments(
+            self._core.retrieve(
+                query,
+                k=k,
+                method=method,
+                where=where,
+                use_graph=use_graph,
+                min_graph_score=min_graph_score,
+                embedding=embedding,
+            )
+        )
 
     @override
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
         if self.index.embedding is not None:
-            source = self._embedder.embeddings if self._embedder else self.index.embedding.embedder
-            params["ls_embedding_provider"] = type(source).__name__
+            params["ls_embedding_provider"] = type(self._embeddings).__name__
             params["ls_embedding_model"] = self.index.embedding.identity
         return params
+
+    # -- embeddings on the event loop
+
+    @property
+    def _embeddings(self) -> Any:
+        """The embedding model as the user passed it, or None."""
+        embedder = self.index.embedding.embedder if self.index.embedding else None
+        return embedder.embeddings if isinstance(embedder, _CachedEmbeddings) else embedder
+
+    def _has_coroutine(self, method: str) -> bool:
+        """Whether the embedding model implements a coroutine; LangChain's default uses a thread."""
+        implemented = getattr(type(self._embeddings), method, None)
+        return implemented is not None and implemented is not getattr(Embeddings, method)
+
+    async def _aembed(self, documents: Sequence[graphrag_core.Document]) -> dict[str, Any]:
+        """Return vectors for the texts that adding documents would embed."""
+        texts = await run_in_executor(None, self.index.to_embed, documents)
+        if not texts:
+            return {}
+        try:
+            vectors = await self._embeddings.aembed_documents(texts)
+            return dict(zip(texts, vectors, strict=True))
+        except Exception as error:
+            kind, name = type(error).__name__, type(self._embeddings).__qualname__
+            raise EmbedderError(
+                f"{name} raised {kind} on {len(texts)} texts, the first of document {documents[0].id!r}: {error}"
+            ) from error
+
+    async def _aembed_query(self, query: str) -> Any:
+        """Return the query's vector, or the exception if there is none that the index can use."""
+        dim = self.index.embedding.dim if self.index.embedding else None
+        try:
+            vector = np.asarray(await self._embeddings.aembed_query(query), np.float32)
+        except Exception as error:  # noqa: BLE001 - the core falls back to keywords
+            return error
+        if vector.ndim != 1 or vector.size != (dim or vector.size) or not np.isfinite(vector).all():
+            return EmbedderError(
+                f"expected {dim or 'some'} finite numbers, got a vector of dimension {vector.size}: "
+                "use the embedding model that built the index"
+            )
+        return vector
+
+
+class _CachedEmbeddings:
+    """Embeddings with a cache (``CacheBackedEmbeddings``) under the identity of the cached model.
+
+    An index built with a model can be opened with a cached version of it, and the other way round.
+    """
+
+    def __init__(self, embeddings: Any) -> None:
+        model = embeddings.underlying_embeddings
+        self.embeddings = embeddings
+        self.embed_documents = embeddings.embed_documents
+        self.embed_query = embeddings.embed_query
+        self.identity = identity_of(model)
+        self.embedded = bool(getattr(model, "embedded", False))
+        self.local = bool(getattr(model, "local", False))
+
+
+def _with_lists(condition: Any) -> Any:
+    """Copy a filter with lists for iterables: a generator would be empty, and match all, in the second query."""
+    if isinstance(condition, Mapping):
+        return {key: _with_lists(value) for key, value in condition.items()}
+    if isinstance(condition, Iterable) and not isinstance(condition, (str, bytes)):
+        return [_with_lists(value) for value in condition]
+    return condition

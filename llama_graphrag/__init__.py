@@ -1,4 +1,7 @@
-"""LlamaIndex, with the graph: a retriever for any query engine, and a memory tool for any agent.
+"""The LlamaIndex adapter: a retriever over vectors, keywords and a knowledge graph, and a memory tool for agents.
+
+Import :class:`GraphRAGRetriever`, :func:`memory_search_tool`, :class:`LocalEmbedding` and the two events from
+here; the modules inside are private.
 
 >>> from llama_index.core.schema import TextNode
 >>> from graphrag_core.testing import HashEmbedder
@@ -22,8 +25,8 @@ except ImportError as error:
 
 from llama_graphrag.embedding import LocalEmbedding
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent
+from llama_graphrag.memory_tool import memory_search_tool
 from llama_graphrag.retriever import GraphRAGRetriever
-from llama_graphrag.tool import memory_search_tool
 
 del _llama_index
 

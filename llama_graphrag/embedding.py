@@ -1,90 +1,94 @@
-"""Embeddings, both ways: LlamaIndex's for the core, the core's for LlamaIndex."""
+"""Embedding models in both directions: LlamaIndex models for the core, core embedders for LlamaIndex."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings.utils import resolve_embed_model
-from llama_index.core.schema import QueryBundle
 from llama_index.core.settings import Settings
 
 from graphrag_core.embedders import WordLlama
-from graphrag_core.embedding import identity_of
-from graphrag_core.handed import Handed, Ready
-from graphrag_core.ports import Embedder
+from graphrag_core.errors import EmbedderError
+from graphrag_core.ingest.embedding import CheckedEmbedder, identity_of
+from graphrag_core.ports import Embedder, Matrix
 
-_COROUTINES = ("_aget_text_embedding", "_aget_text_embeddings")
+EmbedModel = BaseEmbedding | Embedder | str
 
 
-class LlamaEmbedder(Handed):
-    """A LlamaIndex embedding in the shape that the core asks for.
+def to_embedder(model: EmbedModel | None) -> Embedder:
+    """Return an embedder for the core; None stands for ``Settings.embed_model``."""
+    if model is None:
+        model = Settings.embed_model
+    if isinstance(model, str):
+        model = resolve_embed_model(model)
+    if isinstance(model, LocalEmbedding):
+        return model.embedder
+    return LlamaEmbedder(model) if isinstance(model, BaseEmbedding) else model
 
-    Its coroutines are awaited on the event loop before the core begins, where it has any of
-    its own; LlamaIndex's default ones are the plain methods, which would hold up the loop.
-    """
+
+class LlamaEmbedder:
+    """A LlamaIndex embedding model with the methods that the core calls."""
 
     def __init__(self, model: BaseEmbedding) -> None:
-        super().__init__(_Plain(model))
         self.model = model
-        self.identity = identity_of(model)  # type: ignore[arg-type]  # reads names alone
-
-    @property
-    def reads_on_the_loop(self) -> bool:
-        """Whether texts can be embedded on the loop without holding it up."""
-        own = (getattr(type(self.model), name) for name in _COROUTINES)
-        return any(mine is not getattr(BaseEmbedding, name) for mine, name in zip(own, _COROUTINES, strict=True))
-
-    async def ask(self, bundle: QueryBundle) -> Ready:
-        """Embed a question on the loop."""
-        try:
-            vector = await self.model.aget_agg_embedding_from_queries(list(bundle.embedding_strs))
-            return Ready(bundle.query_str, vector)
-        except Exception as error:  # noqa: BLE001 - the core decides what a failing embedder means
-            return Ready(bundle.query_str, error=error)
-
-    async def read(self, texts: list[str]) -> Ready:
-        """Embed texts on the loop."""
-        try:
-            vectors = await self.model.aget_text_embedding_batch(texts) if texts else []
-            return Ready(texts=dict(zip(texts, vectors, strict=True)))
-        except Exception as error:  # noqa: BLE001 - as above
-            return Ready(error=error)
-
-    def blend(self, bundle: QueryBundle) -> Ready:
-        """Embed a question by the texts that its bundle gives in its place."""
-        try:
-            vector = self.model.get_agg_embedding_from_queries(list(bundle.embedding_strs))
-            return Ready(bundle.query_str, vector)
-        except Exception as error:  # noqa: BLE001 - as above
-            return Ready(bundle.query_str, error=error)
-
-
-class _Plain:
-    """The plain methods of a LlamaIndex embedding under the core's names."""
-
-    def __init__(self, model: BaseEmbedding) -> None:
-        self._model = model
+        self.identity = identity_of(model)  # type: ignore[arg-type]  # only reads attributes
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector for each text."""
-        return self._model.get_text_embedding_batch(texts)
+        return self.model.get_text_embedding_batch(texts)
 
     def embed_query(self, text: str) -> list[float]:
-        """Return the vector of a question."""
-        return self._model.get_query_embedding(text)
+        """Return the vector of a query."""
+        return self.model.get_query_embedding(text)
+
+    @property
+    def has_coroutines(self) -> bool:
+        """Whether texts can be embedded on the event loop; LlamaIndex's default coroutines would block it."""
+        return any(
+            getattr(type(self.model), name) is not getattr(BaseEmbedding, name)
+            for name in ("_aget_text_embedding", "_aget_text_embeddings")
+        )
+
+
+def check_vectors(embedding: CheckedEmbedder, vectors: Any, count: int) -> Matrix:
+    """Return vectors as an array, or raise :class:`EmbedderError` if the index cannot use them."""
+    try:
+        array = np.asarray(vectors, np.float32)
+    except (TypeError, ValueError) as error:
+        raise EmbedderError(f"{embedding.identity} did not return vectors of one length: {error}") from error
+    if array.ndim != 2 or len(array) != count or array.shape[1] != (embedding.dim or array.shape[1]):
+        raise EmbedderError(
+            f"{embedding.identity} returned an array of shape {array.shape} for {count} texts; "
+            f"the index has dimension {embedding.dim}: use the embedding model that built it"
+        )
+    if not np.isfinite(array).all():
+        raise EmbedderError(f"{embedding.identity} returned NaN or infinity")
+    return array
+
+
+@contextmanager
+def embedder_errors(embedding: CheckedEmbedder, texts: Sequence[str]) -> Iterator[None]:
+    """Raise :class:`EmbedderError` in place of what an embedding model raises."""
+    try:
+        yield
+    except Exception as error:
+        name = type(error).__name__
+        raise EmbedderError(f"{embedding.identity} raised {name} on {len(texts)} texts: {error}") from error
 
 
 class LocalEmbedding(BaseEmbedding):
-    """An embedder of the core, for LlamaIndex: no key, no download, no network.
+    """A core embedder for LlamaIndex: no API key, no download, no network.
 
     Parameters
     ----------
     embedder
-        The embedded 16 MB :class:`~graphrag_core.embedders.WordLlama` unless given.
+        By default :class:`~graphrag_core.embedders.WordLlama`, whose 16 MB model is part of the package.
     """
 
     _embedder: Embedder = PrivateAttr()
@@ -96,22 +100,22 @@ class LocalEmbedding(BaseEmbedding):
 
     @property
     def embedder(self) -> Embedder:
-        """What embeds."""
+        """The core embedder."""
         return self._embedder
 
     @classmethod
     def class_name(cls) -> str:
-        """Return the name LlamaIndex knows the class by."""
+        """Return the name that LlamaIndex uses for the class."""
         return "LocalEmbedding"
 
     def _get_query_embedding(self, query: str) -> list[float]:
-        return _listed([self._embedder.embed_query(query)])[0]
+        return _to_lists([self._embedder.embed_query(query)])[0]
 
     def _get_text_embedding(self, text: str) -> list[float]:
         return self._get_text_embeddings([text])[0]
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return _listed(self._embedder.embed_documents(texts))
+        return _to_lists(self._embedder.embed_documents(texts))
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
         return await asyncio.to_thread(self._get_query_embedding, query)
@@ -123,20 +127,6 @@ class LocalEmbedding(BaseEmbedding):
         return await asyncio.to_thread(self._get_text_embeddings, texts)
 
 
-def _listed(vectors: Any) -> list[list[float]]:
-    listed: list[list[float]] = np.asarray(vectors, np.float32).tolist()
-    return listed
-
-
-EmbedModel = BaseEmbedding | Embedder | str
-
-
-def to_embedder(model: EmbedModel | None) -> Embedder:
-    """Return what the core embeds with; None stands for ``Settings.embed_model``."""
-    if model is None:
-        model = Settings.embed_model
-    if isinstance(model, str):
-        model = resolve_embed_model(model)
-    if isinstance(model, LocalEmbedding):
-        return model.embedder
-    return LlamaEmbedder(model) if isinstance(model, BaseEmbedding) else model
+def _to_lists(vectors: Any) -> list[list[float]]:
+    lists: list[list[float]] = np.asarray(vectors, np.float32).tolist()
+    return lists

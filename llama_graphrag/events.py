@@ -1,4 +1,4 @@
-"""What the retriever tells LlamaIndex's instrumentation, beside the framework's own events."""
+"""Events for LlamaIndex's instrumentation, in addition to those of the framework."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ dispatcher = instrument.get_dispatcher(__name__)
 
 
 class GraphRAGRetrievalEvent(BaseEvent):
-    """How a question was answered. ``stages`` holds milliseconds."""
+    """How a question was answered. ``stages`` are milliseconds."""
 
     question: str
     method: str
@@ -25,11 +25,11 @@ class GraphRAGRetrievalEvent(BaseEvent):
 
     @classmethod
     def class_name(cls) -> str:
-        """Return the name LlamaIndex knows the class by."""
+        """Return the name that LlamaIndex uses for the class."""
         return "GraphRAGRetrievalEvent"
 
     @classmethod
-    def of(cls, result: Result) -> GraphRAGRetrievalEvent:
+    def from_result(cls, result: Result) -> GraphRAGRetrievalEvent:
         """Return the event for a result."""
         return cls(
             question=result.question,
@@ -45,10 +45,10 @@ class GraphRAGRetrievalEvent(BaseEvent):
 
 
 class GraphRAGInsertEvent(BaseEvent):
-    """What became of nodes that were inserted.
+    """The outcome of inserting nodes.
 
-    ``reused`` nodes came with an embedding, which was taken; ``with_knowledge`` with entities
-    and relations that an extractor had read.
+    ``reused`` is the number of nodes whose own embedding was used, ``with_knowledge`` the
+    number with entities and relations of an extractor.
     """
 
     added: int
@@ -60,12 +60,12 @@ class GraphRAGInsertEvent(BaseEvent):
 
     @classmethod
     def class_name(cls) -> str:
-        """Return the name LlamaIndex knows the class by."""
+        """Return the name that LlamaIndex uses for the class."""
         return "GraphRAGInsertEvent"
 
     @classmethod
-    def of(cls, added: Added, reused: int, with_knowledge: int) -> GraphRAGInsertEvent:
-        """Return the event for an addition."""
+    def from_added(cls, added: Added, reused: int, with_knowledge: int) -> GraphRAGInsertEvent:
+        """Return the event for what ``KnowledgeIndex.add`` returned."""
         return cls(
             added=added.added,
             replaced=added.replaced,

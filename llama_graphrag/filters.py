@@ -1,4 +1,4 @@
-"""LlamaIndex's ``MetadataFilters`` as the core's ``where``."""
+"""Translate LlamaIndex's ``MetadataFilters`` to the core's filter language."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from graphrag_core.errors import FilterError
-from graphrag_core.where import Where
+from graphrag_core.filters import Where
 from llama_graphrag.nodes import SOURCE
 
-_WORDS = {"and", "or", "not"}
-_SOURCE_KEYS = {"ref_doc_id", "doc_id", "document_id"}  # as LlamaIndex's vector stores name it
+_RESERVED = {"and", "or", "not"}
+_SOURCE_KEYS = {"ref_doc_id", "doc_id", "document_id"}  # names of the source id in LlamaIndex's vector stores
 
 _OPERATORS: dict[FilterOperator, Callable[[str, Any], Where]] = {
     FilterOperator.EQ: lambda key, value: {key: {"eq": value}},
@@ -24,21 +24,23 @@ _OPERATORS: dict[FilterOperator, Callable[[str, Any], Where]] = {
     FilterOperator.IN: lambda key, value: {key: {"in": value}},
     FilterOperator.NIN: lambda key, value: {key: {"nin": value}},
     FilterOperator.ANY: lambda key, value: {key: {"in": value}},
-    FilterOperator.ALL: lambda key, value: {"and": [{key: {"eq": one}} for one in _listed(key, value)]},
+    FilterOperator.ALL: lambda key, value: {"and": [{key: {"eq": item}} for item in _check_list(key, value)]},
     FilterOperator.CONTAINS: lambda key, value: {key: {"eq": value}},
     FilterOperator.IS_EMPTY: lambda key, _: {"or": [{key: {"exists": False}}, {key: {"in": [None, ""]}}]},
 }
 
 
 def to_where(filters: MetadataFilters | None) -> Where | None:
-    """Return the filter that lets the same nodes through, or raise :class:`FilterError`.
+    """Return the equivalent filter of the core, or raise :class:`FilterError`.
 
-    A list in a node's metadata fulfils a comparison when one of its items does, and ``any``,
-    ``all`` and ``contains`` compare whole items. ``text_match`` is refused.
+    A list in a node's metadata matches a comparison if one of its items does; ``any``, ``all``
+    and ``contains`` compare whole items. ``text_match`` is not supported.
     """
     if filters is None or not filters.filters:
         return None
-    parts = [to_where(part) or {} if isinstance(part, MetadataFilters) else _one(part) for part in filters.filters]
+    parts = [
+        to_where(part) or {} if isinstance(part, MetadataFilters) else _translate(part) for part in filters.filters
+    ]
     condition = filters.condition or FilterCondition.AND
     if condition == FilterCondition.NOT:
         return {"not": {"or": parts}}
@@ -47,16 +49,16 @@ def to_where(filters: MetadataFilters | None) -> Where | None:
     raise FilterError(f"the condition {condition!r} is not supported: use and, or, not")
 
 
-def _one(part: MetadataFilter) -> Where:
+def _translate(part: MetadataFilter) -> Where:
     if part.operator not in _OPERATORS:
-        held = ", ".join(operator.name for operator in _OPERATORS)
-        raise FilterError(f"{part.key!r}: the operator {part.operator.name} is not supported; use one of {held}")
-    if part.key in _WORDS or part.key.startswith("$"):
-        raise FilterError(f"{part.key!r} is a word of the filter language: name the metadata otherwise")
+        supported = ", ".join(operator.name for operator in _OPERATORS)
+        raise FilterError(f"{part.key!r}: the operator {part.operator.name} is not supported; use one of {supported}")
+    if part.key in _RESERVED or part.key.startswith("$"):
+        raise FilterError(f"{part.key!r} is a reserved word of the filter language: rename the metadata key")
     return _OPERATORS[part.operator](SOURCE if part.key in _SOURCE_KEYS else part.key, part.value)
 
 
-def _listed(key: str, value: Any) -> list[Any]:
+def _check_list(key: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise FilterError(f"{key!r}: the operator ALL takes a list of values, not {value!r}")
     return value

@@ -1,13 +1,21 @@
-"""Nodes to documents of the core, and hits back to the nodes they were."""
+"""Convert LlamaIndex nodes to core documents, and search hits back to nodes.
+
+A node is stored as one document. Its metadata becomes the document's metadata, so that filters
+work; the rest of the node (type, relationships, templates, extracted knowledge) is stored as
+JSON under one extra metadata key.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from llama_index.core.constants import DATA_KEY, TYPE_KEY
+from llama_index.core.graph_stores.types import KG_NODES_KEY, KG_RELATIONS_KEY, EntityNode, LabelledNode, Relation
 from llama_index.core.schema import (
     BaseNode,
     IndexNode,
@@ -21,96 +29,158 @@ from llama_index.core.storage.docstore.utils import json_to_doc
 
 from graphrag_core import Chunk, Document, Hit, Result
 from graphrag_core.errors import DocumentError
-from graphrag_core.ingest.chunk import title_of
-from graphrag_core.query.account import account
+from graphrag_core.ingest.chunker import title_of
 from graphrag_core.text import chunk_text
-from llama_graphrag.knowledge import KNOWLEDGE_KEYS, carries_knowledge, read_knowledge
 
-REPORT = "graphrag"
-"""The metadata key under which a retrieved node says how it was found."""
+DETAILS = "graphrag"
+"""The metadata key of a retrieved node under which it says how it was found."""
 
-_OURS = "__graphrag__"
-SOURCE = f"{_OURS}.source"
-"""What the core filters on to find the nodes of a source document."""
+_STORED = "__graphrag__"  # the metadata key of the rest of a node; written to existing indexes
+SOURCE = f"{_STORED}.source"
+"""The filter key for the id of the source document (``ref_doc_id``)."""
 
+_KNOWLEDGE_KEYS = (KG_NODES_KEY, KG_RELATIONS_KEY)
 _TITLE_KEYS = ("title", "name", "file_name")
+_DESCRIPTION_KEYS = ("description", "entity_description", "relationship_description")
+_UNTYPED = {"entity", "node", "__entity__"}  # labels of LlamaIndex and its stores for "no type"
+_RANDOM_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
+# -- nodes to documents
 
 
 def to_documents(nodes: Iterable[BaseNode]) -> list[Document]:
-    """Return the documents that keep nodes, each whole.
+    """Return one document for each node.
 
-    A document's text is the node's own, without metadata, so that entities are read in text
-    alone. The node's metadata lies flat in the document's, for filters; everything else that
-    makes the node lies beside it under one key.
+    The document's text is the node's text without metadata, so that entities are extracted
+    from text alone. A node without a title of its own gets the title of its source document.
     """
     nodes = list(nodes)
-    headings = _headings(nodes)
-    return [_document(node, headings.get(node.ref_doc_id or "", "")) for node in nodes]
-
-
-def _headings(nodes: Iterable[BaseNode]) -> dict[str, str]:
-    """Return by source document the title of its first node, where a heading stands, if one node is the first."""
-    first: dict[str, list[BaseNode]] = {}
+    first_nodes: dict[str, list[BaseNode]] = {}
     for node in nodes:
         if node.ref_doc_id and node.prev_node is None:
-            first.setdefault(node.ref_doc_id, []).append(node)
-    return {source: title_of(_bare(found[0])) for source, found in first.items() if len(found) == 1}
+            first_nodes.setdefault(node.ref_doc_id, []).append(node)
+    titles = {source: title_of(_bare(first[0])) for source, first in first_nodes.items() if len(first) == 1}
+    return [_to_document(node, titles.get(node.ref_doc_id or "", "")) for node in nodes]
+
+
+def _to_document(node: BaseNode, source_title: str) -> Document:
+    bare = _bare(node)
+    title = "" if title_of(replace(bare, text="")) else source_title  # a title in the metadata comes first
+    keeps_object = isinstance(node, IndexNode) and isinstance(node.obj, BaseNode)
+    plain = node if keeps_object or not isinstance(node, IndexNode) else node.model_copy(update={"obj": None})
+    try:
+        data = plain.to_dict(mode="json", exclude={"id_", "embedding", "metadata"})
+    except Exception as error:
+        raise DocumentError(node.node_id, f"the node cannot be serialised as JSON: {error}") from error
+    data.pop("metadata_seperator", None)  # releases up to 0.13 write this too, and prefer it to the other
+    for key in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys"):
+        data[key] = [name for name in data[key] if name != DETAILS]
+    if data.get("text") == bare.text:
+        del data["text"]
+    rest: dict[str, Any] = {"node": data, "type": node.get_type()}
+    if has_knowledge(node):
+        rest["knowledge"] = _read_knowledge(node)
+    # Metadata values inside nested lists are not indexed for filters, so the JSON text costs no index entry.
+    stored = {"source": node.ref_doc_id or node.node_id, "kept": [[json.dumps(rest, ensure_ascii=False)]]}
+    return Document(node.node_id, bare.text, title, {**bare.metadata, _STORED: stored})
+
+
+def _bare(node: BaseNode) -> Document:
+    """Return a node's text and metadata, without knowledge and the details of an earlier search."""
+    hidden = {DETAILS, *(_KNOWLEDGE_KEYS if has_knowledge(node) else ())}
+    metadata = {key: value for key, value in node.metadata.items() if key not in hidden}
+    text = node.get_content(MetadataMode.NONE)
+    return Document(node.node_id, text if text.strip() else node.get_content(MetadataMode.EMBED), metadata=metadata)
+
+
+def default_embedding_text(document: Document) -> str:
+    """Return the text that the core embeds for a document that is not split."""
+    return chunk_text(title_of(document), document.text)
 
 
 def embedding_text(node: BaseNode, document: Document) -> str:
-    """Return what is embedded for a node: what LlamaIndex would, with the title in the core's way and once."""
+    """Return the text to embed for a node: LlamaIndex's, but with the title once and at the start."""
     title = title_of(document)
-    hidden = {*node.excluded_embed_metadata_keys, REPORT}
-    hidden.update(key for key in _TITLE_KEYS if title and _title_in(node.metadata, key) == title)
-    if carries_knowledge(node):
-        hidden.update(KNOWLEDGE_KEYS)
-    shown = node.model_copy(update={"excluded_embed_metadata_keys": sorted(hidden)})
-    return chunk_text(title, shown.get_content(MetadataMode.EMBED))
+    hidden = {*node.excluded_embed_metadata_keys, DETAILS}
+    for key in _TITLE_KEYS:
+        if title and title_of(Document("", "", metadata={key: node.metadata.get(key)})) == title:
+            hidden.add(key)
+    if has_knowledge(node):
+        hidden.update(_KNOWLEDGE_KEYS)
+    visible = node.model_copy(update={"excluded_embed_metadata_keys": sorted(hidden)})
+    return chunk_text(title, visible.get_content(MetadataMode.EMBED))
 
 
 def is_node(document: Document) -> bool:
-    """Tell a node from a document that was added without LlamaIndex."""
-    return _OURS in document.metadata
+    """Return whether a stored document is a node; others were added without LlamaIndex."""
+    return _STORED in document.metadata
 
 
-def known_in(chunk: Chunk) -> Mapping[str, Any] | None:
-    """Return the knowledge that came with a chunk's node."""
-    kept = _kept(chunk.metadata)
-    return kept.get("knowledge") if kept else None
+def with_stable_ids(nodes: Sequence[BaseNode]) -> list[BaseNode]:
+    """Replace the random ids that a splitter gave to nodes by ``"<source id>#<number>"``.
+
+    Documents with stable ids can then be indexed again without duplicates. Other ids, and
+    nodes that are documents themselves, keep their ids.
+    """
+    seen: Counter[str] = Counter()
+    renamed: dict[str, str] = {}
+    for node in nodes:
+        source = node.ref_doc_id
+        if source is not None and source != node.node_id:
+            if _RANDOM_ID.fullmatch(node.node_id):
+                renamed[node.node_id] = f"{source}#{seen[source]}"
+            seen[source] += 1
+
+    def rename(info: RelatedNodeInfo) -> RelatedNodeInfo:
+        return info.model_copy(update={"node_id": renamed.get(info.node_id, info.node_id)})
+
+    copies = []
+    for node in nodes:
+        relationships = {
+            kind: [rename(one) for one in info] if isinstance(info, list) else rename(info)
+            for kind, info in node.relationships.items()
+        }
+        update = {"id_": renamed.get(node.node_id, node.node_id), "relationships": relationships}
+        copies.append(node.model_copy(update=update))
+    return copies
+
+
+# -- hits to nodes
 
 
 def to_nodes(result: Result) -> list[NodeWithScore]:
-    """Return the nodes of a result as they were put in, each with the report of how it was found."""
-    return [NodeWithScore(node=_found(hit, result), score=hit.score) for hit in result.hits]
+    """Return the nodes of a result as they were inserted, each with the details of its hit."""
+    return [NodeWithScore(node=_found_node(hit, result), score=hit.score) for hit in result.hits]
 
 
-class Reported(dict[str, Any]):
-    """Metadata with a report, which its text leaves out.
+class MetadataWithDetails(dict[str, Any]):
+    """Metadata whose string form leaves out the details.
 
-    LlamaIndex hashes a text node by the text of its metadata, and its fusion takes nodes of
-    one hash for one node: without this, a node found here and by another retriever would be two.
+    LlamaIndex hashes a text node by the string of its metadata, and its fusion retriever
+    deduplicates by hash: otherwise a node found here and by another retriever would count twice.
     """
 
     def __str__(self) -> str:
-        return str({key: value for key, value in self.items() if key != REPORT})
+        return str({key: value for key, value in self.items() if key != DETAILS})
 
 
-def _found(hit: Hit, result: Result) -> BaseNode:
-    node = _node(hit.chunk)
+def _found_node(hit: Hit, result: Result) -> BaseNode:
+    node = _stored_node(hit.chunk)
     return node.model_copy(
         update={
-            "metadata": Reported(node.metadata, **{REPORT: account(result, hit)}),
-            "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, REPORT],
-            "excluded_llm_metadata_keys": [*node.excluded_llm_metadata_keys, REPORT],
+            "metadata": MetadataWithDetails(node.metadata, **{DETAILS: result.details(hit)}),
+            "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, DETAILS],
+            "excluded_llm_metadata_keys": [*node.excluded_llm_metadata_keys, DETAILS],
         }
     )
 
 
-def _node(chunk: Chunk) -> BaseNode:
-    kept = _kept(chunk.metadata)
-    shown = {key: value for key, value in chunk.metadata.items() if key != _OURS}
-    metadata = json.loads(json.dumps(shown))  # the core may remember its result: what is handed out is a copy
-    if kept is None:  # a passage of an index that was filled without LlamaIndex
+def _stored_node(chunk: Chunk) -> BaseNode:
+    rest = _rest(chunk)
+    visible = {key: value for key, value in chunk.metadata.items() if key != _STORED}
+    metadata = json.loads(json.dumps(visible))  # a copy: the core may cache the result
+    if rest is None:  # a passage that was indexed without LlamaIndex
         return TextNode(
             id_=chunk.id,
             text=chunk.text,
@@ -119,47 +189,74 @@ def _node(chunk: Chunk) -> BaseNode:
             end_char_idx=chunk.start + len(chunk.text),
             relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=chunk.document_id)},
         )
-    data = {"text": chunk.text, **kept["node"], "id_": chunk.id, "metadata": metadata}
-    return json_to_doc({DATA_KEY: data, TYPE_KEY: kept["type"]})
+    data = {"text": chunk.text, **rest["node"], "id_": chunk.id, "metadata": metadata}
+    return json_to_doc({DATA_KEY: data, TYPE_KEY: rest["type"]})
 
 
-def _document(node: BaseNode, heading: str) -> Document:
-    bare = _bare(node)
-    title = "" if title_of(replace(bare, text="")) else heading  # a title in the metadata is the node's own
-    exclude = {"id_", "embedding", "metadata"}
-    keeps_obj = isinstance(node, IndexNode) and isinstance(node.obj, BaseNode)
-    plain = node if keeps_obj or not isinstance(node, IndexNode) else node.model_copy(update={"obj": None})
-    try:
-        data = plain.to_dict(mode="json", exclude=exclude)
-    except Exception as error:
-        raise DocumentError(node.node_id, f"the node cannot be written as JSON: {error}") from error
-    data.pop("metadata_seperator", None)  # releases up to 0.13 write this too, and read it in place of the other
-    for key in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys"):
-        data[key] = [name for name in data[key] if name != REPORT]
-    if data.get("text") == bare.text:
-        del data["text"]
-    kept: dict[str, Any] = {"node": data, "type": node.get_type()}
-    if carries_knowledge(node):
-        kept["knowledge"] = read_knowledge(node)
-    # Filters look into mappings and lists but not into lists of lists: what is kept costs no index.
-    ours = {"source": node.ref_doc_id or node.node_id, "kept": [[json.dumps(kept, ensure_ascii=False)]]}
-    return Document(node.node_id, bare.text, title, {**bare.metadata, _OURS: ours})
+def _rest(chunk: Chunk) -> dict[str, Any] | None:
+    """Return what is stored of a node besides text and metadata."""
+    stored = chunk.metadata.get(_STORED)
+    return None if stored is None else dict(json.loads(stored["kept"][0][0]))
 
 
-def _bare(node: BaseNode) -> Document:
-    metadata = {key: value for key, value in node.metadata.items() if key != REPORT}
-    if carries_knowledge(node):
-        metadata = {key: value for key, value in metadata.items() if key not in KNOWLEDGE_KEYS}
-    text = node.get_content(MetadataMode.NONE)
-    return Document(node.node_id, text if text.strip() else node.get_content(MetadataMode.EMBED), metadata=metadata)
+# -- knowledge: entities and relations that a LlamaIndex extractor wrote to a node's metadata
 
 
-def _title_in(metadata: Mapping[str, Any], key: str) -> str:
-    return title_of(Document("", "", metadata={key: metadata.get(key)}))
+def has_knowledge(node: BaseNode) -> bool:
+    """Return whether an extractor processed the node; a user's own metadata under these keys does not count."""
+    entities, relations = (node.metadata.get(key) for key in _KNOWLEDGE_KEYS)
+    if not _is_list_of(LabelledNode, entities) or not _is_list_of(Relation, relations):
+        return False
+    return bool(entities or relations) or (entities is not None and relations is not None)
 
 
-def _kept(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
-    if (ours := metadata.get(_OURS)) is None:
-        return None
-    kept: dict[str, Any] = json.loads(ours["kept"][0][0])
-    return kept
+def knowledge_of(chunk: Chunk) -> Mapping[str, Any] | None:
+    """Return the knowledge stored with a chunk's node."""
+    rest = _rest(chunk)
+    return rest.get("knowledge") if rest else None
+
+
+# KnowledgeExtractor's identity contains the name of the function. With another name, every node of an
+# existing index would count as changed and be extracted again.
+knowledge_of.__qualname__ = "known_in"
+
+
+def description_of(item: LabelledNode | Relation) -> str:
+    """Return the description of an entity or a relation, or an empty string."""
+    texts = (item.properties.get(key) for key in _DESCRIPTION_KEYS)
+    return next((text for text in texts if isinstance(text, str) and text.strip()), "")
+
+
+def _read_knowledge(node: BaseNode) -> dict[str, Any]:
+    """Return a node's entities and relations for the core.
+
+    Only names, types and descriptions are used: extractors copy the node's metadata into the
+    other properties. Relations between nodes (next, previous, source) are left out.
+    """
+    entities = [entity for entity in node.metadata.get(KG_NODES_KEY) or () if isinstance(entity, EntityNode)]
+    relations = [relation for relation in node.metadata.get(KG_RELATIONS_KEY) or () if isinstance(relation, Relation)]
+    names = {entity.id: entity.name for entity in entities}
+    return {
+        "entities": [
+            {
+                "name": entity.name,
+                "type": "" if entity.label.lower() in _UNTYPED else entity.label,
+                "description": description_of(entity),
+            }
+            for entity in entities
+        ],
+        "relations": [
+            {
+                "source": names.get(relation.source_id, relation.source_id),
+                "type": relation.label,
+                "target": names.get(relation.target_id, relation.target_id),
+                "description": description_of(relation),
+            }
+            for relation in relations
+            if node.node_id not in (relation.source_id, relation.target_id)
+        ],
+    }
+
+
+def _is_list_of(kind: type, values: Any) -> bool:
+    return values is None or (isinstance(values, list) and all(isinstance(value, kind) for value in values))

@@ -58,7 +58,7 @@ PLAIN = Result(
     "What is for lunch?",
     "keyword",
     tuple(hit(passage(f"Menu {n}"), rank=n, channels={"keyword": Channel(n, 9.0 - n)}) for n in (1, 2)),
-    expansion_skipped="the graph was not asked",
+    expansion_skipped="the graph was not used",
     fallback="no embedder was given: keywords carry the question",
 )
 

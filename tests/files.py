@@ -1,4 +1,4 @@
-"""Real files of every format the loader reads, made from scratch."""
+"""Writes real files of every format that can be loaded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SAMPLES = {
     "gateway.json": json.dumps({"documents": [{"title": "Gateway", "content": "The Gateway is the one door."}]}),
 }
 DOCUMENTS = 11
-"""How many documents :func:`write_samples` makes."""
+"""How many documents the samples contain."""
 
 
 def write_samples(folder: Path) -> None:
@@ -49,7 +49,7 @@ def word(path: Path) -> None:
 
 
 def pdf(text: str, title: str = "") -> bytes:
-    """Return a PDF of one page that says a text."""
+    """Return a one-page PDF with a text."""
     stream = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET".encode("latin-1")
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",

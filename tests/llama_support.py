@@ -6,20 +6,13 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 
-from graphrag_core.testing import HashEmbedder
+from graphrag_core.testing import CHAIN, CHAIN_QUESTION, HashEmbedder
 
-CHAIN = [
-    ("auth", "Auth Service", "The Auth Service delegates sign-in to the OAuth Provider.", "acme", 2019),
-    ("oauth", "OAuth Provider", "The OAuth Provider is a thin layer in front of Keyring.", "acme", 2021),
-    ("keyring", "Keyring", "Keyring is a company from Tallinn.", "acme", 2023),
-    ("lunch", "Lunch", "Lunch is served at noon in the old hall.", "acme", 2023),
-    ("secret", "Umbrella", "The OAuth Provider of Umbrella is run by Albert Wesker.", "umbrella", 2023),
-]
-QUESTION = "Where does the vendor behind the Auth Service sit?"
+QUESTION = CHAIN_QUESTION
 
 
 class Hashed(BaseEmbedding):
-    """A LlamaIndex embedding over hashed words that remembers what it was asked, and how."""
+    """A LlamaIndex embedding over hashed words that records each call: the method and the text."""
 
     _inner: HashEmbedder = PrivateAttr(default_factory=HashEmbedder)
     _asked: list[tuple[str, str]] = PrivateAttr(default_factory=list)
@@ -52,13 +45,13 @@ class Hashed(BaseEmbedding):
 def make_nodes() -> list[TextNode]:
     return [
         TextNode(
-            id_=name,
-            text=text,
-            metadata={"title": title, "tenant": tenant, "year": year},
+            id_=one.id,
+            text=one.text,
+            metadata={"title": one.title, **one.metadata},
             excluded_embed_metadata_keys=["tenant", "year"],
-            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=f"{tenant}.md")},
+            relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=f"{one.metadata['tenant']}.md")},
         )
-        for name, title, text, tenant, year in CHAIN
+        for one in CHAIN
     ]
 
 

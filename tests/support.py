@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from graphrag_core import Chunk, Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.entities import read_entities
 
 SERVICES = [
     Document("auth", "The Auth Service issues tokens. It delegates logins to the OAuth Provider.", "Auth Service"),
@@ -34,23 +33,23 @@ def _search(index, method, question, k, where):
 
 def snapshot(index: KnowledgeIndex) -> dict[str, object]:
     """Everything an index holds and answers, in ids and texts: equal for equal indexes."""
-    with index.reading() as derived:
-        view = derived.view
-        entities = read_entities(view, index.records, range(len(view.entity_ids)))
-        names = [entity.id for entity in entities]
-        links = view.links.tocoo()
-        mentions = view.mentions.tocoo()
-        chunks = [chunk.id for chunk in index.records.chunks(view.chunk_keys)]
-        facts = index.records.facts(view.fact_keys)
+    with index.engine.snapshot() as read:
+        nodes = read.top_entities(10**6)
+        entities = read.entities(nodes)
+        links = read.neighbours(nodes, to="entities")
+        linked = zip(np.repeat(np.arange(len(nodes)), links.counts).tolist(), read.entities(links.targets),
+                     links.weights.tolist(), strict=True)  # fmt: skip
+        mentions = read.neighbours(nodes, to="chunks")
+        mentioned = zip(np.repeat(np.arange(len(nodes)), mentions.counts).tolist(), read.chunks(mentions.targets),
+                        strict=True)  # fmt: skip
+        facts = read.facts(read.facts_of(nodes))
     questions = ["auth service", "Ada Lovelace tokens", "who runs it?", "red fox"]
     return {
         "documents": list(index.documents()),
         "entities": sorted(entities, key=lambda entity: entity.id),
         "facts": sorted(facts, key=lambda fact: fact.id),
-        "links": sorted(
-            (names[a], names[b], float(w)) for a, b, w in zip(links.row, links.col, links.data, strict=True)
-        ),
-        "mentions": sorted((chunks[c], names[e]) for c, e in zip(mentions.row, mentions.col, strict=True)),
+        "links": sorted((entities[at].id, other.id, weight) for at, other, weight in linked),
+        "mentions": sorted((chunk.id, entities[at].id) for at, chunk in mentioned),
         "keywords": [[(c.id, np.float32(s)) for c, s in keyword_search(index, q, 3)] for q in questions],
         "vectors": [[(c.id, round(s, 5)) for c, s in vector_search(index, q, 3)] for q in questions],
     }

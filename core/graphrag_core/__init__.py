@@ -8,25 +8,34 @@
 ['Charles Babbage']
 """
 
-from graphrag_core.derived import Engines
+from graphrag_core.extract import Combined, KnowledgeExtractor, LLMExtractor, SentenceExtractor, TripleExtractor
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.ingest.chunk import Chunker
-from graphrag_core.ingest.extract import Combined, KnowledgeExtractor, LLMExtractor, SentenceExtractor, TripleExtractor
-from graphrag_core.model import Chunk, Document, Entity, Extraction, Fact, Mention
-from graphrag_core.query.activation import SpreadingActivation
+from graphrag_core.ingest.chunker import Chunker
+from graphrag_core.model import (
+    Added,
+    Chunk,
+    Document,
+    Entity,
+    Estimate,
+    Extraction,
+    Fact,
+    Mention,
+    Stats,
+    Verification,
+)
 from graphrag_core.query.cache import Cache
-from graphrag_core.query.expansion import ExpansionQueries
-from graphrag_core.query.fuse import Anchored, ReciprocalRank, Weighted
-from graphrag_core.query.gate import Gate
-from graphrag_core.query.hit import Channel, Hit, Step, Trace
-from graphrag_core.query.neighbourhood import Neighbourhood
-from graphrag_core.query.pagerank import PageRank
+from graphrag_core.query.fusion import Anchored, Gate, ReciprocalRank, Weighted
 from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.relevance import Relevance
-from graphrag_core.query.result import Result
-from graphrag_core.query.route import Route, Router, Rule
-from graphrag_core.query.strategy import Expansion
-from graphrag_core.report import Added, Estimate, Stats, Verification
+from graphrag_core.query.routing import Route, Router, Rule
+from graphrag_core.query.strategies import (
+    Expansion,
+    ExpansionQueries,
+    Neighbourhood,
+    PageRank,
+    Relevance,
+    SpreadingActivation,
+)
+from graphrag_core.result import Channel, Hit, Result, Step, Trace
 from graphrag_core.retriever import GraphRetriever
 
 __version__ = "0.1.0"
@@ -40,7 +49,6 @@ __all__ = [
     "Chunker",
     "Combined",
     "Document",
-    "Engines",
     "Entity",
     "Estimate",
     "Expansion",

@@ -1,42 +1,42 @@
-"""Everything the library raises on purpose.
+"""The exceptions that the library raises.
 
 ::
 
     GraphRAGError
-    ├── InputError              a value handed in cannot be used (also a ValueError)
-    │   ├── DocumentError       a document; carries ``document_id``
-    │   ├── FileError           a file to be read in; the message goes on from its name
+    ├── InputError              an argument cannot be used (also a ValueError)
+    │   ├── DocumentError       a document; has ``document_id``
+    │   ├── FileError           a file to index; the message continues after its name
     │   └── FilterError         a ``where`` filter
-    ├── EmbedderError           an embedder answered with something unusable
-    │   └── EmbedderMismatch    an index was opened with another embedder than built it
-    ├── ExtractionError         an extractor broke its contract
-    ├── StorageError            the index's files
-    │   ├── NotAnIndex          a folder that holds something else
-    │   ├── UnsupportedFormat   written by a newer release
-    │   ├── IndexLocked         another process is writing
-    │   ├── ReadOnlyIndex       a write to an index that was opened for reading
-    │   ├── IndexClosed         use after ``close``
-    │   └── DiskError           full disk, read-only folder, failing device
+    ├── EmbedderError           an embedder failed or returned unusable vectors
+    │   └── EmbedderMismatch    the index was built with another embedder
+    ├── ExtractionError         an extractor violated its contract
+    ├── StorageError            the index's files cannot be used
+    │   ├── NotAnIndex          the folder contains something else
+    │   ├── UnsupportedFormat   written by another release
+    │   ├── IndexLocked         already open for writing
+    │   ├── ReadOnlyIndex       a write to an index opened with ``read_only=True``
+    │   ├── IndexClosed         the index was used after ``close``
+    │   └── DiskError           disk full, folder not writable, device failure
     └── MissingDependency       an optional package is not installed (also an ImportError)
 
-Each message says what was wrong with which input and what to do about it. When one of
-these is raised by a call that writes, the index is exactly as before that call (of a call
-longer than ``batch_size``, as after the last whole batch).
+Each message says which input was wrong and what to do about it. Writes are atomic: if a call
+raises one of these, the index is unchanged, except for batches (of ``batch_size`` documents) that
+were committed before.
 """
 
 from __future__ import annotations
 
 
 class GraphRAGError(Exception):
-    """The root: catch this to catch everything the library raises on purpose."""
+    """The base class of all exceptions of the library."""
 
 
 class InputError(GraphRAGError, ValueError):
-    """A value handed in cannot be used."""
+    """An argument cannot be used."""
 
 
 class DocumentError(InputError):
-    """A document cannot be indexed; ``document_id`` says which."""
+    """A document cannot be indexed; ``document_id`` is its id."""
 
     def __init__(self, document_id: object, problem: str) -> None:
         super().__init__(f"document {document_id!r}: {problem}")
@@ -44,7 +44,7 @@ class DocumentError(InputError):
 
 
 class FileError(InputError):
-    """A file cannot be read; the message is what follows its name: "is binary, not text"."""
+    """A file cannot be read; the message is worded to follow its name: "is binary, not text"."""
 
 
 class FilterError(InputError):
@@ -52,31 +52,31 @@ class FilterError(InputError):
 
 
 class EmbedderError(GraphRAGError):
-    """An embedder raised, or returned vectors that cannot be stored."""
+    """An embedder raised an exception or returned vectors that cannot be stored."""
 
 
 class EmbedderMismatch(EmbedderError):
-    """An index was opened with another embedder than the one that built it."""
+    """The index was built with another embedder than the one it is opened with."""
 
 
 class ExtractionError(GraphRAGError):
-    """An extractor broke its contract: one extraction for each chunk, in order."""
+    """An extractor violated its contract: one extraction for each chunk, in order."""
 
 
 class StorageError(GraphRAGError):
-    """The index's files cannot be used as asked."""
+    """The files of an index cannot be opened, read or written."""
 
 
 class NotAnIndex(StorageError):
-    """The folder exists and holds something other than an index."""
+    """The folder exists and contains something other than an index."""
 
 
 class UnsupportedFormat(StorageError):
-    """The index was written by a release with another format."""
+    """The index was written by a release with another file format."""
 
 
 class IndexLocked(StorageError):
-    """Another process, or another object of this one, has the index open for writing."""
+    """The index is already open for writing, in another process or in this one."""
 
 
 class ReadOnlyIndex(StorageError):
@@ -84,15 +84,15 @@ class ReadOnlyIndex(StorageError):
 
 
 class IndexClosed(StorageError):
-    """The index was closed."""
+    """The index was used after ``close``."""
 
 
 class DiskError(StorageError):
-    """The disk is full, the folder cannot be written, or the device fails."""
+    """The disk is full, the folder is not writable or the device failed."""
 
 
 class MissingDependency(GraphRAGError, ImportError):
-    """An optional package is not installed; the message has the command that installs it."""
+    """An optional package is not installed; the message contains the command that installs it."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package!r}: pip install 'hybrid-graphrag[{extra}]'")

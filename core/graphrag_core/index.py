@@ -1,78 +1,66 @@
-"""``KnowledgeIndex``: one transaction over the records and the three search structures."""
+"""``KnowledgeIndex``: the write side. Add, replace and delete documents; look things up by id and name."""
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 from typing_extensions import Self
 
-from graphrag_core.accesses import Accesses
-from graphrag_core.addition import Addition, Given
-from graphrag_core.derived import Derived, Engines
-from graphrag_core.embedding import Embedding
-from graphrag_core.errors import IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
-from graphrag_core.folder import Folder
-from graphrag_core.guard import Guard
-from graphrag_core.ingest.chunk import Chunker
-from graphrag_core.ingest.extract import SentenceExtractor
-from graphrag_core.inspection import measure, verify
-from graphrag_core.intake import Intake, Read, check
-from graphrag_core.line import Line
-from graphrag_core.lookup import Lookup
-from graphrag_core.memory import uncollected
-from graphrag_core.model import Document
-from graphrag_core.ports import Embedder, Extractor
-from graphrag_core.progress import Progress
-from graphrag_core.report import Added, Estimate, Stats, Verification
-from graphrag_core.settings import agree, to_note
-from graphrag_core.stores.records import Records
-from graphrag_core.stores.writer import write
+from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.engine.embedded.files import Folder
+from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex
+from graphrag_core.extract import SentenceExtractor
+from graphrag_core.filters import Where, parse
+from graphrag_core.ingest.chunker import Chunker
+from graphrag_core.ingest.embedding import CheckedEmbedder
+from graphrag_core.ingest.pipeline import Embeds, Pipeline
+from graphrag_core.model import Added, Chunk, Document, Entity, Estimate, Fact, Stats, Verification
+from graphrag_core.ports import Embedder, Engine, Extractor, Keys, Snapshot
+from graphrag_core.text import normalise
 
 _CHUNKER = Chunker()
-_ENGINES = Engines()
 
 
-class KnowledgeIndex(Lookup):
-    """Documents, indexed: add, replace, delete, and search what they say and mention.
+class KnowledgeIndex:
+    """An index of documents: their chunks, entities and facts.
 
     Parameters
     ----------
     embedder
-        Anything with ``embed_documents(list[str])`` and ``embed_query(str)``. An index that
-        exists can be opened without one, to look, delete and search by keyword.
+        Anything with ``embed_documents(list[str])`` and ``embed_query(str)``. An existing index
+        can be opened without one, to inspect it, delete documents and search by keyword.
     chunker
-        How documents are cut; None keeps every document whole.
+        How documents are cut into chunks; None keeps every document whole.
     extractor
-        How chunks are read; the default needs no model.
+        How entities and facts are extracted from chunks; the default needs no model.
     embed_facts
-        Whether facts are embedded as well as found by keyword, which is worth a few points
-        where questions paraphrase and costs about three times the embedding of the chunks.
-        By default on for an embedder that runs in this process (``WordLlama``, ``Onnx``), off
-        for others, which may be paid for; :meth:`estimate` shows the cost. Fixed when the
-        index is made.
+        Whether facts are embedded as well as indexed by keyword. This improves recall by a few
+        points where questions paraphrase, and costs about three times as much as embedding the
+        chunks. By default on for an embedder that runs in this process (``WordLlama``,
+        ``Onnx``) and off for others, which may cost money; :meth:`estimate` returns the cost.
+        Fixed when the first documents are added.
     embed_names
-        The same for the names of entities, by which a question that names none finds some.
-        By default on where an embedding costs next to nothing (``WordLlama``).
+        The same for the names of entities, by which a question that names no entity finds
+        some. By default on if the cost of embedding is negligible (``WordLlama``).
     merge_similar
-        Cosine from which two entity names are taken for one entity, such as 0.95; needs
-        ``embed_names``. Off by default.
+        Cosine similarity from which two entity names are merged into one entity, such as 0.95;
+        needs ``embed_names``. Off by default.
     batch_size
-        How many documents are written at once. A call of up to this many is all or nothing;
-        a longer one is so batch by batch.
+        The number of documents in a transaction. A call of up to this many is all or nothing; a
+        longer one is so batch by batch.
     progress
-        True or False to force progress bars; None shows them on a terminal only.
-    engines
-        What the search structures are made with.
+        True or False to force progress bars; None shows them on a terminal.
+    engine
+        What stores and searches the index; by default an embedded engine in memory. Use
+        :meth:`open` for one in a folder.
 
-    Made directly, an index lives in memory; :meth:`open` keeps it in a folder. It is safe to
-    use from many threads.
+    An index is safe to use from many threads.
 
     Examples
     --------
@@ -95,235 +83,230 @@ class KnowledgeIndex(Lookup):
         merge_similar: float | None = None,
         batch_size: int = 1_000,
         progress: bool | None = None,
-        engines: Engines = _ENGINES,
-        _folder: Folder | None = None,
-        _read_only: bool = False,
+        engine: Engine | None = None,
     ) -> None:
         if batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}: take at least 1")
-        self.path = _folder.path if _folder else None
-        self.read_only = _read_only
+            raise InputError(f"batch_size is {batch_size}: it must be at least 1")
+        if engine is not None and merge_similar is not None:
+            raise InputError("merge_similar is a setting of the engine: pass it to the engine")
+        self.embedding = None if embedder is None else CheckedEmbedder(embedder)
+        self.engine: Engine = EmbeddedEngine(merge_similar=merge_similar) if engine is None else engine
+        self.path: Path | None = getattr(self.engine, "path", None)
+        self.read_only = bool(getattr(self.engine, "read_only", False))
         self.batch_size = batch_size
-        self.merge_similar = merge_similar
-        self._progress = progress
-        self._engines = engines
-        self._folder = _folder
-        self._guard = Guard()
         self._one_writer = threading.RLock()
-        self._closed = False
-        self.accesses = Accesses()
-        self._lock = _folder.lock() if _folder and not _read_only else None
-        with ExitStack() as undo:
-            if self._lock:
-                undo.callback(self._lock.release)
-            self._records = Records(_folder.records if _folder else None, read_only=_read_only)
-            undo.callback(self._records.close)
-            self.embedding = None if embedder is None else Embedding(embedder)
-            self._embeds = agree(self._records, self.embedding, embed_facts, embed_names, self.path)
-            self._intake = Intake(chunker, extractor or SentenceExtractor(), self.embedding, self._embeds)
-            self._derived = self._derive()
-            undo.pop_all()
+        self.pipeline = Pipeline(
+            self.engine,
+            chunker=chunker,
+            extractor=extractor or SentenceExtractor(),
+            embedder=self.embedding,
+            embeds=self._agree(embed_facts, embed_names),
+            batch_size=batch_size,
+            progress=progress,
+        )
 
     @classmethod
     def open(
-        cls, path: str | Path, embedder: Embedder | None = None, *, read_only: bool = False, **settings: Any
+        cls,
+        path: str | Path,
+        embedder: Embedder | None = None,
+        *,
+        read_only: bool = False,
+        merge_similar: float | None = None,
+        **settings: Any,
     ) -> KnowledgeIndex:
-        """Open the index in a folder, which is made if absent.
+        """Open the index in a folder, which is created if absent.
 
         Parameters
         ----------
         path
-            The folder. Its index is brought up to date with its records if a process died
-            in the middle of writing.
+            The folder. An index whose last writer crashed is recovered.
         embedder
             The embedder that built the index.
         read_only
-            One process may write while many read. A reader sees one generation, whole,
-            until it calls :meth:`refresh`.
-        settings
+            One process may write while many read. A reader sees one complete generation until
+            it calls :meth:`refresh`.
+        merge_similar, settings
             As for the class.
 
         Raises
         ------
         IndexLocked
-            Another process, or object, is writing.
+            Another process or object is writing.
         EmbedderMismatch
             The index was built with another embedder.
         NotAnIndex, UnsupportedFormat, DiskError
             The folder cannot be used.
         """
-        folder = Folder(Path(path))
-        if not read_only:
-            folder.create()
-        elif not folder.records.is_file():
-            raise NotAnIndex(f"{path} holds no index to read: open it for writing once, or mend the path")
-        return cls(embedder, _folder=folder, _read_only=read_only, **settings)
+        engine = EmbeddedEngine(path, read_only=read_only, merge_similar=merge_similar)
+        try:
+            return cls(embedder, engine=engine, **settings)
+        except BaseException:
+            engine.close()
+            raise
+
+    @staticmethod
+    def exists(path: str | Path) -> bool:
+        """Return whether a folder holds an index."""
+        return Folder(Path(path)).records.is_file()
 
     # -- writing
 
-    def add(self, documents: Iterable[Document], *, vectors: Given = None) -> Added:
-        """Add documents; replace those whose id is there with other content.
+    def add(
+        self,
+        documents: Iterable[Document],
+        *,
+        vectors: Mapping[str, Sequence[float]] | None = None,
+        embeddings: Mapping[str, Sequence[float]] | None = None,
+    ) -> Added:
+        """Add documents; replace those whose id exists with other content.
 
-        A document that is there unchanged costs nothing. Any iterable does, also one of
-        millions: memory holds a batch at a time.
+        Unchanged documents are skipped. Any iterable will do, also one of millions of documents:
+        one or two batches are in memory at a time.
 
         Parameters
         ----------
         documents
             What to add.
         vectors
-            From a document's id to its vector, where the index's own embedder made one before:
-            such a document is not embedded again. It must stay whole, as it does with
-            ``chunker=None``. Vectors of other documents are passed over.
+            Vectors by document id, computed by the index's embedder: such a document is not
+            embedded again. It must be a single chunk, as with ``chunker=None``. Ids of other
+            documents are ignored.
+        embeddings
+            Vectors by text, for the texts that :meth:`to_embed` returned, computed before the
+            call, such as on an event loop. Missing texts are embedded by the index's embedder.
 
         Raises
         ------
         DocumentError
-            A document cannot be indexed; nothing of its batch was.
+            A document cannot be indexed; nothing of its batch was added.
         EmbedderError
-            The embedder failed; nothing of the batch was indexed.
+            The embedder failed; nothing of the batch was added.
         """
         if isinstance(documents, Document):
             raise InputError("add takes an iterable of documents: add([document])")
+        if self.read_only:
+            raise ReadOnlyIndex(f"{self.path} was opened with read_only=True: open it for writing to add documents")
         with self._one_writer:
-            return self._add(documents, vectors)
-
-    def _add(self, documents: Iterable[Document], vectors: Given) -> Added:
-        self._check_writable()
-        done = Added()
-        total = len(documents) if isinstance(documents, Sequence) else None
-        source = iter(documents)
-        try:
-            with (
-                Line(self._records, lambda: self._derived, self._guard) as line,
-                Progress("indexing", "documents", total, self._progress) as bar,
-            ):
-                began = self._records.generation
-                call = Addition(self._records, self._intake, line, began, self.batch_size, vectors, self._write_alone)
-                while batch := list(islice(source, self.batch_size)):
-                    with uncollected():  # but not while the caller makes the documents
-                        done += call.take(batch)
-                    bar.advance(len(batch))
-        finally:  # whole batches stay, whatever stopped the rest
-            self._publish()
-        self._derived.save_if_worthwhile()
-        self.accesses.write(self._records)
-        return done
+            return self.pipeline.add(documents, vectors or {}, embeddings or {})
 
     def delete(self, document_ids: str | Iterable[str]) -> int:
-        """Delete documents with everything that was read in them; return how many were there.
+        """Delete documents with their chunks and facts; return how many existed.
 
-        All or nothing. When this returns no query finds any of it, and the records hold
-        none of its text; :meth:`compact` clears the last traces from the search files too.
+        All or nothing. When this returns no query finds them and the records do not contain
+        their text; :meth:`compact` removes the last traces from the search indexes.
         """
+        if self.read_only:
+            raise ReadOnlyIndex(f"{self.path} was opened with read_only=True: open it for writing to delete documents")
         with self._one_writer:
-            return self._delete(document_ids)
-
-    def _delete(self, document_ids: str | Iterable[str]) -> int:
-        self._check_writable()
-        ids = [document_ids] if isinstance(document_ids, str) else list(document_ids)
-        keys = [key for key, _, _ in self._records.known(ids).values()]
-        if keys:
-            with self._guard.writing():
-                write(self._records, gone=keys)
-                self._publish()
-            self.accesses.write(self._records)
-            self._records.truncate_log()
-        return len(keys)
+            ids = [document_ids] if isinstance(document_ids, str) else list(document_ids)
+            existing = list(self.engine.stored(ids))
+            if existing:
+                self.engine.write(removed=existing)
+                self.engine.flush()
+            return len(existing)
 
     def rebuild(self) -> None:
-        """Make the search structures anew from the records; nothing is embedded again."""
-        self._check_writable()
-        with self._one_writer, self._guard.writing():
-            self._derived.rebuild()
-            self._derived.save()
+        """Build the search indexes again from the records; nothing is embedded."""
+        with self._one_writer:
+            self.engine.rebuild()
 
     def compact(self) -> None:
-        """Clear every trace of deleted documents from the files, and give back their space."""
-        self._check_writable()
-        with self._one_writer, self._guard.writing():
-            self._derived.postings.clear_ghosts(all_of_them=True)
-            self._derived.save()
-            self._records.rows("VACUUM")
-            self._records.truncate_log()
+        """Remove all traces of deleted documents from the files and release their space."""
+        with self._one_writer:
+            self.engine.compact()
 
     def refresh(self) -> bool:
-        """Let a reader see what was written since; return whether anything was."""
-        self._check_open()
-        before = self._derived.generation
-        with self._guard.writing():
-            self._records.refresh()
-            agree(self._records, self.embedding, None, None, self.path)
-            if int(self._records.meta("dim", "0")) not in (0, self._derived.dim):
-                self._derived = self._derive()
-            self._derived.catch_up()
-        return self._derived.generation != before
+        """Let a read-only index see what was written since; return whether anything was."""
+        changed = self.engine.refresh()
+        if changed:
+            self.pipeline.embeds = self._agree(None, None)
+        return changed
 
-    # -- looking at the whole
+    def close(self) -> None:
+        """Save the search indexes and release locks and files. Closing twice does nothing."""
+        with self._one_writer:
+            self.engine.close()
+
+    # -- documents
+
+    def get(self, document_id: str) -> Document | None:
+        """Return a document as it was added, or None."""
+        return self.engine.document(document_id)
+
+    def documents(self) -> Iterator[Document]:
+        """Yield all documents in order of id, one at a time."""
+        for document_id in self.engine.document_ids():
+            if (document := self.engine.document(document_id)) is not None:
+                yield document
+
+    def document_ids(self, where: Where | None = None) -> list[str]:
+        """Return the ids of the documents that match a filter, in order of id.
+
+        Raises
+        ------
+        FilterError
+            The filter is malformed, or has a key that no document has.
+        """
+        return list(self.engine.document_ids(None if where is None else parse(where)))
+
+    def incomplete(self, document_ids: Iterable[str]) -> list[str]:
+        """Return those ids that are not in the index, or whose extraction failed in part."""
+        ids = list(document_ids)
+        stored = self.engine.stored(ids)
+        return [document_id for document_id in ids if document_id not in stored or not stored[document_id].digest]
+
+    def __len__(self) -> int:
+        return len(self.engine)
+
+    def __contains__(self, document_id: object) -> bool:
+        return isinstance(document_id, str) and bool(self.engine.stored([document_id]))
+
+    def chunks(self, document_id: str) -> list[Chunk]:
+        """Return a document's chunks, in order."""
+        return self.engine.chunks_of(document_id)
+
+    # -- entities and facts
+
+    def entity(self, name: str) -> Entity | None:
+        """Return the entity of a name, in any spelling or case, or None."""
+        with self.engine.snapshot() as snapshot:
+            keys = _entity_keys(snapshot, name)
+            return snapshot.entities(keys)[0] if len(keys) else None
+
+    def facts(self, name: str) -> list[Fact]:
+        """Return the facts that hold an entity, in order of id."""
+        with self.engine.snapshot() as snapshot:
+            return sorted(snapshot.facts(snapshot.facts_of(_entity_keys(snapshot, name))), key=lambda fact: fact.id)
+
+    def related(self, name: str) -> list[tuple[Entity, float]]:
+        """Return the entities that share a fact with an entity, and the weights of the edges, strongest first."""
+        with self.engine.snapshot() as snapshot:
+            edges = snapshot.neighbours(_entity_keys(snapshot, name), to="entities")
+            pairs = zip(snapshot.entities(edges.targets), edges.weights.tolist(), strict=True)
+            return sorted(pairs, key=lambda pair: (-pair[1], pair[0].id))
+
+    # -- the whole index
 
     def estimate(self, documents: Iterable[Document]) -> Estimate:
         """Return what adding documents would cost to embed, without embedding anything."""
-        return self._intake.estimate(documents)
+        return self.pipeline.estimate(documents)
 
     def to_embed(self, documents: Iterable[Document]) -> list[str]:
-        """Return the texts that adding documents would have embedded, each once; nothing is written.
+        """Return the texts that adding documents would embed, each once. Nothing is embedded or written.
 
-        For a caller that embeds in its own way, such as on an event loop, before it adds.
-        Documents that are there unchanged and passages whose vector is kept cost nothing.
+        Compute their vectors in any way and pass them to :meth:`add` as ``embeddings``. Unchanged
+        documents, and chunks and facts whose vector is stored, need no embedding.
         """
-        self._check_open()
-        batch = list(documents)
-        for document in batch:
-            check(document)
-        changed, replaced = self._intake.changed(batch, self._records.known([document.id for document in batch]))
-        kept = self._records.vectors_by_text(replaced, self._derived.dim)
-        return self._intake.texts(self._intake.read(changed), kept, self._records)
+        return self.pipeline.to_embed(documents)
 
     def stats(self) -> Stats:
-        """Return how large the index is and what it speaks of most."""
-        with self.reading() as derived:
-            return measure(self._records, derived, self._folder)
+        """Return the size of the index and its most frequent entities."""
+        return self.engine.stats()
 
     def verify(self) -> Verification:
-        """Compare records, vectors, keywords and graph with each other, completely.
-
-        Waits for an ``add`` that is under way in another thread.
-        """
-        self._check_open()
-        if not self.read_only:
-            with self._one_writer:
-                if self._derived.generation != self._records.generation:
-                    self._publish()
-        with self.reading() as derived:
-            return verify(self._records, derived)
-
-    @contextmanager
-    def reading(self) -> Iterator[Derived]:
-        """Hold one generation of everything while a query runs; writers wait."""
-        self._check_open()
-        if not self._derived.whole:  # something stopped the last change half-way
-            self._publish()
-        with self._guard.reading():
-            self._check_open()
-            yield self._derived
-
-    def close(self) -> None:
-        """Save the search structures and give back locks and files. Closing twice does nothing."""
-        with self._one_writer, self._guard.writing():
-            if self._closed:
-                return
-            try:
-                if not self.read_only:
-                    self.accesses.write(self._records)
-                    self._derived.save()
-            finally:
-                self._closed = True
-                self._derived.close()
-                try:
-                    self._records.close()
-                finally:
-                    if self._lock:
-                        self._lock.release()
+        """Compare records, vectors, keywords and graph with each other, completely."""
+        return self.engine.verify()
 
     def __enter__(self) -> Self:
         return self
@@ -334,51 +317,35 @@ class KnowledgeIndex(Lookup):
         self.close()
 
     def __repr__(self) -> str:
-        where = "in memory" if self.path is None else str(self.path)
-        return f"<KnowledgeIndex {where}{', closed' if self._closed else ''}>"
+        return f"<KnowledgeIndex {self.engine!r}>"
 
-    # -- inside
+    # -- settings
 
-    def _write_alone(self, read: list[Read], replaced: list[int], given: Given) -> None:
-        kept = self._records.vectors_by_text(replaced, self._derived.dim) if replaced else {}
-        # The first batch tells the dimension, but only once it is written.
-        embedding = self.embedding.copy() if self.embedding else None
-        intake = replace(self._intake, embedding=embedding)
-        entries = intake.embed(read, kept, given)
-        names = intake.name_vectors(read, self._records)
-        first = embedding is not None and not self._records.meta("dim")
-        notes = to_note(embedding, self._embeds) if first and embedding else {}
-        with self._guard.writing():
-            write(self._records, entries, replaced, names, notes)
-            if first and embedding and self.embedding:
-                self.embedding.dim = embedding.dim
-                self._derived.close()
-                self._derived = self._derive()
-            else:
-                self._publish()
+    def _agree(self, facts: bool | None, names: bool | None) -> Embeds:
+        """Check the settings against those stored with the index, or choose them for a new one."""
+        stored, embedding, name = self.engine.settings(), self.embedding, self.path or "the index"
+        built_with = stored.get("embedder", "")
+        if embedding is not None:
+            if built_with and built_with != embedding.identity:
+                raise EmbedderMismatch(
+                    f"{name} was built with {built_with}, not with {embedding.identity}: "
+                    "open it with that embedder, or index the documents again into another folder"
+                )
+            embedding.dim = int(stored.get("dim", "0")) or None
+        if not built_with:
+            negligible = embedding is not None and embedding.embedded
+            local = embedding is not None and embedding.local
+            return Embeds(facts=local if facts is None else facts, names=negligible if names is None else names)
+        embeds = Embeds(**json.loads(stored["embeds"]))
+        for setting, asked, value in (("facts", facts, embeds.facts), ("names", names, embeds.names)):
+            if asked is not None and asked != value:
+                raise InputError(
+                    f"{name} was built with embed_{setting}={value}: leave the setting out, "
+                    "or index the documents again into another folder"
+                )
+        return embeds
 
-    def _publish(self) -> None:
-        """Let queries see what was written."""
-        with self._guard.writing():
-            self._derived.catch_up()
-            self._derived.postings.clear_ghosts()
 
-    def _derive(self) -> Derived:
-        dim = int(self._records.meta("dim", "0")) or 1
-        derived = Derived(self._records, self._folder, dim, self._engines, self.merge_similar)
-        if self._folder and not self.read_only:
-            self._folder.tidy()
-        derived.load()
-        derived.catch_up()
-        if not self.read_only:
-            derived.postings.clear_ghosts()
-        return derived
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise IndexClosed(f"{self!r}: open it again with KnowledgeIndex.open")
-
-    def _check_writable(self) -> None:
-        self._check_open()
-        if self.read_only:
-            raise ReadOnlyIndex(f"{self.path} was opened with read_only=True: open it for writing to change it")
+def _entity_keys(snapshot: Snapshot, name: str) -> Keys:
+    """Return the key of a name's entity; none if it is unknown."""
+    return np.array(list(snapshot.find_entities([normalise(name)]).values()), np.int64)

@@ -1,4 +1,4 @@
-"""The values that pass through the library: built once, frozen, compared by content."""
+"""The values that the library takes, stores and returns: frozen, compared by content."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Source = Literal["user_edit", "file", "system", "conversation"]
-Status = Literal["staged", "confirmed"]
+FactSource = Literal["user_edit", "file", "system", "conversation"]
+FactStatus = Literal["staged", "confirmed"]
 
 SENTENCE_WEIGHT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a user adds, replaces and deletes.
+    """The unit that users add, replace and delete.
 
     Parameters
     ----------
     id
-        Names the document for good: adding another one under the same id replaces it.
+        Identifies the document: adding a document with an existing id replaces that one.
     text
-        The whole text; the index cuts it into passages.
+        The whole text; the index splits it into chunks.
     title
-        The document's subject. Left empty, it is read from the metadata (``title``,
-        ``name``, the stem of ``file_name``) or from the first heading of the text.
+        The document's subject. If empty, it is taken from the metadata (``title``, ``name``,
+        the stem of ``file_name``) or from the first heading of the text.
     metadata
-        Anything JSON can hold. Comes back whole, and is what ``where`` filters on.
+        Any JSON-serialisable values. Returned unchanged with each hit; ``where`` filters on it.
     """
 
     id: str
@@ -39,9 +39,9 @@ class Document:
 class Chunk:
     """A passage of a document: the unit that is searched and returned.
 
-    ``id`` is the document's own id while the document is a single passage, and
-    ``"<document id>#<ordinal>"`` otherwise. ``start`` is the passage's offset in the
-    document's text, so that ``document.text[start:start + len(text)] == text``.
+    ``id`` is the document's id if the document has a single chunk, else
+    ``"<document id>#<ordinal>"``. ``start`` is the chunk's offset in the document's text:
+    ``document.text[start:start + len(text)] == text``.
     """
 
     id: str
@@ -55,11 +55,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A thing that passages mention.
+    """A thing that chunks mention.
 
-    Nothing here is stored on its own: name, type, description and aliases are read from
-    the passages that mention the entity, so they go when the last of those goes.
-    ``id`` is the normalised name (``"auth service"``), ``mentions`` the number of passages.
+    ``id`` is the normalised name (``"auth service"``); ``mentions`` is the number of chunks that
+    mention the entity. Name, type, description and aliases are derived from these mentions, so
+    an entity disappears with the last of them.
     """
 
     id: str
@@ -72,10 +72,10 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """An extractor's word that a chunk speaks of an entity.
+    """An entity mention found by an extractor in a chunk.
 
-    ``aliases`` are other names that the chunk itself gives the entity ("International
-    Business Machines (IBM)"). ``subject`` marks what the whole chunk is about, as a title does.
+    ``aliases`` are other names that the chunk gives the entity ("International Business Machines
+    (IBM)"). ``subject`` marks the entity that the whole chunk is about, such as its title.
     """
 
     name: str
@@ -85,26 +85,26 @@ class Mention:
     subject: bool = False
 
 
-@dataclass(frozen=True)  # without slots, for of_sentence
+@dataclass(frozen=True, slots=True)
 class Fact:
-    """The smallest piece of evidence, and an edge of the graph.
+    """A statement about entities: an edge of the graph.
 
     Parameters
     ----------
     entities
-        What the fact connects, subject first. An extractor gives names as they are written;
-        a fact read from an index has entity ids.
+        The entities that the fact connects, subject first. An extractor returns names as they are
+        written; a fact read from an index has entity ids.
     text
         The fact in words: a sentence, or "subject relation object".
     relation
-        The relation's name when the fact is a triple, empty when it is a sentence.
+        The relation's name if the fact is a triple, empty if it is a sentence.
     weight
-        Strength from 1 to 10. The edge between two entities weighs the sum of
-        ``weight / 10`` over the facts that hold both. A sentence weighs 3.
+        Strength from 1 to 10. The edge between two entities weighs the sum of ``weight / 10``
+        over the facts that contain both. A sentence weighs 3.
     value
-        A literal in place of the second entity ("dark mode").
+        A literal instead of a second entity ("dark mode").
     span
-        Where the fact stands in its chunk, if it is a piece of it.
+        The start and end of the fact in its chunk's text, if it is a part of it.
     id, chunk_id
         Set by the index.
     """
@@ -114,8 +114,8 @@ class Fact:
     relation: str = ""
     weight: float = 10.0
     confidence: float = 1.0
-    source: Source = "file"
-    status: Status = "confirmed"
+    source: FactSource = "file"
+    status: FactStatus = "confirmed"
     value: str = ""
     created: float | None = None
     last_accessed: float | None = None
@@ -124,27 +124,117 @@ class Fact:
     id: str = ""
     chunk_id: str = ""
 
-    @staticmethod
-    def of_sentence(entities: tuple[str, ...], text: str, span: tuple[int, int]) -> Fact:
-        """Return the fact that a sentence is.
-
-        There is one for every sentence of every document; this takes half of the time.
-
-        >>> Fact.of_sentence(("Ada",), "Ada wrote.", (0, 10)) == Fact(("Ada",), "Ada wrote.", weight=3.0, span=(0, 10))
-        True
-        """
-        fact = object.__new__(Fact)
-        vars(fact).update(_SENTENCE, entities=entities, text=text, span=span)
-        return fact
-
-
-_SENTENCE = vars(Fact((), "", weight=SENTENCE_WEIGHT))
-
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What an extractor read in one chunk. ``problem`` says why nothing could be read."""
+    """What an extractor found in one chunk. ``problem`` is the reason if extraction failed."""
 
     mentions: tuple[Mention, ...] = ()
     facts: tuple[Fact, ...] = ()
     problem: str = ""
+
+
+# -- what an index reports
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What a call of ``add`` did, in numbers of documents.
+
+    ``problems`` maps document ids to the reason why extraction failed in part. These documents
+    are in the index, and are extracted again the next time they are added.
+    """
+
+    added: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+    def __add__(self, other: Added) -> Added:
+        return Added(
+            self.added + other.added,
+            self.replaced + other.replaced,
+            self.unchanged + other.unchanged,
+            {**self.problems, **other.problems},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The texts and tokens to embed if documents were added.
+
+    Facts and names are counted whether or not the index embeds them, to show what
+    ``embed_facts=True`` and ``embed_names=True`` would cost. They are those that
+    ``SentenceExtractor`` finds: no other extractor is called. The prompt tokens of an LLM are not
+    included; ``LLMExtractor.estimate`` returns them.
+    """
+
+    documents: int = 0
+    chunks: int = 0
+    chunk_tokens: int = 0
+    facts: int = 0
+    fact_tokens: int = 0
+    names: int = 0
+    name_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The size of an index and its most mentioned entities.
+
+    ``relations`` counts facts by relation, ``vectors`` counts vectors by kind. ``bytes_in_memory``
+    does not include the operating system's file cache.
+    """
+
+    documents: int
+    chunks: int
+    entities: int
+    facts: int
+    relations: Mapping[str, int]
+    vectors: Mapping[str, int]
+    dim: int
+    embedder: str
+    generation: int
+    bytes_on_disk: int
+    bytes_in_memory: int
+    top_entities: tuple[tuple[str, int], ...]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return labels and formatted values, for a table."""
+        return [
+            ("documents", f"{self.documents:,}"),
+            ("chunks", f"{self.chunks:,}"),
+            ("entities", f"{self.entities:,}"),
+            ("facts", f"{self.facts:,}"),
+            ("relation types", f"{len(self.relations):,}"),
+            ("vectors", ", ".join(f"{count:,} {kind}" for kind, count in self.vectors.items()) + f" × {self.dim}"),
+            ("embedder", self.embedder or "none yet"),
+            ("on disk", _format_bytes(self.bytes_on_disk)),
+            ("in memory", _format_bytes(self.bytes_in_memory)),
+            ("top entities", ", ".join(f"{name} ({count})" for name, count in self.top_entities) or "none"),
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{label:<15}{value}" for label, value in self.rows())
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The inconsistencies that ``verify`` found. True if there are none."""
+
+    problems: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        return "\n".join(self.problems) or "records, vectors, keywords and graph agree"
+
+
+def _format_bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

@@ -1,40 +1,47 @@
-"""The shapes that another engine, model or extractor must have to take a part's place.
+"""The interfaces that can be implemented outside this library.
 
-Each port has a compliance suite in :mod:`graphrag_core.testing` that an implementer
-runs with a dozen lines.
+``Embedder``, ``Extractor`` and ``TokenCounter`` are small. ``Engine`` stores an index and
+searches it; its reads go through a ``Snapshot``. :mod:`graphrag_core.testing` has a compliance
+suite for each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.model import Chunk, Extraction
+from graphrag_core.filters import Filter
+from graphrag_core.model import Chunk, Document, Entity, Extraction, Fact, Stats, Verification
 
 Keys = npt.NDArray[np.int64]
-"""Integer keys of chunks, facts or names, given by the records and never used again."""
+"""Keys of chunks, entities or facts: opaque integers, valid within one snapshot."""
 
 Matrix = npt.NDArray[np.float32]
-"""One vector a row."""
+"""One vector per row."""
 
 Scores = npt.NDArray[np.float32]
+
+Ranking = tuple[Keys, Scores]
+"""Keys and their scores, best first."""
+
+Kind = Literal["chunks", "facts", "entities"]
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors; the shape that LangChain's ``Embeddings`` has.
+    """Turns texts into vectors. LangChain's ``Embeddings`` has the same shape.
 
-    Optional attributes are read where they exist: ``identity``, a string that changes when
-    the vectors would; ``local``, true for a model that runs in this process; ``embedded``,
-    true for one that does so for next to nothing.
+    Optional attributes: ``identity``, a string that changes when the vectors change; ``local``,
+    true for a model that runs in this process; ``embedded``, true for one whose cost is negligible.
     """
 
     def embed_documents(self, texts: list[str]) -> Any:
-        """Return one vector for each text, in order, all of one dimension."""
+        """Return one vector for each text, in order, all of the same dimension."""
 
     def embed_query(self, text: str) -> Any:
         """Return the vector of a question."""
@@ -42,10 +49,10 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class Extractor(Protocol):
-    """Reads entities and facts out of chunks.
+    """Extracts entities and facts from chunks.
 
-    An optional ``identity`` string that changes with the settings lets the index notice
-    that unchanged documents should be read again.
+    An optional ``identity`` string that changes with the settings tells the index to extract
+    unchanged documents again.
     """
 
     def extract(self, chunks: Sequence[Chunk]) -> Sequence[Extraction]:
@@ -54,113 +61,244 @@ class Extractor(Protocol):
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """Counts the tokens a text costs."""
+    """Counts the tokens of a text."""
 
     def __call__(self, text: str, /) -> int:
         """Return the number of tokens, 0 for the empty text."""
 
 
-@runtime_checkable
-class VectorStore(Protocol):
-    """Nearest vectors by inner product (cosine, as all vectors are of length one)."""
+@dataclass(frozen=True, slots=True)
+class ParsedDocument:
+    """A document after chunking, extraction and embedding, ready to be written.
 
-    def add(self, keys: Keys, vectors: Matrix) -> None:
-        """Add vectors under new keys, each greater than every key there ever was."""
-
-    def remove(self, keys: Keys) -> None:
-        """Remove vectors; keys that are not there are passed over."""
-
-    def search(self, queries: Matrix, k: int, allowed: Keys | None = None) -> list[tuple[Keys, Scores]]:
-        """Return for each query the best ``k`` keys and scores, best first.
-
-        Vectors that tie with the last one are returned too, so that the caller can break
-        the tie by id. ``allowed``, sorted, restricts the search.
-        """
-
-    def get(self, keys: Keys) -> Matrix:
-        """Return the vectors of keys that are all there."""
-
-    @property
-    def keys(self) -> Keys:
-        """All keys, ascending."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held in memory."""
-
-    def save(self, folder: Path) -> None:
-        """Write everything into an empty folder."""
-
-    def load(self, folder: Path) -> None:
-        """Take back what :meth:`save` wrote; raise ``OSError`` or ``ValueError`` if damaged."""
-
-
-@runtime_checkable
-class KeywordStore(Protocol):
-    """BM25 over texts.
-
-    A store may have a ``rest()`` too: called after a long addition, it gives back what only
-    writing needs. The next change must find it ready all the same.
+    Attributes
+    ----------
+    document
+        The document as it was added.
+    metadata
+        The document's metadata as JSON.
+    digest
+        Hash of the content and of the settings it was parsed with; empty if extraction failed in part.
+    chunks, extractions
+        The passages and what was extracted from each.
+    names
+        For each chunk the names it mentions, subjects first; the value is true for a subject.
+    chunk_vectors, fact_vectors
+        One row for each chunk, and one for each fact in the order of the extractions; None if
+        they are not embedded.
     """
 
-    def apply(self, generation: int, removed: Keys, added: Iterable[tuple[int, str]]) -> None:
-        """Remove, add and become ``generation``, all or nothing even if the process dies."""
+    document: Document
+    metadata: str
+    digest: str
+    chunks: Sequence[Chunk]
+    extractions: Sequence[Extraction]
+    names: Sequence[Mapping[str, bool]]
+    chunk_vectors: Matrix | None = None
+    fact_vectors: Matrix | None = None
 
-    def replace(self, generation: int, texts: Iterable[tuple[int, str]]) -> None:
-        """Become exactly these texts at ``generation``, all or nothing."""
 
-    def search(self, text: str, k: int, allowed: Keys | None = None) -> tuple[Keys, Scores]:
-        """Return the best ``k`` keys with a positive score, best first, ties with the last too."""
+class StoredDocument(NamedTuple):
+    """What an engine knows of a stored document without reading it.
+
+    ``digest`` is empty if its extraction was incomplete; ``generation`` is the one that wrote it.
+    """
+
+    digest: str
+    generation: int
+
+
+class Adjacency(NamedTuple):
+    """The edges of some nodes, one node after the other.
+
+    Attributes
+    ----------
+    counts
+        The number of edges of each node.
+    targets, weights
+        Where the edges lead and their weights.
+    totals
+        For each node the sum of the weights of all its edges, also of those left out by a limit.
+    degrees
+        For each target the number of its neighbours.
+    """
+
+    counts: Keys
+    targets: Keys
+    weights: Scores
+    totals: Scores
+    degrees: Scores
+
+
+class FactRows(NamedTuple):
+    """Facts as columns: their chunks, their weights (1 to 10), and their entities one fact after the other."""
+
+    keys: Keys
+    chunks: Keys
+    weights: Scores
+    counts: Keys
+    entities: Keys
+
+
+class Snapshot(Protocol):
+    """One generation of an index, restricted to a scope. All reads of a query go through it.
+
+    Chunks and entities are the nodes of the graph. An edge from a chunk to an entity weighs 1
+    for a mention and 5 more if the entity is the chunk's subject. An edge between two entities
+    weighs the sum of ``weight / 10`` over the facts that hold both. Chunks, facts, mentions
+    and counts outside the scope do not exist for a snapshot.
+
+    Every operation can be answered by a remote database in one round trip. None needs all
+    vectors, all keys or the whole graph on the client.
+    """
 
     @property
     def generation(self) -> int:
-        """The generation last applied; -1 for a new store."""
+        """The number of changes the index has seen."""
 
     @property
-    def ghosts(self) -> int:
-        """How many removed texts still count in the statistics; :meth:`replace` clears them."""
+    def first_entity(self) -> int:
+        """The keys of chunks are below this number, those of entities are not."""
 
     @property
-    def keys(self) -> Keys:
-        """All keys, ascending."""
+    def node_limit(self) -> int:
+        """All node keys seen so far are below this number, so that algorithms can use arrays."""
 
-    def refresh(self) -> None:
-        """See what another process has applied since."""
+    @property
+    def linked_share(self) -> float:
+        """The share of chunks that mention the subject of another chunk. 0 if the graph leads nowhere."""
+
+    def has(self, kind: Kind, *, vectors: bool = False) -> bool:
+        """Return whether there are any chunks, facts or entities, or any vectors of them."""
+
+    def search_vectors(self, kind: Kind, vectors: Matrix, k: int) -> list[Ranking]:
+        """Return for each vector the best ``k`` by cosine similarity, and what ties with the last."""
+
+    def search_keywords(self, kind: Kind, text: str, k: int) -> Ranking:
+        """Return the best ``k`` chunks or facts by BM25 with a positive score, and what ties with the last."""
+
+    def similarities(self, kind: Kind, keys: Keys, vector: Matrix | None) -> Scores:
+        """Return the cosine similarity of chunks or facts to a vector; 0 where one of the two has no vector."""
+
+    def id_order(self, kind: Kind, keys: Keys) -> Keys:
+        """Return numbers that sort chunks by id, or facts by chunk id and position in the chunk."""
+
+    def find_entities(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the entities of normalised names; unknown names are left out."""
+
+    def entity_counts(self, entities: Keys) -> tuple[Keys, npt.NDArray[np.bool_]]:
+        """Return how many chunks mention each entity, and whether it is the subject of any."""
+
+    def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
+        """Return the edges of nodes, restricted to chunks or entities as targets if ``to`` is given.
+
+        With ``limit`` the strongest edges of each node, strongest first, ties by key.
+        """
+
+    def facts_of(
+        self,
+        entities: Keys,
+        *,
+        joint: bool = False,
+        relations: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Keys:
+        """Return the facts that hold any of some entities, or with ``joint`` all of them, in order of key.
+
+        ``relations`` restricts them to triples of these relations, ``limit`` to so many per entity.
+        """
+
+    def outgoing_facts(self, entity: int, limit: int) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
+        """Return the facts that start at an entity: sentences that hold it and triples whose subject it is.
+
+        With each fact's confidence and the time of its last access, or of its creation if it was
+        never accessed. Of more than ``limit`` facts the strongest.
+        """
+
+    def fact_rows(self, facts: Keys) -> FactRows:
+        """Return facts as columns, in the order given."""
+
+    def chunks(self, keys: Keys) -> list[Chunk]:
+        """Return chunks in the order given."""
+
+    def facts(self, keys: Keys) -> list[Fact]:
+        """Return facts in the order given, with entity ids in place of names."""
+
+    def entities(self, keys: Keys) -> list[Entity]:
+        """Return entities in the order given, described by the chunks in scope alone."""
+
+    def top_entities(self, count: int) -> Keys:
+        """Return the entities that the most chunks mention, most first."""
+
+    def record_access(self, facts: Keys, now: float) -> None:
+        """Count an access of each fact. May be written later, with the next change of the index."""
+
+
+class Engine(Protocol):
+    """Stores an index and searches it. Safe to use from many threads."""
+
+    @property
+    def generation(self) -> int:
+        """The number of changes the index has seen."""
+
+    def settings(self) -> dict[str, str]:
+        """Return the settings that were stored with the index."""
+
+    def write(
+        self,
+        added: Sequence[ParsedDocument] = (),
+        removed: Sequence[str] = (),
+        *,
+        name_vectors: Mapping[str, Matrix] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Remove documents by id, add documents and store settings, in one transaction.
+
+        An engine may finish the transaction in the background. The next call of any method
+        other than those that ingestion uses between batches waits for it; see :meth:`flush`.
+        """
+
+    def flush(self) -> None:
+        """Wait until everything written is committed and can be searched. Raise what went wrong."""
+
+    def snapshot(self, scope: Filter | None = None) -> AbstractContextManager[Snapshot]:
+        """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
+
+    def stored(self, document_ids: Sequence[str]) -> dict[str, StoredDocument]:
+        """Return what is known of the documents that exist, by id."""
+
+    def new_names(self, names: Iterable[str]) -> list[str]:
+        """Return the names that no stored chunk mentions yet, each once."""
+
+    def stored_vectors(self, document_ids: Sequence[str]) -> dict[str, Matrix]:
+        """Return the vectors of some documents' chunks and facts by the text that was embedded."""
+
+    def document(self, document_id: str) -> Document | None:
+        """Return a document as it was added."""
+
+    def document_ids(self, scope: Filter | None = None) -> Iterator[str]:
+        """Yield the ids of the documents that match a filter, in order of id."""
+
+    def chunks_of(self, document_id: str) -> list[Chunk]:
+        """Return a document's chunks, in order."""
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+
+    def stats(self) -> Stats:
+        """Return the size of the index and its most frequent entities."""
+
+    def verify(self) -> Verification:
+        """Compare the records with every search index."""
+
+    def rebuild(self) -> None:
+        """Build the search indexes again from the records, without embedding anything."""
+
+    def compact(self) -> None:
+        """Remove all traces of deleted documents from the files and release their space."""
+
+    def refresh(self) -> bool:
+        """Let a read-only engine see what was written since; return whether anything was."""
 
     def close(self) -> None:
-        """Give back locks and files."""
-
-
-@runtime_checkable
-class GraphStore(Protocol):
-    """Entities, the chunks that mention them and the facts that join them."""
-
-    def add(self, part: Any) -> None:
-        """Add a :class:`~graphrag_core.stores.graph.GraphPart`."""
-
-    def remove(self, chunks: Keys, names: Keys) -> None:
-        """Remove chunks with their facts and mentions, and names that nothing mentions now."""
-
-    def join_similar(self, pairs: tuple[Keys, Keys]) -> None:
-        """Take pairs of names for the same entity, in place of all pairs taken so before."""
-
-    @property
-    def stale(self) -> bool:
-        """Whether the view has to be built anew."""
-
-    @property
-    def view(self) -> Any:
-        """The graph to traverse and rank on: a :class:`~graphrag_core.stores.graph.GraphView`."""
-
-    def restricted(self, chunks: Keys) -> Any:
-        """Return the view of some chunks alone, as if there were no others."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held in memory."""
-
-    def save(self, folder: Path) -> None:
-        """Write everything into an empty folder."""
-
-    def load(self, folder: Path) -> None:
-        """Take back what :meth:`save` wrote; raise ``OSError`` or ``ValueError`` if damaged."""
+        """Save the search indexes and release locks and files. Closing twice does nothing."""

@@ -1,4 +1,4 @@
-"""A language model behind HTTP: answers as an OpenAI-compatible server does, from this process."""
+"""A fake OpenAI-compatible LLM server in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ ANSWER = {
 
 
 class ChatServer:
-    """Counts what it is asked. ``status`` answers are given first; ``hold`` makes calls wait for ``release``."""
+    """Records prompts and API keys.
+
+    ``content`` is what the model says, ``body`` replaces the whole response. ``status`` lists the
+    HTTP statuses of the next responses. Calls after number ``hold_after`` wait for ``release``.
+    """
 
     def __init__(self):
         self.prompts = []
@@ -23,12 +27,13 @@ class ChatServer:
         self.holding = threading.Event()
         self.release = threading.Event()
         self.content = json.dumps(ANSWER)
+        self.body = None
         self._lock = threading.Lock()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def log_message(self, *_):
-                """Say nothing."""
+                """Print nothing."""
 
             def do_GET(self):
                 refused = outer.status and outer.status[0] == 401
@@ -38,17 +43,20 @@ class ChatServer:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 outer.asked(body, self.headers.get("Authorization", ""))
                 status = outer.next_status()
-                self._send(status, {"choices": [{"message": {"content": outer.content}}]})
+                self._send(status, outer.body or {"choices": [{"message": {"content": outer.content}}]})
 
             def _send(self, status, value):
-                data = json.dumps(value).encode()
+                data = (value if isinstance(value, str) else json.dumps(value)).encode()
                 try:
                     self.send_response(status)
+                    self.send_header("Content-Type", "application/json")
                     self.send_header("Content-Length", str(len(data)))
+                    if status != 200:
+                        self.send_header("Retry-After-Ms", "1")
                     self.end_headers()
                     self.wfile.write(data)
                 except BrokenPipeError:
-                    pass  # whoever asked is gone
+                    pass  # the client is gone
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True

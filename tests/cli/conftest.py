@@ -1,4 +1,4 @@
-"""A folder with a file of every format, and the command line to try on it."""
+"""A folder with a file of every format, and a function that runs the command line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from files import write_samples
 from typer.testing import CliRunner
 
-from graphrag_core.cli import opening
+from graphrag_core.cli import demo, options
 from graphrag_core.cli.app import app
 from graphrag_core.demo import FOLDER
 from graphrag_core.embedders import WordLlama
@@ -29,18 +29,19 @@ def wordllama():
 
 @pytest.fixture(scope="session")
 def indexed(tmp_path_factory, wordllama):
-    """An index of the sample documents, made once by the command line."""
+    """An index of the sample documents, created once by the command line."""
     folder = tmp_path_factory.mktemp("indexed") / "kb"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "WordLlama", lambda: wordllama)
+        patch.setattr(options, "WordLlama", lambda: wordllama)
         assert CliRunner().invoke(app, ["index", str(FOLDER), "--out", str(folder)]).exit_code == 0
     return folder
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, wordllama):
-    """Run a command in a folder of its own, without color, in 100 columns."""
-    monkeypatch.setattr(opening, "WordLlama", lambda: wordllama)
+    """Run a command in an empty folder, without color, in 100 columns."""
+    for module in (options, demo):
+        monkeypatch.setattr(module, "WordLlama", lambda: wordllama)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")

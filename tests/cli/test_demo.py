@@ -1,4 +1,4 @@
-"""``demo``: what it claims is what it found."""
+"""``demo``: every claim it prints is backed by what was found."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from graphrag_core import GraphRetriever, KnowledgeIndex
-from graphrag_core.cli import demonstrating
+from graphrag_core.cli import demo
 from graphrag_core.demo import QUESTIONS, sample_documents
 
 
@@ -32,27 +32,24 @@ def test_the_graph_finds_what_vector_search_misses(retriever):
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_it_fits_the_terminal_and_ends_with_what_to_do_next(run, monkeypatch, wordllama, columns):
-    monkeypatch.setattr(demonstrating, "WordLlama", lambda: wordllama)
+def test_it_fits_the_terminal_and_ends_with_the_next_steps(run, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     result = run("demo")
     assert (result.exit_code, result.stderr) == (0, "")
     assert max(map(len, result.stdout.splitlines())) <= columns
-    assert len(re.findall(r"The graph brings", result.stdout)) == 3
+    assert len(re.findall(r"The graph adds", result.stdout)) == 3
     assert "index FOLDER" in result.stdout
 
 
-def test_nothing_is_claimed_that_was_not_found(run, monkeypatch, wordllama):
-    """Asked what vector search answers alone, the demo says so."""
-    easy = demonstrating.DemoQuestion("What is Keyring?", "the vendor", ("keyring",))
-    monkeypatch.setattr(demonstrating, "WordLlama", lambda: wordllama)
-    monkeypatch.setattr(demonstrating, "QUESTIONS", (easy,))
+def test_it_says_so_when_vector_search_finds_everything(run, monkeypatch):
+    easy = demo.DemoQuestion("What is Keyring?", "the vendor", ("keyring",))
+    monkeypatch.setattr(demo, "QUESTIONS", (easy,))
     result = run("demo")
-    assert "The graph brings" not in result.stdout
-    assert "vector search found all that the graph found" in result.stdout
+    assert "The graph adds" not in result.stdout
+    assert "vector search found everything that the graph found" in result.stdout
 
 
-def test_the_documents_are_enough_and_whole():
+def test_the_sample_documents_cover_the_questions():
     documents = sample_documents()
     assert 30 <= len(documents) <= 60
     ids = {document.id for document in documents}

@@ -1,4 +1,4 @@
-"""``index``: what a first run, a later one and a stopped one do."""
+"""``index``: first runs, later runs and interrupted runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import pytest
 from files import DOCUMENTS, SAMPLES
 
 from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.cli.index import _progress_bar
+from graphrag_core.cli.render import print_error
+from graphrag_core.documents import walk_files
 from graphrag_core.testing import HashEmbedder
 
 
@@ -33,7 +36,7 @@ def test_a_first_run_adds_and_a_second_changes_nothing(run, docs, tmp_path):
     assert len(ids(tmp_path / "kb")) == DOCUMENTS
 
 
-def test_new_changed_and_gone_are_counted(run, docs, tmp_path):
+def test_new_changed_and_removed_documents_are_counted(run, docs, tmp_path):
     run("index", docs)
     (docs / "tide.md").write_text(SAMPLES["tide.md"] + "It was begun in 2016.")
     (docs / "new.md").write_text("# New\n\nNew is new.")
@@ -46,13 +49,13 @@ def test_new_changed_and_gone_are_counted(run, docs, tmp_path):
     assert counts(again) == f"0 added, 0 changed, 0 removed, {DOCUMENTS - 1} unchanged"
 
 
-def test_touching_a_file_is_no_change(run, docs):
+def test_touching_a_file_does_not_change_it(run, docs):
     run("index", docs)
     (docs / "tide.md").touch()
     assert "0 changed" in counts(run("index", docs))
 
 
-def test_what_is_gone_stays_when_asked_or_when_its_folder_is_not_there(run, docs, tmp_path):
+def test_missing_files_are_kept_with_keep_missing_or_if_their_folder_is_missing(run, docs, tmp_path):
     run("index", docs)
     (docs / "planner.txt").unlink()
     assert "0 removed" in counts(run("index", docs, "--keep-missing"))
@@ -67,7 +70,7 @@ def test_what_is_gone_stays_when_asked_or_when_its_folder_is_not_there(run, docs
     assert "planner.txt" in ids(tmp_path / "kb")
 
 
-def test_one_file_or_pattern_removes_nothing_of_the_others(run, docs, tmp_path):
+def test_indexing_one_file_or_pattern_removes_no_others(run, docs, tmp_path):
     run("index", docs)
     (docs / "planner.txt").unlink()
     assert "0 removed" in counts(run("index", docs / "tide.md"))
@@ -76,7 +79,7 @@ def test_one_file_or_pattern_removes_nothing_of_the_others(run, docs, tmp_path):
     assert "planner.txt" not in ids(tmp_path / "kb")
 
 
-def test_files_of_the_same_name_in_two_folders_keep_ids_of_their_own(run, tmp_path):
+def test_files_of_the_same_name_in_two_folders_have_different_ids(run, tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "readme.md").write_text(f"# Readme {name}\n\nThis is {name}.")
@@ -86,7 +89,7 @@ def test_files_of_the_same_name_in_two_folders_keep_ids_of_their_own(run, tmp_pa
     assert ids(tmp_path / "kb") == {"readme.md", "b/readme.md"}
 
 
-def test_a_folder_that_moved_and_one_inside_another_cost_nothing(run, docs, tmp_path):
+def test_a_moved_folder_is_not_indexed_again(run, docs, tmp_path):
     run("index", docs)
     docs.rename(tmp_path / "moved")
     assert counts(run("index", "moved")) == f"0 added, 0 changed, 0 removed, {DOCUMENTS} unchanged"
@@ -96,17 +99,17 @@ def test_a_folder_that_moved_and_one_inside_another_cost_nothing(run, docs, tmp_
     assert len(ids(tmp_path / "kb")) == DOCUMENTS
 
 
-def test_the_index_itself_is_never_read(run, docs, tmp_path):
+def test_the_folder_of_an_index_is_skipped(run, docs, tmp_path):
     run("index", tmp_path, "--out", docs / "kb")
     second = run("index", tmp_path, "--out", docs / "kb")
     assert counts(second) == f"0 added, 0 changed, 0 removed, {DOCUMENTS} unchanged"
 
 
-def test_a_deleted_document_comes_back_with_its_file(run, docs, tmp_path):
+def test_a_deleted_document_is_added_again_if_its_file_exists(run, docs, tmp_path):
     run("index", docs)
     gone = run("delete", "tide.md", "nothing.md")
     assert (gone.exit_code, gone.stdout) == (1, "1 deleted\n")
-    assert "nothing.md: there is no such document" in gone.stderr
+    assert "nothing.md: no such document" in gone.stderr
     assert "tide.md" not in ids(tmp_path / "kb")
     assert counts(run("index", docs)) == f"1 added, 0 changed, 0 removed, {DOCUMENTS - 1} unchanged"
     assert run("delete", "tide.md", "--quiet").stdout == ""
@@ -119,7 +122,7 @@ def test_an_index_changed_by_a_program_is_noticed(run, docs, tmp_path):
     assert "1 added" in counts(run("index", docs))
 
 
-def test_bad_files_are_a_line_each_and_the_rest_goes_on(run, docs):
+def test_each_bad_file_is_one_line_and_the_others_are_indexed(run, docs):
     (docs / "broken.pdf").write_bytes(b"%PDF-1.4 no")
     (docs / "binary.txt").write_bytes(bytes(range(256)) * 9)
     (docs / "empty.md").touch()
@@ -134,14 +137,14 @@ def test_bad_files_are_a_line_each_and_the_rest_goes_on(run, docs):
             "docs/empty.md",
             "missing.md",
         ]
-        assert "4 left out, see above" in result.stdout
-        assert "Other formats were passed over: 1 .png" in result.stdout
+        assert "4 skipped, see above" in result.stdout
+        assert "Other formats skipped: 1 .png" in result.stdout
     quiet = run("index", docs, "--quiet")
     assert quiet.stdout == ""
     assert len(quiet.stderr.splitlines()) == 3
 
 
-def test_a_file_that_breaks_keeps_what_was_read_of_it_and_one_that_is_emptied_does_not(run, docs, tmp_path):
+def test_a_damaged_file_keeps_its_documents_and_an_emptied_one_does_not(run, docs, tmp_path):
     run("index", docs)
     (docs / "app.pdf").write_bytes(b"%PDF-1.4 no")
     (docs / "tide.md").write_text("")
@@ -152,13 +155,13 @@ def test_a_file_that_breaks_keeps_what_was_read_of_it_and_one_that_is_emptied_do
     assert "tide.md" not in ids(tmp_path / "kb")
 
 
-def test_nothing_to_index_leaves_no_index_behind(run, tmp_path):
+def test_no_index_is_created_if_there_is_nothing_to_index(run, tmp_path):
     assert run("index", "missing", "also-missing").exit_code == 1
     assert run("index").exit_code == 2
     assert not (tmp_path / "kb").exists()
 
 
-def test_a_folder_that_is_no_index_is_refused_in_one_line(run, docs, tmp_path):
+def test_a_folder_with_other_files_is_refused_in_one_line(run, docs, tmp_path):
     result = run("index", docs, "--out", docs)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.splitlines() == [f"✗ {docs} is not empty and holds no index: choose another folder"]
@@ -175,7 +178,7 @@ def test_an_index_of_another_embedder_is_refused_in_one_line(run, docs, tmp_path
     assert run("index", docs, "--embedder", "word2vec", "--out", "new").stderr.startswith("✗ unknown embedder")
 
 
-def test_metadata_and_chunk_size_are_applied_and_remembered(run, tmp_path):
+def test_metadata_and_chunk_size_are_applied_and_stored(run, tmp_path):
     (tmp_path / "long.txt").write_text("The Tide Feed gathers water levels every six minutes. " * 40)
     run("index", "long.txt", "--chunk-size", "32", "--metadata", "tenant=acme", "--metadata", "year=2024")
     with KnowledgeIndex.open(tmp_path / "kb", read_only=True) as index:
@@ -190,7 +193,7 @@ def test_metadata_and_chunk_size_are_applied_and_remembered(run, tmp_path):
     assert "1 changed" in run("index", "long.txt", "--chunk-size", "64").stdout
 
 
-def test_the_folder_of_the_index_can_come_from_the_environment(run, docs, tmp_path, monkeypatch):
+def test_the_folder_of_the_index_can_be_set_in_the_environment(run, docs, tmp_path, monkeypatch):
     monkeypatch.setenv("HYBRID_GRAPHRAG_KB", str(tmp_path / "elsewhere"))
     run("index", docs)
     assert len(ids(tmp_path / "elsewhere")) == DOCUMENTS
@@ -198,15 +201,15 @@ def test_the_folder_of_the_index_can_come_from_the_environment(run, docs, tmp_pa
 
 
 @pytest.mark.parametrize("command", ["query", "explain", "stats", "verify", "delete", "compare"])
-def test_no_index_is_said_in_one_line(run, tmp_path, command):
+def test_a_missing_index_is_reported_in_one_line(run, tmp_path, command):
     (tmp_path / "q.txt").write_text("Why?")
     more = {"query": ["Why?"], "explain": ["Why?"], "delete": ["x"], "compare": ["q.txt"]}.get(command, [])
     result = run(command, *more)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.splitlines()[0].startswith("✗ there is no index in kb")
+    assert result.stderr.splitlines()[0].startswith("✗ no index in kb: create one with ")
 
 
-def test_damage_is_found_by_verify(run, docs, tmp_path):
+def test_verify_finds_damage(run, docs, tmp_path):
     run("index", docs)
     with closing(sqlite3.connect(tmp_path / "kb" / "records.sqlite")) as records:
         records.execute("UPDATE names SET uses = uses + 1")
@@ -215,3 +218,18 @@ def test_damage_is_found_by_verify(run, docs, tmp_path):
     assert result.exit_code == 1
     assert json.loads(result.stdout)["sound"] is False
     assert "names are counted wrongly" in result.stderr
+
+
+def test_the_progress_bar_counts_files_and_errors_are_printed_on_their_own_line(docs, capsys):
+    with _progress_bar((str(docs),), show=True) as advance:
+        for number, file in enumerate(walk_files([docs]), 1):
+            advance(file)
+            if number == 3:
+                print_error("a problem")
+    shown = capsys.readouterr().err
+    assert "\r✗ a problem\n\rindexing 3 of 9 files " in shown
+
+
+def test_invalid_metadata_leaves_no_index_behind(run, docs, tmp_path):
+    assert run("index", docs, "--metadata", "tenant").exit_code == 2
+    assert not (tmp_path / "kb").exists()

@@ -1,4 +1,4 @@
-"""``index --llm``: a model over HTTP is asked, estimated, refused, missed, interrupted and resumed."""
+"""``index --llm``: cost estimate, confirmation, API keys, unreachable servers, interruption and resumption."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ def server():
 
 @pytest.fixture
 def nobody():
-    """An address where nothing listens."""
+    """A URL where nothing listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
 
 
-def test_a_model_adds_typed_facts_and_is_not_paid_twice(run, docs, server, monkeypatch):
+def test_an_llm_adds_typed_facts_and_is_not_called_twice(run, docs, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
     assert result.exit_code == 0
-    assert f"{DOCUMENTS} passages for tiny to read: about " in result.stderr
+    assert f"tiny will read {DOCUMENTS} passages: about " in result.stderr
     assert len(server.prompts) == DOCUMENTS
     assert set(server.keys) == {"Bearer sk-test"}
-    assert f"tiny gave {DOCUMENTS} answers" in result.stdout
+    assert f"tiny: {DOCUMENTS} calls, about " in result.stdout
     assert "serves (11)" in run("stats").stdout
     again = run("index", docs)
-    assert f"{DOCUMENTS} unchanged" in again.stdout, "the model is remembered, and has nothing to read"
+    assert f"{DOCUMENTS} unchanged" in again.stdout, "the model is stored with the index, and has nothing to read"
     assert len(server.prompts) == DOCUMENTS
     (docs / "tide.md").write_text("# Tide Feed\n\nThe Tide Feed moved to Oslo.")
     run("index", docs, "--yes")
     assert len(server.prompts) == DOCUMENTS + 1
 
 
-def test_the_key_is_kept_nowhere(run, docs, server, tmp_path, monkeypatch):
+def test_the_api_key_is_not_stored(run, docs, server, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
     for path in (tmp_path / "kb").rglob("*"):
@@ -57,10 +57,10 @@ def test_the_key_is_kept_nowhere(run, docs, server, tmp_path, monkeypatch):
             assert b"sk-very-secret" not in path.read_bytes(), path
 
 
-def test_one_is_asked_before_paying(run, docs, server):
+def test_confirmation_is_required_before_the_llm_is_called(run, docs, server):
     no = run("index", docs, "--llm", "tiny", "--llm-url", server.url, stdin="n\n")
     assert no.exit_code == 1
-    assert "Go on?" in no.stderr
+    assert "Continue?" in no.stderr
     assert "nothing was indexed" in no.stderr
     assert server.prompts == []
     nobody_there = run("index", docs, "--llm", "tiny", "--llm-url", server.url, stdin="")
@@ -72,43 +72,43 @@ def test_one_is_asked_before_paying(run, docs, server):
     assert f"{DOCUMENTS} changed" in run("index", docs, "--llm", "none").stdout
 
 
-def test_an_address_where_nothing_answers_is_one_line_and_nothing_is_indexed(run, docs, nobody, tmp_path):
+def test_an_unreachable_server_is_one_line_and_nothing_is_indexed(run, docs, nobody, tmp_path):
     result = run("index", docs, "--llm", f"{nobody}/tiny", "--yes")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == f"✗ no language model answers at {nobody} (Connection refused)\n"
+    assert result.stderr == f"✗ no LLM server answers at {nobody} (Connection refused)\n"
     assert not (tmp_path / "kb").exists()
 
 
-def test_a_refused_key_is_one_line(run, docs, server):
+def test_a_rejected_api_key_is_one_line(run, docs, server):
     server.status = [401]
     result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
     assert result.exit_code == 1
-    assert result.stderr == f"✗ {server.url} refuses the key (401): set OPENAI_API_KEY\n"
+    assert result.stderr == f"✗ {server.url} rejects the API key (HTTP 401): set OPENAI_API_KEY\n"
 
 
-def test_documents_a_model_could_not_read_are_there_and_read_the_next_time(run, docs, server):
+def test_documents_without_llm_facts_are_indexed_and_retried_in_the_next_run(run, docs, server):
     server.content = "I would rather not."
     result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
     assert result.exit_code == 1
     assert f"{DOCUMENTS} added" in result.stdout
-    assert f"{DOCUMENTS} documents lack the model's facts" in result.stdout
+    assert f"{DOCUMENTS} documents lack facts from the LLM" in result.stdout
     server.content = '{"entities": [{"name": "Bergen"}], "relations": []}'
     again = run("index", docs, "--yes")
     assert again.exit_code == 0
     assert f"{DOCUMENTS} changed" in again.stdout
 
 
-def test_a_busy_server_is_asked_again_and_a_dead_one_is_left_alone(server):
-    model = ChatModel(server.url, "tiny", pause=0)
+def test_a_busy_server_is_retried_and_a_dead_one_is_not_called_again(server):
+    model = ChatModel(server.url, "tiny")
     server.status = [429, 503]
     assert "Bergen" in model("Where?")
     assert len(server.prompts) == 3
     server.status = [400]
-    with pytest.raises(ExtractionError, match="says 400"):
+    with pytest.raises(ExtractionError, match="returned HTTP 400"):
         model("Where?")
     server.status = [500] * 12
     for _ in range(3):
-        with pytest.raises(Unreachable, match="says 500"):
+        with pytest.raises(Unreachable, match="returned HTTP 500"):
             model("Where?")
     before = len(server.prompts)
     with pytest.raises(Unreachable, match="has stopped answering"):
@@ -116,13 +116,37 @@ def test_a_busy_server_is_asked_again_and_a_dead_one_is_left_alone(server):
     assert len(server.prompts) == before
 
 
+def test_no_authorization_header_is_sent_without_an_api_key(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-server")
+    ChatModel(server.url, "tiny")("Where?")
+    ChatModel(server.url, "tiny", api_key="sk-test")("Where?")
+    assert server.keys == ["", "Bearer sk-test"]
+
+
+@pytest.mark.parametrize("content", ["{}", '{"choices": []}', "<html>Sign in</html>", "[1]"])
+def test_an_answer_that_is_no_chat_completion_is_one_clear_error(server, content):
+    server.body = content
+    with pytest.raises(ExtractionError, match="did not return a chat completion"):
+        ChatModel(server.url, "tiny")("Where?")
+
+
+def test_a_missing_openai_package_is_one_line_with_the_command_that_installs_it(
+    run, docs, server, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "✗ --llm needs 'openai': pip install 'hybrid-graphrag[cli]'\n"
+    assert not (tmp_path / "kb").exists()
+
+
 @pytest.mark.parametrize("value", ["http://", "https:///v1/x", "http://host/v1/", ""])
-def test_addresses_that_cannot_be_are_refused(value):
+def test_invalid_urls_are_rejected(value):
     with pytest.raises(InputError, match="give a model"):
         parse_llm(value, None)
 
 
-def test_ctrl_c_keeps_what_was_done_and_the_next_run_does_the_rest(server, tmp_path):
+def test_ctrl_c_keeps_finished_work_and_the_next_run_continues(server, tmp_path):
     docs = tmp_path / "docs"
     docs.mkdir()
     for number in range(60):
@@ -138,7 +162,7 @@ def test_ctrl_c_keeps_what_was_done_and_the_next_run_does_the_rest(server, tmp_p
         server.release.set()
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "stopped: 25 documents came in; run the same command again for the rest" in errors
+    assert "interrupted: 25 documents were added; run the same command again to continue" in errors
     assert "Traceback" not in errors
     with KnowledgeIndex.open(tmp_path / "kb") as index:
         assert len(index) == 25
@@ -146,5 +170,5 @@ def test_ctrl_c_keeps_what_was_done_and_the_next_run_does_the_rest(server, tmp_p
     paid = len(server.prompts)
     done = subprocess.run(command, cwd=tmp_path, env=environment, **pipes, check=True)
     assert "35 added, 0 changed, 0 removed, 25 unchanged" in done.stdout
-    assert len(server.prompts) <= 60 + 4, "only what was under way may be asked again"
+    assert len(server.prompts) <= 60 + 4, "only calls in flight may be repeated"
     assert paid >= 41

@@ -139,7 +139,7 @@ def test_other_documents_have_nothing_for_the_extractor(index):
 # -- on the command line
 
 
-def test_findings_are_indexed_and_kept_up_like_files(run, tmp_path):
+def test_findings_are_indexed_and_synced_like_files(run, tmp_path):
     (tmp_path / "findings.json").write_text(json.dumps(FINDINGS))
     result = run("index", "--research", "findings.json")
     assert result.exit_code == 0
@@ -153,7 +153,7 @@ def test_findings_are_indexed_and_kept_up_like_files(run, tmp_path):
     assert "findings.json#arxiv:2501.03236" in [hit["document"] for hit in answer["hits"]]
 
 
-def test_findings_are_loaded_and_asked_in_one_go(run, tmp_path):
+def test_findings_are_queried_in_memory(run, tmp_path):
     (tmp_path / "findings.json").write_text(json.dumps(FINDINGS))
     for command in (["query"], []):
         asked = run(*command, "--load", "findings.json", "--query", "orchestration patterns", "--method", "agentic")
@@ -164,12 +164,12 @@ def test_findings_are_loaded_and_asked_in_one_go(run, tmp_path):
     assert not (tmp_path / "kb").exists()
 
 
-def test_what_is_no_findings_is_one_line(run, tmp_path, docs):
+def test_a_file_without_findings_is_one_line(run, tmp_path, docs):
     (tmp_path / "other.json").write_text('{"a": 1}')
     (tmp_path / "broken.json").write_text("{")
     result = run("index", docs, "--research", "other.json", "--research", "broken.json", "--research", "missing.json")
     assert result.exit_code == 1
-    assert "11 added" in result.stdout, "the rest goes on"
+    assert "11 added" in result.stdout, "the others are indexed"
     assert len(result.stderr.splitlines()) == 3
     assert "other.json: has neither academic_papers nor github_projects" in result.stderr
     assert run("query", "x", "--load", "broken.json").exit_code == 1

@@ -44,7 +44,7 @@ BAD = {
     "nested key": (Document("bad", "text", metadata={"a": [{(1, 2): "x"}]}), "': the metadata key (1, 2) is not"),
     "nested surrogate": (Document("bad", "text", metadata={"a": [{"\ud800": 1}]}), "': the metadata has half"),
     "endless number": (Document("bad", "text", metadata={"a": [10**5000]}), "not JSON"),
-    "circle": (Document("bad", "text", metadata={"a": CIRCLE}), "holds itself"),
+    "circle": (Document("bad", "text", metadata={"a": CIRCLE}), "contains itself"),
     "list": (Document("bad", "text", metadata=["x"]), "not a mapping"),  # type: ignore[arg-type]
     "metadata NUL": (Document("bad", "text", metadata={"x": "a\x00"}), "metadata has a NUL"),
     "metadata surrogate": (Document("bad", "text", metadata={"x": "\udfff"}), "metadata has half"),
@@ -183,7 +183,7 @@ def test_an_sqlite_file_of_another_kind_and_a_newer_format_are_refused(tmp_path)
     other = sqlite3.connect(tmp_path / "records.sqlite")
     other.execute("CREATE TABLE cats (name)")
     other.close()
-    with pytest.raises(NotAnIndex, match="no index"):
+    with pytest.raises(NotAnIndex, match="not an index"):
         KnowledgeIndex.open(tmp_path, HashEmbedder())
     (tmp_path / "records.sqlite").write_bytes(b"not a database at all" * 100)
     with pytest.raises(NotAnIndex):
@@ -238,7 +238,7 @@ def test_a_full_disk_changes_nothing(tmp_path):
 def test_keywords_that_cannot_be_written_are_kept_in_memory(tmp_path, caplog):
     index = KnowledgeIndex.open(tmp_path, HashEmbedder())
     index.add(SERVICES[:2])
-    for store in index._derived.keywords.values():
+    for store in index.engine.indexes.keywords.values():
         store.close()
     shutil.rmtree(tmp_path / "keywords")
     index.add(SERVICES[2:])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from graphrag_core import Chunker, Document
 from graphrag_core.errors import InputError
-from graphrag_core.ingest.chunk import title_of
+from graphrag_core.ingest.chunker import title_of
 from graphrag_core.text import estimate_tokens, most_tokens, sentences
 
 

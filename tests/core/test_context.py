@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 from graphrag_core import Chunk, Entity, Fact, Hit, Result
+from graphrag_core.context import token_counter
+from graphrag_core.context.relations import inverse
 from graphrag_core.errors import InputError
-from graphrag_core.query.context import Material, token_counter
-from graphrag_core.query.context.organise import organised
-from graphrag_core.query.context.relations import inverse
 from graphrag_core.testing import TokenCounterSuite
 from graphrag_core.text import estimate_tokens
 
@@ -165,17 +164,25 @@ def chain(*edges: tuple[str, str, float, str]) -> tuple[Fact, ...]:
     return tuple(Fact((a, b), f"{a} {b}", "r", w, id=f"{a}{b}", chunk_id=c) for a, b, w, c in edges)
 
 
+def organised(facts: tuple[Fact, ...], chunks: str) -> str:
+    """Return the order in which chunks, given best first, stand in the text if the question names entity a."""
+    hits = tuple(Hit(Chunk(c, c, f"Text {c}.", c), 1.0) for c in chunks)
+    made = result(entities=(Entity("a", "A"),), known={}, facts=facts, hits=hits)
+    context = made.context(500, style="passages", organise=True)
+    return "".join(sorted(chunks, key=lambda chunk: context.index(f"Text {chunk}.")))
+
+
 def test_passages_are_arranged_along_the_strongest_tree():
     # a-b (9, chunk 1), b-c (8, chunk 2), a-c (1, chunk 3) closes a circle and is dropped;
     # x-y (7, chunk 4) is a tree of its own; chunk 5 has no fact. Walked from a: 1, 2; then 4; then the rest.
     facts = chain(("a", "b", 9, "1"), ("b", "c", 8, "2"), ("a", "c", 1, "3"), ("x", "y", 7, "4"))
-    hits = [Hit(Chunk(c, c, f"Text {c}.", c), 1.0) for c in ("5", "2", "4", "3", "1")]
-    material = Material((Entity("a", "A"),), {}, facts, hits)
-    assert [hit.chunk.id for hit in organised(material)] == ["1", "2", "4", "5", "3"]
-    context = result(entities=(Entity("a", "A"),), known={}, facts=facts, hits=tuple(hits)).context(
-        500, style="passages", organise=True
-    )
-    assert [context.index(f"Text {c}.") for c in "12453"] == sorted(context.index(f"Text {c}.") for c in "12453")
+    assert organised(facts, "52431") == "12453"
+
+
+def test_of_equally_strong_facts_the_earlier_one_is_on_the_tree():
+    # A circle a-b-c of weight 5 everywhere: b-c (chunk 3) comes last and is dropped, so chunk 3 has no place.
+    assert organised(chain(("a", "b", 5, "1"), ("a", "c", 5, "2"), ("b", "c", 5, "3")), "321") == "123"
+    assert organised(chain(("b", "c", 5, "3"), ("a", "c", 5, "2"), ("a", "b", 5, "1")), "321") == "231"
 
 
 class TestTheDefaultCounter(TokenCounterSuite):
@@ -250,5 +257,4 @@ def test_explanations_print_no_control_characters():
 def test_a_tree_is_walked_depth_first():
     # a-b (9, 1), a-c (8, 2), b-d (7, 3), c-e (6, 4), d-f (5, 5): down b first, then c.
     facts = chain(("a", "b", 9, "1"), ("a", "c", 8, "2"), ("b", "d", 7, "3"), ("c", "e", 6, "4"), ("d", "f", 5, "5"))
-    hits = [Hit(Chunk(c, c, f"Text {c}.", c), 1.0) for c in "12345"]
-    assert [h.chunk.id for h in organised(Material((Entity("a", "A"),), {}, facts, hits))] == ["1", "3", "5", "2", "4"]
+    assert organised(facts, "12345") == "13524"

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.derived import Derived
-from graphrag_core.folder import Folder
-from graphrag_core.stores.keywords import TantivyKeywords
+from graphrag_core.engine.embedded.files import Folder
+from graphrag_core.engine.embedded.graph_tables import GraphTables
+from graphrag_core.engine.embedded.keywords import TantivyKeywords
+from graphrag_core.engine.embedded.records import Records
 from graphrag_core.testing import HashEmbedder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
@@ -122,13 +123,7 @@ def _die(*_: object, **__: object) -> None:
 
 
 def _before_the_new_files_are_whole() -> None:
-    real = Derived.save
-
-    def save(self: Derived) -> None:
-        self.graph.save = _die  # type: ignore[method-assign]
-        real(self)
-
-    Derived.save = save  # type: ignore[method-assign]
+    GraphTables.save = _die  # type: ignore[method-assign,assignment]
 
 
 def _before_the_switch() -> None:
@@ -156,9 +151,7 @@ def _between_the_two_keyword_indexes() -> None:
 
 
 def _before_the_journal_is_cut() -> None:
-    from graphrag_core.stores.records import Records
-
-    Records.forget_journal = _die  # type: ignore[method-assign,assignment]
+    Records.trim_journal = _die  # type: ignore[method-assign,assignment]
 
 
 MOMENTS = [

@@ -6,7 +6,7 @@ import json
 
 from support import keyword_search
 
-from graphrag_core import Combined, Document, KnowledgeIndex, SentenceExtractor, TripleExtractor
+from graphrag_core import Combined, Document, KnowledgeExtractor, KnowledgeIndex, SentenceExtractor
 from graphrag_core.embedders import WordLlama
 
 
@@ -17,7 +17,7 @@ def passages(shared, name):
 
 
 def test_every_page_of_musique_indexes_with_its_triples(shared):
-    extractor = Combined(SentenceExtractor(), TripleExtractor())
+    extractor = Combined(SentenceExtractor(), KnowledgeExtractor(key="triples"))
     with KnowledgeIndex(WordLlama(), extractor=extractor) as index:
         assert index.add(passages(shared, "musique_train")).added == 1_890
         stats = index.stats()

@@ -28,11 +28,11 @@ def test_scores_are_means_over_questions():
 
 
 @pytest.mark.parametrize(
-    ("better", "worse", "chance"),
+    ("better", "worse", "p_value"),
     [(0, 0, 1.0), (1, 0, 1.0), (5, 0, 2 / 32), (6, 0, 2 / 64), (9, 1, 22 / 1024), (3, 3, 1.0)],
 )
-def test_chance_is_the_sign_test(better, worse, chance):
-    assert report(*[(1, 2)] * better, *[(2, 1)] * worse, (2, 2)).chance == pytest.approx(chance)
+def test_the_p_value_is_that_of_a_two_sided_sign_test(better, worse, p_value):
+    assert report(*[(1, 2)] * better, *[(2, 1)] * worse, (2, 2)).p_value == pytest.approx(p_value)
 
 
 def test_a_verdict_claims_no_more_than_was_seen():

@@ -7,7 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from graphrag_core import Document, Extraction, Fact, GraphRetriever, KnowledgeExtractor, KnowledgeIndex, Mention
+from graphrag_core import (
+    Chunk,
+    Document,
+    Extraction,
+    Fact,
+    GraphRetriever,
+    KnowledgeExtractor,
+    KnowledgeIndex,
+    Mention,
+    TripleExtractor,
+)
 from graphrag_core.errors import DocumentError
 from graphrag_core.testing import ExtractorSuite, HashEmbedder
 
@@ -64,11 +74,11 @@ def test_a_replaced_document_takes_its_new_vector():
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ([1.0, 2.0], "2 components, the index 64"),
+        ([1.0, 2.0], "dimension 2, the index 64"),
         ([math.nan] * 64, "finite"),
         ([[1.0] * 64], "shape"),
         ([], "shape"),
-        (["x"] * 64, "no row of numbers"),
+        (["x"] * 64, "1-D array of numbers"),
     ],
 )
 def test_a_vector_that_cannot_be_used_is_refused_with_its_document(given, problem):
@@ -152,3 +162,46 @@ def test_knowledge_of_another_shape_is_passed_over_and_logged(nonsense, caplog):
     with KnowledgeIndex(HashEmbedder(), extractor=KnowledgeExtractor()) as index:
         assert index.add([Document("1", "A text.", metadata={"knowledge": nonsense})]).added == 1
     assert "'1'" in caplog.text
+
+
+TRIPLES = [
+    ("Auth Service", "depends_on", "OAuth Provider"),
+    ["Keyring", "sits in", " Tallinn "],
+    ("", "x", "y"),
+    "abc",
+    ("a", "b"),
+]
+
+
+@pytest.mark.parametrize(
+    ("extractor", "metadata"),
+    [
+        (KnowledgeExtractor(knowledge={"1": TRIPLES}), {}),
+        (KnowledgeExtractor(knowledge=lambda chunk: iter(TRIPLES)), {}),
+        (KnowledgeExtractor(), {"knowledge": TRIPLES}),
+        (KnowledgeExtractor(key="triples"), {"triples": TRIPLES}),
+    ],
+    ids=["mapping", "callable", "metadata", "another key"],
+)
+def test_triples_are_knowledge_too(extractor, metadata, caplog):
+    (found,) = extractor.extract([Chunk("1", "1", "A text.", metadata=metadata)])
+    assert [(fact.entities, fact.relation, fact.text, fact.weight) for fact in found.facts] == [
+        (("Auth Service", "OAuth Provider"), "depends_on", "Auth Service depends_on OAuth Provider", 10.0),
+        (("Keyring", "Tallinn"), "sits in", "Keyring sits in Tallinn", 10.0),
+    ]
+    assert [mention.name for mention in found.mentions] == ["Auth Service", "OAuth Provider", "Keyring", "Tallinn"]
+    assert "skipped 3 triples" in caplog.text
+
+
+def test_the_triple_extractor_is_deprecated_but_works():
+    chunks = [Chunk("1", "1", "A text.", metadata={"triples": TRIPLES})]
+    with pytest.warns(DeprecationWarning, match="KnowledgeExtractor"):
+        stored = TripleExtractor()
+    with pytest.warns(DeprecationWarning, match="KnowledgeExtractor"):
+        given = TripleExtractor(triples={"1": [("A", "likes", "B")]}, weight=4)
+    assert stored.extract(chunks) == KnowledgeExtractor(knowledge={"1": TRIPLES}).extract(chunks)
+    assert [(fact.text, fact.weight) for fact in given.extract(chunks)[0].facts] == [("A likes B", 4)]
+    # Stored in existing indexes: a change would index every document again.
+    assert stored.identity == "triples 1 10.0 triples"
+    assert given.identity == "triples 1 4 8cf343bbd4ef131d61d08886dfa8aa56"
+    assert KnowledgeExtractor().identity == "knowledge 1 10.0 knowledge"

@@ -12,14 +12,14 @@ from support import SERVICES, keyword_search, snapshot, vector_search
 from graphrag_core import (
     Chunker,
     Document,
-    Engines,
     Extraction,
     Fact,
+    KnowledgeExtractor,
     KnowledgeIndex,
     Mention,
-    TripleExtractor,
 )
 from graphrag_core.embedders import WordLlama
+from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.errors import (
     DiskError,
     EmbedderMismatch,
@@ -29,7 +29,6 @@ from graphrag_core.errors import (
     NotAnIndex,
     ReadOnlyIndex,
 )
-from graphrag_core.stores.vectors import FaissVectors
 from graphrag_core.testing import HashEmbedder
 
 
@@ -204,7 +203,7 @@ def test_types_and_descriptions_live_with_their_passages():
 
 
 def test_triples_are_facts_with_relations():
-    extractor = TripleExtractor()
+    extractor = KnowledgeExtractor(key="triples")
     triples = {"triples": [["Auth Service", "depends_on", "OAuth Provider"], ["", "broken", "x"], "no triple"]}
     with KnowledgeIndex(HashEmbedder(), extractor=extractor) as index:
         index.add([Document("1", "…about them.", metadata=triples)])
@@ -245,7 +244,7 @@ def test_an_index_that_was_never_closed_opens_again(tmp_path):
     index = KnowledgeIndex.open(tmp_path, HashEmbedder())
     index.add(SERVICES)
     before = snapshot(index)
-    index._lock.release()  # as when the process ends
+    index.engine._file_lock.release()  # as when the process ends
     with KnowledgeIndex.open(tmp_path, HashEmbedder()) as again:
         assert snapshot(again) == before
         assert again.verify()
@@ -279,16 +278,16 @@ def test_damaged_search_files_are_made_anew_without_embedding(tmp_path, part, da
 
 
 def test_verify_names_what_disagrees(services):
-    services._derived.vectors["chunks"].remove(np.array([0]))
-    services._derived.keywords["facts"].apply(1, np.array([1]), [])
-    services._records.rows("UPDATE names SET uses = 7 WHERE key = 0")
-    services._records.rows("UPDATE facts SET weight = 9 WHERE key = 0")
+    services.engine.indexes.vectors["chunks"].remove(np.array([0]))
+    services.engine.indexes.keywords["facts"].apply(1, np.array([1]), [])
+    services.engine.records.rows("UPDATE names SET uses = 7 WHERE key = 0")
+    services.engine.records.rows("UPDATE facts SET weight = 9 WHERE key = 0")
     found = str(services.verify())
     for expected in ("vectors of chunks: 1 missing", "keywords of facts: 1 missing", "counted wrongly"):
         assert expected in found
     assert not services.verify()
-    services._records.rows("UPDATE names SET uses = (SELECT 2) WHERE key = 0")
-    services._records.rows("UPDATE facts SET weight = 3 WHERE key = 0")
+    services.engine.records.rows("UPDATE names SET uses = (SELECT 2) WHERE key = 0")
+    services.engine.records.rows("UPDATE facts SET weight = 3 WHERE key = 0")
     services.rebuild()
     assert "missing" not in str(services.verify())
 
@@ -368,7 +367,7 @@ def test_threads_read_while_one_writes(index):
     def read():
         try:
             while not stop.is_set():
-                with index.reading() as derived:
+                with index.engine.reading() as derived:
                     generation = derived.generation
                     for chunk, _ in keyword_search(index, "Ada tokens", 5) + vector_search(index, "Ada", 5):
                         assert chunk.text
@@ -407,14 +406,15 @@ def test_writers_in_threads_take_turns(index):
     assert index.verify()
 
 
-def test_another_engine_takes_a_place():
-    class Mine(FaissVectors):
-        pass
-
-    with KnowledgeIndex(HashEmbedder(), engines=Engines(vectors=Mine)) as index:
+def test_an_engine_can_be_passed(tmp_path):
+    with KnowledgeIndex(HashEmbedder(), engine=EmbeddedEngine(tmp_path, merge_similar=0.9)) as index:
         index.add(SERVICES)
-        assert isinstance(index._derived.vectors["chunks"], Mine)
+        assert (index.path, index.read_only) == (tmp_path, False)
         assert index.verify()
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
+        assert len(index) == 4
+    with pytest.raises(InputError, match="merge_similar"):
+        KnowledgeIndex(HashEmbedder(), engine=EmbeddedEngine(), merge_similar=0.9)
 
 
 def test_whole_documents_without_a_chunker():
@@ -427,7 +427,7 @@ def test_whole_documents_without_a_chunker():
 def test_a_chunk_id_that_another_document_has_is_refused():
     with KnowledgeIndex(HashEmbedder(), chunker=Chunker(max_tokens=5, overlap=0, whole_until=5)) as index:
         index.add([Document("a#1", "Short.")])
-        with pytest.raises(InputError, match="another id"):
+        with pytest.raises(InputError, match="change one of the two ids"):
             index.add([Document("a", "One two three four. Five six seven eight.")])
         assert [d.id for d in index.documents()] == ["a#1"]
         assert index.verify()
@@ -462,7 +462,7 @@ def test_keyword_writers_rest_after_a_long_addition_and_take_up_work_again(tmp_p
     many = [Document(str(i), f"Passage {i} tells of Ada Lovelace and of nothing else.") for i in range(1_000)]
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
         index.add(many)
-        with index.reading() as derived:
+        with index.engine.reading() as derived:
             assert all(store._writer is None for store in derived.keywords.values())
         index.add([Document("late", "A late word on haemoglobin.")])
         assert keyword_search(index, "haemoglobin")[0][0].id == "late"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
 from graphrag_core import Chunk, Combined, Document, KnowledgeIndex, LLMExtractor, SentenceExtractor
-from graphrag_core.ingest.extract.parse import parse_answer
-from graphrag_core.ingest.extract.prompt import build_prompt
+from graphrag_core.extract.llm import build_prompt, parse_answer
 from graphrag_core.testing import HashEmbedder
 
 RELATION = {
@@ -50,6 +51,42 @@ def test_answers_are_read_however_they_come(answer):
         8,
         "Delegates.",
     )
+
+
+def test_a_truncated_answer_keeps_whole_entries_only():
+    relation = RELATION | {"description": 'Uses {braces}, [brackets] and "quotes".'}
+    answer = json.dumps({"entities": ENTITIES, "relations": [relation, relation | {"type": "uses"}]})
+    whole = parse_answer(answer)
+    for end in range(answer.index("}") + 1, len(answer)):
+        found = parse_answer(answer[:end])
+        assert found.mentions == whole.mentions[: len(found.mentions)]
+        assert found.facts == whole.facts[: len(found.facts)]
+        assert len(found.mentions) + len(found.facts) == sum(answer[:end].count(mark) for mark in ('"}', ": 8}"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "{'entities': [{'name': 'IBM'}], 'relations': []}",
+        '{"entities": [{"name": "IBM"} {"name": "IBM"}]}',
+        'Entities: [{"name": "IBM"}]',
+        'Entities: [{"name": "IBM"}, {"na',
+        '{"entities": [{"name": "IBM"}]} and again {"entities": []}',
+    ],
+    ids=["single quotes", "missing comma", "bare list", "cut bare list", "twice"],
+)
+def test_invalid_json_is_repaired(answer):
+    assert [mention.name for mention in parse_answer(answer).mentions] == ["IBM"]
+
+
+def test_a_cached_answer_that_cannot_be_parsed_is_asked_for_again(tmp_path):
+    path = tmp_path / "a.sqlite"
+    LLMExtractor(lambda prompt: ANSWER, cache=path, progress=False).extract(CHUNKS[:1])
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE answers SET answer = 'no json'")
+    again = LLMExtractor(lambda prompt: ANSWER, cache=path, progress=False)
+    assert again.extract(CHUNKS[:1])[0].facts
+    assert (again.report.calls, again.report.cached) == (1, 0)
 
 
 def test_entries_that_miss_a_part_are_passed_over():

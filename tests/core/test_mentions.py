@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphrag_core.ingest.mentions import find_aliases, find_names
 from graphrag_core.text import normalise, sentences, title_names, unwrap
+from graphrag_core.text.mentions import find_aliases, find_names
 
 
 def names(text: str, *, certain: bool = True) -> list[str]:
@@ -65,6 +65,17 @@ def test_a_word_at_the_start_is_a_name_when_the_text_shows_it():
     assert names("Caches are fast, and caches help.") == []
     assert names("Keyring, again.") == []
     assert names("Keyring, again.", certain=False) == ["Keyring"]
+
+
+@pytest.mark.parametrize(
+    "text", ["A span of `\t\t` in Berlin.", "A span of `\u00a0\u3000` in Berlin.", "`\t \t`, Berlin"]
+)
+def test_blank_code_spans_are_skipped(text):
+    assert names(text) == ["Berlin"]
+
+
+def test_identifiers_between_unusual_spaces_are_found_once():
+    assert names("use kg_store\u00a0graph_store\u00a0word_count here") == ["kg_store", "graph_store", "word_count"]
 
 
 def test_chinese_and_japanese_names():

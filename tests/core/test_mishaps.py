@@ -14,7 +14,9 @@ from types import MappingProxyType
 import pytest
 from support import SERVICES, keyword_search, snapshot, vector_search
 
-from graphrag_core import Chunker, Document, Extraction, Fact, KnowledgeIndex, LLMExtractor, Mention, TripleExtractor
+from graphrag_core import Chunker, Document, Extraction, Fact, KnowledgeExtractor, KnowledgeIndex, LLMExtractor, Mention
+from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.engine.embedded.graph_tables import GraphTables
 from graphrag_core.errors import DocumentError, EmbedderMismatch, ExtractionError, IndexClosed
 from graphrag_core.testing import HashEmbedder
 
@@ -30,21 +32,16 @@ class Reads:
 
 
 def test_an_interrupted_publication_is_made_good(monkeypatch):
-    from graphrag_core import derived
-
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add(SERVICES)
-        real = {name: getattr(derived, name) for name in ("graph_part", "graph_parts")}
 
         def interrupted(*arguments):
             raise KeyboardInterrupt
 
-        for name in real:
-            monkeypatch.setattr(derived, name, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            index.add([Document("new", "Grace Hopper met Ada Lovelace.")])
-        for name, function in real.items():
-            monkeypatch.setattr(derived, name, function)
+        with monkeypatch.context() as patch:
+            patch.setattr(GraphTables, "add", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                index.add([Document("new", "Grace Hopper met Ada Lovelace.")])
         assert [c.id for c, _ in keyword_search(index, "Grace", 3)] == ["new"], "what was recorded is there"
         index.add([Document("newer", "Ada Lovelace again.")])
         assert index.verify(), str(index.verify())
@@ -54,7 +51,7 @@ def test_an_interrupted_publication_is_made_good(monkeypatch):
 
 
 def test_verify_sees_vectors_that_are_there_twice(services):
-    store = services._derived.vectors["chunks"]
+    store = services.engine.indexes.vectors["chunks"]
     store.add(store.keys[:1], store.get(store.keys[:1]))
     assert "1 are there twice" in str(services.verify())
 
@@ -241,11 +238,10 @@ def test_equal_chunks_are_asked_about_once():
 
 
 def test_changed_triples_are_read_again():
-    index = KnowledgeIndex(HashEmbedder(), extractor=TripleExtractor(triples={"1": [("A", "likes", "B")]}))
-    index.add([Document("1", "Text.")])
-    index._intake = type(index._intake)(
-        None, TripleExtractor(triples={"1": [("A", "likes", "C")]}), index.embedding, index._embeds
-    )
+    engine = EmbeddedEngine()
+    extractors = [KnowledgeExtractor(knowledge={"1": [("A", "likes", name)]}) for name in ("B", "C")]
+    KnowledgeIndex(HashEmbedder(), engine=engine, extractor=extractors[0]).add([Document("1", "Text.")])
+    index = KnowledgeIndex(HashEmbedder(), engine=engine, extractor=extractors[1])
     assert index.add([Document("1", "Text.")]).replaced == 1
     assert index.entity("B") is None
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support import snapshot
 
 from graphrag_core import Chunker, Document, KnowledgeIndex
-from graphrag_core.ingest.extract import TripleExtractor
+from graphrag_core.extract import KnowledgeExtractor
 from graphrag_core.testing import HashEmbedder
 
 # Names that come capitalised, in lower case, at the start of a sentence, as aliases (one of
@@ -90,7 +90,7 @@ triples = st.lists(st.tuples(names, names, names), max_size=4)
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(triples, triples)
 def test_whatever_an_extractor_calls_things_the_index_is_sound(some, others):
-    extractor = TripleExtractor(triples={"a": some, "b": others})
+    extractor = KnowledgeExtractor(knowledge={"a": some, "b": others})
     with KnowledgeIndex(HashEmbedder(), extractor=extractor, embed_facts=True) as index:
         index.add([Document("a", "One text."), Document("b", "Another.")])
         assert not index.verify().problems

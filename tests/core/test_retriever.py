@@ -22,7 +22,7 @@ from graphrag_core import (
     Weighted,
 )
 from graphrag_core.errors import FilterError, InputError
-from graphrag_core.query.gate import confidence
+from graphrag_core.query.fusion import confidence
 from graphrag_core.testing import HashEmbedder
 
 CHAIN = [
@@ -123,7 +123,7 @@ def test_results_do_not_depend_on_the_order_of_adding():
 
 def test_without_the_graph_it_is_plain_search(chain):
     result = chain.retrieve("What does the Auth Service need?", use_graph=False)
-    assert result.expansion_skipped == "the graph was not asked"
+    assert result.expansion_skipped == "the graph was not used"
     assert result.confidence == 0.5
     assert all("graph" not in hit.channels and not hit.path for hit in result.hits)
 

@@ -54,7 +54,7 @@ def test_the_result_names_the_rule_that_fired():
         assert result.method == "graph"
         assert result.route == "routed to graph by the rule 'citation': the question has 'cite'"
         assert result.route in result.explain()
-        assert retriever.retrieve("Ada Lovelace?").route == "routed to hybrid: no rule fired"
+        assert retriever.retrieve("Ada Lovelace?").route == "routed to hybrid: no rule matched"
         assert retriever.retrieve("Ada Lovelace?", method="vector").route == ""
 
 

@@ -18,13 +18,14 @@ from graphrag_core import (
     Mention,
     Neighbourhood,
     ReciprocalRank,
+    Recogniser,
     Relevance,
     SpreadingActivation,
     Weighted,
 )
 from graphrag_core.errors import InputError
-from graphrag_core.query.ground import Ground
-from graphrag_core.query.relevance import WEEK
+from graphrag_core.query.query import Query
+from graphrag_core.query.strategies.activation import WEEK
 from graphrag_core.testing import HashEmbedder
 
 
@@ -64,10 +65,11 @@ def told():
         yield index
 
 
-def ground(index: KnowledgeIndex, question: str) -> Ground:
-    retriever = GraphRetriever(index)
-    with index.reading() as derived:
-        return retriever._ground(derived, question, index.embedding.query(question), None)
+def query_on(index: KnowledgeIndex, question: str) -> Query:
+    """What the pipeline passes to a strategy for a question."""
+    vector = index.embedding.query(question)
+    with index.engine.snapshot() as snapshot:
+        return Query(question, snapshot, vector, Recogniser().recognise(question, vector, snapshot), index.embedding)
 
 
 def strengths(index, strategy, question="Auth Service"):
@@ -117,7 +119,7 @@ def test_relation_types_choose_what_is_followed(told):
     assert set(strengths(told, Neighbourhood(relation_types=("part_of",)))) == {"login"}
     retriever = GraphRetriever(told, graph=Neighbourhood(relation_types=("eats",)), method="graph")
     result = retriever.retrieve("Auth Service")
-    assert "leads nowhere" in result.fallback
+    assert "leads to no passage" in result.fallback
     assert result.hits, "plain search answers then"
 
 
@@ -149,7 +151,7 @@ def fastapi():
 
 
 def test_expansion_queries_pair_seed_and_neighbour_nearest_first(fastapi):
-    queries = ExpansionQueries().queries(ground(fastapi, "How do I handle FastAPI database connections?"))
+    queries = ExpansionQueries().queries(query_on(fastapi, "How do I handle FastAPI database connections?"))
     assert queries[:3] == [
         ("FastAPI Pydantic", 0.5),
         ("FastAPI SQLAlchemy", 0.5),
@@ -159,7 +161,7 @@ def test_expansion_queries_pair_seed_and_neighbour_nearest_first(fastapi):
 
 
 def test_a_pair_comes_once_whichever_was_the_seed(fastapi):
-    queries = [text for text, _ in ExpansionQueries().queries(ground(fastapi, "FastAPI and Pydantic"))]
+    queries = [text for text, _ in ExpansionQueries().queries(query_on(fastapi, "FastAPI and Pydantic"))]
     pairs = [frozenset(text.split()) for text in queries if " " in text]
     assert len(pairs) == len(set(pairs))
     assert frozenset(("FastAPI", "Pydantic")) in pairs
@@ -182,12 +184,12 @@ def test_all_expansion_queries_cost_one_embedding_call(fastapi, monkeypatch):
 def test_each_query_brings_three_passages_joined_by_rank_and_marked_as_the_graphs(told):
     strategy = ExpansionQueries()
     assert (strategy.hits, strategy.fusion) == (3, ReciprocalRank())
-    expansion = strategy.expand(ground(told, "Auth Service"), None, 5)
+    expansion = strategy.expand(query_on(told, "Auth Service"), None, 5)
     assert len(expansion.keys) == len(set(expansion.keys.tolist())), "no passage twice"
     assert expansion.scores.tolist() == sorted(expansion.scores.tolist(), reverse=True)
     # A passage at the first place of one query of proximity 1/2 and nowhere else scores 0.5/61.
     one = ExpansionQueries(depth=1, hits=1, most_queries=1)
-    scores = one.expand(ground(told, "Auth Service"), None, 5).scores
+    scores = one.expand(query_on(told, "Auth Service"), None, 5).scores
     assert scores.sum() == pytest.approx(0.5 / 61 + 0.5 / 61)
 
 
@@ -205,7 +207,7 @@ def test_a_hit_that_the_graph_alone_brought_says_so():
 def test_an_empty_graph_gives_nothing_and_plain_search_answers(strategy):
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add([Document("a", "nothing here is a name.")])
-        assert len(strategy.expand(ground(index, "what is here?"), None, 5).keys) == 0
+        assert len(strategy.expand(query_on(index, "what is here?"), None, 5).keys) == 0
         assert [hit.chunk.id for hit in GraphRetriever(index, graph=strategy).retrieve("what is here?").hits] == ["a"]
 
 
@@ -274,8 +276,8 @@ def test_activation_stops_at_its_limits(jacq):
     many = {"hub": [triple("Hub", "has", f"Part {i}", confidence=i / 20) for i in range(20)]}
     with KnowledgeIndex(HashEmbedder(), extractor=Told(many), embed_names=True) as index:
         index.add([Document("hub", "Hub.")])
-        expansion = SpreadingActivation(anchors=1, hops=1).expand(ground(index, "Hub"), None, 5)
-        facts = index.records.facts(expansion.facts)
+        query = query_on(index, "Hub")
+        facts = query.snapshot.facts(SpreadingActivation(anchors=1, hops=1).expand(query, None, 5).facts)
         assert len(facts) == 10
         assert min(f.confidence for f in facts) == pytest.approx(10 / 20), "the most confident ones"
 
@@ -283,14 +285,14 @@ def test_activation_stops_at_its_limits(jacq):
 def test_reading_a_fact_counts_and_the_count_is_kept(tmp_path):
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), extractor=Told(JACQ), embed_names=True) as index:
         index.add([Document(name, f"Note {name}.") for name in JACQ])
-        generation = index.records.generation
+        generation = index.engine.generation
         retriever = GraphRetriever(index, graph=SpreadingActivation(anchors=1), method="graph", cache=None)
         before = time.time()
         retriever.retrieve("JACQ Project")
         second = {hit.chunk.id: hit.channels["graph"].score for hit in retriever.retrieve("JACQ Project").hits}
         # Read once before: 1 + log10(2) * 0.5
         assert second["duck"] == pytest.approx(0.7 * 1.5 * (1 + log10(2) * 0.5))
-        assert index.records.generation == generation, "reading changes nothing that is searched"
+        assert index.engine.generation == generation, "reading changes nothing that is searched"
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), extractor=Told(JACQ)) as index:
         (kept,) = [f for f in index.facts("DuckDB") if f.relation == "supports"]
         assert kept.access_count == 2
@@ -315,7 +317,7 @@ def test_the_gate_leaves_weak_graph_results_to_plain_search(told):
 
 def test_the_gate_can_insist_on_an_entity(told):
     result = GraphRetriever(told, gate=Gate(needs_entity=True)).retrieve("what is going on?")
-    assert "names nothing" in result.expansion_skipped
+    assert "names no known entity" in result.expansion_skipped
     assert all("graph" not in hit.channels for hit in result.hits)
 
 

@@ -1,4 +1,4 @@
-"""On the event loop: nothing blocks it, and nothing tears."""
+"""Async use: the event loop is never blocked, and a query sees one state of the index."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from langchain_core.embeddings import Embeddings
 
 from graphrag_core import GraphRetriever, KnowledgeIndex, PageRank
 from graphrag_core.errors import DocumentError, EmbedderError
+from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
-from langchain_graphrag.documents import to_core
+from langchain_graphrag.documents import to_core_documents
 
-QUESTION = "Where does the vendor behind the Auth Service sit?"
-LONG = 30  # seconds after which a test that waits for ever has failed
+LONG = 30  # timeout in seconds of what must not hang
 
 
 class OnTheLoop(Embeddings):
-    """Embeddings of a service: true coroutines. The plain methods must not be used from a loop."""
+    """Embeddings with real coroutines; the sync methods must not be called."""
 
     model = "service"
 
@@ -60,7 +60,7 @@ class TestEmbeddings:
             found = await retriever.ainvoke(QUESTION)
             assert embedding.questions == [QUESTION]
             with KnowledgeIndex(HashEmbedder(), chunker=None, embed_facts=False, embed_names=False) as index:
-                index.add(to_core(documents))
+                index.add(to_core_documents(documents))
                 core = GraphRetriever(index).retrieve(QUESTION)
             assert [(d.id, d.metadata["score"]) for d in found] == [(h.chunk.id, h.score) for h in core.hits]
 
@@ -96,14 +96,30 @@ class TestEmbeddings:
                 await retriever.aadd_documents([Document(id="new", page_content="New.")])
             assert "new" not in retriever.index
 
-    async def test_of_the_wrong_shape_are_told_as_in_a_plain_call(self, documents):
+    @pytest.mark.parametrize("vector", [[1.0, 2.0], [float("nan")] * 64, [[1.0] * 64], "no vector"])
+    async def test_that_cannot_be_used_leave_the_question_to_keywords_as_in_a_plain_call(self, documents, vector):
         class Wrong(OnTheLoop):
             async def aembed_query(self, text):
-                return [1.0, 2.0]
+                return vector
 
         with await GraphRAGRetriever.afrom_documents(documents, Wrong()) as retriever:
             found = await retriever.ainvoke("Tallinn")
-            assert "dimension 2" in found.result.fallback
+            assert found[0].id == "keyring"
+            assert "Wrong" in found.result.fallback
+
+    @pytest.mark.parametrize("vectors", [[], [[1.0, 2.0]], [[float("inf")] * 64]])
+    async def test_that_cannot_be_stored_are_refused(self, documents, vectors):
+        embedding = OnTheLoop()
+        with await GraphRAGRetriever.afrom_documents(documents, embedding) as retriever:
+
+            async def wrong(texts):
+                return vectors
+
+            embedding.aembed_documents = wrong
+            with pytest.raises(EmbedderError):
+                await retriever.aadd_documents([Document(id="new", page_content="New.")])
+            assert "new" not in retriever.index
+            assert retriever.index.verify()
 
     async def test_come_in_the_indexs_batches(self):
         embedding = OnTheLoop()
@@ -115,7 +131,7 @@ class TestEmbeddings:
                 await retriever.aadd_documents([*documents, documents[0]])
 
     async def test_of_many_additions_at_once_do_not_wait_for_each_other(self, documents):
-        """More additions than there are threads, each of which holds a thread while it writes."""
+        """More concurrent additions than threads; each blocks a thread while it writes."""
         embedding = OnTheLoop()
         with await GraphRAGRetriever.afrom_documents([], embedding) as retriever:
             additions = [retriever.aadd_documents([document]) for document in documents for _ in range(20)]
@@ -142,7 +158,7 @@ class TestEmbeddings:
 
 
 class Waits(HashEmbedder):
-    """Does not return before the loop, which must still turn, has let it."""
+    """Blocks until the event loop releases it, which a blocked loop could not do."""
 
     def __init__(self):
         super().__init__()
@@ -166,7 +182,7 @@ class Waits(HashEmbedder):
 
 
 class WaitsInTheGraph:
-    """A strategy that does the same."""
+    """A graph strategy that blocks likewise."""
 
     fusion = PageRank().fusion
 
@@ -180,7 +196,7 @@ class WaitsInTheGraph:
 
 class TestTheLoop:
     async def through(self, waits, call):
-        """Await a call that stops in the middle until the loop lets it go on."""
+        """Await a call that blocks until the event loop releases it."""
         waits.armed = True
         task = asyncio.ensure_future(call)
         await asyncio.wait_for(waits.entered.wait(), LONG)
@@ -217,7 +233,7 @@ class TestTheLoop:
             assert not question.done()
             waits.released.set()
             found, deleted = await asyncio.wait_for(asyncio.gather(question, delete), LONG)
-            assert "auth" in [document.id for document in found]  # of the moment before
+            assert "auth" in [document.id for document in found]  # the state before the deletion
             assert deleted["num_deleted"] == 1
 
 
@@ -233,7 +249,7 @@ def edition(number: int) -> list[Document]:
 
 
 def editions_in(found) -> set[int]:
-    """Every edition that an answer speaks of, in metadata, texts and paths."""
+    """Every edition mentioned in a result: in metadata, texts and paths."""
     metadata = {document.metadata["edition"] for document in found}
     texts = [document.page_content for document in found]
     texts += [step["text"] for document in found for step in document.metadata["graphrag"]["path"]]
@@ -242,7 +258,7 @@ def editions_in(found) -> set[int]:
 
 @pytest.mark.parametrize("embedding", [HashEmbedder, OnTheLoop])
 async def test_200_tasks_ask_amid_changes_and_see_one_moment_each(embedding):
-    """Every change replaces five documents at once or deletes them all: an answer has all of one edition, or none."""
+    """Every change replaces or deletes all five documents: a result has all of one edition, or none."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(64))
     with await GraphRAGRetriever.afrom_documents(edition(1), embedding(), cache=None) as retriever:
         now, seen, over, fresh = [1], set(), asyncio.Event(), asyncio.Event()
@@ -261,7 +277,7 @@ async def test_200_tasks_ask_amid_changes_and_see_one_moment_each(embedding):
 
         async def change():
             for number in range(2, 6):
-                now[0] = None  # in between, either moment is right
+                now[0] = None  # during the change, both states are right
                 if number % 3 == 0:
                     await retriever.adelete([document.id for document in edition(number)])
                     now[0] = 0
@@ -269,7 +285,7 @@ async def test_200_tasks_ask_amid_changes_and_see_one_moment_each(embedding):
                     await retriever.aadd_documents(edition(number))
                     now[0] = number
                 fresh.clear()
-                await fresh.wait()  # somebody asked and was answered since
+                await fresh.wait()  # until a query has run since
             over.set()
 
         await asyncio.wait_for(asyncio.gather(change(), *(ask(number) for number in range(200))), 4 * LONG)

@@ -1,4 +1,4 @@
-"""In chains, tools, ensembles and agents."""
+"""The retriever in chains, tools, ensembles and agents."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from langchain_core.runnables import RunnablePassthrough
 from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import InMemoryVectorStore
 
+from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from langchain_graphrag import create_memory_search_tool
-
-QUESTION = "Where does the vendor behind the Auth Service sit?"
 
 
 class Agent(GenericFakeChatModel):
-    """A model that calls tools: says what it was told to say, one message a turn."""
+    """A model that returns fixed messages, one for each turn."""
 
     def bind_tools(self, tools, **kwargs):
         return self

@@ -1,4 +1,4 @@
-"""What language models read, asked by us or by LangChain before."""
+"""Entities and relations from chat models and from graph documents."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class TestChatModels:
             assert TEXT in prompts[0]
 
     def test_are_models(self):
-        with pytest.raises(InputError, match="str is no chat model"):
+        with pytest.raises(InputError, match="str is not a chat model"):
             GraphRAGRetriever.from_texts([TEXT], HashEmbedder(), llm="gpt")
-        with pytest.raises(InputError, match="exclude each other"):
+        with pytest.raises(InputError, match="either llm or extractor"):
             GraphRAGRetriever.from_texts(
                 [TEXT],
                 HashEmbedder(),
@@ -169,7 +169,7 @@ class TestGraphDocuments:
             assert retriever.index.entity("1815").type == "year"
 
     def test_are_not_cut(self):
-        with pytest.raises(InputError, match="leave chunker out"):
+        with pytest.raises(InputError, match="remove chunker"):
             GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder(), chunker=Chunker())
 
     def test_say_nothing_of_what_is_added_later(self):

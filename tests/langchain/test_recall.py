@@ -1,4 +1,4 @@
-"""Recall through the adapter is the core's."""
+"""The adapter has the recall of the core."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
 from langchain_graphrag import GraphRAGRetriever
 
-QUESTIONS, DISTRACTORS = 60, 700  # all of them: benchmarks/adapters.py
+QUESTIONS, DISTRACTORS = 60, 700  # benchmarks/adapters.py uses the whole dataset
 
 
 async def test_on_2wiki_it_equals_the_cores(shared):

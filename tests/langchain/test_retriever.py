@@ -1,14 +1,16 @@
-"""Documents go in and come out whole; calls are the core's."""
+"""Documents come back as they were added; results are those of the core."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
+from langchain_classic.embeddings import CacheBackedEmbeddings
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.runnables import ConfigurableField
+from langchain_core.stores import InMemoryByteStore
 
 import graphrag_core
 from graphrag_core import (
@@ -31,10 +33,9 @@ from graphrag_core.errors import (
     NotAnIndex,
     ReadOnlyIndex,
 )
-from graphrag_core.testing import HashEmbedder
-from langchain_graphrag import Found, GraphRAGRetriever
-
-QUESTION = "Where does the vendor behind the Auth Service sit?"
+from graphrag_core.testing import CHAIN_QUESTION as QUESTION
+from graphrag_core.testing import CountingEmbedder, HashEmbedder
+from langchain_graphrag import GraphRAGRetriever, RetrievedDocuments
 
 
 def ids(documents) -> list[str]:
@@ -86,7 +87,7 @@ class TestDocuments:
         assert [step["text"] for step in details["oauth"]["path"]][1::2] == ["Auth Service", "OAuth Provider"]
         assert details["auth"]["channels"]["vector"].keys() == {"rank", "score", "share"}
         skipped = retriever.invoke(QUESTION, use_graph=False)[0].metadata["graphrag"]
-        assert skipped["expansion_skipped"] == "the graph was not asked"
+        assert skipped["expansion_skipped"] == "the graph was not used"
 
     def test_of_ones_own_with_our_keys_lose_nothing(self):
         own = {"a": 1, "score": 0.25, "graphrag": "mine", "z": 2}
@@ -115,12 +116,12 @@ class TestDocuments:
             assert len(retriever.index) == 2
 
     def test_that_share_an_id_are_refused(self, retriever):
-        with pytest.raises(DocumentError, match="'a': this id comes twice"):
+        with pytest.raises(DocumentError, match="'a': this id occurs twice"):
             retriever.add_documents([Document(id="a", page_content=text) for text in ("One.", "Two.")])
         assert "a" not in retriever.index
 
     def test_are_langchains(self, retriever):
-        with pytest.raises(InputError, match="a LangChain Document is needed, not str"):
+        with pytest.raises(InputError, match="expected a LangChain Document, got str"):
             retriever.add_documents(["text"])
 
     def test_stay_whole_unless_a_chunker_is_given(self):
@@ -137,7 +138,7 @@ class TestDocuments:
             assert retriever.invoke("Keyring") == []
 
     def test_and_their_metadata_come_in_equal_numbers(self):
-        with pytest.raises(InputError, match="2 texts came with 1 metadatas and 2 ids"):
+        with pytest.raises(InputError, match="got 2 texts, 1 metadatas and 2 ids"):
             GraphRAGRetriever.from_texts(["a", "b"], HashEmbedder(), [{}])
 
     def test_replaced_and_deleted_are_gone(self, retriever):
@@ -177,7 +178,7 @@ class TestCalls:
 
     def test_carry_the_cores_result(self, retriever):
         found = retriever.invoke(QUESTION)
-        assert isinstance(found, Found)
+        assert isinstance(found, RetrievedDocuments)
         assert [hit.chunk.id for hit in found.result.hits] == ids(found)
         assert "Auth Service" in found.result.explain()
 
@@ -237,6 +238,37 @@ class TestSettings:
         assert len(found) == 2
         assert "confidence" not in found.result.expansion_skipped
 
+    def test_that_cannot_be_used_leave_the_one_before(self, retriever):
+        with pytest.raises(InputError, match="k is 0"):
+            retriever.k = 0
+        with pytest.raises(InputError, match="graph strategy"):
+            retriever.graph = "PageRank"
+        assert (retriever.k, retriever.graph) == (5, None)
+        assert len(retriever.invoke(QUESTION)) == 5
+
+    def test_of_a_copy_are_its_own(self, retriever):
+        other = retriever.model_copy(update={"filter": {"tenant": "umbrella"}})
+        assert ids(other.invoke(QUESTION)) == ["secret"]
+        other.filter = None
+        other.k = 1
+        assert len(other.invoke(QUESTION)) == 1
+        assert len(retriever.invoke(QUESTION)) == 5
+
+    def test_are_read_once_and_not_for_each_call(self, retriever, monkeypatch):
+        def refuse(*arguments, **settings):
+            raise AssertionError("a second GraphRetriever was made")
+
+        monkeypatch.setattr(GraphRetriever, "__init__", refuse)
+        assert len(retriever.batch([QUESTION, "Keyring"])) == 2
+
+    def test_with_an_iterator_in_the_filter_hold_in_every_call(self, retriever):
+        retriever.filter = {"and": iter([{"tenant": "acme"}])}
+        for question in ("Umbrella", "Umbrella Wesker"):
+            assert "secret" not in ids(retriever.invoke(question, k=9))
+        only = {"tenant": {"in": iter(["acme"])}}
+        made = GraphRAGRetriever(index=retriever.index, filter=only, cache=None, k=9)
+        assert all(len(made.invoke("Umbrella")) == 4 for _ in range(2))
+
     def test_can_be_configurable_fields(self, retriever):
         flexible = retriever.configurable_fields(k=ConfigurableField(id="k"))
         assert len(flexible.invoke(QUESTION, {"configurable": {"k": 2}})) == 2
@@ -244,7 +276,7 @@ class TestSettings:
 
     @pytest.mark.parametrize("settings", [{"k": 0}, {"method": "magic"}, {"top_k": 3}, {"graph": "PageRank"}])
     def test_that_cannot_be_used_are_told_at_once(self, retriever, settings):
-        with pytest.raises(ValueError, match=r"k is 0|unknown method|Extra inputs|no graph strategy"):
+        with pytest.raises(ValueError, match=r"k is 0|unknown method|Extra inputs|graph strategy"):
             GraphRAGRetriever(index=retriever.index, **settings)
 
     def test_are_not_shared(self, retriever):
@@ -252,20 +284,12 @@ class TestSettings:
         assert other.cache is not retriever.cache
 
     def test_no_cache_asks_every_time(self, documents):
-        class Counting(HashEmbedder):
-            asked = 0
-
-            def embed_query(self, text):
-                self.asked += 1
-                return super().embed_query(text)
-
         for settings, times in (({}, 1), ({"cache": None}, 2)):
-            embedding = Counting()
+            embedding = CountingEmbedder()
             with GraphRAGRetriever.from_documents(documents, embedding, **settings) as retriever:
-                embedding.asked = 0
                 for _ in range(2):
                     retriever.invoke(QUESTION)
-                assert embedding.asked == times
+                assert embedding.queries == [QUESTION] * times
 
 
 class Named(DeterministicFakeEmbedding):
@@ -320,6 +344,28 @@ class TestFolders:
         with GraphRAGRetriever.load(tmp_path / "kb", Cached(Plain())) as retriever:
             assert len(retriever.invoke(QUESTION)) == 5
 
+    async def test_take_langchains_cache_of_an_embedding_for_the_embedding(self, documents, tmp_path):
+        def cached():
+            return CacheBackedEmbeddings.from_bytes_store(
+                Plain(), InMemoryByteStore(), namespace="plain", key_encoder="sha256"
+            )
+
+        with GraphRAGRetriever.from_documents(documents, cached(), path=tmp_path / "kb") as retriever:
+            expected = ids(retriever.invoke(QUESTION))
+            assert ids(await retriever.ainvoke(QUESTION)) == expected
+            identity = retriever.index.embedding.identity
+        with GraphRAGRetriever.load(tmp_path / "kb", Plain()) as retriever:
+            assert ids(retriever.invoke(QUESTION)) == expected
+            assert retriever.index.embedding.identity == identity
+        with GraphRAGRetriever.load(tmp_path / "kb", cached()) as retriever:
+            await retriever.aadd_documents([Document(id="new", page_content="Keyring has a new office in Riga.")])
+            assert "new" in ids(await retriever.ainvoke("Riga"))
+
+    def test_are_not_made_for_what_is_no_embedding(self, tmp_path):
+        with pytest.raises(InputError, match="str is not an embedding model"):
+            GraphRAGRetriever.from_documents([], "text-embedding-3-small", path=tmp_path / "kb")
+        assert not (tmp_path / "kb").exists()
+
     def test_made_by_the_core_are_the_same(self, documents, tmp_path):
         with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), chunker=None) as index:
             index.add(_core(documents))
@@ -328,7 +374,7 @@ class TestFolders:
 
     def test_are_free_again_after_a_failure(self, tmp_path):
         for wrong in ({"documents": [Document(page_content=" ")]}, {"documents": [""]}, {"documents": [], "k": 0}):
-            with pytest.raises(ValueError, match=r"the text is empty|not str|k is 0"):
+            with pytest.raises(ValueError, match=r"the text is empty|got str|k is 0"):
                 GraphRAGRetriever.from_documents(embedding=HashEmbedder(), path=tmp_path / "kb", **wrong)
         made = GraphRAGRetriever.from_documents([], HashEmbedder(), path=tmp_path / "kb")
         with made, pytest.raises(IndexLocked):
@@ -378,7 +424,7 @@ class TestTracing:
 
 
 def _core(documents):
-    from langchain_graphrag.documents import to_core
+    from langchain_graphrag.documents import to_core_documents
 
-    assert all(isinstance(document, graphrag_core.Document) for document in to_core(documents))
-    return to_core(documents)
+    assert all(isinstance(document, graphrag_core.Document) for document in to_core_documents(documents))
+    return to_core_documents(documents)

@@ -1,4 +1,4 @@
-"""LangChain's own suites: for retrievers, and for document indexes."""
+"""LangChain's standard test suites for retrievers and document indexes."""
 
 from __future__ import annotations
 

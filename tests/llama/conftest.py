@@ -1,4 +1,4 @@
-"""What the LlamaIndex adapter's tests share."""
+"""Fixtures of the LlamaIndex adapter's tests."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from llama_graphrag import GraphRAGRetriever
 # LlamaIndex 0.13 has the data its splitter needs in its own folder, but does not look there.
 nltk.data.path.append(str(Path(llama_index.core.__path__[0], "_static", "nltk_cache")))
 
-SHARED = Path(__file__).parents[3] / "shared"
-
 
 @pytest.fixture
 def nodes() -> list[TextNode]:
@@ -32,11 +30,3 @@ def model() -> Hashed:
 def retriever(nodes, model):
     with GraphRAGRetriever.from_nodes(nodes, model) as retriever:
         yield retriever
-
-
-@pytest.fixture
-def shared() -> Path:
-    """The retrieval sets that lie beside the repository, where they do."""
-    if not (SHARED / "data").is_dir():
-        pytest.skip("the retrieval sets are not beside the repository")
-    return SHARED

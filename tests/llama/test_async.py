@@ -1,4 +1,4 @@
-"""Asynchronous use: the event loop stays free, and many tasks ask while others write."""
+"""Async use: the event loop is never blocked, and many tasks query while others write."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from graphrag_core.errors import EmbedderError
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever, LocalEmbedding
 
-PATIENCE = 30  # seconds after which a blocked event loop is called one; never waited for when all is well
+PATIENCE = 30  # timeout in seconds; only reached if the event loop is blocked
 
 
 class Meeting:
-    """Where the library's work waits for the event loop: a blocked loop never comes."""
+    """Blocks the library's thread until the event loop releases it, which a blocked loop could not do."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -89,19 +89,14 @@ def test_the_loop_is_free_while_nodes_are_inserted(model):
 
 @pytest.mark.parametrize("delete", ["adelete_nodes", "adelete_ref_doc"])
 def test_the_loop_is_free_while_nodes_are_deleted(retriever, delete):
-    """A query under way in another thread holds the deletion up; the loop lets the query go on."""
+    """The deletion waits for a query in another thread, which waits for the event loop."""
 
     async def main():
-        meeting, inside = Meeting(), threading.Event()
-
-        def query():
-            with retriever.index.reading():
-                inside.set()
-                meeting.wait()
-
-        reader = threading.Thread(target=query)
+        meeting = Meeting()
+        slow = GraphRAGRetriever(retriever.index, fusion=Slow(meeting=[meeting]), cache=None)
+        reader = threading.Thread(target=slow.retrieve, args=(QUESTION,))
         reader.start()
-        inside.wait(PATIENCE)
+        await meeting.reached.wait()
         gone = await together(
             getattr(retriever, delete)("acme.md" if delete == "adelete_ref_doc" else ["auth", "lunch"]), meeting
         )
@@ -125,7 +120,7 @@ def test_coroutines_of_the_embedding_are_used_and_nothing_else(model):
 
 
 class Waits(BaseEmbedding):
-    """An embedding whose answer comes from the event loop later."""
+    """An embedding that works on the event loop only."""
 
     def _get_query_embedding(self, query):
         raise AssertionError("asked synchronously")
@@ -174,8 +169,29 @@ def test_an_embedding_that_fails_on_the_loop_leaves_the_question_to_keywords_and
     assert len(retriever.index) == 5
 
 
+@pytest.mark.parametrize("vector", [[1.0, 2.0], [float("nan")] * 64])
+def test_an_embedding_that_cannot_be_used_is_treated_as_a_failure(nodes, vector, monkeypatch):
+    retriever = GraphRAGRetriever.from_nodes(nodes, Hashed())
+    monkeypatch.setattr(Hashed, "_vector", lambda self, way, text: vector)
+    strings = QueryBundle("Tallinn", custom_embedding_strs=["company", "vendor"])
+    for found in (
+        asyncio.run(retriever.aretrieve("Tallinn")),
+        asyncio.run(retriever.aretrieve(strings)),
+        retriever.retrieve("Tallinn"),
+        retriever.retrieve(strings),
+    ):
+        assert found[0].node_id == "keyring"
+        assert "Hashed" in found[0].metadata["graphrag"]["fallback"]
+    for node in (TextNode(text="A fox."), TextNode(text="A fox.", metadata={"shown": "to the embedding"})):
+        with pytest.raises(EmbedderError, match="Hashed"):
+            retriever.insert_nodes([node])
+        with pytest.raises(EmbedderError, match="Hashed"):
+            asyncio.run(retriever.ainsert_nodes([node]))
+    assert len(retriever.index) == 5
+
+
 def edition(number: int) -> list[TextNode]:
-    """Eight pages that all change together, each naming the edition's own marker."""
+    """Eight pages that are replaced together; each names the edition's marker."""
     return [
         TextNode(
             id_=f"page-{i}",
@@ -187,7 +203,7 @@ def edition(number: int) -> list[TextNode]:
 
 
 def leaflet(number: int) -> list[TextNode]:
-    """Four nodes of one source that come and go together."""
+    """Four nodes of one source that are added and deleted together."""
     source = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="leaflet")}
     return [
         TextNode(id_=f"leaf-{number}-{i}", text=f"A leaf about the Handbook and Marker {number}.", relationships=source)
@@ -196,7 +212,7 @@ def leaflet(number: int) -> list[TextNode]:
 
 
 def check(found, low: int, high: int) -> int:
-    """One edition in every page, fact and entity; all leaves of a leaflet or none."""
+    """Check that pages, facts and entities are of one edition, with all leaves of a leaflet or none."""
     pages = [one for one in found if one.node_id.startswith("page")]
     leaves = [one.node_id.split("-")[1] for one in found if one.node_id.startswith("leaf")]
     (number,) = {one.metadata["edition"] for one in pages}
@@ -214,7 +230,7 @@ def test_two_hundred_questions_while_nodes_come_and_go_mix_no_generations(model)
     retriever = GraphRAGRetriever.from_nodes(edition(0), model, similarity_top_k=50, cache=None)
 
     async def main():
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(220))  # all of them at once
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(220))  # a thread for every task
         answers, written = [], asyncio.Condition()
         number, open_questions = 0, 200
 
@@ -261,7 +277,7 @@ async def test_many_insertions_at_once_leave_the_embedding_a_thread():
 
 
 class Gated(MockEmbedding):
-    """An embedding whose coroutine waits until it is let go."""
+    """An embedding whose coroutine waits for ``GATE``."""
 
     async def _aget_text_embeddings(self, texts):
         GATE["reached"].set()

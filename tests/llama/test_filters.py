@@ -1,4 +1,4 @@
-"""LlamaIndex's filters, held at every hop."""
+"""LlamaIndex's metadata filters, applied at every hop."""
 
 from __future__ import annotations
 
@@ -101,9 +101,9 @@ def test_filters_nest(retriever):
         (one("not", FilterOperator.EQ, "x"), "word of the filter language"),
         (one("$and", FilterOperator.EQ, "x"), "word of the filter language"),
         (one("tags", FilterOperator.ALL, "red"), "ALL takes a list"),
-        (one("team", FilterOperator.EQ, ["x"]), "compares texts"),
+        (one("team", FilterOperator.EQ, ["x"]), "values are texts"),
         (one("team", FilterOperator.IN, "x"), "takes a list"),
-        (one("colour", FilterOperator.EQ, "red"), "no document has metadata 'colour'"),
+        (one("colour", FilterOperator.EQ, "red"), "no document has the metadata key 'colour'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(retriever, bad, message):
@@ -131,6 +131,8 @@ def test_a_filter_given_at_construction_holds_in_every_path_and_description(node
         assert "Umbrella" not in str(report)
 
 
-def test_what_is_kept_beside_the_metadata_cannot_be_filtered_on_and_costs_no_index(retriever):
-    rows = retriever.index.records.rows("SELECT DISTINCT name FROM attributes ORDER BY name")
-    assert [row[0] for row in rows] == ["__graphrag__.source", "note", "tags", "team", "year"]
+@pytest.mark.parametrize("key", ["__graphrag__", "__graphrag__.kept", "__graphrag__.kept.node"])
+def test_what_is_stored_beside_the_metadata_is_not_indexed_for_filters(retriever, key):
+    with pytest.raises(FilterError, match=key):
+        retriever.search("fox", where={key: "x"})
+    assert retriever.index.document_ids(where={key: {"exists": True}}) == []

@@ -1,4 +1,4 @@
-"""The retriever where LlamaIndex puts retrievers: engines, fusion, routing, agents."""
+"""The retriever in LlamaIndex's query engines, fusion, routers and agents."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ quiet = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 class Calls(FunctionCallingLLM):
-    """Calls the first tool once with fixed arguments, then says what the tool said."""
+    """Calls the first tool once with fixed arguments, then repeats its output."""
 
     arguments: dict
 

@@ -1,4 +1,4 @@
-"""What importing the package needs and brings."""
+"""Public names, imports, and the error without LlamaIndex."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_nothing_of_langchain_is_imported():
     code = """
 import sys, warnings
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of packages that LlamaIndex brings
+    warnings.simplefilter("ignore")  # warnings of LlamaIndex's dependencies
     import llama_index.core
 before = {name for name in sys.modules if name.startswith("langchain")}
 from llama_index.core import Document

@@ -1,4 +1,4 @@
-"""A real retrieval set through the adapter: the core's ranking, question by question."""
+"""On a real dataset the adapter ranks as the core does, question by question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes in, nodes out: what LlamaIndex sees of the retriever."""
+"""Nodes come back as they were inserted; results are those of the core."""
 
 from __future__ import annotations
 
@@ -19,26 +19,19 @@ from llama_index.core.schema import (
     RelatedNodeInfo,
     TextNode,
 )
-from llama_support import CHAIN, QUESTION, Hashed, ids, make_nodes
+from llama_support import QUESTION, Hashed, ids, make_nodes
 
 import graphrag_core
 from graphrag_core import Gate, GraphRetriever, KnowledgeIndex, Neighbourhood, ReciprocalRank
 from graphrag_core.errors import DocumentError, InputError
-from graphrag_core.testing import HashEmbedder
+from graphrag_core.testing import CHAIN, HashEmbedder
 from llama_graphrag import GraphRAGInsertEvent, GraphRAGRetrievalEvent, GraphRAGRetriever, LocalEmbedding
-
-
-def core_documents():
-    return [
-        graphrag_core.Document(name, text, title, {"tenant": tenant, "year": year})
-        for name, title, text, tenant, year in CHAIN
-    ]
 
 
 @pytest.mark.parametrize("method", ["hybrid", "vector", "keyword", "graph", "agentic"])
 def test_the_ranking_is_the_cores(retriever, method):
     with KnowledgeIndex(HashEmbedder(), embed_facts=False, embed_names=False) as index:
-        index.add(core_documents())
+        index.add(CHAIN)
         for question in (QUESTION, "Keyring", "noon", "Who runs the OAuth Provider of Umbrella?"):
             result = GraphRetriever(index, method=method).retrieve(question)
             answer = GraphRAGRetriever(retriever.index, method=method).retrieve(question)
@@ -230,7 +223,7 @@ def test_embedders_of_the_core_and_their_llama_face_are_the_same(nodes, tmp_path
 def test_an_index_filled_without_llama_index_is_served(tmp_path):
     long = "Ada Lovelace wrote notes on the Analytical Engine of Charles Babbage. " * 60
     with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
-        index.add([graphrag_core.Document("notes", long, metadata={"year": 1843}), *core_documents()])
+        index.add([graphrag_core.Document("notes", long, metadata={"year": 1843}), *CHAIN])
     with GraphRAGRetriever.from_persist_dir(tmp_path, HashEmbedder()) as retriever:
         found = retriever.retrieve("Ada Lovelace")[0].node
         assert found.node_id.startswith("notes#")
@@ -269,7 +262,7 @@ def test_what_a_deleted_node_was_is_gone_from_the_files(nodes, model, tmp_path):
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"Wesker" in path.read_bytes()]
 
 
-def test_nodes_without_content_are_passed_over(model, caplog):
+def test_nodes_without_content_are_skipped(model, caplog):
     retriever = GraphRAGRetriever.from_nodes([TextNode(text=" "), TextNode(id_="full", text="A fox.")], model)
     assert [document.id for document in retriever.index.documents()] == ["full"]
     assert "without content" in caplog.text

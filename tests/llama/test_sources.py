@@ -1,4 +1,4 @@
-"""Where nodes come from: documents, an index, a property graph, a folder, a language model."""
+"""Sources of nodes: documents, an existing index, a property graph, a folder, an LLM."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import TextNode, TransformComponent
 from llama_support import QUESTION, Hashed, ids, make_nodes
 
+from graphrag_core import KnowledgeExtractor
 from graphrag_core.errors import EmbedderMismatch, IndexLocked, InputError, NotAnIndex, ReadOnlyIndex
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever
+from llama_graphrag.nodes import knowledge_of
 
 
 class Scripted(CustomLLM):
@@ -67,7 +69,7 @@ def test_transformations_of_the_caller_are_run(model):
 
 
 class Knows(TransformComponent):
-    """Writes what an extractor would."""
+    """Writes entities and relations as an extractor does."""
 
     def __call__(self, nodes, **kwargs):
         for node in nodes:
@@ -227,7 +229,7 @@ def test_a_store_that_keeps_the_nodes_gives_them(nodes, model, gives, embedded):
 
 
 def test_a_store_that_gives_no_nodes_is_named(nodes, model):
-    with pytest.raises(InputError, match=r"Hosted does not give its nodes back .* from_nodes"):
+    with pytest.raises(InputError, match=r"Hosted does not return its nodes .* from_nodes"):
         GraphRAGRetriever.from_index(hosted(nodes, model, gives_embeddings=None))
 
 
@@ -295,7 +297,7 @@ def test_facts_without_a_text_are_spelt_out(model):
 
 
 class OnlyTheProtocol(SimplePropertyGraphStore):
-    """Wraps a store so that nothing but the abstract interface is left of it."""
+    """A store reduced to the abstract interface."""
 
     def __new__(cls, inner):
         from llama_index.core.graph_stores.types import PropertyGraphStore
@@ -346,6 +348,11 @@ def test_a_folder_is_opened_again_without_embedding(nodes, model, tmp_path):
         assert ids(again.retrieve("Grace Hopper"))[0] == "new"
 
 
+def test_nodes_of_a_folder_count_as_unchanged_in_later_releases():
+    """The identity is part of every node's digest: a new one would extract, and pay, for all of them again."""
+    assert KnowledgeExtractor(knowledge=knowledge_of).identity == "knowledge 1 10.0 known_in"
+
+
 def test_another_embedding_than_built_it_is_refused(nodes, model, tmp_path):
     GraphRAGRetriever.from_nodes(nodes, model, path=tmp_path).close()
     with pytest.raises(EmbedderMismatch, match="Hashed"):
@@ -355,7 +362,7 @@ def test_another_embedding_than_built_it_is_refused(nodes, model, tmp_path):
 
 
 def test_a_folder_without_an_index_is_refused_and_not_made(model, tmp_path):
-    with pytest.raises(NotAnIndex, match="holds no index"):
+    with pytest.raises(NotAnIndex, match="there is no index"):
         GraphRAGRetriever.from_persist_dir(tmp_path / "nothing", model)
     assert not (tmp_path / "nothing").exists()
 

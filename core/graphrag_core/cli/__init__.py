@@ -1,4 +1,7 @@
-"""The command line, ``hybrid-graphrag``: from a folder of files to an explained answer."""
+"""The ``hybrid-graphrag`` command line: index files, query them, and explain the results.
+
+Import :func:`main` from here. Each command is a function in a module of its own name.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from graphrag_core.errors import MissingDependency
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; needs the ``cli`` extra."""
+    """Run the command line. Needs the ``cli`` extra."""
     try:
         from graphrag_core.cli.app import app
     except ModuleNotFoundError as error:

@@ -1,33 +1,33 @@
-"""All commands under one name, and what holds for each of them."""
+"""The command-line application: all commands, and how errors become exit codes."""
 
 from __future__ import annotations
 
 import sys
 from itertools import zip_longest
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from graphrag_core import __version__
-from graphrag_core.cli.asking import explain, query
-from graphrag_core.cli.comparing import compare
-from graphrag_core.cli.demonstrating import demo
-from graphrag_core.cli.indexing import index
-from graphrag_core.cli.options import Style
-from graphrag_core.cli.terminal import complain
-from graphrag_core.cli.upkeep import delete, stats, verify
+from graphrag_core.cli.compare import compare
+from graphrag_core.cli.demo import demo
+from graphrag_core.cli.index import index
+from graphrag_core.cli.maintain import delete, stats, verify
+from graphrag_core.cli.query import explain, query
+from graphrag_core.cli.render import print_error
+from graphrag_core.context import Style
 from graphrag_core.errors import GraphRAGError
 
-_BARE = ("--load", "--query", "--method", "--stats")  # may stand without the word "query" before them
+_QUERY_OPTIONS = ("--load", "--query", "--method", "--stats")  # accepted without the command "query"
 
 
 class Commands(TyperGroup):
-    """Turns errors of the library into one line, and bare ``--query`` options into the command."""
+    """Prints errors of the library in one line, and accepts query options without a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the command in front where it was left out."""
-        if args and args[0].split("=")[0] in _BARE:
+        """Insert the command ``query`` before its options."""
+        if args and args[0].split("=")[0] in _QUERY_OPTIONS:
             args = ["query", *args]
         return super().parse_args(ctx, args)
 
@@ -36,11 +36,24 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except GraphRAGError as error:
-            complain(str(error))
+            print_error(str(error))
             raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
-            complain("stopped")
+            print_error("interrupted")
             raise typer.Exit(130) from error
+
+
+class Query(TyperCommand):
+    """Accepts ``--context`` without a value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Insert the default style after a bare ``--context``."""
+        completed = []
+        for word, following in zip_longest(args, args[1:], fillvalue=""):
+            completed.append(word)
+            if word in ("--context", "-c") and following not in get_args(Style):
+                completed.append("graph")
+        return super().parse_args(ctx, completed)
 
 
 app = typer.Typer(
@@ -50,40 +63,28 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
-        "Index files into passages, entities and facts; ask them by vector, keyword and graph; see why.\n\n"
-        "The index lies in the folder **kb** unless --kb, --out or HYBRID_GRAPHRAG_KB says otherwise. "
-        "Results go to stdout, everything else to stderr. Exit codes: 0 fine, 1 something was left out or not "
-        "found, 2 wrong usage, 130 stopped by Ctrl-C. NO_COLOR is honoured."
+        "Search documents by vector, keyword and knowledge graph, and see why each passage was found.\n\n"
+        'Try **demo** first. Then run **index FOLDER** and **query "your question"**.\n\n'
+        "The index is stored in the folder **kb**; set another one with --kb or HYBRID_GRAPHRAG_KB. "
+        "Results go to stdout, messages and progress to stderr. Set NO_COLOR to disable colors. "
+        "Exit codes: 0 success, 1 error, no results or skipped files, 2 invalid usage, 130 interrupted."
     ),
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         sys.stdout.write(f"hybrid-graphrag {__version__}\n")
         raise typer.Exit
 
 
 @app.callback()
-def _common(
+def _global_options(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Options before any command."""
-
-
-class Query(TyperCommand):
-    """Lets ``--context`` stand alone."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give a bare ``--context`` the style it has by default."""
-        spelled = []
-        for word, following in zip_longest(args, args[1:], fillvalue=""):
-            spelled.append(word)
-            if word in ("--context", "-c") and following not in set(Style):
-                spelled.append(Style.graph.value)
-        return super().parse_args(ctx, spelled)
+    """Options before the command."""
 
 
 for _command in (demo, index, query, explain, compare, stats, verify, delete):

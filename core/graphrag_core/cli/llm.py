@@ -1,31 +1,29 @@
-"""A language model behind an OpenAI-compatible address: the one place that connects, and only when asked to."""
+"""A client for OpenAI-compatible LLM servers. Used by ``index --llm`` only: nothing else connects to a network."""
 
 from __future__ import annotations
 
-import json
-import threading
-import time
-import urllib.error
+import re
 import urllib.parse
-import urllib.request
 from dataclasses import dataclass, field
-from http.client import HTTPException
-from typing import Any
+from typing import TYPE_CHECKING
 
-from graphrag_core.errors import ExtractionError, InputError
+from graphrag_core.errors import ExtractionError, InputError, MissingDependency
+
+if TYPE_CHECKING:
+    import openai
 
 DEFAULT_URL = "https://api.openai.com/v1"
-_BUSY = (408, 409, 429, 500, 502, 503, 504)
-_TRIES = 4
-_GIVE_UP = 3  # calls in a row that failed in every try
+_RETRIES = 3
+_CHECK_TIMEOUT = 10.0  # seconds
+_MAX_FAILURES = 3  # consecutive calls that failed after all retries
 
 
 class Unreachable(ExtractionError):
-    """The address does not answer, or refuses the key."""
+    """The server does not answer, or rejects the API key."""
 
 
 def parse_llm(value: str, url: str | None) -> tuple[str, str]:
-    """Return address and model of ``--llm``: a model's name, or both in one.
+    """Return base URL and model of ``--llm``, which is a model name or both in one.
 
     >>> parse_llm("gpt-4o-mini", None)
     ('https://api.openai.com/v1', 'gpt-4o-mini')
@@ -33,120 +31,107 @@ def parse_llm(value: str, url: str | None) -> tuple[str, str]:
     ('http://localhost:11434/v1', 'llama3.1')
     """
     if not value.startswith(("http://", "https://")):
-        address, model = url or DEFAULT_URL, value
+        base_url, model = url or DEFAULT_URL, value
     elif "/v1/" in value:
-        address, _, model = value.partition("/v1/")
-        address += "/v1"
+        base_url, _, model = value.partition("/v1/")
+        base_url += "/v1"
     else:
-        address, _, model = value.rpartition("/")
-    parts = urllib.parse.urlsplit(address)
+        base_url, _, model = value.rpartition("/")
+    parts = urllib.parse.urlsplit(base_url)
     if not model or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"--llm {value!r}: give a model, or http://host:port/v1/model")
-    return address.rstrip("/"), model
+        raise InputError(f"--llm {value!r}: give a model name, or http://host:port/v1/model")
+    return base_url.rstrip("/"), model
 
 
 @dataclass
 class ChatModel:
-    """Asks one model, from several threads; stops asking when nothing answers any more.
+    """Calls one model, from several threads. Stops calling a server that no longer answers.
 
     Parameters
     ----------
-    address, model
-        Of the endpoint, up to and with ``/v1``.
-    key
-        Sent as a bearer token if it is not empty; never shown.
+    base_url, model
+        The server's URL up to ``/v1``, and the model's name.
+    api_key
+        Sent as a bearer token unless empty. Never printed or stored.
     timeout
-        Seconds to wait for an answer.
-    pause
-        Seconds to wait after a busy answer that names no time; doubled each time.
+        Seconds to wait for an answer. Busy and failing servers are retried with exponential
+        backoff, or after the time in their ``Retry-After`` header.
+
+    Raises
+    ------
+    MissingDependency
+        The ``openai`` package is not installed.
     """
 
-    address: str
+    base_url: str
     model: str
-    key: str = field(default="", repr=False)
+    api_key: str = field(default="", repr=False)
     timeout: float = 120.0
-    pause: float = 1.0
-    _failed: int = field(default=0, init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _failures: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            import openai
+        except ImportError as error:
+            raise MissingDependency("openai", "cli", "--llm") from error
+        self._client = openai.OpenAI(
+            # The client insists on a key; local servers need none.
+            api_key=self.api_key or "none",
+            base_url=self.base_url,
+            timeout=self.timeout,
+            max_retries=_RETRIES,
+        )
+        self._headers = {} if self.api_key else {"Authorization": openai.Omit()}
 
     def __call__(self, prompt: str) -> str:
-        """Return the model's answer."""
-        if self._failed >= _GIVE_UP:
-            raise Unreachable(f"{self.address} has stopped answering")
-        body = {"model": self.model, "messages": [{"role": "user", "content": prompt}], "temperature": 0}
+        """Return the model's answer to a prompt."""
+        if self._failures >= _MAX_FAILURES:
+            raise Unreachable(f"{self.base_url} has stopped answering")
         try:
-            answer = self._patiently(body)
+            answer = self._complete(prompt)
         except Unreachable:
-            with self._lock:
-                self._failed += 1
+            self._failures += 1  # without a lock: an increment lost between threads does no harm
             raise
-        with self._lock:
-            self._failed = 0
+        self._failures = 0
+        return answer
+
+    def _complete(self, prompt: str) -> str:
+        import openai
+
         try:
-            return str(answer["choices"][0]["message"]["content"] or "")
-        except (KeyError, IndexError, TypeError) as error:
-            raise ExtractionError(f"{self.address} answered in another form than chat completions") from error
+            completion = self._client.chat.completions.create(
+                model=self.model,
+                messages=[{"role": "user", "content": prompt}],
+                temperature=0,
+                extra_headers=self._headers,
+            )
+            return completion.choices[0].message.content or ""
+        except openai.APIConnectionError as error:
+            raise Unreachable(f"no answer from {self.base_url} ({_reason(error)})") from error
+        except openai.APIStatusError as error:
+            body = " ".join(error.response.text[:500].split())[:200]
+            retried = error.status_code in (408, 409, 429) or error.status_code >= 500
+            kind = Unreachable if retried else ExtractionError
+            raise kind(f"{self.base_url} returned HTTP {error.status_code}: {body}") from error
+        except (openai.OpenAIError, ValueError, AttributeError, IndexError, TypeError) as error:
+            raise ExtractionError(f"{self.base_url} did not return a chat completion ({error})") from error
 
     def check(self) -> None:
-        """Raise :class:`Unreachable` if nothing answers at the address, or the key is refused."""
+        """Raise :class:`Unreachable` if the server does not answer or rejects the API key."""
+        import openai
+
+        client = self._client.with_options(timeout=min(self.timeout, _CHECK_TIMEOUT), max_retries=0)
         try:
-            reply = self._send("/models", None, timeout=min(self.timeout, 10.0))
-        except (OSError, HTTPException) as error:
-            raise Unreachable(f"no language model answers at {self.address} ({_reason(error)})") from error
-        if reply.status in (401, 403):
-            raise Unreachable(f"{self.address} refuses the key ({reply.status}): set OPENAI_API_KEY")
-
-    def _patiently(self, body: dict[str, Any]) -> Any:
-        problem = ""
-        for attempt in range(_TRIES):
-            wait = self.pause * 2**attempt
-            try:
-                reply = self._send("/chat/completions", body, self.timeout)
-            except (OSError, HTTPException) as error:
-                problem = f"no answer from {self.address} ({_reason(error)})"
-            else:
-                if reply.status == 200:
-                    return reply.json(self.address)
-                problem = f"{self.address} says {reply.status}: {reply.beginning}"
-                if reply.status not in _BUSY:
-                    raise ExtractionError(problem)
-                if reply.retry_after.isdecimal():
-                    wait = min(float(reply.retry_after), 60.0)
-            if attempt < _TRIES - 1:
-                time.sleep(wait)
-        raise Unreachable(problem)
-
-    def _send(self, path: str, body: dict[str, Any] | None, timeout: float) -> _Reply:
-        headers = {"Content-Type": "application/json", "User-Agent": "hybrid-graphrag"}
-        if self.key:
-            headers["Authorization"] = f"Bearer {self.key}"
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.address + path, data, headers)  # noqa: S310 - http(s), see parse_llm
-        try:
-            with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
-                return _Reply(response.status, response.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                return _Reply(error.code, error.read(), error.headers.get("Retry-After", ""))
+            client.models.with_raw_response.list(extra_headers=self._headers)
+        except openai.APIConnectionError as error:
+            raise Unreachable(f"no LLM server answers at {self.base_url} ({_reason(error)})") from error
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            raise Unreachable(
+                f"{self.base_url} rejects the API key (HTTP {error.status_code}): set OPENAI_API_KEY"
+            ) from error
+        except openai.APIStatusError:
+            pass  # it answers; some servers cannot list models
 
 
-@dataclass(frozen=True)
-class _Reply:
-    status: int
-    body: bytes
-    retry_after: str = ""
-
-    @property
-    def beginning(self) -> str:
-        return " ".join(self.body[:500].decode("utf-8", "replace").split())[:200]
-
-    def json(self, address: str) -> Any:
-        try:
-            return json.loads(self.body)
-        except ValueError as error:
-            raise ExtractionError(f"{address} did not answer with JSON") from error
-
-
-def _reason(error: Exception) -> str:
-    reason = getattr(error, "reason", error)
-    return str(getattr(reason, "strerror", None) or reason or type(error).__name__)
+def _reason(error: openai.APIConnectionError) -> str:
+    return re.sub(r"^\[Errno -?\d+\] ", "", str(error.__cause__ or "")) or str(error)

@@ -1,4 +1,7 @@
-"""A first look: sample documents of a made-up company, and questions about it."""
+"""Sample documents of a fictional company, and questions about it, for the ``demo`` command and for trials.
+
+Import from here: ``sample_documents``, ``QUESTIONS``, ``DemoQuestion`` and ``FOLDER``.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ from pathlib import Path
 from graphrag_core.model import Document
 
 FOLDER = Path(__file__).parent / "documents"
-"""The sample documents, which can be indexed like any other folder."""
+"""The folder of the sample documents, Markdown files."""
 
 
 @dataclass(frozen=True)
 class DemoQuestion:
-    """A question, what to look for, and the documents that hold it, by id."""
+    """A question, what to look for in the answer, and the ids of the documents that contain it."""
 
     text: str
     looking_for: str
@@ -23,22 +26,22 @@ class DemoQuestion:
 QUESTIONS = (
     DemoQuestion(
         "What happens if we change the OAuth provider?",
-        "what signs in through it, who stands behind it, what was decided about it",
+        "the services that use it, its vendor, and the decision about it",
         ("oauth-provider", "auth-service", "partner-portal", "adr-007", "keyring"),
     ),
     DemoQuestion(
         "Who is the boss of the man who called every port after INC-2103?",
-        "the incident, and the man who called",
+        "the incident report and the person who called",
         ("inc-2103", "joaquim-prates"),
     ),
     DemoQuestion(
         "What is the background of the author of ADR-019?",
-        "the decision, and who wrote it",
+        "the decision record and its author",
         ("adr-019", "rosa-millan"),
     ),
 )
 
 
 def sample_documents() -> list[Document]:
-    """Return the documents that come with the package."""
+    """Return the sample documents; the file name without extension is the id."""
     return [Document(path.stem, path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.md"))]

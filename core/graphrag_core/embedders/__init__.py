@@ -1,4 +1,7 @@
-"""Embedders that run in this process, offline: the embedded default, and any ONNX model."""
+"""Embedders that run in this process without network access.
+
+Import from here: ``WordLlama``, the default with its weights in a wheel, and ``Onnx`` for any ONNX model.
+"""
 
 from graphrag_core.embedders.onnx import Onnx
 from graphrag_core.embedders.wordllama import WordLlama

@@ -1,4 +1,4 @@
-"""Any sentence-embedding model in ONNX form, such as all-MiniLM-L6-v2."""
+"""``Onnx``: embed with a sentence-embedding model in ONNX format, such as all-MiniLM-L6-v2."""
 
 from __future__ import annotations
 
@@ -13,20 +13,28 @@ from graphrag_core.ports import Matrix
 
 
 class Onnx:
-    """Vectors from a folder with ``model.onnx`` and ``tokenizer.json``.
+    """Embed texts with an ONNX model on the CPU.
+
+    Each text is run separately: quantised models scale activations per batch, so in a batch a
+    text's vector would depend on the other texts.
 
     Parameters
     ----------
     folder
-        Where the two files lie. The model takes ``input_ids`` and ``attention_mask``; its
-        first output is a vector for each text, or one for each token, which are averaged.
+        The folder with ``model.onnx`` and ``tokenizer.json``. The model takes ``input_ids`` and
+        ``attention_mask``. Its first output is one vector per text, or one per token, in which
+        case they are averaged (mean pooling).
     max_tokens
-        Where longer texts are cut.
+        Longer texts are truncated to this length.
     threads
-        CPU threads of one run; 0 lets the runtime choose.
+        CPU threads per run; 0 lets the runtime choose.
 
-    Each text is a run of its own: quantised models scale activations by batch, so that
-    otherwise a vector would depend on its neighbours.
+    Raises
+    ------
+    InputError
+        The folder lacks one of the two files.
+    MissingDependency
+        onnxruntime or tokenizers is not installed.
     """
 
     embedded = False
@@ -55,7 +63,7 @@ class Onnx:
         self.identity = f"onnx-{folder.name}-{content}-{max_tokens}"
 
     def embed_documents(self, texts: list[str]) -> Matrix:
-        """Return one unit vector a row."""
+        """Return one unit vector per text, as rows."""
         return np.stack([self._embed(text) for text in texts]) if texts else np.empty((0, 0), np.float32)
 
     def embed_query(self, text: str) -> Matrix:

@@ -1,4 +1,4 @@
-"""The embedded default: a 16 MB static embedding whose weights are inside its wheel."""
+"""``WordLlama``: the default embedder, a 16 MB static embedding model whose weights ship in its wheel."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from scipy.sparse import csr_array
 from graphrag_core.errors import MissingDependency
 from graphrag_core.ports import Matrix
 
-_PAGE = 1_000  # texts at once: what their tokens take stays small
+_BATCH = 1_000  # texts per batch; bounds the memory for their tokens
 
 
 class WordLlama:
-    """Vectors of 256 components from WordLlama; thousands of texts a second on a CPU, no download.
+    """Embed texts with WordLlama: 256 dimensions, thousands of texts per second on a CPU, no download.
 
-    A text's vector is the mean of its tokens'. The library pads texts to equal length before it
-    takes the mean; here the tokens of many texts are summed up as they are, which gives the
-    same numbers in less than half of the time.
+    A text's vector is the mean of its token vectors; a text without known tokens has the zero
+    vector. wordllama itself pads a batch to equal length before it averages. Here the token
+    vectors are summed with a sparse matrix product, which returns the same numbers in less than
+    half the time.
 
-    A text without a single known token has the zero vector.
+    Raises
+    ------
+    MissingDependency
+        wordllama is not installed.
     """
 
     identity = "wordllama-l2-supercat-256"
@@ -32,7 +36,7 @@ class WordLlama:
 
     def __init__(self) -> None:
         root = logging.getLogger()
-        level, handlers = root.level, root.handlers[:]  # importing wordllama sets both
+        level, handlers = root.level, root.handlers[:]  # importing wordllama changes both
         try:
             import wordllama
 
@@ -48,10 +52,10 @@ class WordLlama:
         self._tokenizer.no_padding()
 
     def embed_documents(self, texts: list[str]) -> Matrix:
-        """Return one unit vector a row."""
+        """Return one unit vector per text, as rows."""
         texts = list(texts)
-        pages = [self._embed(texts[start : start + _PAGE]) for start in range(0, len(texts), _PAGE)]
-        return np.concatenate(pages) if pages else np.empty((0, self.dim), np.float32)
+        batches = [self._embed(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
+        return np.concatenate(batches) if batches else np.empty((0, self.dim), np.float32)
 
     def embed_query(self, text: str) -> Matrix:
         """Return the unit vector of a question."""
@@ -59,7 +63,7 @@ class WordLlama:
         return vector
 
     def _embed(self, texts: list[str]) -> Matrix:
-        # The fast one, where there is one, keeps no account of where in the text a token was.
+        # encode_batch_fast, where available, does not compute character offsets.
         encode = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
         tokens = [encoding.ids for encoding in encode(texts, add_special_tokens=False)]
         count = np.fromiter(map(len, tokens), np.int64, len(tokens))

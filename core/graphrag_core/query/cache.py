@@ -1,4 +1,4 @@
-"""Results that were asked for a moment ago."""
+"""A cache of recent results."""
 
 from __future__ import annotations
 
@@ -10,66 +10,66 @@ from copy import deepcopy
 from dataclasses import replace
 
 from graphrag_core.errors import InputError
-from graphrag_core.query.result import Result
+from graphrag_core.result import Result
 
 
 class Cache:
-    """Remembers results for a while; the oldest go first.
+    """A least-recently-written cache with expiry.
 
-    A retriever asks it with everything a result depends on: the question, the settings, the
-    scope, and the generation of the index. So nothing is stale after an add or a delete, and
-    nothing crosses scopes. Safe to share by threads.
+    The retriever's key has everything a result depends on: the question, the settings, the parsed
+    filter and the generation of the index. Results are never stale after an add or a delete and never
+    cross scopes. Thread-safe.
 
     Parameters
     ----------
     seconds
-        How long a result is good for.
+        How long a result is kept.
     entries
-        How many are kept.
+        The maximum number of results.
     clock
-        What tells the time, in seconds.
+        Returns the time in seconds.
     """
 
     def __init__(
         self, *, seconds: float = 60.0, entries: int = 1_024, clock: Callable[[], float] = time.monotonic
     ) -> None:
         if seconds <= 0 or entries < 1:
-            raise InputError("a cache keeps at least one entry for some time: pass cache=None for no cache")
+            raise InputError("seconds must be positive and entries at least 1: pass cache=None to disable the cache")
         self.seconds = seconds
         self.entries = entries
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, tuple[float, Result]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[float, Result]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
     def get(self, key: Hashable) -> Result | None:
-        """Return what was kept under a key, if it is still good."""
+        """Return the result of a key, unless it has expired."""
         with self._lock:
-            until, result = self._kept.get(key, (0.0, None))
+            until, result = self._entries.get(key, (0.0, None))
             if result is not None and self._clock() >= until:
-                del self._kept[key]
+                del self._entries[key]
                 return None
         return None if result is None else _copied(result)
 
     def put(self, key: Hashable, result: Result) -> None:
-        """Keep a result."""
-        own = _copied(result)
+        """Store a result."""
+        stored = _copied(result)
         with self._lock:
-            self._kept[key] = (self._clock() + self.seconds, own)
-            self._kept.move_to_end(key)
-            while len(self._kept) > self.entries:
-                self._kept.popitem(last=False)
+            self._entries[key] = (self._clock() + self.seconds, stored)
+            self._entries.move_to_end(key)
+            while len(self._entries) > self.entries:
+                self._entries.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all results."""
         with self._lock:
-            self._kept.clear()
+            self._entries.clear()
 
 
 def _copied(result: Result) -> Result:
-    """Return a result that shares nothing a caller could change."""
+    """Return a copy that shares no mutable value."""
     hits = [
         replace(hit, channels=dict(hit.channels), chunk=replace(hit.chunk, metadata=deepcopy(dict(hit.chunk.metadata))))
         for hit in result.hits

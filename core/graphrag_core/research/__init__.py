@@ -1,4 +1,6 @@
-"""Research findings, papers and projects, as documents with typed entities and facts.
+"""Index research findings (papers and projects in JSON) as documents with typed entities and facts.
+
+Import from here: ``research_documents``, ``is_findings`` and ``FindingsExtractor``.
 
 >>> findings = {"academic_papers": [{"arxiv_id": "2501.03236", "title": "MAGMA Memory", "abstract": "A memory."}],
 ...             "github_projects": [{"name": "langchain-ai/langgraph", "description": "Agents as graphs."}]}

@@ -1,4 +1,4 @@
-"""Findings to documents: one for each paper and each project."""
+"""Convert research findings to documents, one for each paper and each project."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 from graphrag_core.errors import InputError
 from graphrag_core.model import Document
-from graphrag_core.research.fields import names, number, text, year
 
 _PAPERS = ("academic_papers", "papers")
 _PROJECTS = ("github_projects", "projects", "repositories")
-_INSIDE = ("findings", "results", "research", "data")
+_CONTAINERS = ("findings", "results", "research", "data")
 _LABELS = {
     "authors": "By",
     "arxiv_id": "arXiv",
@@ -27,37 +26,40 @@ _LABELS = {
 }
 _VERSION = re.compile(r"v\d+$")
 _SLUG = re.compile(r"[^\w]+")
+_SEPARATOR = re.compile(r"\s*[;,]\s*(?:and\s+)?|\s+and\s+")
+_NAME_KEYS = ("name", "title", "full_name", "arxiv_id", "id", "label")
+_YEAR = re.compile(r"(?:19|20)\d\d")
 
 
 def is_findings(value: Any) -> bool:
-    """Say whether a value read from JSON has the form of research findings."""
+    """Return whether a value parsed from JSON has the form of research findings."""
     return any(isinstance(part.get(key), list) for part in _parts(value) for key in (_PAPERS[0], _PROJECTS[0]))
 
 
 def research_documents(findings: Any) -> list[Document]:
-    """Return a document for each paper and project of research findings.
+    """Return a document for each paper and project in research findings, without duplicates.
+
+    The metadata holds a paper's authors, citations and concepts, and a project's topics, stars
+    and papers. :class:`FindingsExtractor` turns them into facts.
 
     Parameters
     ----------
     findings
-        A mapping with ``academic_papers`` and ``github_projects``, either of which may be
-        missing, as may any field but a paper's title (or arXiv id) and a project's name. A
-        list of such mappings will do, and one that holds them under ``findings``.
-
-    The metadata say who wrote a paper, what it cites and which concepts it introduces, what a
-    project is about and how many stars it has; :class:`FindingsExtractor` makes facts of them.
+        A mapping with ``academic_papers`` or ``github_projects`` or both; a list of such
+        mappings; or a mapping with one of these under ``findings``. Of a paper only the title or
+        the arXiv id is required, of a project only the name.
 
     Raises
     ------
     InputError
-        Nothing in the value has this form.
+        The value does not have this form.
     """
     parts = _parts(findings)
     if not parts:
-        raise InputError("these are no research findings: an object with 'academic_papers' or 'github_projects' is")
+        raise InputError("no research findings: expected an object with 'academic_papers' or 'github_projects'")
     papers = [entry for part in parts for entry in _entries(part, _PAPERS)]
     projects = [entry for part in parts for entry in _entries(part, _PROJECTS)]
-    titles = {_arxiv(entry): text(entry, "title") for entry in papers if _arxiv(entry) and text(entry, "title")}
+    titles = {_arxiv(entry): _text(entry, "title") for entry in papers if _arxiv(entry) and _text(entry, "title")}
     made = [_paper(entry, titles) for entry in papers] + [_project(entry, titles) for entry in projects]
     unique: dict[str, Document] = {}
     for document in made:
@@ -73,7 +75,7 @@ def _parts(value: Any) -> list[Mapping[str, Any]]:
         return []
     if any(isinstance(value.get(key), list) for key in (*_PAPERS, *_PROJECTS)):
         return [value]
-    return [part for key in _INSIDE for part in _parts(value.get(key))]
+    return [part for key in _CONTAINERS for part in _parts(value.get(key))]
 
 
 def _entries(part: Mapping[str, Any], keys: Iterable[str]) -> list[Mapping[str, Any]]:
@@ -81,75 +83,128 @@ def _entries(part: Mapping[str, Any], keys: Iterable[str]) -> list[Mapping[str, 
 
 
 def _arxiv(entry: Mapping[str, Any]) -> str:
-    found = text(entry, "arxiv_id", "arxiv", "arxivId").removeprefix("arXiv:").rsplit("/abs/", 1)[-1]
+    found = _text(entry, "arxiv_id", "arxiv", "arxivId").removeprefix("arXiv:").rsplit("/abs/", 1)[-1]
     return _VERSION.sub("", found)
 
 
 def _paper(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | None:
     arxiv = _arxiv(entry)
-    title = text(entry, "title", "name") or (f"arXiv {arxiv}" if arxiv else "")
+    title = _text(entry, "title", "name") or (f"arXiv {arxiv}" if arxiv else "")
     if not title:
         return None
-    identity = f"arxiv:{arxiv}" if arxiv else f"paper:{text(entry, 'doi') or _slug(title)}"
-    metadata = _known(
+    identity = f"arxiv:{arxiv}" if arxiv else f"paper:{_text(entry, 'doi') or _slug(title)}"
+    metadata = _non_empty(
         finding="paper",
         arxiv_id=arxiv,
-        doi=text(entry, "doi"),
-        url=text(entry, "url", "pdf_url", "link"),
-        year=year(entry),
-        venue=text(entry, "venue", "journal", "conference"),
-        authors=names(entry, "authors", "author"),
-        concepts=names(entry, "key_concepts", "concepts", "introduces", "keywords", "contributions_concepts"),
-        topics=names(entry, "topics", "categories", "tags"),
-        cites=_resolved(names(entry, "citations", "references", "cites", "cited_papers"), titles),
-        related=_resolved(names(entry, "related", "related_papers", "related_projects"), titles),
-        citation_count=number(entry, "citation_count", "citations", "cited_by_count"),
+        doi=_text(entry, "doi"),
+        url=_text(entry, "url", "pdf_url", "link"),
+        year=_year(entry),
+        venue=_text(entry, "venue", "journal", "conference"),
+        authors=_names(entry, "authors", "author"),
+        concepts=_names(entry, "key_concepts", "concepts", "introduces", "keywords", "contributions_concepts"),
+        topics=_names(entry, "topics", "categories", "tags"),
+        cites=_resolved(_names(entry, "citations", "references", "cites", "cited_papers"), titles),
+        related=_resolved(_names(entry, "related", "related_papers", "related_projects"), titles),
+        citation_count=_number(entry, "citation_count", "citations", "cited_by_count"),
     )
-    body = text(entry, "abstract", "summary", "description", "content")
-    return Document(identity, _words(title, body, metadata), title, metadata)
+    body = _text(entry, "abstract", "summary", "description", "content")
+    return Document(identity, _document_text(title, body, metadata), title, metadata)
 
 
 def _project(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | None:
-    name = text(entry, "full_name", "name", "repo", "title")
+    name = _text(entry, "full_name", "name", "repo", "title")
     if not name:
         return None
-    metadata = _known(
+    metadata = _non_empty(
         finding="project",
-        url=text(entry, "url", "html_url", "homepage"),
-        year=year(entry),
-        language=text(entry, "language"),
-        licence=text(entry, "license", "licence"),
-        stars=number(entry, "stars", "stargazers_count", "star_count"),
-        authors=names(entry, "authors", "author", "owner", "maintainers"),
-        concepts=names(entry, "key_concepts", "concepts", "patterns", "features"),
-        topics=names(entry, "topics", "tags", "keywords"),
-        implements=_resolved(names(entry, "implements", "papers", "arxiv_ids", "paper"), titles),
-        related=_resolved(names(entry, "related", "related_papers", "related_projects", "dependencies"), titles),
+        url=_text(entry, "url", "html_url", "homepage"),
+        year=_year(entry),
+        language=_text(entry, "language"),
+        licence=_text(entry, "license", "licence"),
+        stars=_number(entry, "stars", "stargazers_count", "star_count"),
+        authors=_names(entry, "authors", "author", "owner", "maintainers"),
+        concepts=_names(entry, "key_concepts", "concepts", "patterns", "features"),
+        topics=_names(entry, "topics", "tags", "keywords"),
+        implements=_resolved(_names(entry, "implements", "papers", "arxiv_ids", "paper"), titles),
+        related=_resolved(_names(entry, "related", "related_papers", "related_projects", "dependencies"), titles),
     )
-    body = text(entry, "description", "summary", "readme", "abstract")
-    return Document(f"project:{name}", _words(name, body, metadata), name, metadata)
+    body = _text(entry, "description", "summary", "readme", "abstract")
+    return Document(f"project:{name}", _document_text(name, body, metadata), name, metadata)
 
 
 def _resolved(references: list[str], titles: Mapping[str, str]) -> list[str]:
-    """Return references by title where the findings hold the paper, else as they are written."""
+    """Replace the arXiv ids of papers in the findings by their titles."""
     return [
         titles.get(_VERSION.sub("", name.removeprefix("arXiv:").removeprefix("arxiv:")), name) for name in references
     ]
 
 
-def _known(**fields: Any) -> dict[str, Any]:
+def _non_empty(**fields: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value not in ("", None, [])}
 
 
-def _words(title: str, body: str, metadata: Mapping[str, Any]) -> str:
-    """Return a text in which every name and number can be found by its words."""
+def _document_text(title: str, body: str, metadata: Mapping[str, Any]) -> str:
+    """Return the document's text: title, body, and the metadata in words, so that keyword search finds it."""
     lines = [f"# {title}", body]
-    said = []
+    labelled = []
     for key, label in _LABELS.items():
         if (value := metadata.get(key)) is not None:
-            said.append(f"{label}: {', '.join(value) if isinstance(value, list) else value}.")
-    return "\n\n".join(line for line in (*lines, "\n".join(said)) if line)
+            labelled.append(f"{label}: {', '.join(value) if isinstance(value, list) else value}.")
+    return "\n\n".join(line for line in (*lines, "\n".join(labelled)) if line)
 
 
 def _slug(title: str) -> str:
     return _SLUG.sub("-", title.casefold()).strip("-")[:80]
+
+
+# -- read a field, which may have one of several names and be a list, a text, a number, an object or missing
+
+
+def _text(entry: Mapping[str, Any], *keys: str) -> str:
+    """Return the first of several fields that is a text or a number.
+
+    >>> _text({"title": " ", "name": "MAGMA"}, "title", "name")
+    'MAGMA'
+    """
+    for key in keys:
+        value = entry.get(key)
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool) and str(value).strip():
+            return " ".join(str(value).split())
+    return ""
+
+
+def _number(entry: Mapping[str, Any], *keys: str) -> int | None:
+    """Return the first of several fields that is an integer or a text such as ``"12,300"``."""
+    for key in keys:
+        value = entry.get(key)
+        digits = str(value).replace(",", "").strip()
+        if not isinstance(value, (bool, list, Mapping)) and digits.isdecimal() and len(digits) < 19:
+            return int(digits)
+    return None
+
+
+def _year(entry: Mapping[str, Any]) -> int | None:
+    """Return the year in the first date field."""
+    found = _YEAR.search(_text(entry, "year", "published", "published_date", "date", "publication_date", "updated"))
+    return int(found[0]) if found else None
+
+
+def _names(entry: Mapping[str, Any], *keys: str) -> list[str]:
+    """Return the names in several fields: lists of texts or objects, or one comma-separated text.
+
+    >>> _names({"authors": [{"name": "Ada Lovelace"}, "C. Babbage"], "author": "Ada Lovelace"}, "authors", "author")
+    ['Ada Lovelace', 'C. Babbage']
+    >>> _names({"citations": 12}, "citations")
+    []
+    """
+    found: dict[str, None] = {}
+    for key in keys:
+        value = entry.get(key)
+        items = _SEPARATOR.split(value) if isinstance(value, str) else value
+        if isinstance(items, Mapping):
+            items = list(items)
+        for item in items if isinstance(items, list) else ():
+            name = _text(item, *_NAME_KEYS) if isinstance(item, Mapping) else _text({"": item}, "")
+            if name:
+                found[name] = None
+    return list(found)

@@ -1,4 +1,4 @@
-"""Typed entities and facts out of the metadata that research documents carry."""
+"""``FindingsExtractor``: typed entities and facts from the metadata of research documents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from graphrag_core.model import Chunk, Extraction, Fact, Mention
 from graphrag_core.text import normalise
 
-# Metadata key: relation, type of what it names (empty: the same as the document's), weight, and how a person says it.
+# Metadata key: relation, type of the other entity (empty: that of the document), weight, and the fact's text.
 _RELATIONS = {
     "authors": ("authored_by", "person", 8.0, "{subject} was written by {other}."),
     "cites": ("cites", "paper", 8.0, "{subject} cites {other}."),
@@ -23,9 +23,9 @@ _RELATIONS = {
 
 @dataclass(frozen=True, kw_only=True)
 class FindingsExtractor:
-    """Reads papers and projects: who wrote what, what cites, introduces, implements or relates to what.
+    """Extract authors, citations, concepts and other relations of papers and projects.
 
-    A chunk of any other document has nothing for it, so that it can stand beside other
+    It returns nothing for chunks of other documents, so it can be combined with other
     extractors: ``Combined(SentenceExtractor(), FindingsExtractor())``.
 
     >>> chunk = Chunk("1", "1", "…", "MAGMA", metadata={"finding": "paper", "cites": ["GraphRAG"]})
@@ -37,14 +37,14 @@ class FindingsExtractor:
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
         """Return one extraction for each chunk, in order."""
-        return [_read(chunk) if chunk.metadata.get("finding") else Extraction() for chunk in chunks]
+        return [_extract(chunk) if chunk.metadata.get("finding") else Extraction() for chunk in chunks]
 
 
-def _read(chunk: Chunk) -> Extraction:
+def _extract(chunk: Chunk) -> Extraction:
     kind = str(chunk.metadata["finding"])
     mentions = [Mention(chunk.title, kind, aliases=_aliases(chunk, kind), subject=True)]
     facts: list[Fact] = []
-    if chunk.ordinal == 0:  # once for each document, however many passages it has
+    if chunk.ordinal == 0:  # once per document, not per chunk
         for key, (relation, other_kind, weight, phrase) in _relations(kind).items():
             for other in _names(chunk, key):
                 mentions.append(Mention(other, other_kind or kind))
@@ -54,7 +54,7 @@ def _read(chunk: Chunk) -> Extraction:
 
 
 def _relations(kind: str) -> dict[str, tuple[str, str, float, str]]:
-    # A project has concepts in common with papers; it is the paper that introduces them.
+    # A paper introduces a concept; a project only relates to it.
     return _RELATIONS if kind == "paper" else {**_RELATIONS, "concepts": _RELATIONS["topics"]}
 
 
@@ -66,6 +66,6 @@ def _names(chunk: Chunk, key: str) -> list[str]:
 
 
 def _aliases(chunk: Chunk, kind: str) -> tuple[str, ...]:
-    """Return the other names of a finding: a paper's arXiv id, a project's name without its owner."""
+    """Return a paper's arXiv id, or a project's name without its owner."""
     other = chunk.metadata.get("arxiv_id") if kind == "paper" else chunk.title.rpartition("/")[2]
     return (other,) if isinstance(other, str) and normalise(other) not in ("", normalise(chunk.title)) else ()

@@ -1,26 +1,32 @@
-"""For tests and trials: an embedder without a model, and a compliance suite for each port.
+"""For tests and trials: an embedder without a model, sample documents, and a compliance suite for each interface.
 
-A suite is a class of tests that any runner in the manner of pytest collects. An
-implementer derives from it and says how to make the thing::
+A suite is a class of tests that pytest collects. Derive from it and return the object under test::
 
-    class TestMyVectors(VectorStoreSuite):
-        def make(self) -> VectorStore:
-            return MyVectors(dim=self.dim)
+    class TestMyEmbedder(EmbedderSuite):
+        def make(self) -> Embedder:
+            return MyEmbedder()
+
+``run_suite`` runs one without pytest.
 """
 
-from graphrag_core.testing.embedders import EmbedderSuite, HashEmbedder
-from graphrag_core.testing.extractors import ExtractorSuite
-from graphrag_core.testing.graphs import GraphStoreSuite
-from graphrag_core.testing.keywords import KeywordStoreSuite
-from graphrag_core.testing.tokens import TokenCounterSuite
-from graphrag_core.testing.vectors import VectorStoreSuite
+from graphrag_core.testing.embedders import CountingEmbedder, EmbedderSuite, HashEmbedder
+from graphrag_core.testing.engines import EngineSuite
+from graphrag_core.testing.extractors import ExtractorSuite, TokenCounterSuite
+from graphrag_core.testing.samples import CHAIN, CHAIN_QUESTION, FixedExtractor
+from graphrag_core.testing.strategies import FusionSuite, StrategySuite
+from graphrag_core.testing.suites import run_suite
 
 __all__ = [
+    "CHAIN",
+    "CHAIN_QUESTION",
+    "CountingEmbedder",
     "EmbedderSuite",
+    "EngineSuite",
     "ExtractorSuite",
-    "GraphStoreSuite",
+    "FixedExtractor",
+    "FusionSuite",
     "HashEmbedder",
-    "KeywordStoreSuite",
+    "StrategySuite",
     "TokenCounterSuite",
-    "VectorStoreSuite",
+    "run_suite",
 ]

@@ -1,4 +1,4 @@
-"""A deterministic embedder that needs no model, and what every embedder must fulfil."""
+"""A deterministic embedder that needs no model, and the compliance suite of embedders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORD = re.compile(r"\w+")
 
 
 class HashEmbedder:
-    """Bags of hashed words: texts are near when they share words. Not for production.
+    """Hashed bags of words: texts are similar if they share words. Not for production.
 
     >>> a, b, c = HashEmbedder().embed_documents(["the auth service", "auth service down", "a red fox"])
     >>> bool(a @ b > a @ c)
@@ -27,8 +27,9 @@ class HashEmbedder:
         self.identity = f"hash-{dim} (not for production)"
 
     def embed_documents(self, texts: list[str]) -> Matrix:
-        """Return one unit vector a row; the zero vector for a text without words."""
-        return np.stack([self.embed_query(text) for text in texts]) if texts else np.empty((0, self.dim), np.float32)
+        """Return one unit vector per row; the zero vector for a text without words."""
+        rows = [HashEmbedder.embed_query(self, text) for text in texts]
+        return np.stack(rows) if rows else np.empty((0, self.dim), np.float32)
 
     def embed_query(self, text: str) -> Matrix:
         """Return the unit vector of a question."""
@@ -39,17 +40,36 @@ class HashEmbedder:
         return vector / np.float32(max(float(np.linalg.norm(vector)), 1e-12))
 
 
+class CountingEmbedder(HashEmbedder):
+    """A :class:`HashEmbedder` that records the texts and queries it embeds."""
+
+    def __init__(self, dim: int = 64) -> None:
+        super().__init__(dim)
+        self.texts: list[str] = []
+        self.queries: list[str] = []
+
+    def embed_documents(self, texts: list[str]) -> Matrix:
+        """Return one vector for each text."""
+        self.texts.extend(texts)
+        return super().embed_documents(texts)
+
+    def embed_query(self, text: str) -> Matrix:
+        """Return the vector of a question."""
+        self.queries.append(text)
+        return super().embed_query(text)
+
+
 class EmbedderSuite:
-    """What an embedder must fulfil."""
+    """What every embedder must fulfil."""
+
+    texts = ("The Auth Service issues tokens.", "A red fox.", "東京は日本の首都です。", "x" * 5_000)
 
     def make(self) -> Embedder:
         """Return the embedder under test."""
         raise NotImplementedError
 
-    texts = ("The Auth Service issues tokens.", "A red fox.", "東京は日本の首都です。", "x" * 5_000)
-
-    def test_gives_one_vector_of_one_dimension_for_each_text(self) -> None:
-        """As many rows as texts, finite numbers."""
+    def test_returns_one_finite_vector_for_each_text(self) -> None:
+        """As many rows as texts, all of one dimension."""
         vectors = np.array(self.make().embed_documents(list(self.texts)), np.float64)
         assert vectors.ndim == 2
         assert len(vectors) == len(self.texts)
@@ -61,7 +81,7 @@ class EmbedderSuite:
         assert len(embedder.embed_query("who?")) == len(embedder.embed_documents(["a text"])[0])
 
     def test_a_vector_does_not_depend_on_its_batch(self) -> None:
-        """Alone or among others, in any order: the same vector."""
+        """The same vector alone, among others and in any order."""
         embedder = self.make()
         together = np.array(embedder.embed_documents(list(self.texts)))
         backwards = np.array(embedder.embed_documents(list(reversed(self.texts))))[::-1]
@@ -69,7 +89,7 @@ class EmbedderSuite:
         assert np.array_equal(together, backwards)
         assert np.array_equal(together, alone)
 
-    def test_the_same_text_has_the_same_vector_again(self) -> None:
-        """Deterministic, from one object to the next."""
+    def test_is_deterministic(self) -> None:
+        """The same vector from a second object."""
         one, two = self.make().embed_documents(["again"]), self.make().embed_documents(["again"])
         assert np.array_equal(np.array(one), np.array(two))

@@ -1,18 +1,14 @@
-"""What every extractor must fulfil."""
+"""The compliance suites of extractors and token counters."""
 
 from __future__ import annotations
 
 from graphrag_core.model import Chunk, Extraction
-from graphrag_core.ports import Extractor
+from graphrag_core.ports import Extractor, TokenCounter
 from graphrag_core.text import normalise
 
 
 class ExtractorSuite:
-    """What an extractor must fulfil."""
-
-    def make(self) -> Extractor:
-        """Return the extractor under test."""
-        raise NotImplementedError
+    """What every extractor must fulfil."""
 
     chunks = (
         Chunk("1", "1", "The Auth Service delegates to the OAuth Provider.", title="Auth Service"),
@@ -20,7 +16,11 @@ class ExtractorSuite:
         Chunk("3", "3", "東京大学は1877年に設立された。"),
     )
 
-    def test_gives_one_extraction_for_each_chunk(self) -> None:
+    def make(self) -> Extractor:
+        """Return the extractor under test."""
+        raise NotImplementedError
+
+    def test_returns_one_extraction_for_each_chunk(self) -> None:
         """In order, for none and for many."""
         extractor = self.make()
         assert list(extractor.extract([])) == []
@@ -28,14 +28,14 @@ class ExtractorSuite:
         assert len(found) == len(self.chunks)
         assert all(isinstance(extraction, Extraction) for extraction in found)
 
-    def test_an_extraction_does_not_depend_on_its_neighbours(self) -> None:
-        """Alone or among others: the same."""
+    def test_an_extraction_does_not_depend_on_other_chunks(self) -> None:
+        """The same alone and among others."""
         extractor = self.make()
         together = list(extractor.extract(self.chunks))
         assert together == [extractor.extract([chunk])[0] for chunk in self.chunks]
 
-    def test_facts_stand_where_they_say(self) -> None:
-        """A fact with a span is that piece of its chunk; strengths lie between 1 and 10."""
+    def test_facts_are_within_their_chunk(self) -> None:
+        """A span lies in the chunk; weights lie between 1 and 10."""
         for chunk, extraction in zip(self.chunks, self.make().extract(self.chunks), strict=True):
             for fact in extraction.facts:
                 assert 1 <= fact.weight <= 10
@@ -43,7 +43,32 @@ class ExtractorSuite:
                     start, end = fact.span
                     assert 0 <= start < end <= len(chunk.text)
 
-    def test_names_are_names(self) -> None:
-        """Every name has a letter or a digit."""
+    def test_names_have_a_letter_or_a_digit(self) -> None:
+        """No name is punctuation alone."""
         for extraction in self.make().extract(self.chunks):
             assert all(normalise(mention.name) for mention in extraction.mentions)
+
+
+class TokenCounterSuite:
+    """What every token counter must fulfil."""
+
+    def make(self) -> TokenCounter:
+        """Return the counter under test."""
+        raise NotImplementedError
+
+    def test_the_empty_text_has_no_tokens(self) -> None:
+        """Zero for nothing."""
+        assert self.make()("") == 0
+
+    def test_a_longer_text_has_no_fewer_tokens(self) -> None:
+        """At least as many as its beginning, and never none."""
+        count = self.make()
+        text = "The Auth Service delegates to the OAuth Provider. 認証サービス。"
+        counts = [count(text[:size]) for size in range(1, len(text) + 1, 7)]
+        assert all(number > 0 for number in counts)
+        assert counts[-1] >= counts[0]
+
+    def test_is_deterministic(self) -> None:
+        """The same count again."""
+        count = self.make()
+        assert count("one two three") == count("one two three")

@@ -1,13 +1,19 @@
-"""What the library knows of written language, without a model: names, words, sentences, ids."""
+"""Language processing without a model: names, ids, sentences, tokens, Chinese and Japanese text.
 
-from graphrag_core.text.ids import fact_id, fingerprint, hash64
-from graphrag_core.text.names import normalise, title_names
-from graphrag_core.text.passages import chunk_text, fact_text
-from graphrag_core.text.segment import has_cjk, segment
+Import the names in ``__all__`` from here. The name finder is in :mod:`graphrag_core.text.mentions`,
+the index of lower-case mentions in :mod:`graphrag_core.text.lowercase_names`.
+"""
+
+from graphrag_core.text.cjk import CJK, has_cjk, segment
+from graphrag_core.text.names import chunk_text, fact_id, fact_text, fingerprint, hash64, normalise, title_names
 from graphrag_core.text.sentences import sentences, unwrap
 from graphrag_core.text.tokens import estimate_tokens, most_tokens
+from graphrag_core.text.words import FUNCTION, OPENERS
 
 __all__ = [
+    "CJK",
+    "FUNCTION",
+    "OPENERS",
     "chunk_text",
     "estimate_tokens",
     "fact_id",

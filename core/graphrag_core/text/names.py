@@ -1,13 +1,15 @@
-"""Names in the one spelling under which they are the same entity."""
+"""Canonical forms: the normalised name of an entity, stable ids and hashes, and the texts that are indexed."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 _POSSESSIVE = re.compile(r"['’]s?$")
-# + and # tell C, C++ and C# apart; everything else that is no letter or digit separates.
+# "+" and "#" distinguish C, C++ and C#. Every other character that is not a letter or digit is a separator.
 _SEPARATORS = re.compile(r"(?:[^\w\s+#]|_)+|(?<![^\W_+#])[+#]+")
 _SPACES = re.compile(r"\s+")
 _ARTICLE = re.compile(r"^(?:the|a|an) (?=\S)")
@@ -16,17 +18,17 @@ _PARENTHESIS = re.compile(r"\s*[(（][^()（）]*[)）]")
 
 @lru_cache(maxsize=8_192)
 def normalise(name: str) -> str:
-    """Return the spelling under which names are compared: the id of an entity.
+    """Return the spelling under which names are compared. It is the id of an entity.
 
-    Lower case, compatibility forms unified, possessive and leading article dropped,
-    punctuation to spaces. Letters of every script are kept.
+    Lower case, Unicode compatibility forms unified, possessive and leading article removed,
+    punctuation replaced by spaces. Letters of every script are kept.
 
     >>> normalise("The Auth-Service's"), normalise("auth_service"), normalise("東京")
     ('auth service', 'auth service', '東京')
     >>> normalise("C++") == normalise("C#")
     False
     """
-    if name.isascii() and name.replace(" ", "").isalnum():  # most are: nothing to take out but an article
+    if name.isascii() and name.replace(" ", "").isalnum():  # fast path: most names are plain ASCII words
         return _ARTICLE.sub("", " ".join(name.lower().split()))
     if not name.isascii():
         name = unicodedata.normalize("NFKC", name)
@@ -36,7 +38,7 @@ def normalise(name: str) -> str:
 
 
 def title_names(title: str) -> tuple[str, ...]:
-    """Return the names under which a title's subject is known: bare, and as written.
+    """Return the names of a title's subject: without the parenthesis, and as written.
 
     >>> title_names("Devotion (1929 film)")
     ('Devotion', 'Devotion (1929 film)')
@@ -44,8 +46,62 @@ def title_names(title: str) -> tuple[str, ...]:
     ('Auth Service',)
     """
     title = title.strip()
-    if title.isascii() and "(" not in title:
-        return (title,) if normalise(title) else ()
     bare = _PARENTHESIS.sub("", title).strip()
-    names = [name for name in (bare, title) if normalise(name)]
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys(name for name in (bare, title) if normalise(name)))
+
+
+def hash64(text: str) -> int:
+    """Return a signed 64-bit hash of a text. It is the same on every machine and in every version.
+
+    >>> hash64("auth service") == hash64("auth service") != hash64("auth server")
+    True
+    """
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def fingerprint(parts: Iterable[str]) -> str:
+    """Return a hex digest of a list of texts. Moving a boundary between two texts changes it.
+
+    >>> fingerprint(["ab", "c"]) == fingerprint(["a", "bc"])
+    False
+    """
+    data = [part.encode("utf-8", "surrogatepass") for part in parts]
+    framed = b"".join([len(piece).to_bytes(8, "little") + piece for piece in data])
+    return hashlib.blake2b(framed, digest_size=16).hexdigest()
+
+
+def fact_id(chunk_id: str, ordinal: int) -> str:
+    """Return the id of a chunk's fact.
+
+    >>> fact_id("handbook#2", 0)
+    'handbook#2/0'
+    """
+    return f"{chunk_id}/{ordinal}"
+
+
+def chunk_text(title: str, text: str) -> str:
+    r"""Return the text under which a chunk is embedded and indexed: its title and its text.
+
+    >>> chunk_text("Auth Service", "Issues tokens.")
+    'Auth Service\nIssues tokens.'
+    """
+    return f"{title}\n{text}" if title else text
+
+
+def fact_text(title: str, text: str, relation: str, entities: Sequence[str]) -> str:
+    """Return the text under which a fact is embedded and indexed.
+
+    A sentence follows its chunk's title. A triple is written in words, followed by its description.
+
+    >>> fact_text("Auth Service", "It issues tokens.", "", ["Auth Service"])
+    'Auth Service: It issues tokens.'
+    >>> fact_text("", "It delegates logins.", "depends_on", ["Auth Service", "OAuth Provider"])
+    'Auth Service depends on OAuth Provider: It delegates logins.'
+    """
+    if not relation:
+        return f"{title}: {text}" if title else text
+    words = relation.replace("_", " ")
+    triple = f"{entities[0]} {words} {' '.join(entities[1:])}".rstrip() if entities else words
+    plain = f"{entities[0]} {relation} {' '.join(entities[1:])}".rstrip() if entities else relation
+    return triple if text in ("", triple, plain) else f"{triple}: {text}"

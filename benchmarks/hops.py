@@ -1,0 +1,72 @@
+"""How many of our functions and modules one query and one ``add`` run through: ``make bench-hops``.
+
+Counts distinct functions with ``sys.setprofile``, in all threads, for one LangChain ``invoke`` over two documents
+and one ``add`` of two documents. Comprehensions and generator expressions are part of their function. ``-v``
+lists them.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from langchain_core.documents import Document as LangChainDocument
+
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.embedders import WordLlama
+from langchain_graphrag import GraphRAGRetriever
+
+PACKAGES = {"graphrag_core", "langchain_graphrag", "llama_graphrag"}
+LIMIT = "70 functions in 20 modules"
+DOCUMENTS = [
+    Document("auth", "The Auth Service delegates sign-in to the OAuth Provider.", "Auth Service"),
+    Document("oauth", "The OAuth Provider speaks to Keyring.", "OAuth Provider"),
+]
+
+Function = tuple[str, int, str]
+
+
+def functions(work: Callable[[], object]) -> set[Function]:
+    """Return module, line and name of every function of ours that runs."""
+    seen: set[Function] = set()
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and not code.co_name.endswith(("comp>", "<genexpr>")):
+            parts = Path(code.co_filename).parts
+            if ours := PACKAGES.intersection(parts):
+                start = len(parts) - 1 - parts[::-1].index(ours.pop())
+                seen.add(("/".join(parts[start:]), code.co_firstlineno, code.co_name))
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return seen
+
+
+def main() -> None:
+    retriever = GraphRAGRetriever.from_documents(
+        [LangChainDocument(d.text, id=d.id, metadata={"title": d.title}) for d in DOCUMENTS], WordLlama()
+    )
+    retriever.invoke("the first query builds the graph")
+    index = KnowledgeIndex(WordLlama())
+    runs = {
+        "invoke": functions(lambda: retriever.invoke("Which vendor does the Auth Service rely on?")),
+        "add": functions(lambda: index.add(DOCUMENTS)),
+    }
+    for name, seen in runs.items():
+        print(f"{name:<8}{len(seen)} functions in {len({module for module, _, _ in seen})} modules (at most {LIMIT})")
+        if "-v" in sys.argv:
+            print("\n".join(f"        {module}:{line} {function}" for module, line, function in sorted(seen)))
+
+
+if __name__ == "__main__":
+    main()

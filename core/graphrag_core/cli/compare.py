@@ -1,0 +1,132 @@
+"""The command ``compare`` measures whether the graph helps on the user's questions."""
+
+from __future__ import annotations
+
+import json as json_
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+from tqdm import tqdm
+
+from graphrag_core import GraphRetriever, KnowledgeIndex
+from graphrag_core.cli import options, render
+from graphrag_core.errors import FileError
+from graphrag_core.evaluation import WITHOUT_GRAPH, Question, Report
+from graphrag_core.evaluation import compare as run_comparison
+
+_MAX_SHOWN = 10
+_BAR_WIDTH = 30
+
+
+def compare(
+    questions: Annotated[
+        Path,
+        typer.Argument(
+            metavar="QUESTIONS",
+            help="A text file with one question per line, or JSON Lines with the ids of the relevant documents: "
+            '{"question": "...", "gold": ["document id", ...]}.',
+        ),
+    ],
+    kb: options.Kb = options.KB,
+    k: options.Count = 5,
+    json: options.Json = False,
+    embedder: options.EmbedderName = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure whether the graph helps on your questions: recall of each method, and a verdict.
+
+    Without gold documents, only the differences between the methods are shown.
+    """
+    asked = read_questions(questions)
+    with options.open_index(kb, embedder) as index:
+        unknown = sorted({gold for question in asked for gold in question.gold if gold not in index})
+        progress = tqdm(
+            asked, desc="querying", unit=" questions", disable=quiet or None, leave=False, dynamic_ncols=True
+        )
+        report = run_comparison(GraphRetriever(index, cache=None), progress, k=k)
+        if json:
+            render.print_json(_report_to_dict(report))
+        else:
+            _show_scores(report) if report.judged else _show_differences(report, index)
+            render.stdout().print()
+            render.print_indented(render.stdout(), Text(report.verdict, "bold"), 0)
+    for gold in unknown[:_MAX_SHOWN]:
+        render.print_error(f"{gold}: gold document is not in the index")
+    if unknown:
+        render.print_error(f"gold documents not in the index, counted as missed: {len(unknown):,}")
+        raise typer.Exit(1)
+
+
+def read_questions(path: Path) -> list[Question]:
+    """Read a file of questions."""
+    try:
+        lines = path.read_text("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{path}: cannot be read ({error})") from error
+    questions = [_parse_line(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    if not questions:
+        raise FileError(f"{path}: contains no questions")
+    return questions
+
+
+def _parse_line(line: str, where: str) -> Question:
+    if not line.lstrip().startswith("{"):
+        return Question(line.strip())
+    try:
+        row: dict[str, Any] = json_.loads(line)
+    except ValueError as error:
+        raise FileError(f"{where}: invalid JSON ({error})") from error
+    text, gold = row.get("question") or row.get("query"), row.get("gold") or row.get("documents") or []
+    if not isinstance(text, str) or not text.strip() or not isinstance(gold, list):
+        raise FileError(f"{where}: needs 'question' (a string) and optionally 'gold' (a list of document ids)")
+    return Question(text, tuple(dict.fromkeys(map(str, gold))))
+
+
+def _show_scores(report: Report) -> None:
+    table = Table(box=None, pad_edge=False, header_style="quiet")
+    table.add_column("method")
+    table.add_column(f"recall@{report.k}", justify="right")
+    table.add_column(f"all found@{report.k}", justify="right")
+    table.add_column("")
+    for method in report.methods:
+        score = report.score(method)
+        bar = Text("━" * round(score.recall * _BAR_WIDTH), "graph" if method in ("hybrid", "graph") else "vector")
+        name = Text(method, "bold" if method == "hybrid" else "")
+        table.add_row(name, f"{score.recall:.1%}", f"{score.complete:.1%}", bar)
+    render.stdout().print(table)
+
+
+def _show_differences(report: Report, index: KnowledgeIndex) -> None:
+    console = render.stdout()
+    for answer in report.answered[:_MAX_SHOWN]:
+        console.print(Text(answer.question.text, "title"))
+        titles = []
+        for document_id in answer.brought("hybrid", WITHOUT_GRAPH):
+            chunks = index.chunks(document_id)
+            titles.append((chunks[0].title if chunks else "") or document_id)
+        note = Text(f"the graph adds {', '.join(titles)}") if titles else Text("same documents", "quiet")
+        render.print_indented(console, note, 2)
+    if len(report.answered) > _MAX_SHOWN:
+        console.print(Text(f"  … and {len(report.answered) - _MAX_SHOWN:,} more questions", "quiet"))
+
+
+def _report_to_dict(report: Report) -> dict[str, Any]:
+    scores = {method: report.score(method) for method in report.methods} if report.judged else {}
+    return {
+        "k": report.k,
+        "questions": len(report.answered),
+        "judged": len(report.judged),
+        "methods": {m: {"recall": score.recall, "complete": score.complete} for m, score in scores.items()},
+        "better": report.better,
+        "worse": report.worse,
+        "p_value": report.p_value,
+        "chance": report.p_value,  # the old key, for one version
+        "verdict": report.verdict,
+        "answers": [
+            {"question": answer.question.text, "gold": answer.question.gold, "found": dict(answer.found)}
+            for answer in report.answered
+        ],
+    }

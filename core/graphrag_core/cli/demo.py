@@ -1,0 +1,105 @@
+"""The command ``demo``: three questions on sample documents, answered by every method, side by side."""
+
+from __future__ import annotations
+
+import time
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from graphrag_core import GraphRetriever, Hit, KnowledgeIndex
+from graphrag_core.cli import render
+from graphrag_core.demo import QUESTIONS, DemoQuestion, sample_documents
+from graphrag_core.embedders import WordLlama
+from graphrag_core.retriever import Method
+
+_METHODS: tuple[Method, ...] = ("vector", "keyword", "graph", "hybrid")
+_TOP = 5
+_MAX_WIDTH = 120
+
+
+def demo() -> None:
+    """Compare all methods on sample documents, and see what the graph adds."""
+    console = render.stdout()
+    console.width = min(console.width, _MAX_WIDTH)
+    start = time.perf_counter()
+    with KnowledgeIndex(WordLlama(), progress=False) as index:
+        index.add(sample_documents())
+        seconds = time.perf_counter() - start
+        stats = index.stats()
+        introduction = (
+            f" is a fictional company. Its {stats.documents} short documents on services, people, decisions and "
+            f"incidents were indexed in {seconds:.1f} s, without an LLM, into {stats.entities} entities and "
+            f"{stats.facts} facts."
+        )
+        console.print()
+        render.print_indented(console, Text.assemble(("Harbourlight", "title"), introduction), 0)
+        retriever = GraphRetriever(index)
+        gained = sum(
+            _show_question(number, question, retriever, console) for number, question in enumerate(QUESTIONS, 1)
+        )
+    _show_summary(gained, console)
+
+
+def _show_question(number: int, question: DemoQuestion, retriever: GraphRetriever, console: Console) -> int:
+    """Show the answers of all methods; return how many needed documents the graph adds to vector search."""
+    everything = len(retriever.index)
+    hits = {method: retriever.retrieve(question.text, method=method, k=everything).hits for method in _METHODS}
+    vector_ranks = {hit.chunk.document_id: rank for rank, hit in enumerate(hits["vector"], 1)}
+    missed = set(question.needed) - {hit.chunk.document_id for hit in hits["vector"][:_TOP]}
+    gained = [hit for hit in hits["hybrid"][:_TOP] if hit.chunk.document_id in missed]
+    new = {hit.chunk.document_id for hit in gained}
+    columns = Table.grid(expand=True, padding=(0, 1, 0, 0))
+    for _ in _METHODS:
+        columns.add_column(ratio=1)
+    columns.add_row(*(_method_column(method, hits[method][:_TOP], question, new) for method in _METHODS))
+    content: list[RenderableType] = [Text(f"Needed: {question.looking_for}.", "quiet"), Text(), columns]
+    for hit in gained:
+        rank = vector_ranks.get(hit.chunk.document_id)
+        place = f"rank {rank} in vector search" if rank else "not found by vector search"
+        quotation = Text(f"“{render.passage(hit)}”", "italic")
+        reason = render.path_tree(hit.path[:-1], quotation) if len(hit.path) > 2 else quotation
+        heading = Text.assemble("The graph adds ", (hit.chunk.title, "title"), f" ({place}):")
+        content += [Text(), heading, Padding(reason, (0, 0, 0, 2))]
+    title = Text.assemble((f"{number}  ", "quiet"), (question.text, "bold not dim"))
+    console.print()
+    console.print(
+        Panel(Group(*content), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(1, 2))
+    )
+    return len(gained)
+
+
+def _method_column(method: str, hits: tuple[Hit, ...], question: DemoQuestion, gained: set[str]) -> RenderableType:
+    lines = [Text(method, "bold magenta" if method == "hybrid" else "bold cyan")]
+    for rank, hit in enumerate(hits, 1):
+        needed = hit.chunk.document_id in question.needed
+        mark = ("✓ ", "good") if needed else ("· ", "quiet")
+        emphasis = "title" if hit.chunk.document_id in gained else "" if needed else "quiet"
+        line = Text.assemble((f"{rank} ", "quiet"), mark, (hit.chunk.title, emphasis))
+        line.no_wrap, line.overflow = True, "ellipsis"
+        lines.append(line)
+    found = sum(hit.chunk.document_id in question.needed for hit in hits)
+    lines.append(Text(f"{found} of {len(question.needed)}", "good" if found == len(question.needed) else "partial"))
+    return Group(*lines)
+
+
+def _show_summary(gained: int, console: Console) -> None:
+    console.print()
+    if gained:
+        documents = "document" if gained == 1 else "documents"
+        console.print(f"The graph added {gained} {documents} that vector search did not have in its top {_TOP}.")
+    else:
+        console.print("On these questions, vector search found everything that the graph found.")
+    console.print()
+    command = render.program()
+    steps = {
+        "index your files": "index FOLDER",
+        "query them": 'query "your question"',
+        "see why": 'explain "your question" --html answer.html',
+        "does the graph help?": "compare questions.jsonl",
+    }
+    render.print_rows(console, [(label, Text(f"{command} {step}", "bold")) for label, step in steps.items()])

@@ -1,0 +1,247 @@
+"""The command ``index``: keep an index in sync with files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+from tqdm import tqdm
+
+from graphrag_core import Chunk, KnowledgeIndex, LLMExtractor
+from graphrag_core.cli import options, render
+from graphrag_core.cli.llm import ChatModel, parse_llm
+from graphrag_core.documents import (
+    FORMATS,
+    Catalogue,
+    File,
+    FileSource,
+    SyncReport,
+    changed_documents,
+    is_pattern,
+    sync_files,
+    walk_files,
+)
+from graphrag_core.errors import FileError
+from graphrag_core.research import is_findings
+
+_LLM_CACHE = "answers.sqlite"
+_BATCH_SIZE = 500
+_BATCH_SIZE_WITH_LLM = 25  # small, because answers cost time and money: an interrupted run should lose few
+
+
+def index(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PATH", help="Folders, files and glob patterns.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", "--kb", "-o", envvar="HYBRID_GRAPHRAG_KB", help="Folder of the index.")
+    ] = options.KB,
+    research: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--research", metavar="FILE", help="Research findings: JSON with academic_papers or github_projects."
+        ),
+    ] = None,
+    embedder: options.EmbedderName = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            "--llm",
+            metavar="MODEL",
+            help="Also extract facts with an LLM: a model such as gpt-4o-mini, or the URL of a server with the model, "
+            "http://localhost:1234/v1/qwen3. Stored with the index; none disables it. "
+            "The API key is read from OPENAI_API_KEY.",
+        ),
+    ] = None,
+    llm_url: Annotated[
+        str | None,
+        typer.Option(
+            "--llm-url", envvar="OPENAI_BASE_URL", metavar="URL", help="Base URL of an OpenAI-compatible server."
+        ),
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation before calling an LLM.")
+    ] = False,
+    keep_missing: Annotated[
+        bool, typer.Option("--keep-missing", help="Keep the documents of files that no longer exist.")
+    ] = False,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option("--metadata", metavar="KEY=VALUE", help="Add metadata to every document. Can be repeated."),
+    ] = None,
+    chunk_size: Annotated[
+        int | None, typer.Option("--chunk-size", min=16, help="Tokens per passage. 256 in a new index.")
+    ] = None,
+    max_size: Annotated[int, typer.Option("--max-size", metavar="N", min=1, help="Skip files larger than N MB.")] = 100,
+    quiet: options.Quiet = False,
+) -> None:
+    """Index files. Later runs read only new and changed files, and remove deleted ones.
+
+    Reads txt, md, rst, html, pdf, docx, csv, json and jsonl. Skips hidden files, .git, node_modules and the like.
+    Ctrl-C is safe: finished work is kept, and the same command continues.
+    """
+    if not paths and not research:
+        raise typer.BadParameter("give folders, files or patterns to index, or --research FILE", param_hint="PATH...")
+    given_metadata = options.parse_metadata(metadata)
+    findings = [str(file) for file in research or () if _check_findings(file)]
+    sources = (*(paths or ()), *findings)
+    _check_any_exists(sources)
+    settings = options.Settings.load(out)
+    settings = replace(
+        settings,
+        embedder=embedder or settings.embedder,
+        chunk_size=chunk_size or settings.chunk_size,
+        llm=settings.llm if llm is None else None if llm == "none" else parse_llm(llm, llm_url),
+    )
+    llm_extractor = _make_llm_extractor(settings, out)
+    extractor = options.make_extractor(*([llm_extractor] if llm_extractor else []))
+    with (
+        KnowledgeIndex.open(
+            out,
+            options.make_embedder(settings.embedder),
+            chunker=settings.chunker,
+            extractor=extractor,
+            progress=False,
+            batch_size=_BATCH_SIZE_WITH_LLM if llm_extractor else _BATCH_SIZE,
+        ) as kb,
+        Catalogue(out / options.CATALOGUE) as catalogue,
+    ):
+        settings.save(catalogue)
+        pipeline = f"{extractor.identity} {settings.chunker.identity}"
+        source = FileSource(sources, given_metadata, max_size * 1_000_000, pipeline)
+        if llm_extractor:
+            documents = (settings.chunker.split(document) for document in changed_documents(kb, catalogue, source))
+            _confirm_cost(llm_extractor, documents, yes=yes, quiet=quiet)
+        report = _sync(kb, catalogue, source, keep_missing=keep_missing, quiet=quiet)
+        if not quiet:
+            _show_report(report, len(kb), out)
+            if llm_extractor and (usage := llm_extractor.report).calls:
+                tokens = f"{usage.prompt_tokens:,} prompt tokens and {usage.answer_tokens:,} answer tokens"
+                render.stdout().print(f"{llm_extractor.model}: {usage.calls:,} calls, about {tokens}")
+    if report.problems or report.incomplete or len(findings) < len(research or ()):
+        raise typer.Exit(1)
+
+
+def _check_findings(path: Path) -> bool:
+    """Whether a file holds research findings; print an error if not."""
+    try:
+        if is_findings(options.read_json(path)):
+            return True
+        render.print_error(f"{path}: has neither academic_papers nor github_projects")
+    except FileError as error:
+        render.print_error(str(error))
+    return False
+
+
+def _check_any_exists(paths: tuple[str, ...]) -> None:
+    """Exit if all paths are missing, before an empty index is created."""
+    if any(os.path.lexists(path) or is_pattern(path) for path in paths):
+        return
+    for path in paths:
+        render.print_error(f"{path}: no such file or folder")
+    raise typer.Exit(1)
+
+
+def _make_llm_extractor(settings: options.Settings, out: Path) -> LLMExtractor | None:
+    if settings.llm is None:
+        return None
+    base_url, name = settings.llm
+    model = ChatModel(base_url, name, api_key=os.environ.get("OPENAI_API_KEY", ""))
+    model.check()
+    if not KnowledgeIndex.exists(out):  # the cache needs the folder, and a new index needs an empty folder
+        KnowledgeIndex.open(out).close()
+    return LLMExtractor(model, cache=out / _LLM_CACHE, model=name, retries=1, backoff=0, progress=False)
+
+
+def _confirm_cost(extractor: LLMExtractor, documents: Iterable[Sequence[Chunk]], *, yes: bool, quiet: bool) -> None:
+    """Print how much the LLM will have to read, and ask whether to continue."""
+    passages = tokens = 0
+    for chunks in documents:
+        passages += len(chunks)
+        tokens += extractor.estimate(chunks)
+    if not tokens:
+        return
+    cost = f"{extractor.model} will read {passages:,} passages: about {tokens:,} prompt tokens, plus the answers."
+    if not yes and not typer.confirm(f"{cost} Continue?", err=True):
+        render.print_error("nothing was indexed: confirm with --yes, or index without an LLM with --llm none")
+        raise typer.Exit(1)
+    if yes and not quiet:
+        render.stderr().print(cost)
+
+
+def _sync(
+    kb: KnowledgeIndex, catalogue: Catalogue, source: FileSource, *, keep_missing: bool, quiet: bool
+) -> SyncReport:
+    before = len(kb)
+    try:
+        with _progress_bar(source.paths, show=sys.stderr.isatty() and not quiet) as advance:
+            return sync_files(
+                kb,
+                catalogue,
+                source,
+                keep_missing=keep_missing,
+                on_file=advance,
+                on_problem=lambda problem: render.print_error(f"{render.relative(problem.path)}: {problem.reason}"),
+            )
+    except KeyboardInterrupt:
+        added = len(kb) - before
+        render.print_error(f"interrupted: {added:,} documents were added; run the same command again to continue")
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def _progress_bar(paths: tuple[str, ...], *, show: bool) -> Iterator[Callable[[File], None]]:
+    """Show a bar that advances by bytes; yield the function to call for each file.
+
+    Counts the files first, for the total.
+    """
+    if not show:
+        yield lambda _: None
+        return
+    files = size = 0
+    with tqdm(desc="counting", unit=" files", leave=False, dynamic_ncols=True) as bar:
+        for found in walk_files(paths):
+            if isinstance(found, File) and found.suffix in FORMATS:
+                files, size = files + 1, size + max(found.size, 1)
+                bar.update()
+    layout = "{desc} {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}]"
+    with tqdm(total=size, desc="indexing", bar_format=layout, leave=False, dynamic_ncols=True) as bar:
+        done = 0
+
+        def advance(file: File) -> None:
+            nonlocal done
+            done += 1
+            bar.set_description_str(f"indexing {done:,} of {files:,} files", refresh=False)
+            bar.update(max(file.size, 1))
+
+        yield advance
+
+
+def _show_report(report: SyncReport, documents: int, out: Path) -> None:
+    console = render.stdout()
+    console.print(
+        Text.assemble(
+            (f"{report.added:,} added", "good" if report.added else "quiet"),
+            f", {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged: "
+            f"{documents:,} documents in {out}",
+        )
+    )
+    if report.incomplete:
+        reason = next(iter(report.incomplete.values()))
+        count = len(report.incomplete)
+        console.print(f"{count:,} documents lack facts from the LLM ({reason}): run the same command again to retry")
+    if report.problems:
+        console.print(Text(f"{len(report.problems):,} skipped, see above", "bad"))
+    if report.other_formats:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.other_formats.most_common(5))
+        console.print(Text(f"Other formats skipped: {kinds}", "quiet"))
+    if report.added and documents == report.added:
+        console.print(Text(f'Next: {render.program()} query "your question" --kb {out}', "quiet"))

@@ -1,0 +1,174 @@
+"""The commands ``query``, for one question or an interactive prompt, and ``explain``."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+
+from graphrag_core import GraphRetriever, Result
+from graphrag_core.cli import options, render
+from graphrag_core.context import Style
+from graphrag_core.errors import FileError, GraphRAGError
+from graphrag_core.retriever import Method
+
+_HISTORY = Path.home() / ".hybrid_graphrag_history"
+_PROMPT = "\n? "
+_HELP = "a question, :method NAME, :k NUMBER, or exit"
+_METHODS = get_args(Method)
+
+
+def query(
+    question: Annotated[
+        str | None,
+        typer.Argument(help="Without a question, questions are read from a prompt or from stdin.", show_default=False),
+    ] = None,
+    kb: options.Kb = options.KB,
+    method: options.MethodName = "hybrid",
+    k: options.Count = 5,
+    where: options.Where = None,
+    context: Annotated[
+        Style | None,
+        typer.Option("--context", "-c", help="Print a context for an LLM instead of hits. Default style: graph."),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Token limit of the context.")] = 500,
+    json: options.Json = False,
+    load: options.Findings = None,
+    query_: Annotated[
+        str | None, typer.Option("--query", metavar="QUESTION", help="The question, as an option.")
+    ] = None,
+    stats: Annotated[bool, typer.Option("--stats", help="Print the size of the index first.")] = False,
+    embedder: options.EmbedderName = None,
+) -> None:
+    """Search the index for passages that answer a question."""
+    if question is not None and query_ is not None:
+        raise typer.BadParameter("give the question once, as an argument or as --query", param_hint="--query")
+    text = question if question is not None else query_
+    where_filter = options.parse_where(where)
+    with options.open_index(kb, embedder, findings=load) as index:
+        if stats:
+            render.show_stats(index.stats(), as_json=json)
+            if text is None:
+                return
+        retriever = GraphRetriever(index, method=method, k=k)
+
+        def answer(question: str, **settings: Any) -> bool:
+            """Print the results; return whether there are any."""
+            result = retriever.retrieve(question, where=where_filter, **settings)
+            _print_result(result, context, max_tokens, json=json)
+            return bool(result.hits)
+
+        if text is None:
+            _prompt_loop(answer, len(index), blank_lines=not json)
+        elif not answer(text):
+            render.print_error("no results" + (": does any document match --where?" if where else ""))
+            raise typer.Exit(1)
+
+
+def explain(
+    question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+    kb: options.Kb = options.KB,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write an interactive HTML page, which works offline."),
+    ] = None,
+    method: options.MethodName = "hybrid",
+    k: options.Count = 5,
+    where: options.Where = None,
+    load: options.Findings = None,
+    embedder: options.EmbedderName = None,
+) -> None:
+    """Show why passages are found: entities, scores by channel, paths through the graph, and facts."""
+    with options.open_index(kb, embedder, findings=load) as index:
+        result = GraphRetriever(index, method=method, k=k).retrieve(question, where=options.parse_where(where))
+        if html is None:
+            render.show_explanation(result)
+        else:
+            try:
+                html.write_text(result.html(), "utf-8")
+            except OSError as error:
+                raise FileError(f"{html}: cannot be written ({error.strerror or error})") from error
+            render.stdout().print(f"{html} written: open it in a browser", soft_wrap=True)
+    if not result.hits:
+        render.print_error("no results")
+        raise typer.Exit(1)
+
+
+def _print_result(result: Result, context: Style | None, max_tokens: int, *, json: bool) -> None:
+    text = result.context(max_tokens=max_tokens, style=context) if context else None
+    if json:
+        render.print_json({**render.result_to_dict(result), **({} if text is None else {"context": text})})
+    elif text is not None:
+        render.stdout().print(text, markup=False, soft_wrap=True)
+    else:
+        render.show_result(result)
+
+
+# -- the interactive prompt
+
+
+def _prompt_loop(answer: Callable[..., bool], documents: int, *, blank_lines: bool) -> None:
+    """Answer one question per line until ``exit`` or the end of input."""
+    if sys.stdin.isatty():
+        render.stderr().print(f"{documents:,} documents. Type {_HELP} (Ctrl-D).")
+        _enable_history()
+    settings: dict[str, Any] = {}
+    first = True
+    while (line := _read_line()) not in (None, "exit", "quit", ":q"):
+        if line.startswith(":"):
+            _change_setting(line, settings)
+        elif line:
+            if not first and blank_lines:
+                sys.stdout.write("\n")
+            first = False
+            try:
+                if not answer(line, **settings):
+                    render.print_error("no results")
+            except GraphRAGError as error:
+                render.print_error(str(error))
+
+
+def _read_line() -> str | None:
+    prompt = _PROMPT if sys.stdin.isatty() else ""
+    try:
+        if prompt and not sys.stdout.isatty():  # input() would write the prompt into the redirected output
+            render.stderr().print(prompt, end="")
+            prompt = ""
+        return input(prompt).strip()
+    except EOFError:
+        if sys.stdin.isatty():
+            render.stderr().print()
+        return None
+
+
+def _change_setting(line: str, settings: dict[str, Any]) -> None:
+    name, _, value = line[1:].partition(" ")
+    value = value.strip()
+    if name == "k" and value.isdecimal() and int(value) > 0:
+        settings["k"] = int(value)
+    elif name == "method" and value in _METHODS:
+        settings["method"] = value
+    else:
+        render.stderr().print(f"Type {_HELP}. Methods: {', '.join(_METHODS)}.", soft_wrap=True)
+
+
+def _enable_history() -> None:
+    """Enable line editing and a persistent history, if readline is available."""
+    try:
+        import readline
+    except ImportError:
+        return
+
+    @atexit.register
+    def save() -> None:
+        with suppress(OSError):
+            readline.write_history_file(_HISTORY)
+
+    readline.set_history_length(1_000)
+    with suppress(OSError):
+        readline.read_history_file(_HISTORY)

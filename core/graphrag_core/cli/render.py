@@ -1,0 +1,239 @@
+"""Print results to stdout and messages to stderr, as text or as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+from rich.theme import Theme
+from rich.tree import Tree
+from tqdm import tqdm
+
+from graphrag_core import Fact, Hit, Result, Stats, Step
+from graphrag_core.text import unwrap
+
+_CHANNELS = {"graph": "magenta", "vector": "cyan", "keyword": "yellow"}
+_THEME = Theme({"title": "bold", "quiet": "dim", "good": "green", "bad": "red", "partial": "yellow", **_CHANNELS})
+_MAX_PASSAGE = 320  # characters
+_MAX_FACTS = 8
+_MAX_RELATIONS = 8
+_BAR_WIDTH = 24
+_STEP_LABELS = {"entity": "", "fact": "fact: ", "chunk": "passage: "}
+
+
+def stdout() -> Console:
+    """Return the console for results."""
+    return Console(theme=_THEME, highlight=False)
+
+
+def stderr() -> Console:
+    """Return the console for messages."""
+    return Console(theme=_THEME, highlight=False, stderr=True)
+
+
+def print_error(text: str) -> None:
+    """Print an error in one line, above any progress bar."""
+    with tqdm.external_write_mode(sys.stderr):
+        stderr().print(Text.assemble(("✗ ", "bad"), " ".join(text.split())), soft_wrap=True)
+
+
+def print_indented(console: Console, text: Text, indent: int = 4, *, label: Text | None = None) -> None:
+    """Print a wrapped and indented text without trailing spaces; a label fills the first line's indent."""
+    for line in text.wrap(console, max(console.width - indent, 20)):
+        line.rstrip()
+        prefix = label or Text()
+        label = None
+        console.print(Text.assemble(prefix, " " * (indent - prefix.cell_len), line))
+
+
+def print_rows(console: Console, rows: Iterable[tuple[str, str | Text]]) -> None:
+    """Print labels and values in two columns."""
+    rows = list(rows)
+    width = max(len(label) for label, _ in rows) + 2
+    for label, value in rows:
+        text = value if isinstance(value, Text) else Text(value)
+        print_indented(console, text, width, label=Text(label, "quiet"))
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON: indented on a terminal, in one line otherwise."""
+    indent = 2 if sys.stdout.isatty() else None
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+
+
+def program() -> str:
+    """Return the command that runs this program."""
+    if shutil.which("hybrid-graphrag"):
+        return "hybrid-graphrag"
+    script = Path(sys.argv[0])
+    return relative(str(script.absolute())) if script.stem == "hybrid-graphrag" else "python -m graphrag_core"
+
+
+def relative(path: str) -> str:
+    """Return a path relative to the working directory if it is inside, otherwise unchanged."""
+    return path.removeprefix(os.getcwd() + os.sep)
+
+
+# -- results
+
+
+def show_result(result: Result) -> None:
+    """Print the hits: title, passage, rank in each channel, and the path through the graph."""
+    console = stdout()
+    for note in (result.route, result.fallback):
+        if note:
+            console.print(Text(note, "quiet"))
+            console.print()
+    for rank, hit in enumerate(result.hits, 1):
+        if rank > 1:
+            console.print()
+        _print_heading(console, rank, hit)
+        print_indented(console, Text(passage(hit)))
+        ranks = ((name, hit.channels[name].rank) for name in _CHANNELS if name in hit.channels)
+        found_by = [Text.assemble((name, name), (f" #{rank}", "quiet")) for name, rank in ranks]
+        print_indented(console, Text(" · ").join(found_by))
+        if len(hit.path) > 3:
+            print_indented(console, _path_line(hit.path[1:-1]))
+
+
+def show_explanation(result: Result) -> None:
+    """Print the recognised entities, the method, each hit's scores and path, and the facts."""
+    console = stdout()
+    console.print(Text(result.question, "title"))
+    entities = (f"{entity.name} ({entity.type})" if entity.type else entity.name for entity in result.entities)
+    notes = (("route", result.route), ("graph", result.expansion_skipped), ("fallback", result.fallback))
+    print_rows(
+        console,
+        [
+            ("entities", ", ".join(entities) or "none recognised"),
+            ("method", f"{result.method}, graph confidence {result.confidence:.2f}"),
+            *(note for note in notes if note[1]),
+        ],
+    )
+    for rank, hit in enumerate(result.hits, 1):
+        console.print()
+        _print_heading(console, rank, hit)
+        shares = ((name, hit.channels[name]) for name in _CHANNELS if name in hit.channels)
+        bars = [
+            Text.assemble(
+                ("━" * max(round(channel.share * _BAR_WIDTH), 1), name), f" {name} {channel.share:.0%}, #{channel.rank}"
+            )
+            for name, channel in shares
+        ]
+        print_indented(console, Text("  ").join(bars))
+        if len(hit.path) > 1:
+            console.print(Padding(path_tree(hit.path), (0, 0, 0, 4)))
+    if result.facts:
+        console.print(Text("\nSupporting facts", "title"))
+        for fact in result.facts[:_MAX_FACTS]:
+            print_indented(console, _fact_text(fact, result), label=Text("  ·", "graph"))
+    stages = ", ".join(f"{name} {ms:.1f}" for name, ms in result.trace.stages.items())
+    console.print(Text(f"\n{result.trace.total:.1f} ms: {stages}", "quiet"))
+
+
+def passage(hit: Hit) -> str:
+    """Return the beginning of a passage as one paragraph, without a repeated title."""
+    text = hit.chunk.text.strip()
+    first, _, rest = text.partition("\n")
+    if rest.strip() and first.strip("#=*_ \t") == hit.chunk.title:
+        text = rest.lstrip("=-~^*\n ")
+    text = " ".join(unwrap(text).split())
+    return text if len(text) <= _MAX_PASSAGE else text[:_MAX_PASSAGE].rsplit(" ", 1)[0] + " …"
+
+
+def path_tree(path: tuple[Step, ...], *leaves: Text) -> Tree:
+    """Return a path as a tree, each step below the previous one, and ``leaves`` below the last."""
+    tree = Tree(_step_text(path[1]), guide_style="quiet")
+    branch = tree
+    for step in path[2:]:
+        branch = branch.add(_step_text(step))
+    for leaf in leaves:
+        branch.add(leaf)
+    return tree
+
+
+def result_to_dict(result: Result) -> dict[str, Any]:
+    """Convert a result for JSON."""
+    return {
+        "question": result.question,
+        "method": result.method,
+        "route": result.route,
+        "confidence": round(result.confidence, 4),
+        "expansion_skipped": result.expansion_skipped,
+        "fallback": result.fallback,
+        "entities": [asdict(entity) for entity in result.entities],
+        "hits": [
+            {
+                "rank": rank,
+                "id": hit.chunk.id,
+                "document": hit.chunk.document_id,
+                "title": hit.chunk.title,
+                "text": hit.chunk.text,
+                "score": hit.score,
+                "origin": hit.origin,
+                "channels": {name: asdict(channel) for name, channel in hit.channels.items()},
+                "path": [asdict(step) for step in hit.path],
+                "metadata": dict(hit.chunk.metadata),
+            }
+            for rank, hit in enumerate(result.hits, 1)
+        ],
+        "facts": [
+            {"entities": f.entities, "relation": f.relation, "text": f.text, "weight": f.weight, "chunk": f.chunk_id}
+            for f in result.facts
+        ],
+        "milliseconds": {name: round(ms, 3) for name, ms in result.trace.stages.items()},
+    }
+
+
+def show_stats(stats: Stats, *, as_json: bool) -> None:
+    """Print the size of an index."""
+    if as_json:
+        top = [{"name": name, "mentions": count} for name, count in stats.top_entities]
+        print_json({**asdict(stats), "top_entities": top})
+        return
+    rows = stats.rows()
+    if stats.relations:
+        frequent = sorted(stats.relations.items(), key=lambda item: (-item[1], item[0]))[:_MAX_RELATIONS]
+        rows = [*rows, ("relations", ", ".join(f"{name} ({count:,})" for name, count in frequent))]
+    print_rows(stdout(), rows)
+
+
+def _print_heading(console: Console, rank: int, hit: Hit) -> None:
+    title = f"{hit.chunk.title}  " if hit.chunk.title else ""
+    text = Text.assemble((title, "title"), (hit.chunk.id, "quiet"))
+    print_indented(console, text, label=Text(f"{rank:>2}", "quiet"))
+
+
+def _path_line(steps: tuple[Step, ...]) -> Text:
+    line = Text()
+    for step in steps:
+        if step.kind == "fact":
+            line.append(f" — {' '.join(step.text.split())} → ", "quiet")
+        else:
+            line.append(step.text, "graph")
+    return line
+
+
+def _step_text(step: Step) -> Text:
+    text = " ".join(step.text.split())
+    return Text.assemble((_STEP_LABELS.get(step.kind, ""), "quiet"), (text, "graph" if step.kind == "entity" else ""))
+
+
+def _fact_text(fact: Fact, result: Result) -> Text:
+    """Return a fact's text, after its subject if the text does not name it."""
+    text = " ".join(fact.text.split())
+    subject = result.known.get(fact.entities[0]) if fact.entities else None
+    if subject is None or subject.name.casefold() in text.casefold():
+        return Text(text)
+    return Text.assemble((f"{subject.name}: ", "graph"), text)

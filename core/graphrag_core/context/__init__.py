@@ -1,0 +1,22 @@
+"""Turn a result into prompt text within a token budget.
+
+Import from here: ``write_context`` and the values it takes and returns, ``token_counter``, and the
+functions that escape document text (``one_line``, ``body``, ``shortened``).
+"""
+
+from graphrag_core.context.context import Context, Style, write_context
+from graphrag_core.context.escape import body, one_line, shortened
+from graphrag_core.context.styles import ContextSource, Material
+from graphrag_core.context.tokens import token_counter
+
+__all__ = [
+    "Context",
+    "ContextSource",
+    "Material",
+    "Style",
+    "body",
+    "one_line",
+    "shortened",
+    "token_counter",
+    "write_context",
+]

@@ -1,0 +1,324 @@
+"""The three context styles. Each turns a result into a ``Draft``: items by usefulness and a function that renders them.
+
+``graph_block`` writes the "Knowledge Graph Context" block, ``passages`` the passages with scores
+and sources, ``narrative`` the facts grouped by subject. Names and text from documents are escaped
+here, so that they cannot pass for the structure of the context.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Literal
+
+from graphrag_core.context.escape import body, list_item, one_line, shortened
+from graphrag_core.context.ordering import Edge, spanning_tree_order
+from graphrag_core.context.relations import inverse
+from graphrag_core.model import Chunk, Entity, Fact
+from graphrag_core.text import sentences
+
+if TYPE_CHECKING:
+    from graphrag_core.result import Hit
+
+_LINE_WIDTH = 88
+_MAX_RELATED = 12
+_MAX_DESCRIPTION = 400
+_WORD = re.compile(r"\S{1,16}")
+
+
+@dataclass(frozen=True)
+class Material:
+    """The parts of a result that a context is written from.
+
+    ``entities`` are those recognised in the question. ``known`` maps the entity ids that occur in
+    ``facts`` to entities.
+    """
+
+    entities: Sequence[Entity]
+    known: Mapping[str, Entity]
+    facts: Sequence[Fact]
+    hits: Sequence[Hit]
+
+    def name(self, entity: str) -> str:
+        """Return the display name of an entity."""
+        return self.known[entity].name if entity in self.known else entity
+
+    def entity_id(self, entity: str) -> str:
+        """Return the canonical id of an entity as a fact refers to it."""
+        return self.known[entity].id if entity in self.known else entity
+
+
+@dataclass(frozen=True)
+class ContextSource:
+    """A chunk, entity or fact that a context contains, so that an answer can cite it."""
+
+    kind: Literal["chunk", "entity", "fact"]
+    id: str
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A piece of a context that is included whole or not at all.
+
+    ``slot`` is its place in the text; items in the same slot keep the order of selection. If a
+    ``required`` item does not fit, the context is empty. ``truncate`` shortens the item to one of
+    the ascending ``cut_points``; it is used only if nothing else fits.
+    """
+
+    slot: tuple[int, ...]
+    text: str
+    sources: tuple[ContextSource, ...] = ()
+    required: bool = False
+    cut_points: tuple[int, ...] = ()
+    truncate: Callable[[int], str] | None = None
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The items of a context, most useful first, and the function that renders a selection of them."""
+
+    items: Sequence[Item]
+    render: Callable[[Sequence[Item]], str]
+
+
+def _by_slot(items: Sequence[Item]) -> dict[tuple[int, ...], list[Item]]:
+    groups: dict[tuple[int, ...], list[Item]] = {}
+    for item in items:
+        groups.setdefault(item.slot, []).append(item)
+    return dict(sorted(groups.items()))
+
+
+def _fact_sources(fact: Fact) -> tuple[ContextSource, ...]:
+    return (ContextSource("fact", fact.id, fact.relation), ContextSource("chunk", fact.chunk_id))
+
+
+# -- graph: slots are (_HEAD,), (_ENTITY, number, part) and (_RELATIONSHIPS,)
+
+_HEAD, _ENTITY, _RELATIONSHIPS = 0, 1, 2
+_HEADING, _RELATED, _DESCRIPTION = 0, 1, 2
+
+
+def graph_block(material: Material) -> Draft:
+    """Return the block of entities, their relations and the relevant relationships.
+
+    Headings and descriptions come first; then relationships and related entities alternate.
+    A question without entities shows those of the first facts.
+    """
+    entities = material.entities or _entities_of_facts(material)
+    names = ", ".join(list_item(entity.name) for entity in material.entities)
+    head = Item((_HEAD,), f"## Knowledge Graph Context\nQuery entities: [{names}]", required=True)
+    headings = []
+    descriptions = []
+    for i, entity in enumerate(entities):
+        title = one_line(entity.name) + (f" ({one_line(entity.type)})" if entity.type else "")
+        source = ContextSource("entity", entity.id, entity.name)
+        headings.append(Item((_ENTITY, i, _HEADING), f"### {title}", (source,)))
+        if entity.description:
+            text = f"Description: {shortened(entity.description, _MAX_DESCRIPTION)}"
+            descriptions.append(Item((_ENTITY, i, _DESCRIPTION), text))
+    related = [list(_related(material, entity, i)) for i, entity in enumerate(entities)]
+    alternating = zip_longest(_relationships(material), chain.from_iterable(zip_longest(*related)))
+    rest = [item for pair in alternating for item in pair if item is not None]
+    return Draft([head, *headings, *descriptions, *rest], _render_graph)
+
+
+def _render_graph(items: Sequence[Item]) -> str:
+    sections: list[str] = []
+    for slot, group in _by_slot(items).items():
+        texts = [item.text for item in group]
+        if slot[0] == _RELATIONSHIPS:
+            sections.append("\n".join(["### Relevant Relationships", *texts]))
+        elif slot[0] == _ENTITY and slot[-1] == _RELATED:
+            sections[-1] += "\n" + _wrap("Related: ", texts)
+        elif slot[0] == _ENTITY and slot[-1] == _DESCRIPTION:
+            sections[-1] += "\n" + texts[0]
+        else:
+            sections.extend(texts)
+    return "\n\n".join(sections)
+
+
+def _wrap(label: str, items: Sequence[str]) -> str:
+    """Wrap a comma-separated list between items."""
+    lines = [label + items[0]]
+    for item in items[1:]:
+        if len(lines[-1]) + len(item) + 2 <= _LINE_WIDTH:
+            lines[-1] += f", {item}"
+        else:
+            lines[-1] += ","
+            lines.append(f"  {item}")
+    return "\n".join(lines)
+
+
+def _entities_of_facts(material: Material) -> list[Entity]:
+    ids = dict.fromkeys(material.entity_id(entity) for fact in material.facts[:5] for entity in fact.entities[:2])
+    return [material.known[entity] for entity in ids if entity in material.known][:5]
+
+
+def _related(material: Material, entity: Entity, number: int) -> Iterator[Item]:
+    """Yield the entities that share a fact with an entity: named relations first, then by weight."""
+    weights: dict[tuple[str, str], float] = {}
+    for fact in material.facts:
+        ends = [material.entity_id(end) for end in fact.entities]
+        if entity.id not in ends:
+            continue
+        relation = fact.relation if ends[0] == entity.id or not fact.relation else inverse(fact.relation)
+        for other in dict.fromkeys(ends):
+            if other != entity.id:
+                weights[other, relation] = min(weights.get((other, relation), 0.0) + fact.weight, 10.0)
+    strongest = sorted(weights.items(), key=lambda pair: (not pair[0][1], -pair[1], pair[0]))
+    with_relation = {other for (other, relation), _ in strongest if relation}
+    for (other, relation), weight in strongest[:_MAX_RELATED]:
+        if relation or other not in with_relation:  # a sentence adds nothing to a relation
+            label = f"{one_line(relation)}, weight: {weight:g}" if relation else f"weight: {weight:g}"
+            name = material.name(other)
+            source = ContextSource("entity", other, name)
+            yield Item((_ENTITY, number, _RELATED), f"{list_item(name)} ({label})", (source,))
+
+
+def _relationships(material: Material) -> Iterator[Item]:
+    for fact in material.facts:
+        ends = list(dict.fromkeys(list_item(material.name(entity)) for entity in fact.entities))
+        if len(ends) < 2 and not fact.value:
+            continue
+        objects = ", ".join([*ends[1:4], *([one_line(fact.value)] if fact.value else [])])
+        text = f"- {ends[0]} -> {objects}: {_fact_label(fact, ends)} (strength: {fact.weight:g})"
+        yield Item((_RELATIONSHIPS,), text, _fact_sources(fact))
+
+
+def _fact_label(fact: Fact, ends: Sequence[str]) -> str:
+    """Return a fact's relation and text, without the text if it only repeats the triple."""
+    text = one_line(fact.text)
+    if not fact.relation:
+        return text
+    relation = one_line(fact.relation)
+    triples = {
+        " ".join([ends[0], word, *ends[1:], fact.value]).casefold().strip()
+        for word in (relation, relation.replace("_", " "))
+    }
+    return f'"{relation}"' if text.casefold() in triples else f'"{relation}" -- {text}'
+
+
+# -- passages: slots are (_ENTITIES,) and (_PASSAGES, place)
+
+_ENTITIES, _PASSAGES = 0, 1
+
+
+def passages(material: Material, *, organise: bool) -> Draft:
+    """Return the passages, preceded by the question's entities that have a type or a description.
+
+    ``organise`` changes the order in the text. The best passages are selected first either way.
+    """
+    best_first = [hit.chunk.id for hit in material.hits]
+    order = _tree_order(material, best_first) if organise else best_first
+    place = {chunk_id: i for i, chunk_id in enumerate(order)}
+    items = [_passage(hit, place[hit.chunk.id]) for hit in material.hits]
+    return Draft([*items[:1], *_described_entities(material), *items[1:]], _render_passages)
+
+
+def _tree_order(material: Material, chunk_ids: Sequence[str]) -> list[str]:
+    edges = [
+        Edge(material.entity_id(fact.entities[0]), material.entity_id(other), fact.weight, fact.chunk_id)
+        for fact in material.facts
+        for other in fact.entities[1:]
+    ]
+    return spanning_tree_order(chunk_ids, edges, [entity.id for entity in material.entities])
+
+
+def _render_passages(items: Sequence[Item]) -> str:
+    groups = _by_slot(items)
+    entities = groups.pop((_ENTITIES,), [])
+    parts = ["## Related Entities\n\n" + "\n\n".join(item.text for item in entities)] if entities else []
+    parts += [item.text for group in groups.values() for item in group]
+    return "\n\n---\n\n".join(parts)
+
+
+def _described_entities(material: Material) -> list[Item]:
+    return [
+        Item(
+            (_ENTITIES,),
+            f"**{one_line(entity.name)}**"
+            + (f" ({one_line(entity.type)})" if entity.type else "")
+            + (f"\n{one_line(entity.description)}" if entity.description else ""),
+            (ContextSource("entity", entity.id, entity.name),),
+        )
+        for entity in material.entities
+        if entity.type or entity.description
+    ]
+
+
+def _passage(hit: Hit, place: int) -> Item:
+    chunk = hit.chunk
+    title, chunk_id = one_line(chunk.title), one_line(chunk.id)
+    head = f"[Score: {hit.score:.2f}] " + (f"{title} ({chunk_id})" if title and title != chunk.id else chunk_id)
+    text = _without_title(chunk)
+    return Item(
+        (_PASSAGES, place),
+        f"{head}\n{body(text)}",
+        (ContextSource("chunk", chunk.id, chunk.title),),
+        cut_points=_cut_points(text),
+        truncate=lambda end: f"{head}\n{body(text[:end])} ...",
+    )
+
+
+def _without_title(chunk: Chunk) -> str:
+    """Return a chunk's text without a first line that repeats its title."""
+    first, _, rest = chunk.text.partition("\n")
+    return rest if rest.strip() and first.strip("#= \t") == chunk.title else chunk.text
+
+
+def _cut_points(text: str) -> tuple[int, ...]:
+    """Return where a passage can be truncated: after each sentence, and within the first one after each word.
+
+    Runs of more than 16 characters without a space can be cut inside (Chinese, URLs).
+    """
+    ends = [end for _, end in sentences(text)][:-1]
+    first = ends[0] if ends else len(text)
+    words = [match.end() for match in _WORD.finditer(text, 0, first)]
+    return tuple(sorted({*ends, *words} - {len(text)}))
+
+
+# -- narrative: a slot for each subject
+
+
+def narrative(material: Material) -> Draft:
+    """Return facts grouped by subject: the user, then the question's entities, then in order of relevance."""
+    groups: dict[str, list[Fact]] = {}
+    for fact in material.facts:
+        if fact.entities:
+            groups.setdefault(material.entity_id(fact.entities[0]), []).append(fact)
+    rank = {entity.id: i for i, entity in enumerate(material.entities)}
+    users = {subject for subject in groups if material.name(subject).lower() == "user"}
+    subjects = sorted(groups, key=lambda subject: (subject not in users, rank.get(subject, len(material.entities))))
+    headers = [
+        "### 👤 USER CONTEXT" if subject in users else f"### 💡 CONTEXT: {one_line(material.name(subject))}"
+        for subject in subjects
+    ]
+    items = [
+        Item(
+            (place,),
+            _narrative_line(material, fact),
+            (*_fact_sources(fact), ContextSource("entity", subject, material.name(subject))),
+        )
+        for place, subject in enumerate(subjects)
+        for fact in groups[subject]
+    ]
+
+    def render(chosen: Sequence[Item]) -> str:
+        sections = [
+            "\n".join([headers[slot[0]], *dict.fromkeys(item.text for item in group)])
+            for slot, group in _by_slot(chosen).items()
+        ]
+        return "\n\n".join(sections)
+
+    return Draft(items, render)
+
+
+def _narrative_line(material: Material, fact: Fact) -> str:
+    if not fact.relation:
+        return f"- {one_line(fact.text)}"
+    objects = fact.entities[1:] or fact.entities[:1]
+    value = one_line(fact.value) if fact.value else ", ".join(list_item(material.name(entity)) for entity in objects)
+    return f"- {one_line(fact.relation)}: {value}"

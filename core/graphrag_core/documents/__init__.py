@@ -1,0 +1,33 @@
+r"""Load documents from files, and keep an index in sync with them.
+
+Reads text, Markdown, reStructuredText, HTML, PDF, Word, CSV, JSON and JSON Lines from folders,
+files and glob patterns. Import the names below from here.
+
+>>> from pathlib import Path
+>>> from tempfile import TemporaryDirectory
+>>> with TemporaryDirectory() as folder:
+...     _ = Path(folder, "auth.md").write_text("# Auth Service\n\nIssues tokens.")
+...     [(document.id, document.title) for document in load_documents([folder])]
+[('auth.md', 'Auth Service')]
+"""
+
+from graphrag_core.documents.catalogue import Catalogue
+from graphrag_core.documents.load import FORMATS, load_documents
+from graphrag_core.documents.rows import parse_value
+from graphrag_core.documents.sync import FileSource, SyncReport, changed_documents, sync_files
+from graphrag_core.documents.walk import File, Problem, is_pattern, walk_files
+
+__all__ = [
+    "FORMATS",
+    "Catalogue",
+    "File",
+    "FileSource",
+    "Problem",
+    "SyncReport",
+    "changed_documents",
+    "is_pattern",
+    "load_documents",
+    "parse_value",
+    "sync_files",
+    "walk_files",
+]

@@ -1,0 +1,154 @@
+"""The catalogue of indexed files, stored beside the index, so that a later run reads only what changed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from typing_extensions import Self
+
+from graphrag_core.documents.walk import File
+from graphrag_core.errors import DiskError
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS files (
+    key INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE,
+    digest TEXT NOT NULL DEFAULT '', run INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS documents (id TEXT PRIMARY KEY, file INTEGER NOT NULL, run INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS documents_by_file ON documents (file);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueEntry:
+    """A file in the catalogue. ``digest`` is empty until the whole file is in the index."""
+
+    key: int
+    name: str
+    digest: str
+
+
+class Catalogue:
+    """Files and the documents read from them, in a small SQLite database.
+
+    A document is recorded before it is indexed, and a file is marked as indexed afterwards.
+    If a run is interrupted, the next one knows every document that may be in the index.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._db = sqlite3.connect(path)
+            self._db.executescript(_SCHEMA)
+            self.run: int = self._db.execute("SELECT coalesce(max(run), 0) + 1 FROM files").fetchone()[0]
+        except sqlite3.Error as error:
+            raise DiskError(
+                f"{path}, the catalogue of indexed files, cannot be used ({error}): delete it, and the next run "
+                "reads all files again"
+            ) from error
+
+    # -- files
+
+    def register(self, file: File) -> CatalogueEntry:
+        """Return the entry of a file that was found in this run; create it for a new file.
+
+        The entry's name is the prefix of its documents' ids and never changes. It is the path
+        relative to the given folder, or a longer path if another file has that name already.
+        """
+        path = str(file.path)
+        row = self._db.execute("SELECT key FROM files WHERE path = ?", (path,)).fetchone()
+        key = row[0] if row else self._key_of_new_path(file)
+        sql = "UPDATE files SET path = ?, run = ? WHERE key = ? RETURNING key, name, digest"
+        return CatalogueEntry(*self._db.execute(sql, (path, self.run, key)).fetchone())
+
+    def _key_of_new_path(self, file: File) -> int:
+        """Return the key of a new entry, or of the entry of a file that was moved here."""
+        parent = file.path.as_posix().removesuffix(f"/{file.name}").rpartition("/")[2]
+        for name in (file.name, f"{parent}/{file.name}", file.path.as_posix()):
+            row = self._db.execute("SELECT key, path FROM files WHERE name = ?", (name,)).fetchone()
+            if row is None:
+                sql = "INSERT INTO files (path, name, run) VALUES (?, ?, ?) RETURNING key"
+                return int(self._db.execute(sql, (str(file.path), name, self.run)).fetchone()[0])
+            if not Path(row[1]).exists():
+                break
+        return int(row[0])
+
+    def set_digest(self, entry: CatalogueEntry, digest: str) -> None:
+        """Mark a file as indexed; an empty digest marks it as not, or not completely, indexed."""
+        self._db.execute("UPDATE files SET digest = ? WHERE key = ?", (digest, entry.key))
+
+    def missing_files(self, folder: str) -> Iterator[tuple[CatalogueEntry, str]]:
+        """Yield the files in a folder that were not found in this run, with their paths."""
+        prefix = folder.rstrip("/\\")
+        sql = (
+            "SELECT key, name, digest, path FROM files WHERE run < ? AND substr(path, 1, ?) = ? "
+            "AND substr(path, ?, 1) IN ('/', '\\') ORDER BY key"
+        )
+        rows = self._db.execute(sql, (self.run, len(prefix), prefix, len(prefix) + 1)).fetchall()
+        for key, name, digest, path in rows:
+            yield CatalogueEntry(key, name, digest), path
+
+    def remove_file(self, entry: CatalogueEntry) -> None:
+        """Remove a file and its documents."""
+        self._db.execute("DELETE FROM documents WHERE file = ?", (entry.key,))
+        self._db.execute("DELETE FROM files WHERE key = ?", (entry.key,))
+
+    # -- documents
+
+    def add_document(self, entry: CatalogueEntry, document_id: str) -> None:
+        """Record a document before it is indexed."""
+        self._db.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", (document_id, entry.key, self.run))
+
+    def documents(self, entry: CatalogueEntry) -> list[str]:
+        """Return the ids of a file's documents."""
+        rows = self._db.execute("SELECT id FROM documents WHERE file = ? ORDER BY id", (entry.key,))
+        return [row[0] for row in rows]
+
+    def stale_documents(self, entry: CatalogueEntry) -> list[str]:
+        """Return the documents of a file that were not found in this run."""
+        rows = self._db.execute("SELECT id FROM documents WHERE file = ? AND run < ?", (entry.key, self.run))
+        return [row[0] for row in rows]
+
+    def remove_documents(self, document_ids: list[str]) -> None:
+        """Remove documents that were deleted from the index; the next run reads their files again."""
+        for document_id in document_ids:
+            self._db.execute(
+                "UPDATE files SET digest = '' WHERE key = (SELECT file FROM documents WHERE id = ?)", (document_id,)
+            )
+            self._db.execute("DELETE FROM documents WHERE id = ?", (document_id,))
+
+    # -- settings
+
+    @staticmethod
+    def read_setting(path: Path, key: str) -> Any:
+        """Return a stored value, or None. Never writes, so it works on read-only disks."""
+        try:
+            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+                row = db.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
+        except sqlite3.Error:
+            return None
+        return None if row is None else json.loads(row[0])
+
+    def write_setting(self, key: str, value: Any) -> None:
+        """Store a value for later runs."""
+        self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, json.dumps(value)))
+
+    def commit(self) -> None:
+        """Commit the changes so far."""
+        self._db.commit()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._db.commit()
+        self._db.close()

@@ -1,0 +1,116 @@
+"""File content: what format readers return, and decoding bytes to text."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphrag_core.errors import FileError
+
+SAMPLE_SIZE = 1 << 16
+"""How many bytes at the start of a file are read to detect its encoding."""
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose BOM is a prefix of this one
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
+_COMMON_ENCODINGS = ("cp1252", "gb18030")
+_CONTROL_CHARACTER = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
+_MAX_CONTROL_SHARE = 0.01  # of a text's characters; binary files have more
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A text with title and metadata. ``key`` identifies a row within its file; empty for a whole file."""
+
+    text: str
+    title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row that cannot be read, and why."""
+
+    key: str
+    reason: str
+
+
+def decode(data: bytes) -> str:
+    """Decode a file, or raise :class:`FileError` if it is not text.
+
+    >>> decode("naïve".encode("utf-16")), decode("naïve".encode("utf-8-sig"))
+    ('naïve', 'naïve')
+    """
+    encoding = detect_encoding(data)
+    try:
+        text = data.decode(encoding)
+    except (UnicodeDecodeError, LookupError) as error:
+        raise FileError(f"invalid {encoding} ({error}): save it as UTF-8") from error
+    if "\x00" in text or len(_CONTROL_CHARACTER.findall(text)) > len(text) * _MAX_CONTROL_SHARE:
+        raise FileError("binary file, not text")
+    return text
+
+
+def detect_encoding(sample: bytes) -> str:
+    """Return the encoding of a file, given all of it or its first :data:`SAMPLE_SIZE` bytes.
+
+    Tries, in this order: byte order mark, UTF-8, UTF-16 without a mark, an HTML ``charset``
+    declaration, statistical detection.
+    """
+    for bom, encoding in _BOMS:
+        if sample.startswith(bom):
+            return encoding
+    if _is_utf8(sample):
+        return "utf-8"
+    if utf16 := _detect_utf16(sample[:SAMPLE_SIZE]):
+        return utf16
+    if b"\x00" in sample[:SAMPLE_SIZE]:
+        raise FileError("binary file, not text")
+    if declared := _META_CHARSET.search(sample[:4096]):
+        try:
+            return codecs.lookup(declared[1].decode("ascii")).name
+        except LookupError:
+            pass
+    return _guess_encoding(sample[:SAMPLE_SIZE])
+
+
+def _is_utf8(sample: bytes) -> bool:
+    try:  # a sample may end inside a character
+        codecs.getincrementaldecoder("utf-8")().decode(sample, final=len(sample) < SAMPLE_SIZE)
+    except UnicodeDecodeError:
+        return False
+    return b"\x00" not in sample[:SAMPLE_SIZE]
+
+
+def _detect_utf16(sample: bytes) -> str:
+    """Detect UTF-16 without a BOM: spaces and Latin letters have a zero in every other byte."""
+    if len(sample) < 4:
+        return ""
+    half = len(sample) // 2
+    for offset, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if sample[offset::2].count(0) > half * 0.4 and sample[1 - offset :: 2].count(0) == 0:
+            return encoding
+    return ""
+
+
+def _guess_encoding(sample: bytes) -> str:
+    try:
+        from charset_normalizer import from_bytes
+    except ImportError as error:
+        raise FileError("not UTF-8: save it as UTF-8, or pip install 'hybrid-graphrag[files]'") from error
+    matches = from_bytes(sample)
+    best = matches.best()
+    if best is None:
+        raise FileError("unknown text encoding: save it as UTF-8")
+    # Several encodings often fit a short text equally well; prefer the common ones.
+    tied = {match.encoding for match in matches if (match.chaos, -match.coherence) <= (best.chaos, -best.coherence)}
+    return next((common for common in _COMMON_ENCODINGS if common in tied), best.encoding)

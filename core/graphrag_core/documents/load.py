@@ -1,0 +1,157 @@
+"""Load documents from files, with ids that are stable from run to run."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from graphrag_core.documents.content import BadRow, Content
+from graphrag_core.documents.markup import read_html, read_markdown, read_rst, read_text
+from graphrag_core.documents.office import read_docx, read_pdf
+from graphrag_core.documents.rows import read_csv, read_json, read_jsonl
+from graphrag_core.documents.walk import File, Problem, walk_files
+from graphrag_core.errors import DocumentError, FileError, MissingDependency
+from graphrag_core.ingest.pipeline import validate
+from graphrag_core.model import Document
+
+MAX_BYTES = 100_000_000
+"""Default size limit of files that cannot be streamed."""
+
+FORMATS = {
+    ".txt": "text",
+    ".text": "text",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".rst": "rst",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".pdf": "pdf",
+    ".docx": "docx",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+"""File extensions and the format each is read as."""
+
+_READERS: dict[str, Callable[[bytes], Content]] = {
+    "text": read_text,
+    "markdown": read_markdown,
+    "rst": read_rst,
+    "html": read_html,
+    "pdf": read_pdf,
+    "docx": read_docx,
+}
+_STREAM_READERS: dict[str, Callable[[Path], Iterator[Content | BadRow]]] = {"csv": read_csv, "jsonl": read_jsonl}
+
+_log = logging.getLogger(__name__)
+_SEPARATORS = re.compile(r"[-_\s]+")
+
+
+def load_documents(
+    paths: Iterable[str | Path],
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    max_bytes: int = MAX_BYTES,
+    on_problem: Callable[[Problem], None] | None = None,
+) -> Iterator[Document]:
+    """Yield the documents of folders, files and glob patterns, one at a time.
+
+    A document's id is its file's path relative to the given folder. Rows of tables and objects
+    of JSON files append their own id or their number: ``people.csv#17``.
+
+    Parameters
+    ----------
+    paths
+        Folders are walked recursively; ``*``, ``?`` and ``**`` are wildcards.
+    metadata
+        Added to every document, beside ``source``, ``file_name``, ``folder``, ``format`` and
+        the metadata in the file itself.
+    max_bytes
+        Skip larger files, except CSV and JSON Lines, which are streamed.
+    on_problem
+        Called for each file or row that is skipped. By default they are logged as warnings.
+    """
+    report = on_problem or (lambda problem: _log.warning("%s", problem))
+    for found in walk_files(paths):
+        if isinstance(found, Problem):
+            report(found)
+        elif found.suffix in FORMATS or found.explicit:
+            for item in file_documents(found, found.name, metadata or {}, max_bytes):
+                if isinstance(item, Document):
+                    yield item
+                else:
+                    report(item)
+
+
+def file_documents(
+    file: File, name: str, metadata: Mapping[str, Any], max_bytes: int = MAX_BYTES
+) -> Iterator[Document | Problem]:
+    """Yield the documents of one file, with ids that begin with ``name``, and what was skipped."""
+    if file.suffix not in FORMATS:
+        yield Problem(str(file.path), f"unknown format: use one of {', '.join(sorted(FORMATS))}")
+        return
+    keys: set[str] = set()
+    try:
+        for item in _read(file, max_bytes):
+            where = f"{file.path}#{item.key}" if item.key else str(file.path)
+            if isinstance(item, BadRow):
+                yield Problem(where, item.reason)
+            elif item.key and item.key in keys:
+                yield Problem(where, "duplicate id in this file: only the first was kept")
+            else:
+                keys.add(item.key)
+                yield _to_document(item, file, name, metadata, where)
+    except (FileError, MissingDependency) as error:
+        yield Problem(str(file.path), str(error), empty=file.size == 0)
+    except OSError as error:
+        yield Problem(str(file.path), f"cannot be read ({error.strerror or error})")
+    else:
+        if not keys:
+            yield Problem(str(file.path), "contains no text", empty=True)
+
+
+def _read(file: File, max_bytes: int) -> Iterator[Content | BadRow]:
+    if file.size == 0:
+        raise FileError("empty file")
+    kind = FORMATS[file.suffix]
+    if kind in _STREAM_READERS:
+        yield from _STREAM_READERS[kind](file.path)
+        return
+    if file.size > max_bytes:
+        raise FileError(
+            f"too large ({file.size / 1e6:,.0f} MB): split it, or raise the limit of {max_bytes / 1e6:,.0f} MB"
+        )
+    data = file.path.read_bytes()
+    if kind == "json":
+        yield from read_json(data)
+    else:
+        yield _READERS[kind](data)
+
+
+def _to_document(
+    content: Content, file: File, name: str, metadata: Mapping[str, Any], where: str
+) -> Document | Problem:
+    if not content.text.strip():
+        return Problem(where, "contains no text", empty=not content.key)
+    file_metadata = {
+        "folder": name.rpartition("/")[0],
+        "format": FORMATS[file.suffix],
+        **content.metadata,
+        "source": name,
+        "file_name": file.path.name,
+    }
+    stem = _SEPARATORS.sub(" ", file.path.stem).strip()
+    title = content.title or (f"{stem} {content.key}" if content.key else stem)
+    document_id = f"{name}#{content.key}" if content.key else name
+    document = Document(document_id, content.text, " ".join(title.split())[:200], {**file_metadata, **metadata})
+    try:
+        validate([document])
+    except DocumentError as error:
+        return Problem(where, str(error).partition(": ")[2])
+    return document

@@ -1,0 +1,284 @@
+"""The graph that queries run on: sparse matrices over chunks, facts and entities, by position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import block_array, coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
+
+from graphrag_core.ports import Keys
+
+Index = npt.NDArray[np.int64]
+Pairs = tuple[Index, Index]
+Tables = Mapping[str, Mapping[str, npt.NDArray[Any]]]
+"""Arrays by table and column; see :class:`~graphrag_core.engine.embedded.graph_tables.GraphTables`."""
+
+_Positions = Callable[[npt.NDArray[Any]], Index]
+"""From keys to positions."""
+
+SUBJECT_WEIGHT = 5.0
+
+_MATRICES = ("mentions", "subjects", "incidence", "links")
+_VECTORS = ("chunk_keys", "fact_keys", "fact_chunk", "fact_weight", "entity_ids", "name_keys", "name_entity")
+_MOST_LINKED = 64  # a fact of more entities is a list, which does not relate each to each
+_MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup table is worth its memory
+_BUCKETS = (1 << 20) - 3  # of the Bloom filter for grams; a prime
+
+
+@dataclass(frozen=True)
+class GraphView:
+    """Chunks, facts and entities by position, and the matrices between them.
+
+    Attributes
+    ----------
+    chunk_keys, fact_keys, name_keys
+        Keys of the records in ascending order; the position is the index into the array.
+    entity_ids
+        The number of each entity: the hash of the normalised name that represents it.
+    name_entity
+        The entity of each name.
+    fact_chunk, fact_weight
+        The chunk (a position) and the weight (1 to 10) of each fact.
+    mentions, subjects
+        Chunk × entity: 1 if the chunk mentions the entity, or if the entity is its subject.
+    incidence
+        Fact × entity: 1 if the fact holds the entity.
+    links
+        Entity × entity, symmetric: the sum of weight / 10 over the facts that hold both.
+    """
+
+    chunk_keys: Keys
+    fact_keys: Keys
+    fact_chunk: Index
+    fact_weight: npt.NDArray[np.float32]
+    entity_ids: Index
+    name_keys: Keys
+    name_entity: Index
+    mentions: csr_array
+    subjects: csr_array
+    incidence: csr_array
+    links: csr_array
+
+    @cached_property
+    def adjacency(self) -> csr_array:
+        """The symmetric adjacency matrix of chunks, then entities.
+
+        An edge from a chunk to an entity weighs 1 for a mention and 5 more for a subject; an
+        edge between entities has the weight of their link.
+        """
+        edges = self.mentions.astype(np.float32) + np.float32(SUBJECT_WEIGHT) * self.subjects
+        return block_array([[None, edges], [edges.T, self.links]], format="csr")
+
+    @cached_property
+    def totals(self) -> npt.NDArray[np.float32]:
+        """The sum of the weights of each node's edges."""
+        return np.asarray(self.adjacency.sum(axis=1), np.float32).ravel()
+
+    @cached_property
+    def degrees(self) -> npt.NDArray[np.float32]:
+        """The number of neighbours of each node of the adjacency matrix."""
+        counts: npt.NDArray[np.float32] = np.diff(self.adjacency.indptr).astype(np.float32)
+        return counts
+
+    @cached_property
+    def entity_chunks(self) -> Index:
+        """The number of chunks that mention each entity."""
+        return np.bincount(self.mentions.indices, minlength=len(self.entity_ids))
+
+    @cached_property
+    def bridged(self) -> float:
+        """The share of chunks that mention the subject of another chunk."""
+        foreign = (self.mentions - self.subjects).tocsr()
+        foreign.data = np.where(self.is_subject[foreign.indices], foreign.data, 0)
+        leading = np.asarray(foreign.sum(axis=1)).ravel() > 0
+        return float(leading.mean()) if len(leading) else 0.0
+
+    @cached_property
+    def facts_by_entity(self) -> csr_array:
+        """Entity × fact: the transposed incidence."""
+        return self.incidence.T.tocsr()
+
+    @cached_property
+    def chunks_by_entity(self) -> csr_array:
+        """Entity × chunk: the transposed mentions."""
+        return self.mentions.T.tocsr()
+
+    @cached_property
+    def names_by_entity(self) -> tuple[Index, Index]:
+        """The positions of all names grouped by entity, and where each entity's group starts."""
+        order = np.argsort(self.name_entity, kind="stable")
+        return order, np.searchsorted(self.name_entity[order], np.arange(len(self.entity_ids) + 1))
+
+    @cached_property
+    def is_subject(self) -> npt.NDArray[np.bool_]:
+        """Whether each entity is the subject of a chunk."""
+        return np.bincount(self.subjects.indices, minlength=len(self.entity_ids)) > 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory, without the cached properties."""
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return everything as plain arrays, to be saved."""
+        arrays = {f"view.{name}": getattr(self, name) for name in _VECTORS}
+        for name in _MATRICES:
+            matrix: csr_array = getattr(self, name)
+            arrays |= {f"view.{name}.{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> GraphView:
+        """Return the view whose :meth:`arrays` these are."""
+        vectors = {name: arrays[f"view.{name}"] for name in _VECTORS}
+        chunks, facts, entities = (len(vectors[name]) for name in ("chunk_keys", "fact_keys", "entity_ids"))
+        rows = {"mentions": chunks, "subjects": chunks, "incidence": facts, "links": entities}
+        matrices = {
+            name: csr_array(
+                tuple(arrays[f"view.{name}.{part}"] for part in ("data", "indices", "indptr")),
+                shape=(rows[name], entities),
+            )
+            for name in _MATRICES
+        }
+        return cls(**vectors, **matrices)
+
+
+def build_view(tables: Tables, similar: Pairs) -> GraphView:
+    """Return the view of a graph's rows, which does not depend on their order.
+
+    ``similar`` are pairs of name keys that are one entity.
+    """
+    chunks, facts, names = (np.sort(tables[t]["key"]).astype(np.int64) for t in ("chunks", "facts", "names"))
+    name_order = np.argsort(tables["names"]["key"], kind="stable")
+    spellings, name_spelling = np.unique(tables["names"]["entity"][name_order], return_inverse=True)
+    chunk_at, fact_at, name_at = map(_positions, (chunks, facts, names))
+    fact_order = np.argsort(tables["facts"]["key"], kind="stable")
+    fact_chunk = chunk_at(tables["facts"]["chunk"][fact_order])
+    weight = tables["facts"]["weight"][fact_order]
+
+    def spelling(keys: npt.NDArray[Any]) -> Index:
+        return name_spelling[name_at(keys)]
+
+    mention_chunk = chunk_at(tables["mentions"]["chunk"])
+    mention_spelling = spelling(tables["mentions"]["name"])
+    representative = _resolve(
+        (spelling(tables["aliases"]["short"]), spelling(tables["aliases"]["long"])),
+        (spelling(similar[0]), spelling(similar[1])),
+        np.bincount(mention_spelling, minlength=len(spellings)),
+        spellings,
+    )
+    kept, entity = np.unique(representative, return_inverse=True)
+    lower_spelling, lower_fact = _lowercase_mentions(tables, len(facts), fact_at, spelling)
+
+    subject = tables["mentions"]["subject"]
+    mentions = _binary(
+        np.concatenate([mention_chunk, fact_chunk[lower_fact]]),
+        entity[np.concatenate([mention_spelling, lower_spelling])],
+        (len(chunks), len(kept)),
+    )
+    subjects = _binary(mention_chunk[subject], entity[mention_spelling[subject]], mentions.shape)
+    incidence = _binary(
+        np.concatenate([fact_at(tables["fact_names"]["fact"]), lower_fact]),
+        entity[np.concatenate([spelling(tables["fact_names"]["name"]), lower_spelling])],
+        (len(facts), len(kept)),
+    )
+    return GraphView(
+        chunks, facts, fact_chunk, weight, spellings[kept], names, entity[name_spelling],
+        mentions, subjects, incidence, _links(incidence, weight),
+    )  # fmt: skip
+
+
+def _resolve(aliases: Pairs, similar: Pairs, mentions: Index, ids: Index) -> Index:
+    """Return for each spelling the one that represents its entity.
+
+    Nothing is merged for good: this is computed from the rows of the moment. A short name is
+    an alias of its long name unless another chunk gives it another long name: "AMA", the medical
+    and the marketing association, stays on its own. A group is represented by its long name; by
+    the one with the most mentions, then with the smallest id, if it has several or none.
+    """
+    size = len(ids)
+    short, long = aliases[0][aliases[0] != aliases[1]], aliases[1][aliases[0] != aliases[1]]
+    if size:
+        short, long = np.divmod(np.unique(short * size + long), size)
+        unambiguous = np.bincount(short, minlength=size)[short] == 1
+        short, long = short[unambiguous], long[unambiguous]
+    if len(short) + len(similar[0]) == 0:
+        return np.arange(size)
+    ends = np.concatenate([short, similar[0]]), np.concatenate([long, similar[1]])
+    graph = coo_array((np.ones(len(ends[0])), ends), shape=(size, size))
+    count, group = connected_components(graph, directed=False)
+    is_short = np.zeros(size, np.bool_)
+    is_short[short] = True
+    order = np.lexsort((ids, -mentions, is_short, group))
+    first = np.flatnonzero(np.r_[True, np.diff(group[order]) > 0])
+    representative = np.empty(count, np.int64)
+    representative[group[order[first]]] = order[first]
+    found: Index = representative[group]
+    return found
+
+
+def _positions(keys: Keys) -> _Positions:
+    """Return a function from existing keys to their positions."""
+    if len(keys) == 0 or keys[-1] >= _MOST_SPARSE * len(keys):
+        return lambda wanted: np.searchsorted(keys, wanted)
+    table = np.zeros(int(keys[-1]) + 1, np.int64)
+    table[keys] = np.arange(len(keys))
+    return lambda wanted: table[wanted]
+
+
+def _binary(rows: Index, columns: Index, shape: tuple[int, int]) -> csr_array:
+    # 32-bit indices and 8-bit data: a third of the memory of SciPy's defaults.
+    matrix = csr_array((np.ones(len(rows), np.int8), (rows.astype(np.int32), columns.astype(np.int32))), shape=shape)
+    matrix.sum_duplicates()
+    matrix.data[:] = 1
+    return matrix
+
+
+def _links(incidence: csr_array, weight: npt.NDArray[np.float32]) -> csr_array:
+    sizes = np.diff(incidence.indptr)
+    strength = np.where(sizes <= _MOST_LINKED, weight / 10, 0).astype(np.float32)
+    weighted = incidence.copy()
+    weighted.data = weighted.data * np.repeat(strength, sizes)
+    # Rounded sums in double precision do not depend on the order of the terms.
+    links = (incidence.astype(np.float64).T @ weighted.astype(np.float64)).tocsr()
+    links.setdiag(0)
+    links.data = np.round(links.data, 6).astype(np.float32)
+    links = links.astype(np.float32)
+    links.eliminate_zeros()
+    links.sort_indices()
+    return links
+
+
+def _lowercase_mentions(tables: Tables, facts: int, fact_at: _Positions, spelling: _Positions) -> Pairs:
+    """Return pairs of a spelling and a fact whose text has every gram of the spelling."""
+    names = np.sort(tables["names"]["key"])
+    _, first = np.unique(spelling(names), return_index=True)  # names of one spelling have the same grams
+    one_each = np.isin(tables["name_grams"]["name"], names[first])
+    owner = spelling(tables["name_grams"]["name"][one_each])
+    wanted = tables["name_grams"]["gram"][one_each]
+
+    # A Bloom filter drops most grams of facts, as few are part of any name.
+    may_match = np.zeros(_BUCKETS, np.bool_)
+    may_match[wanted % _BUCKETS] = True
+    rows = np.flatnonzero(may_match[tables["fact_grams"]["gram"] % _BUCKETS])
+    grams = tables["fact_grams"]["gram"][rows]
+    order = np.argsort(grams, kind="stable")
+    grams, fact = grams[order], tables["fact_grams"]["fact"][rows[order]]
+
+    start = np.searchsorted(grams, wanted, "left")
+    count = np.searchsorted(grams, wanted, "right") - start
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    fact = fact_at(fact[np.repeat(start, count) + within])
+    hits = np.unique(np.repeat(np.arange(len(wanted)), count) * max(facts, 1) + fact)  # a fact may repeat a gram
+    gram, fact = np.divmod(hits, max(facts, 1))
+    pairs, found = np.unique(owner[gram] * max(facts, 1) + fact, return_counts=True)
+    name, fact = np.divmod(pairs, max(facts, 1))
+    needed = np.bincount(owner)
+    complete = found == needed[name] if len(name) else np.empty(0, np.bool_)
+    return name[complete], fact[complete]

@@ -1,0 +1,182 @@
+"""The rows of the graph as columns in memory: what a :class:`GraphView` is built from."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.engine.embedded.graph import GraphView, Pairs, Tables, build_view
+from graphrag_core.engine.embedded.schema import Row
+from graphrag_core.ports import Keys
+from graphrag_core.text import unwrap
+from graphrag_core.text.lowercase_names import name_grams, sentence_grams
+
+Column = npt.NDArray[Any]
+
+_FILE = "graph.npz"
+_KEY = np.int32
+_TABLES: dict[str, dict[str, npt.DTypeLike]] = {
+    "chunks": {"key": _KEY},
+    "names": {"key": _KEY, "entity": np.int64},
+    "name_grams": {"name": _KEY, "gram": np.int64},
+    "mentions": {"chunk": _KEY, "name": _KEY, "subject": np.bool_},
+    "facts": {"key": _KEY, "chunk": _KEY, "weight": np.float32},
+    "fact_names": {"fact": _KEY, "name": _KEY},
+    "fact_grams": {"fact": _KEY, "gram": np.int64},
+    "aliases": {"chunk": _KEY, "short": _KEY, "long": _KEY},
+}
+_BY_CHUNK = {"chunks": "key", "mentions": "chunk", "facts": "chunk", "aliases": "chunk"}
+
+
+class GraphTables:
+    """The rows of the graph, and the view of all or some of them.
+
+    Rows are added and removed exactly, so the view after any sequence of changes is the view
+    of a graph built from the remaining rows alone. ``name_grams`` and ``fact_grams`` are the
+    hashes by which a fact's text is found to mention a name in lower case.
+    """
+
+    def __init__(self) -> None:
+        # Each column is a list of arrays that is concatenated when it is read: to do so at each
+        # addition would copy everything each time.
+        self._columns: dict[str, dict[str, list[Column]]] = {
+            table: {column: [] for column in columns} for table, columns in _TABLES.items()
+        }
+        self._similar: Pairs = (np.empty(0, np.int64), np.empty(0, np.int64))
+        self._view: GraphView | None = None
+
+    def add(self, rows: Mapping[str, Sequence[Row]]) -> None:
+        """Add rows of the tables names, chunks, facts and aliases of the records."""
+        name_keys, _, norms, entities, _ = _transposed(rows.get("names", ()), 5)
+        chunk_keys, _, _, _, _, texts, subjects, chunk_names = _transposed(rows.get("chunks", ()), 8)
+        fact_keys, fact_chunks, _, starts, stops, own_texts, fact_names, _, weights, *_ = _transposed(
+            rows.get("facts", ()), 16
+        )
+        alias_chunk, short, long = _transposed(rows.get("aliases", ()), 3)
+        chunks, facts, names = (np.array(keys, np.int64) for keys in (chunk_keys, fact_keys, name_keys))
+        named, name_gram = name_grams(norms)
+        mentioned, mention_chunk, place = _unpacked(chunk_names)
+        fact_named, fact_at, _ = _unpacked(fact_names)
+        unwrapped = dict(zip(chunk_keys, map(unwrap, texts), strict=True))
+        slices = [i for i, text in enumerate(own_texts) if text is None and starts[i] is not None]
+        sentence, fact_gram = sentence_grams([unwrapped[fact_chunks[i]][starts[i] : stops[i]] for i in slices])
+        added: dict[str, tuple[Column | Sequence[Any], ...]] = {
+            "chunks": (chunks,),
+            "names": (names, entities),
+            "name_grams": (names[named], name_gram),
+            "mentions": (chunks[mention_chunk], mentioned, place < np.array(subjects, np.int64)[mention_chunk]),
+            "facts": (facts, fact_chunks, weights),
+            "fact_names": (facts[fact_at], fact_named),
+            "fact_grams": (facts[slices][sentence] if slices else slices, fact_gram),
+            "aliases": (alias_chunk, short, long),
+        }
+        for table, columns in _TABLES.items():
+            for (column, dtype), values in zip(columns.items(), added[table], strict=True):
+                self._columns[table][column].append(np.asarray(values, dtype))
+        self._view = None
+
+    def remove(self, chunks: Keys, names: Keys) -> None:
+        """Remove chunks with their facts, mentions and aliases, and names that no chunk mentions."""
+        tables = self._tables()
+        facts = tables["facts"]["key"][np.isin(tables["facts"]["chunk"], chunks)]
+        removed = {table: np.isin(tables[table][column], chunks) for table, column in _BY_CHUNK.items()}
+        removed |= {table: np.isin(tables[table]["fact"], facts) for table in ("fact_names", "fact_grams")}
+        removed["names"] = np.isin(tables["names"]["key"], names)
+        removed["name_grams"] = np.isin(tables["name_grams"]["name"], names)
+        self._columns = {
+            table: {column: [array[~removed[table]]] for column, array in columns.items()}
+            for table, columns in tables.items()
+        }
+        self._view = None
+
+    def merge(self, pairs: Pairs) -> None:
+        """Treat pairs of names, given by key, as one entity. Replaces all earlier pairs."""
+        self._similar = pairs
+        self._view = None
+
+    @property
+    def stale(self) -> bool:
+        """Whether the next view must be built."""
+        return self._view is None
+
+    @property
+    def view(self) -> GraphView:
+        """The view of all rows."""
+        if self._view is None:
+            self._view = build_view(self._tables(), self._similar)
+        return self._view
+
+    def restricted(self, chunks: Keys) -> GraphView:
+        """Return the view of some chunks, as if there were no others.
+
+        Names, aliases and lower-case mentions count only as far as these chunks have them.
+        """
+        tables = self._tables()
+        kept = {table: np.isin(tables[table][column], chunks) for table, column in _BY_CHUNK.items()}
+        facts = tables["facts"]["key"][kept["facts"]]
+        names = np.unique(tables["mentions"]["name"][kept["mentions"]])
+        kept |= {table: np.isin(tables[table]["fact"], facts) for table in ("fact_names", "fact_grams")}
+        kept["names"] = np.isin(tables["names"]["key"], names)
+        kept["name_grams"] = np.isin(tables["name_grams"]["name"], names)
+        similar = np.isin(self._similar[0], names) & np.isin(self._similar[1], names)
+        inside = {
+            table: {column: array[kept[table]] for column, array in columns.items()}
+            for table, columns in tables.items()
+        }
+        return build_view(inside, (self._similar[0][similar], self._similar[1][similar]))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory."""
+        rows = sum(part.nbytes for columns in self._columns.values() for parts in columns.values() for part in parts)
+        return rows + (self._view.nbytes if self._view else 0)
+
+    def save(self, folder: Path) -> None:
+        """Write the rows and the view into an empty folder."""
+        rows = {
+            f"{table}.{column}": array for table, columns in self._tables().items() for column, array in columns.items()
+        }
+        np.savez(folder / _FILE, **self.view.arrays(), **rows)  # type: ignore[arg-type]
+
+    def load(self, folder: Path) -> None:
+        """Load what :meth:`save` wrote; raise ``OSError`` or ``ValueError`` if it is damaged."""
+        try:
+            with np.load(folder / _FILE, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            loaded = {
+                table: {column: [np.asarray(arrays[f"{table}.{column}"], dtype)] for column, dtype in columns.items()}
+                for table, columns in _TABLES.items()
+            }
+            view = GraphView.from_arrays(arrays)
+        except (KeyError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{folder / _FILE} is damaged: {error}") from error
+        for table, columns in loaded.items():
+            if len({len(part) for (part,) in columns.values()}) > 1:
+                raise ValueError(f"{folder / _FILE} is damaged: the columns of {table!r} differ in length")
+        self._columns, self._view = loaded, view
+
+    def _tables(self) -> Tables:
+        for table, columns in self._columns.items():
+            for column, parts in columns.items():
+                if len(parts) != 1:
+                    parts[:] = [np.concatenate(parts) if parts else np.empty(0, _TABLES[table][column])]
+        return {
+            table: {column: parts[0] for column, parts in columns.items()} for table, columns in self._columns.items()
+        }
+
+
+def _transposed(rows: Sequence[Row], width: int) -> Sequence[Sequence[Any]]:
+    return tuple(zip(*rows, strict=True)) or ((),) * width
+
+
+def _unpacked(lists: Sequence[bytes]) -> tuple[Keys, Keys, Keys]:
+    """Return the keys of packed lists, and for each the list and the place in it."""
+    sizes = np.fromiter(map(len, lists), np.int64, len(lists)) // 8
+    owner = np.repeat(np.arange(len(lists)), sizes)
+    place = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.frombuffer(b"".join(lists), "<i8"), owner, place

@@ -1,0 +1,536 @@
+"""The records: documents, chunks, facts, names and their vectors in one SQLite database.
+
+The records are the truth. The search indexes are derived from them and can be built again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphrag_core.engine.embedded.schema import (
+    APPLICATION_ID,
+    FORMAT,
+    KINDS,
+    TABLES,
+    Change,
+    Row,
+    Span,
+    unpack,
+)
+from graphrag_core.errors import DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
+from graphrag_core.filters import Condition, Filter, Not, Scalar, required_keys
+from graphrag_core.model import Chunk, Document, Fact
+from graphrag_core.ports import Keys, Matrix, StoredDocument
+from graphrag_core.text import chunk_text, fact_id, fact_text
+
+_log = logging.getLogger(__name__)
+
+_PAGE = 500
+_GRAPH_PAGE = 1_000
+_BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
+_INTERNAL = ("generation", "merge_similar", "next_chunk", "next_document", "next_fact", "next_name")
+
+_COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_CHUNK = """
+SELECT c.id, d.id, c.text, d.heading, c.ordinal, c.start, d.metadata, c.key
+FROM chunks c JOIN documents d ON d.key = c.document
+"""
+_FACT_TEXT = "coalesce(f.text, replace(substr(c.text, f.start + 1, f.stop - f.start), char(10), ' '))"
+_FACT = f"""
+SELECT f.key, f.names, {_FACT_TEXT}, f.relation, f.weight, f.confidence, f.source, f.status, f.value,
+       f.created, f.last_accessed, f.access_count, f.start, f.stop, c.id, f.ordinal
+FROM facts f JOIN chunks c ON c.key = f.chunk
+"""
+# One row with all keys: sqlite3 releases and takes the GIL once per row.
+_NAME_KEYS = """
+SELECT json_group_array((SELECT key FROM names WHERE surface = wanted.value)) FROM json_each(?) AS wanted
+"""
+
+
+class Name(NamedTuple):
+    """A spelling, its normalised form, the number of its entity, and how many chunks mention it."""
+
+    surface: str
+    norm: str
+    entity: int
+    uses: int
+
+
+class Records:
+    """The database of an index, in a file or in memory. Safe to use from many threads.
+
+    A read-only database stays on the generation it first saw until :meth:`refresh`.
+    """
+
+    def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.lock = threading.RLock()
+        self._side_lock = threading.Lock()
+        self._side: sqlite3.Connection | None = None  # reads committed rows while the other one writes
+        try:
+            try:
+                self._db = self._connect("ro" if read_only else "rwc")
+                self._prepare()
+            except sqlite3.OperationalError:
+                if not read_only or path is None or Path(f"{path}-wal").exists():
+                    raise
+                # SQLite creates files beside the database, which a read-only folder does not allow.
+                self._db = self._connect("ro&immutable=1")
+                self._prepare()
+        except sqlite3.DatabaseError as error:
+            raise self._translated(error) from error
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        name = ":memory:" if self.path is None else f"{self.path.resolve().as_uri()}?mode={mode}"
+        return sqlite3.connect(name, uri=self.path is not None, check_same_thread=False, isolation_level=None)
+
+    def _prepare(self) -> None:
+        run = self._db.execute
+        run("PRAGMA foreign_keys = ON")
+        run(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
+        run("PRAGMA cache_size = -8000")
+        empty = run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        if empty and not self.read_only:
+            run("PRAGMA journal_mode = WAL")
+            self._db.executescript(
+                f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
+            )
+        elif run("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            raise NotAnIndex(f"{self.path} is an SQLite file, but not an index: choose another folder")
+        found = run("PRAGMA user_version").fetchone()[0]
+        if found != FORMAT:
+            raise UnsupportedFormat(
+                f"{self.path} has format {found}, this release reads format {FORMAT}: "
+                "upgrade hybrid-graphrag, or index the documents again into another folder"
+            )
+        if self.read_only:
+            self.refresh()
+        else:
+            run("PRAGMA synchronous = FULL")
+            run("PRAGMA secure_delete = ON")
+
+    def _translated(self, error: sqlite3.DatabaseError) -> Exception:
+        """Return the library's error for an error of SQLite."""
+        text = str(error)
+        if "not a database" in text or "malformed" in text:
+            return NotAnIndex(
+                f"{self.path} is not an index, or is damaged ({text}): restore a backup or choose another folder"
+            )
+        if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
+            return error
+        return DiskError(
+            f"{self.path}: {text}; nothing was changed: free disk space, or check the folder's permissions, and retry"
+        )
+
+    # -- statements and transactions
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Run statements in one transaction: all or nothing."""
+        with self.lock:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException as error:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                if isinstance(error, sqlite3.DatabaseError):
+                    raise self._translated(error) from error
+                raise
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Return the rows of a statement."""
+        with self.lock:
+            try:
+                return self._db.execute(sql, parameters).fetchall()
+            except sqlite3.DatabaseError as error:
+                raise self._translated(error) from error
+
+    def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """Return the first value of the first row."""
+        return self.rows(sql, parameters)[0][0]
+
+    def pages(self, sql: str, column: str, span: Span) -> Iterator[list[Row]]:
+        """Yield the rows whose first column lies in a span, in order, in pages."""
+        start, stop = span
+        while page := self.rows(
+            f"{sql} WHERE {column} >= ? AND {column} < ? ORDER BY {column} LIMIT {_PAGE}", (start, stop)
+        ):
+            yield page
+            if len(page) < _PAGE:
+                return
+            start = page[-1][0] + 1
+
+    def refresh(self) -> None:
+        """Let a read-only database see the newest generation."""
+        if self.read_only:
+            with self.lock:
+                if self._db.in_transaction:
+                    self._db.execute("COMMIT")
+                self._db.execute("BEGIN")
+                self._db.execute("SELECT count(*) FROM meta").fetchone()
+
+    def truncate_log(self) -> None:
+        """Checkpoint and empty the write-ahead log, so that deleted text is in no file.
+
+        Does nothing while another process reads.
+        """
+        self.rows("PRAGMA busy_timeout = 0")
+        try:
+            self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            self.rows(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
+
+    def close(self) -> None:
+        """Close the database; a writer checkpoints its log first."""
+        with self.lock:
+            if self._side is not None:
+                self._side.close()
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            if not self.read_only and self.path is not None:
+                self.truncate_log()
+            self._db.close()
+
+    # -- generation, settings, changes
+
+    @property
+    def generation(self) -> int:
+        """The number of changes the records have seen."""
+        return int(self.meta("generation", "0"))
+
+    def meta(self, name: str, default: str = "") -> str:
+        """Return a stored setting."""
+        found = self.rows("SELECT value FROM meta WHERE name = ?", (name,))
+        return str(found[0][0]) if found else default
+
+    def settings(self) -> dict[str, str]:
+        """Return the settings that a caller of :meth:`~graphrag_core.ports.Engine.write` stored."""
+        return {name: value for name, value in self.rows("SELECT name, value FROM meta") if name not in _INTERNAL}
+
+    def set_meta(self, values: Mapping[str, str]) -> None:
+        """Store settings; inside :meth:`transaction` as part of it."""
+        pairs = [item for pair in values.items() for item in pair]
+        self.rows(f"INSERT OR REPLACE INTO meta VALUES {', '.join(['(?, ?)'] * len(values))}", pairs)
+
+    def since(self, generation: int) -> Change | None:
+        """Return what changed since a generation, or None if the journal no longer reaches back to it."""
+        rows = self.rows("SELECT * FROM journal WHERE generation > ? ORDER BY generation", (generation,))
+        if not rows:
+            same = generation == self.generation
+            return Change(generation, generation, dict.fromkeys(KINDS, (0, 0)), _no_keys()) if same else None
+        if rows[0][0] != generation + 1:
+            return None
+        first, last = rows[0], rows[-1]
+        added = {kind: (first[1 + 2 * i], last[2 + 2 * i]) for i, kind in enumerate(KINDS)}
+        removed = {kind: unpack(b"".join(row[7 + i] for row in rows)) for i, kind in enumerate(KINDS)}
+        return Change(generation, last[0], added, removed)
+
+    def everything(self) -> Change:
+        """Return the change from an empty index to the current generation."""
+        added = {kind: (0, int(self.meta(f"next_{kind.removesuffix('s')}", "0"))) for kind in KINDS}
+        return Change(0, self.generation, added, _no_keys())
+
+    def trim_journal(self, generation: int) -> None:
+        """Delete the journal up to a generation."""
+        with self.transaction() as db:
+            db.execute("DELETE FROM journal WHERE generation <= ?", (generation,))
+
+    # -- documents
+
+    def stored(self, ids: Sequence[str]) -> dict[str, StoredDocument]:
+        """Return digest and generation of the documents that exist, as of the last commit.
+
+        Does not wait for a transaction in another thread, unless the database is in memory.
+        """
+        sql = "SELECT id, digest, generation FROM documents WHERE id IN (SELECT value FROM json_each(?))"
+        if self.path is None or self.read_only:
+            rows = self.rows(sql, (json.dumps(ids),))
+        else:
+            with self._side_lock:
+                try:
+                    self._side = self._side or self._connect("ro")
+                    rows = self._side.execute(sql, (json.dumps(ids),)).fetchall()
+                except sqlite3.DatabaseError as error:
+                    raise self._translated(error) from error
+        return {row[0]: StoredDocument(row[1], row[2]) for row in rows}
+
+    def document_ids(self, after: str | None, scope: Filter | None) -> list[str]:
+        """Return a page of ids of the documents that match a filter, in order of id, after an id."""
+        inside, parameters = "", list[Scalar]()
+        if scope is not None:
+            if not self._has_keys(scope):
+                return []
+            sql, parameters = _filter_sql(scope)
+            inside = f"AND key IN ({sql})"
+        return [
+            row[0]
+            for row in self.rows(
+                f"SELECT id FROM documents WHERE (? IS NULL OR id > ?) {inside} ORDER BY id LIMIT {_PAGE}",
+                (after, after, *parameters),
+            )
+        ]
+
+    def document(self, document_id: str) -> Document | None:
+        """Return a document, put together from its chunks."""
+        found = self.rows("SELECT key, title, metadata FROM documents WHERE id = ?", (document_id,))
+        if not found:
+            return None
+        key, title, metadata = found[0]
+        text = ""
+        for start, piece in self.rows("SELECT start, text FROM chunks WHERE document = ? ORDER BY ordinal", (key,)):
+            text += piece[len(text) - start :]
+        return Document(document_id, text, title, json.loads(metadata))
+
+    def in_scope(self, scope: Filter) -> Keys:
+        """Return the keys of the chunks whose documents match a filter, in order."""
+        if not self._has_keys(scope):
+            return np.empty(0, np.int64)
+        sql, parameters = _filter_sql(scope)
+        return self._keys(f"SELECT key FROM chunks WHERE document IN ({sql}) ORDER BY key", parameters)
+
+    def _has_keys(self, scope: Filter) -> bool:
+        """Check that each key of a filter exists in some document; return whether there are any documents."""
+        if not self.rows("SELECT 1 FROM documents LIMIT 1"):
+            return False
+        for name in required_keys(scope):
+            if not self.rows("SELECT 1 FROM attributes WHERE name = ? LIMIT 1", (name,)):
+                raise FilterError(
+                    f"no document has the metadata key {name!r}: check its spelling and case, write nested keys with "
+                    "dots ('author.name'), or test for it with {'exists': True}"
+                )
+        return True
+
+    # -- chunks, facts and names by key
+
+    def chunk_keys(self, span: Span) -> Keys:
+        """Return the chunk keys in a span, in order."""
+        return self._keys("SELECT key FROM chunks WHERE key >= ? AND key < ? ORDER BY key", span)
+
+    def chunk_keys_by_id(self) -> Keys:
+        """Return the keys of all chunks, in the order of their ids."""
+        return self._keys("SELECT key FROM chunks ORDER BY id", ())
+
+    def fact_keys(self, span: Span) -> Keys:
+        """Return the fact keys in a span, in order."""
+        return self._keys("SELECT key FROM facts WHERE key >= ? AND key < ? ORDER BY key", span)
+
+    def name_keys(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the keys of the names that exist."""
+        wanted = list(names)
+        found = json.loads(self.rows(_NAME_KEYS, (json.dumps(wanted),))[0][0])
+        return {name: key for name, key in zip(wanted, found, strict=True) if key is not None}
+
+    def chunks(self, keys: Sequence[int] | Keys) -> list[Chunk]:
+        """Return chunks, in the order of the keys given."""
+        rows = {row[-1]: row for row in self._by_key(_CHUNK, "c", keys)}
+        return [_chunk(rows[int(key)]) for key in keys]
+
+    def chunks_of(self, document_id: str) -> list[Chunk]:
+        """Return a document's chunks, in order."""
+        return [_chunk(row) for row in self.rows(f"{_CHUNK} WHERE d.id = ? ORDER BY c.ordinal", (document_id,))]
+
+    def names(self, keys: Sequence[int] | Keys) -> dict[int, Name]:
+        """Return names by key."""
+        found = self._by_key("SELECT n.key, n.surface, n.norm, n.entity, n.uses FROM names n", "n", keys)
+        return {row[0]: Name(*row[1:]) for row in found}
+
+    def facts(self, keys: Sequence[int] | Keys, names: Mapping[int, Name] | None = None) -> list[Fact]:
+        """Return facts, in the order of the keys given; ``names`` are those read before, by key."""
+        rows = {row[0]: row for row in self._by_key(_FACT, "f", keys)}
+        held = set(unpack(b"".join(row[1] for row in rows.values())).tolist())
+        known = dict(names or {})
+        if missing := held - known.keys():
+            known.update(self.names(sorted(missing)))
+        return [_fact(rows[int(key)], known) for key in keys]
+
+    # -- what the search indexes are built from
+
+    def texts(self, kind: str, span: Span) -> Iterator[tuple[int, str]]:
+        """Yield key and searchable text of the chunks or facts in a span, in order."""
+        if kind == "chunks":
+            sql = "SELECT c.key, d.heading, c.text FROM chunks c JOIN documents d ON d.key = c.document"
+            for page in self.pages(sql, "c.key", span):
+                yield from ((key, chunk_text(title, text)) for key, title, text in page)
+            return
+        sql = (
+            f"SELECT f.key, d.heading, {_FACT_TEXT}, f.relation, f.names, f.value "
+            "FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document"
+        )
+        for page in self.pages(sql, "f.key", span):
+            names = self.names(np.unique(unpack(b"".join(row[4] for row in page if row[3]))))
+            for key, title, text, relation, packed, value in page:
+                ends = [*(names[name].surface for name in unpack(packed).tolist()), value or ""] if relation else []
+                yield key, fact_text(title, text, relation or "", ends)
+
+    def vectors(self, kind: str, span: Span) -> Iterator[tuple[Keys, Matrix]]:
+        """Yield keys and vectors of the chunks, facts or names in a span, in order, in pages."""
+        dim = int(self.meta("dim", "1"))
+        if kind != "facts":
+            column = kind.removesuffix("s")
+            for page in self.pages(f"SELECT {column}, vector FROM {column}_vectors", column, span):
+                yield np.array([row[0] for row in page], np.int64), _matrix(page, dim)
+            return
+        keys = self.fact_keys(span)
+        if len(keys) == 0:
+            return
+        # Facts are numbered chunk by chunk, so a span of facts is the facts of a span of chunks.
+        first, last = (self.value("SELECT chunk FROM facts WHERE key = ?", (int(keys[at]),)) for at in (0, -1))
+        start = 0
+        for page in self.pages("SELECT chunk, vectors FROM fact_vectors", "chunk", (first, last + 1)):
+            vectors = _matrix(page, dim)
+            yield keys[start : start + len(vectors)], vectors
+            start += len(vectors)
+
+    def vectors_by_text(self, document_ids: Sequence[str]) -> dict[str, Matrix]:
+        """Return the vectors of some documents' chunks and facts by the text that was embedded."""
+        found: dict[str, Matrix] = {}
+        spans = {
+            "chunks": "SELECT min(c.key), max(c.key) + 1 FROM chunks c",
+            "facts": "SELECT min(f.key), max(f.key) + 1 FROM facts f JOIN chunks c ON c.key = f.chunk",
+        }
+        for document_id in document_ids:
+            for kind, sql in spans.items():
+                own = f"{sql} WHERE c.document = (SELECT key FROM documents WHERE id = ?)"
+                span = self.rows(own, (document_id,))[0]
+                if span[0] is not None:
+                    texts = dict(self.texts(kind, (span[0], span[1])))
+                    for keys, vectors in self.vectors(kind, (span[0], span[1])):
+                        found.update((texts[key], vector) for key, vector in zip(keys.tolist(), vectors, strict=True))
+        return found
+
+    def graph_rows(self, change: Change) -> Iterator[dict[str, list[Row]]]:
+        """Yield the added rows that the graph is built from, by table, in pages: names first."""
+        columns = {"names": {"names": "key"}, "chunks": {"chunks": "key", "facts": "chunk", "aliases": "chunk"}}
+        for kind in ("names", "chunks"):
+            start, stop = change.added[kind]
+            for first in range(start, stop, _GRAPH_PAGE):
+                span = first, min(first + _GRAPH_PAGE, stop)
+                yield {
+                    table: self.rows(f"SELECT * FROM {table} WHERE {column} >= ? AND {column} < ? ORDER BY 1", span)
+                    for table, column in columns[kind].items()
+                }
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is inconsistent within the records."""
+        yield from (f"records: {row[0]}" for row in self.rows("PRAGMA integrity_check") if row[0] != "ok")
+        yield from (f"records: {row[0]} refers to a missing row" for row in self.rows("PRAGMA foreign_key_check"))
+        counted: Counter[int] = Counter()
+        for page in self.pages("SELECT key, names FROM chunks", "key", self.everything().added["chunks"]):
+            counted.update(unpack(b"".join(row[1] for row in page)).tolist())
+        stored: dict[int, int] = dict(self.rows("SELECT key, uses FROM names"))
+        wrong = [key for key in counted.keys() | stored.keys() if counted[key] != stored.get(key, 0)]
+        if wrong:
+            yield f"records: {len(wrong)} names are counted wrongly, such as key {min(wrong)}"
+
+    def _keys(self, sql: str, parameters: Sequence[Any]) -> Keys:
+        rows = self.rows(sql, parameters)
+        return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+
+    def _by_key(self, sql: str, table: str, keys: Sequence[int] | Keys) -> list[Row]:
+        wanted = json.dumps([int(key) for key in keys])
+        return self.rows(f"{sql} WHERE {table}.key IN (SELECT value FROM json_each(?))", (wanted,))
+
+
+class Accesses:
+    """Access counts of facts, kept in memory until the next write, so that no query writes to disk.
+
+    A process that crashes loses the counts it has not written; a read-only engine never writes them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.pending: dict[int, tuple[int, float]] = {}  # count and last access by fact
+
+    def note(self, facts: Iterable[int], now: float) -> None:
+        """Count an access of each fact, given by key."""
+        with self._lock:
+            for fact in facts:
+                count, last = self.pending.get(fact, (0, now))
+                self.pending[fact] = (count + 1, max(last, now))
+
+    def of(self, fact: int) -> tuple[int, float | None]:
+        """Return the number of accesses since the last write, and the time of the last one."""
+        return self.pending.get(fact, (0, None))
+
+    def write(self, records: Records) -> None:
+        """Add the counts to the records; deleted facts are ignored. Failure is logged only."""
+        with self._lock:
+            pending, self.pending = self.pending, {}
+        rows = [(count, last, fact) for fact, (count, last) in pending.items()]
+        try:
+            with records.transaction() as db:
+                db.executemany(
+                    "UPDATE facts SET access_count = access_count + ?, "
+                    "last_accessed = max(coalesce(last_accessed, 0), ?) WHERE key = ?",
+                    rows,
+                )
+        except GraphRAGError as error:
+            _log.warning("the access counts of facts could not be written: %s", error)
+
+
+def _filter_sql(scope: Filter) -> tuple[str, list[Scalar]]:
+    """Return a query for document keys, and its parameters. User input is in the parameters only."""
+    if isinstance(scope, Not):
+        inner, parameters = _filter_sql(scope.part)
+        return f"SELECT key FROM documents WHERE key NOT IN ({inner})", parameters
+    if not isinstance(scope, Condition):
+        if not scope.parts:
+            return f"SELECT key FROM documents{'' if scope.all else ' WHERE 0'}", []
+        queries = [_filter_sql(part) for part in scope.parts]
+        sql = (" INTERSECT " if scope.all else " UNION ").join(f"SELECT * FROM ({query})" for query, _ in queries)
+        return sql, [value for _, parameters in queries for value in parameters]
+    sql = "SELECT document FROM attributes WHERE name = ?"
+    if scope.operator in _COMPARE:
+        sql += f" AND kind = ? AND value {_COMPARE[scope.operator]} ?"
+    elif scope.operator == "in":
+        pairs = ", ".join("(?, ?)" for _ in scope.values)
+        sql += f" AND (kind, value) IN (VALUES {pairs})" if pairs else " AND 0"
+    return sql, [scope.key, *(item for value in scope.values for item in value)]
+
+
+def _no_keys() -> dict[str, Keys]:
+    return {kind: np.empty(0, np.int64) for kind in KINDS}
+
+
+def _matrix(page: Sequence[Row], dim: int) -> Matrix:
+    data = b"".join(row[1] for row in page)
+    return np.frombuffer(data, dtype="<f4").reshape(-1, dim).astype(np.float32, copy=False)
+
+
+def _chunk(row: Row) -> Chunk:
+    return Chunk(row[0], row[1], row[2], row[3], row[4], row[5], json.loads(row[6]))
+
+
+def _fact(row: Row, known: Mapping[int, Name]) -> Fact:
+    (_, names, text, relation, weight, confidence, source, status, value, created, accessed, count, *place) = row
+    start, stop, chunk_id, ordinal = place
+    entities = [known[name].norm for name in unpack(names).tolist()]
+    return Fact(
+        entities=tuple(entities if relation else dict.fromkeys(entities)),
+        text=text,
+        relation=relation or "",
+        weight=weight,
+        confidence=confidence,
+        source=source,
+        status=status,
+        value=value or "",
+        created=created,
+        last_accessed=accessed,
+        access_count=count,
+        span=None if start is None else (start, stop),
+        id=fact_id(chunk_id, ordinal),
+        chunk_id=chunk_id,
+    )

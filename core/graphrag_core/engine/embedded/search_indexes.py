@@ -1,0 +1,360 @@
+"""The search indexes of the embedded engine: vectors, keywords and graph of one generation."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from graphrag_core.engine.embedded.files import Folder, release_memory
+from graphrag_core.engine.embedded.graph import GraphView, Pairs
+from graphrag_core.engine.embedded.graph_tables import GraphTables
+from graphrag_core.engine.embedded.keywords import TantivyKeywords
+from graphrag_core.engine.embedded.records import Records
+from graphrag_core.engine.embedded.schema import KINDS, Change
+from graphrag_core.engine.embedded.vectors import FaissVectors
+from graphrag_core.engine.embedded.writer import Batch
+from graphrag_core.errors import DiskError, GraphRAGError
+from graphrag_core.ports import Keys
+
+_log = logging.getLogger(__name__)
+
+_MANY = 1_000  # chunks, after which it is worth releasing memory
+_MOST_SCOPES = 16  # restricted views to cache
+_SMALL = 2_000  # texts: in a smaller keyword index ghosts are cleared at once
+_MOST_GHOSTS = 0.05  # of all texts: from this share on they are cleared in a larger one
+_PATIENCE = 10.0  # seconds a reader waits for a running writer to finish its change
+_NEIGHBOURS = 8  # nearest names that each name is compared with
+_PAGE = 1_000
+
+_KEYWORD_KINDS = ("chunks", "facts")
+
+
+class SearchIndexes:
+    """Vectors of chunks, facts and names, keywords of chunks and facts, and the graph.
+
+    They are derived from the records. Vectors and graph are saved to disk together, now and
+    then; the keyword indexes commit each change and have their own generation.
+
+    Attributes
+    ----------
+    generation
+        The generation of the records that vectors and graph have.
+    complete
+        Whether all indexes have the same generation. False while a change is being applied, and
+        after one that failed; :meth:`sync` repairs it.
+    """
+
+    def __init__(self, records: Records, folder: Folder | None, merge_similar: float | None) -> None:
+        self._records = records
+        self._folder = folder
+        self._merge_similar = merge_similar
+        self._building = threading.Lock()
+        self._views: dict[bytes, GraphView] = {}
+        self._id_order: tuple[Keys, Keys] | None = None
+        self._saved = -1
+        self._unsaved = 0
+        self._in_memory: set[str] = set()  # keyword indexes that a reader could not take from disk
+        self.complete = False
+        self._reset()
+        self.keywords = {kind: self._open_keywords(kind) for kind in _KEYWORD_KINDS}
+
+    def _reset(self) -> None:
+        self.generation = 0
+        self.vectors = {kind: FaissVectors() for kind in KINDS}
+        self.graph = GraphTables()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory, without the files that tantivy maps."""
+        return sum(store.nbytes for store in self.vectors.values()) + self.graph.nbytes
+
+    # -- views
+
+    @property
+    def view(self) -> GraphView:
+        """The graph of all chunks."""
+        with self._building:
+            if self.graph.stale and self._merge_similar is not None:
+                self.graph.merge(_similar_names(self.vectors["names"], self._merge_similar))
+            return self.graph.view
+
+    def view_of(self, chunks: Keys | None) -> GraphView:
+        """Return the graph of some chunks, or of all for None. The last few are cached."""
+        whole = self.view  # merges similar names, which a restricted view needs too
+        if chunks is None:
+            return whole
+        # Not by the filter: 1 and True are equal to Python, but match different documents.
+        key = hashlib.blake2b(chunks.tobytes(), digest_size=16).digest()
+        with self._building:
+            if key not in self._views:
+                if len(self._views) >= _MOST_SCOPES:
+                    self._views.pop(next(iter(self._views)))
+                self._views[key] = self.graph.restricted(chunks)
+            return self._views[key]
+
+    def id_places(self, chunks: Keys) -> Keys:
+        """Return the places of chunks among all chunks ordered by id."""
+        with self._building:
+            if self._id_order is None:
+                by_id = self._records.chunk_keys_by_id()
+                order = np.argsort(by_id, kind="stable")
+                self._id_order = (by_id[order], order)
+            keys, places = self._id_order
+        return places[np.searchsorted(keys, chunks)]
+
+    # -- following the records
+
+    def sync(self, batches: Sequence[Batch] = ()) -> None:
+        """Sync the indexes with the records, incrementally if possible.
+
+        ``batches`` are the last ones written; their content need not be read back from the records.
+        """
+        if self._records.read_only:
+            self._await_writer()
+        self.complete = False
+        self._views.clear()
+        self._id_order = None
+        unsaved = self._unsaved
+        with ThreadPoolExecutor(len(self.keywords)) as pool:  # tantivy releases the GIL
+            keywords = [pool.submit(self._sync_keywords, kind, batches) for kind in self.keywords]
+            self._sync_vectors_and_graph(batches)
+            for done in keywords:
+                done.result()
+        self.complete = True
+        if self._unsaved - unsaved >= _MANY and not batches:
+            release_memory()
+
+    def _sync_vectors_and_graph(self, batches: Sequence[Batch]) -> None:
+        if batches and batches[0].change.before == self.generation:
+            for batch in batches:
+                self._apply(batch.change, batch)
+            return
+        change = self._records.since(self.generation)
+        if change is None:
+            self._reset()
+            change = self._records.everything()
+        if change.generation != self.generation:
+            self._apply(change, None)
+
+    def _apply(self, change: Change, batch: Batch | None) -> None:
+        """Apply a change to vectors and graph; its content comes from a batch or from the records."""
+        try:
+            for kind, store in self.vectors.items():
+                if len(change.removed[kind]):
+                    store.remove(change.removed[kind])
+                added = [batch.vectors[kind]] if batch else self._records.vectors(kind, change.added[kind])
+                for keys, vectors in added:
+                    store.add(keys, vectors)
+            if len(change.removed["chunks"]):
+                self.graph.remove(change.removed["chunks"], change.removed["names"])
+            for rows in [batch.rows] if batch else self._records.graph_rows(change):
+                self.graph.add(rows)
+        except BaseException:
+            self._reset()  # the next sync builds them from the records
+            raise
+        first, last = change.added["chunks"]
+        self._unsaved += last - first + len(change.removed["chunks"])
+        self.generation = change.generation
+
+    def _sync_keywords(self, kind: str, batches: Sequence[Batch]) -> None:
+        store = self.keywords[kind]
+        try:
+            if batches and batches[0].change.before == store.generation:
+                removed = np.concatenate([batch.change.removed[kind] for batch in batches])
+                gone = set(removed.tolist())
+                added = (text for batch in batches for text in batch.texts[kind] if text[0] not in gone)
+                store.apply(batches[-1].change.generation, removed, added)
+            elif (change := self._records.since(store.generation)) is None or (
+                self._records.read_only and change.generation != store.generation
+            ):
+                if self._records.read_only:  # the writer crashed before it wrote the keywords
+                    self._in_memory.add(kind)
+                    self.keywords[kind] = TantivyKeywords()
+                self._replace_keywords(kind)
+            elif change.generation != store.generation:
+                texts = self._records.texts(kind, change.added[kind])
+                store.apply(change.generation, change.removed[kind], texts)
+            ghosts = 0 if self._records.read_only else store.ghosts
+            if ghosts and (store.size <= _SMALL or ghosts > _MOST_GHOSTS * store.size):
+                self._replace_keywords(kind)
+        except (OSError, ValueError) as error:
+            _log.warning("the keyword index of %s cannot be written (%s); it is kept in memory, the records are "
+                         "safe, and the next opening writes it", kind, error)  # fmt: skip
+            self.keywords[kind] = TantivyKeywords()
+            self._replace_keywords(kind)
+
+    def _replace_keywords(self, kind: str) -> None:
+        everything = self._records.everything()
+        self.keywords[kind].apply(everything.generation, None, self._records.texts(kind, everything.added[kind]))
+
+    def _open_keywords(self, kind: str) -> TantivyKeywords:
+        if self._folder is None:
+            return TantivyKeywords()
+        path = self._folder.keywords / kind
+        read_only = self._records.read_only
+        if read_only and not path.is_dir():
+            return TantivyKeywords()
+        try:
+            return TantivyKeywords(path)
+        except GraphRAGError as error:
+            if read_only:
+                return TantivyKeywords()
+            _log.warning("%s is damaged and will be rebuilt from the records: %s", path, error)
+            shutil.rmtree(path, ignore_errors=True)
+            return TantivyKeywords(path)
+
+    def _await_writer(self) -> None:
+        """Let a reader find records and keywords of one generation; a running writer may be between the two."""
+        for kind in self._in_memory:
+            self.keywords[kind] = self._open_keywords(kind)
+        self._in_memory.clear()
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            for store in self.keywords.values():
+                store.refresh()
+            self._records.refresh()
+            differ = {store.generation for store in self.keywords.values()} != {self._records.generation}
+            if not differ or self._folder is None or not self._folder.has_writer() or time.monotonic() > deadline:
+                return
+            time.sleep(0.02)
+
+    def rebuild(self) -> None:
+        """Build all indexes again from the records; nothing is embedded."""
+        self.complete = False
+        self.generation, self._saved = -1, -1  # a generation that the journal cannot reach
+        self._sync_vectors_and_graph(())
+        for kind in self.keywords:
+            self._replace_keywords(kind)
+        self.complete = True
+
+    def clear_ghosts(self) -> None:
+        """Remove all traces of deleted texts from the keyword indexes."""
+        for kind, store in self.keywords.items():
+            if store.ghosts:
+                self._replace_keywords(kind)
+
+    # -- files
+
+    def load(self) -> None:
+        """Load vectors and graph of the newest intact generation on disk, if there is one."""
+        if self._folder is None:
+            return
+        if not self._records.read_only:
+            self._folder.tidy()
+        for generation, path in self._folder.generations():
+            if generation > self._records.generation or not self._folder.is_intact(path):
+                continue
+            try:
+                for kind, store in self.vectors.items():
+                    store.load(path / kind)
+                self.graph.load(path / "graph")
+            except (OSError, ValueError) as error:
+                _log.warning("%s is damaged and will be rebuilt from the records: %s", path, error)
+                self._reset()
+                continue
+            if self._records.meta("merge_similar", "None") != str(self._merge_similar):
+                self.graph.merge((np.empty(0, np.int64), np.empty(0, np.int64)))
+            self.generation = self._saved = generation
+            return
+
+    def save(self) -> None:
+        """Save vectors and graph; if that fails, log it and keep the old files, which stay valid."""
+        if self._folder is None or self._saved == self.generation or not self._records.meta("dim"):
+            return
+
+        def write(folder: Path) -> None:
+            _ = self.view  # builds it, with similar names merged
+            stores: dict[str, FaissVectors | GraphTables] = {**self.vectors, "graph": self.graph}
+            for name, store in stores.items():
+                (folder / name).mkdir()
+                store.save(folder / name)
+
+        try:
+            self._folder.replace_derived(self.generation, write)
+            self._records.set_meta({"merge_similar": str(self._merge_similar)})
+            written = [store.generation for store in self.keywords.values()]
+            self._records.trim_journal(min(self.generation, *written))
+        except (OSError, RuntimeError, DiskError) as error:
+            _log.warning("the search indexes could not be saved (%s); the records are safe, and the next opening "
+                         "rebuilds them", error)  # fmt: skip
+            return
+        self._saved, self._unsaved = self.generation, 0
+
+    def save_if_worthwhile(self) -> None:
+        """Save if a fifth of the chunks changed since the last time, so that saving costs little overall."""
+        if self._unsaved * 5 >= max(len(self.vectors["chunks"].keys), _MANY):
+            self.save()
+            self.close()
+            self._records.rows("PRAGMA shrink_memory")
+            release_memory()
+
+    def close(self) -> None:
+        """Release the locks and the memory of the keyword writers; a later change opens them again."""
+        for store in self.keywords.values():
+            store.close()
+
+    # -- verification
+
+    def problems(self) -> Iterator[str]:
+        """Yield what differs from the records."""
+        if self.generation != self._records.generation:
+            yield f"the indexes have generation {self.generation}, the records {self._records.generation}"
+        everything = self._records.everything()
+        expected = {
+            "chunks": self._records.chunk_keys(everything.added["chunks"]),
+            "facts": self._records.fact_keys(everything.added["facts"]),
+        }
+        for kind, keywords in self.keywords.items():
+            yield from _difference(f"keywords of {kind}", keywords.keys, expected[kind])
+        for kind, vectors in self.vectors.items():
+            stored = list(self._records.vectors(kind, everything.added[kind]))
+            keys = np.concatenate([k for k, _ in stored] or [np.empty(0, np.int64)])
+            yield from _difference(f"vectors of {kind}", vectors.keys, keys)
+            if np.array_equal(vectors.keys, keys):
+                wrong = sum(int((vectors.get(k) != v).any(axis=1).sum()) for k, v in stored)
+                if wrong:
+                    yield f"vectors of {kind}: {wrong} differ from the records"
+        fresh = GraphTables()
+        for rows in self._records.graph_rows(everything):
+            fresh.add(rows)
+        if self._merge_similar is not None:
+            fresh.merge(_similar_names(self.vectors["names"], self._merge_similar))
+        mine = self.view.arrays()
+        for name, array in fresh.view.arrays().items():
+            if not np.array_equal(mine[name], array):
+                yield f"graph: {name.removeprefix('view.')} differs from the records"
+
+
+def _similar_names(vectors: FaissVectors, least: float) -> Pairs:
+    """Return pairs of name keys whose cosine is at least ``least``, the smaller key first.
+
+    Each name is compared with its eight nearest.
+    """
+    keys = vectors.keys
+    first: list[Keys] = [np.empty(0, np.int64)]
+    second: list[Keys] = [np.empty(0, np.int64)]
+    for start in range(0, len(keys), _PAGE):
+        page = keys[start : start + _PAGE]
+        for key, (near, scores) in zip(page, vectors.search(vectors.get(page), _NEIGHBOURS + 1), strict=True):
+            close = near[(scores >= least) & (near != key)]
+            first.append(np.minimum(key, close))
+            second.append(np.maximum(key, close))
+    return np.concatenate(first), np.concatenate(second)
+
+
+def _difference(what: str, have: Keys, want: Keys) -> Iterator[str]:
+    if np.array_equal(have, want):
+        return
+    for problem, keys in (("missing", np.setdiff1d(want, have)), ("too much", np.setdiff1d(have, want))):
+        if len(keys):
+            yield f"{what}: {len(keys)} {problem}, such as key {int(keys[0])}"
+    if len(np.unique(have)) < len(have):
+        yield f"{what}: {len(have) - len(np.unique(have))} are there twice"

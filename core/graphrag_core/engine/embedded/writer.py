@@ -1,0 +1,291 @@
+"""Writing documents to the records: the rows of a batch, in one transaction."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from struct import pack
+from typing import NamedTuple
+
+import numpy as np
+
+from graphrag_core.engine.embedded.records import Records
+from graphrag_core.engine.embedded.schema import KINDS, Change, Row, unpack
+from graphrag_core.errors import DocumentError, ExtractionError
+from graphrag_core.filters import attributes
+from graphrag_core.model import Chunk, Extraction
+from graphrag_core.ports import Keys, Matrix, ParsedDocument
+from graphrag_core.text import chunk_text, fact_text, hash64, normalise
+
+_MODERN = sqlite3.sqlite_version_info >= (3, 33)  # of 2020: more than 999 parameters, UPDATE FROM
+_MOST_PARAMETERS = 2_000  # a prepared statement takes about half a kilobyte for each
+_FEW = 16  # rows, which are inserted faster one by one
+_NO_VECTORS = np.empty((0, 0), np.float32)
+_INSIDE = "IN (SELECT value FROM json_each(?))"
+
+
+class Batch(NamedTuple):
+    """A change, with the added rows, texts and vectors in memory, so that they are not read back.
+
+    ``rows`` are those of the tables names, chunks, facts and aliases; ``texts`` are the
+    searchable texts of chunks and facts.
+    """
+
+    change: Change
+    rows: Mapping[str, Sequence[Row]]
+    texts: Mapping[str, Sequence[tuple[int, str]]]
+    vectors: Mapping[str, tuple[Keys, Matrix]]
+
+
+def write(
+    records: Records,
+    added: Sequence[ParsedDocument],
+    removed: Sequence[str],
+    name_vectors: Mapping[str, Matrix],
+    settings: Mapping[str, str],
+) -> Batch:
+    """Remove documents by id, add documents and store settings, in one transaction."""
+    with records.transaction() as db:
+        meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
+        before = int(meta.get("generation", 0))
+        first = {what: int(meta.get(f"next_{what}", 0)) for what in ("document", "chunk", "fact", "name")}
+        gone = {kind: np.empty(0, np.int64) for kind in KINDS}
+        released = _delete(db, removed, gone) if removed else []
+
+        uses = Counter(chain.from_iterable(names for document in added for names in document.names))
+        known = records.name_keys(uses)
+        rows = _Rows(before + 1, dict(first), dict(known))
+        rows.add_names(uses, name_vectors)
+        for document in added:
+            rows.add_document(document)
+        if known:
+            _count_uses(db, [(uses[name], key) for name, key in known.items()])
+        for table, table_rows in rows.tables.items():
+            try:
+                insert(db, table, table_rows)
+            except sqlite3.IntegrityError as error:
+                raise _collision(db, error, rows.tables, first) from error
+        if released:
+            gone["names"] = _delete_unused(db, released)
+
+        spans = {kind: (first[kind[:-1]], rows.next[kind[:-1]]) for kind in KINDS}
+        packed = (keys.astype("<i8").tobytes() for keys in gone.values())
+        journal = (before + 1, *chain.from_iterable(spans.values()), *packed)
+        db.execute(f"INSERT INTO journal VALUES ({', '.join('?' * len(journal))})", journal)
+        following = {f"next_{what}": str(key) for what, key in rows.next.items()}
+        stored = {"generation": str(before + 1), **following, **settings}
+        db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", stored.items())
+    vectors = {
+        kind: (np.concatenate(keys), np.concatenate(matrices)) if keys else (np.empty(0, np.int64), _NO_VECTORS)
+        for kind, (keys, matrices) in rows.vectors.items()
+    }
+    graph_rows = {table: rows.tables[table] for table in ("names", "chunks", "facts", "aliases")}
+    return Batch(Change(before, before + 1, spans, gone), graph_rows, rows.texts, vectors)
+
+
+@dataclass
+class _Rows:
+    """Collects the rows of a batch.
+
+    Attributes
+    ----------
+    next
+        The next free key of each kind.
+    names
+        The keys of names.
+    tables, texts, vectors
+        The rows by table; the searchable texts with their keys; lists of keys and of vectors.
+    """
+
+    generation: int
+    next: dict[str, int]
+    names: dict[str, int]
+    now: float = field(default_factory=time.time)
+    tables: defaultdict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    texts: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: {"chunks": [], "facts": []})
+    vectors: dict[str, tuple[list[Keys], list[Matrix]]] = field(default_factory=lambda: {k: ([], []) for k in KINDS})
+
+    def add_names(self, uses: Mapping[str, int], vectors: Mapping[str, Matrix]) -> None:
+        """Add the names that are not stored yet."""
+        embedded = []
+        for name, count in uses.items():
+            if name not in self.names:
+                key = self.names[name] = self.next["name"]
+                self.next["name"] += 1
+                norm = normalise(name)
+                self.tables["names"].append((key, name, norm, hash64(norm), count))
+                if name in vectors:
+                    embedded.append(name)
+        if embedded:
+            keys, matrix = (
+                [self.names[name] for name in embedded],
+                np.array([vectors[name] for name in embedded], "<f4"),
+            )
+            self.vectors["names"][0].append(np.array(keys, np.int64))
+            self.vectors["names"][1].append(matrix)
+            self.tables["name_vectors"] += zip(keys, map(np.ndarray.tobytes, matrix), strict=True)
+
+    def add_document(self, parsed: ParsedDocument) -> None:
+        """Add a document with its chunks, facts, vectors and filterable metadata."""
+        document = parsed.document
+        key, chunk_key, fact_key = (self.next[what] for what in ("document", "chunk", "fact"))
+        self.next["document"] += 1
+        heading = parsed.chunks[0].title
+        self.tables["documents"].append((
+            key, document.id, document.title, heading, parsed.metadata, parsed.digest, self.generation, self.now,
+        ))  # fmt: skip
+        if document.metadata:
+            own = dict.fromkeys((name, *value, key) for name, value in attributes(document.metadata))
+            self.tables["attributes"].extend(own)
+        for chunk, extraction, names in zip(parsed.chunks, parsed.extractions, parsed.names, strict=True):
+            self._add_chunk(key, heading, chunk, extraction, names)
+        if parsed.chunk_vectors is not None:
+            self.vectors["chunks"][0].append(np.arange(chunk_key, self.next["chunk"]))
+            self.vectors["chunks"][1].append(parsed.chunk_vectors)
+            for number, vector in enumerate(parsed.chunk_vectors, chunk_key):
+                self.tables["chunk_vectors"].append((number, vector.astype("<f4", copy=False).tobytes()))
+        if parsed.fact_vectors is not None and self.next["fact"] > fact_key:
+            self.vectors["facts"][0].append(np.arange(fact_key, self.next["fact"]))
+            self.vectors["facts"][1].append(parsed.fact_vectors)
+            start = 0
+            for number, extraction in enumerate(parsed.extractions, chunk_key):
+                if extraction.facts:
+                    own_vectors = parsed.fact_vectors[start : start + len(extraction.facts)]
+                    self.tables["fact_vectors"].append((number, own_vectors.astype("<f4", copy=False).tobytes()))
+                    start += len(extraction.facts)
+
+    def _add_chunk(
+        self, document: int, heading: str, chunk: Chunk, extraction: Extraction, names: Mapping[str, bool]
+    ) -> None:
+        """Add a chunk with its facts, aliases and the types and descriptions of its entities."""
+        known, tables, texts, text = self.names, self.tables, self.texts, chunk.text
+        key, fact_key = self.next["chunk"], self.next["fact"]
+        own = [known[name] for name in names]
+        tables["chunks"].append((
+            key, chunk.id, document, chunk.ordinal, chunk.start, text, sum(names.values()), pack(f"<{len(own)}q", *own),
+        ))  # fmt: skip
+        texts["chunks"].append((key, chunk_text(heading, text)))
+        for mention in extraction.mentions:
+            if (mention.type or mention.description) and mention.name in known:
+                tables["claims"].append((key, known[mention.name], mention.type, mention.description))
+            for alias in mention.aliases:
+                if alias in known and mention.name in known:
+                    tables["aliases"].append((key, known[alias], known[mention.name]))
+        for ordinal, fact in enumerate(extraction.facts):
+            held = [known[name] for name in fact.entities if name in known]
+            if not fact.relation:  # a triple may have the same entity at both ends
+                held = [*dict.fromkeys(held)]
+            start, stop = fact.span or (None, None)
+            is_slice = start is not None and text[start:stop].replace("\n", " ") == fact.text
+            tables["facts"].append((
+                fact_key, key, ordinal, start, stop, None if is_slice else fact.text, pack(f"<{len(held)}q", *held),
+                fact.relation or None, fact.weight, fact.confidence, fact.source, fact.status, fact.value or None,
+                fact.created, fact.last_accessed, fact.access_count,
+            ))  # fmt: skip
+            texts["facts"].append((
+                fact_key, fact_text(heading, fact.text, fact.relation, (*fact.entities, fact.value))
+            ))  # fmt: skip
+            fact_key += 1
+        self.next["chunk"], self.next["fact"] = key + 1, fact_key
+
+
+def insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
+    """Insert rows whose first value is never None.
+
+    Python's sqlite3 releases and takes the GIL once per statement, so many rows go into one
+    statement. If most columns are constant, as ten of the sixteen columns of sentences' facts
+    are, their values are bound once.
+    """
+    if not rows:
+        return
+    width = len(rows[0])
+    if len(rows) <= _FEW or not _MODERN:
+        db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * width)})", rows)
+        return
+    columns = list(zip(*rows, strict=True))
+    varied = tuple(at for at, column in enumerate(columns) if at == 0 or not _is_constant(column))
+    if 2 * len(varied) > width:
+        varied = tuple(range(width))
+    else:
+        rows = list(zip(*[columns[at] for at in varied], strict=True))
+    constants = [column[0] for at, column in enumerate(columns) if at not in varied]
+    size = _MOST_PARAMETERS // len(varied)
+    statement = _insertion(table, width, varied, size)
+    for start in range(0, len(rows), size):
+        page = rows[start : start + size]
+        # Filled up with rows of None, which the statement skips, so that it is prepared once.
+        filling = [None] * (len(varied) * (size - len(page)))
+        db.execute(statement, [*constants, *chain.from_iterable(page), *filling])
+
+
+def _is_constant(column: Row) -> bool:
+    first = column[0]
+    return column[-1] is first and column.count(first) == len(column) and len(set(map(type, column))) == 1
+
+
+@lru_cache(maxsize=32)
+def _insertion(table: str, width: int, varied: tuple[int, ...], size: int) -> str:
+    """Return the statement for ``size`` rows of the varied columns; the constants come first."""
+    constant = (f"?{number}" for number in range(1, width - len(varied) + 1))
+    names = [f"column{varied.index(at) + 1}" if at in varied else next(constant) for at in range(width)]
+    row = f"({', '.join('?' * len(varied))})"
+    rows = f"(VALUES {', '.join([row] * size)})"
+    return f"INSERT INTO {table} SELECT {', '.join(names)} FROM {rows} WHERE column1 IS NOT NULL"
+
+
+def _count_uses(db: sqlite3.Connection, uses: Sequence[tuple[int, int]]) -> None:
+    """Add to the use counts of names: pairs of a count and a key."""
+    if len(uses) <= _FEW or not _MODERN:
+        db.executemany("UPDATE names SET uses = uses + ? WHERE key = ?", uses)
+        return
+    db.execute(
+        "UPDATE names SET uses = uses + json_extract(more.value, '$[0]') "
+        "FROM json_each(?) AS more WHERE names.key = json_extract(more.value, '$[1]')",
+        (json.dumps(uses),),
+    )
+
+
+def _delete(db: sqlite3.Connection, ids: Sequence[str], gone: dict[str, Keys]) -> list[int]:
+    """Delete documents; put the keys of their chunks and facts into ``gone``, and return the names they used."""
+    documents = db.execute(f"SELECT key FROM documents WHERE id {_INSIDE}", (json.dumps(ids),)).fetchall()
+    wanted = (json.dumps([row[0] for row in documents]),)
+    chunks = db.execute(f"SELECT key, names FROM chunks WHERE document {_INSIDE} ORDER BY key", wanted).fetchall()
+    facts = db.execute(
+        f"SELECT key FROM facts WHERE chunk IN (SELECT key FROM chunks WHERE document {_INSIDE}) ORDER BY key", wanted
+    ).fetchall()
+    db.execute(f"DELETE FROM documents WHERE key {_INSIDE}", wanted)  # and, by cascade, all rows that refer to them
+    gone["chunks"] = np.array([row[0] for row in chunks], np.int64)
+    gone["facts"] = np.array([row[0] for row in facts], np.int64)
+    released = Counter(unpack(b"".join(row[1] for row in chunks)).tolist())
+    _count_uses(db, [(-count, key) for key, count in released.items()])
+    return list(released)
+
+
+def _delete_unused(db: sqlite3.Connection, names: Sequence[int]) -> Keys:
+    """Delete those of some names that no chunk uses any more; return their keys."""
+    wanted = (json.dumps(names),)
+    unused = f"uses <= 0 AND key {_INSIDE}"
+    rows = db.execute(f"SELECT key FROM names WHERE {unused} ORDER BY key", wanted).fetchall()
+    db.execute(f"DELETE FROM names WHERE {unused}", wanted)
+    return np.array([row[0] for row in rows], np.int64)
+
+
+def _collision(
+    db: sqlite3.Connection, error: sqlite3.IntegrityError, tables: Mapping[str, Sequence[Row]], first: Mapping[str, int]
+) -> Exception:
+    """Return an error that names the document whose id, or whose chunk's id, is taken."""
+    table = next((table for table in ("documents", "chunks") if f"{table}.id" in str(error)), None)
+    if table is None:
+        return ExtractionError(f"an extractor returned a value that cannot be stored ({error})")
+    ids = [row[1] for row in tables[table]]
+    taken = db.execute(f"SELECT id FROM {table} WHERE key < ? AND id {_INSIDE}", (first[table[:-1]], json.dumps(ids)))
+    twice = [one for one, count in Counter([*ids, *(row[0] for row in taken)]).items() if count > 1]
+    if table == "documents":
+        return DocumentError(twice[0], "is already stored: remove it in the same write")
+    return DocumentError(twice[0], "another document has a chunk of this id: change one of the two ids")

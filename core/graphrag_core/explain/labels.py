@@ -1,0 +1,85 @@
+"""Fits label text into boxes.
+
+Widths are conservative estimates, because the reader's font is unknown when the page is written.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+_NARROW = frozenset("iIljtfr.,:;'|!()[]{}/\\-` ")
+_WIDE = frozenset("mwMWQO@%—…&")
+_JOINERS = frozenset("\u200d\ufe0e\ufe0f")
+
+
+def width(text: str) -> float:
+    """Return the estimated width of a text in ems."""
+    return sum(map(_advance, text))
+
+
+def shorten(text: str, room: float) -> str:
+    """Return the text if it fits into ``room`` ems, else as much of it as fits and an ellipsis.
+
+    >>> shorten("Notification Hub", 6)
+    'Notificati…'
+    """
+    text = " ".join(text.split())
+    if width(text) <= room:
+        return text
+    return text[: _fitting(text, room - width("…"))].rstrip() + "…"
+
+
+def wrap(text: str, room: float, max_lines: int) -> list[str]:
+    """Return the text in at most ``max_lines`` lines of ``room`` ems, the last one shortened.
+
+    Lines break between words where possible, and anywhere in scripts without spaces.
+
+    >>> wrap("The Identity Team owns it", 8, 2)
+    ['The Identity', 'Team owns it']
+    """
+    rest = " ".join(text.split())
+    lines: list[str] = []
+    while len(lines) < max_lines - 1 and width(rest) > room:
+        end = max(1, _fitting(rest, room))
+        word = max(rest.rfind(mark, 0, end) for mark in " -/") + 1
+        if rest[end] != " " and word > 1 and all(_advance(character) != 1.0 for character in rest[word:end]):
+            end = word
+        lines.append(rest[:end].rstrip())
+        rest = rest[end:].lstrip()
+    return [*lines, shorten(rest, room)]
+
+
+def is_right_to_left(line: str) -> bool:
+    """Return whether the first letter of a line belongs to a right-to-left script."""
+    strong = (unicodedata.bidirectional(character) for character in line)
+    return next((kind for kind in strong if kind in ("L", "R", "AL")), "L") != "L"
+
+
+def _fitting(text: str, room: float) -> int:
+    """Return how many characters of a text that is too wide fit, without splitting a grapheme."""
+    used, end = 0.0, 0
+    while (used := used + _advance(text[end])) <= room:
+        end += 1
+    while end > 0 and _joins(text[end - 1], text[end]):
+        end -= 1
+    return end
+
+
+def _joins(before: str, after: str) -> bool:
+    """Return whether two characters belong to one grapheme: combining marks, emoji sequences, skin tones."""
+    skin_tone = "\U0001f3fb" <= after <= "\U0001f3ff"
+    return after in _JOINERS or before == "\u200d" or unicodedata.combining(after) > 0 or skin_tone
+
+
+def _advance(character: str) -> float:
+    if unicodedata.combining(character) or character in _JOINERS:
+        return 0.0
+    if character >= "\U0001f000":
+        return 1.4
+    if unicodedata.east_asian_width(character) in "WF":
+        return 1.0
+    if character in _NARROW:
+        return 0.38
+    if character in _WIDE:
+        return 0.95
+    return 0.72 if character.isupper() else 0.6

@@ -1,0 +1,173 @@
+"""Selects what the graph shows: the question, entities, passages, and the edges between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from graphrag_core.model import Entity, Fact
+
+if TYPE_CHECKING:
+    from graphrag_core.result import Hit, Result
+
+NodeKind = Literal["question", "named", "linked", "passage"]
+EdgeKind = Literal["names", "fact", "mention", "match"]
+
+MAX_NODES = 40
+MAX_RELATED = 12
+"""Limits for nodes that are on no hit's path. Nodes on a path are always drawn."""
+
+QUESTION = "question"
+
+
+@dataclass(slots=True)
+class Node:
+    """A box. ``hits`` are the ranks of the hits whose paths contain it."""
+
+    key: str
+    kind: NodeKind
+    text: str
+    tooltip: str
+    column: int
+    hits: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Edge:
+    """A line. The question names an entity, a fact links two, a passage mentions one, or the text matches."""
+
+    source: str
+    target: str
+    kind: EdgeKind
+    hits: set[int] = field(default_factory=set)
+    texts: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Network:
+    """Nodes and edges in insertion order. ``undrawn`` counts the facts without an edge."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    edges: dict[tuple[str, str], Edge] = field(default_factory=dict)
+    undrawn: int = 0
+
+    @property
+    def related(self) -> int:
+        """Number of linked entities that are on no hit's path."""
+        return sum(node.kind == "linked" and not node.hits for node in self.nodes.values())
+
+    @property
+    def columns(self) -> int:
+        """Number of columns, from the question to the passages."""
+        return 1 + max(node.column for node in self.nodes.values())
+
+    def connect(self, source: str, target: str, kind: EdgeKind, rank: int | None = None, text: str = "") -> None:
+        """Add an edge, or add a hit and a text to the edge that joins these nodes already."""
+        ends = (target, source) if (target, source) in self.edges else (source, target)
+        edge = self.edges.setdefault(ends, Edge(*ends, kind))
+        if rank is not None:
+            edge.hits.add(rank)
+        if text and text not in edge.texts:
+            edge.texts.append(text)
+
+
+def build_network(result: Result) -> Network:
+    """Return what to draw: every hit with its path, then related facts up to the limits."""
+    return _Builder(result).build()
+
+
+def passage_name(hit: Hit) -> str:
+    """Return a passage's title, with its number if the document has several; its id if there is no title."""
+    chunk = hit.chunk
+    part = f" · {chunk.ordinal + 1}" if chunk.id != chunk.document_id else ""
+    return f"{chunk.title}{part}" if chunk.title.strip() else chunk.id
+
+
+class _Builder:
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        self.named = {entity.id: entity for entity in result.entities}
+        self.known = {**result.known, **self.named}
+        self.network = Network()
+
+    def build(self) -> Network:
+        network, question = self.network, self.result.question
+        network.nodes[QUESTION] = Node(QUESTION, "question", question, question, 0)
+        for entity in self.result.entities:
+            network.connect(QUESTION, self._entity(entity.id, 1).key, "names")
+        for rank, hit in enumerate(self.result.hits, 1):
+            self._add_path(rank, hit)
+        self._add_related_facts()
+        last = 1 + max(node.column for node in network.nodes.values() if node.kind != "passage")
+        for node in network.nodes.values():
+            if node.kind == "passage":
+                node.column = last
+        return network
+
+    def _entity(self, entity_id: str, column: int, name: str = "") -> Node:
+        """Return an entity's node in the leftmost column that it was reached in."""
+        key = _entity_key(entity_id)
+        if key not in self.network.nodes:
+            entity = self.known.get(entity_id) or Entity(entity_id, name or entity_id)
+            kind: NodeKind = "named" if entity_id in self.named else "linked"
+            self.network.nodes[key] = Node(key, kind, entity.name, _describe(entity), column)
+        node = self.network.nodes[key]
+        node.column = min(node.column, column)
+        return node
+
+    def _add_path(self, rank: int, hit: Hit) -> None:
+        """Add a hit and its path. A hit without a path is connected to the question."""
+        network, name, key = self.network, passage_name(hit), f"passage {rank}"
+        found_by = ", ".join(f"{channel} #{found.rank}" for channel, found in hit.channels.items())
+        tooltip = "\n".join(filter(None, (f"{rank}. {name}", found_by, "" if hit.path else "no path in the graph")))
+        network.nodes[key] = Node(key, "passage", name, tooltip, 1, {rank})
+        network.nodes[QUESTION].hits.add(rank)
+        at, column, fact = QUESTION, 0, ""
+        for step in hit.path:
+            if step.kind == "fact":
+                fact = step.text
+            elif step.kind == "entity":
+                node = self._entity(step.id, column + 1, step.text)
+                node.hits.add(rank)
+                network.connect(at, node.key, "fact" if fact or at != QUESTION else "names", rank, fact)
+                at, column, fact = node.key, node.column, ""
+        network.connect(at, key, "match" if at == QUESTION else "mention", rank, fact)
+
+    def _add_related_facts(self) -> None:
+        """Add facts that touch a drawn entity, until no more fit."""
+        deepest = max(2, *(node.column for node in self.network.nodes.values()))
+        waiting = [fact for fact in self.result.facts if len(fact.entities) > 1]
+        while True:
+            remaining = [fact for fact in waiting if not self._add_fact(fact, deepest)]
+            if len(remaining) == len(waiting):
+                break
+            waiting = remaining
+        self.network.undrawn = len(waiting)
+
+    def _add_fact(self, fact: Fact, deepest: int) -> bool:
+        """Draw a fact as edges from its first drawn entity. Return False if none is drawn or the rest do not fit."""
+        network, entities = self.network, list(dict.fromkeys(fact.entities))
+        drawn = [entity for entity in entities if _entity_key(entity) in network.nodes]
+        free = max(0, min(MAX_NODES - len(network.nodes), MAX_RELATED - network.related))
+        if not drawn or len(entities) - len(drawn) > free:
+            return False
+        hub = network.nodes[_entity_key(drawn[0])]
+        for entity in entities:
+            key = _entity_key(entity)
+            if key not in network.nodes:
+                self._entity(entity, min(hub.column + 1, deepest))
+            if key != hub.key:
+                network.connect(hub.key, key, "fact", text=fact.text)
+        return True
+
+
+def _entity_key(entity_id: str) -> str:
+    return f"entity {entity_id}"
+
+
+def _describe(entity: Entity) -> str:
+    """Return an entity's tooltip: name, type, description, aliases and number of mentions."""
+    name = f"{entity.name} ({entity.type})" if entity.type else entity.name
+    aliases = f"also {', '.join(entity.aliases)}" if entity.aliases else ""
+    mentions = f"mentioned in {entity.mentions:,} passage{'' if entity.mentions == 1 else 's'}"
+    return "\n".join(filter(None, (name, entity.description, aliases, mentions if entity.mentions else "")))

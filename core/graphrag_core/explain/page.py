@@ -1,0 +1,239 @@
+"""Renders a Result as a page, as a picture, and in a notebook.
+
+The markup is in Jinja2 templates with autoescaping. The page loads nothing from the network, and its
+Content-Security-Policy allows only its own style and script.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Callable
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from graphrag_core.explain.labels import shorten, width
+from graphrag_core.explain.layout import FONT, layout
+from graphrag_core.explain.network import Network, build_network, passage_name
+from graphrag_core.model import Fact
+
+if TYPE_CHECKING:
+    from graphrag_core.result import Hit, Result
+
+_MAX_TITLE = 60
+_MAX_PASSAGE = 1_500
+_MAX_NAME = 200
+_INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+_KINDS = {
+    "question": "Question",
+    "named": "Entity in the question",
+    "linked": "Linked entity",
+    "passage": "Passage",
+}
+_HEADINGS = {"question": "Question", "named": "Entities", "linked": "Linked by facts", "passage": "Passages"}
+_KEY = {"on-path": "path to a passage", "related": "related facts", "match": "text match, no path"}
+
+
+def page(result: Result) -> str:
+    """Return a result as one HTML page: the question, the graph, and a card for each hit.
+
+    Texts of documents, entities and the question are escaped and cannot run. The same result gives
+    the same page.
+    """
+    network = build_network(result)
+    css, script = asset("graph.css") + asset("page.css"), asset("page.js")
+    edges = network.edges.values()
+    kinds = {"match" if edge.kind == "match" else "on-path" if edge.hits else "related" for edge in edges}
+    notes = {"Route": result.route, "Fallback": result.fallback}
+    return _render(
+        "page.html",
+        result,
+        network,
+        css=Markup(css),  # noqa: S704 - package data
+        script=Markup(script),  # noqa: S704 - package data
+        policy=f"default-src 'none'; style-src '{_digest(css)}'; script-src '{_digest(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'",
+        title=f"Why: {shorten(result.question, _MAX_TITLE)}",
+        names=_name_pattern(result),
+        graph_use=_graph_use(result),
+        notes=[(heading, _sentence(text)) for heading, text in notes.items() if text.strip()],
+        key=[(kind, text) for kind, text in _KEY.items() if kind in kinds],
+        channels=list(dict.fromkeys(name for hit in result.hits for name in hit.channels)),
+        passage_name=passage_name,
+        passage_text=_passage_text,
+        shares=_shares,
+        fact_ends=lambda fact: _fact_ends(fact, result),
+        style=None,
+    )
+
+
+def svg(result: Result) -> str:
+    """Return the graph alone, as an SVG picture that needs neither the page nor a script."""
+    return _render("graph.svg", result, build_network(result), style=Markup(asset("graph.css")))  # noqa: S704
+
+
+def frame(result: Result, text: str) -> str:
+    """Return the page in a sandboxed iframe for a notebook.
+
+    Viewers that remove iframes and styles, such as GitHub's, show the graph as a picture and ``text``
+    instead, which are hidden elsewhere.
+    """
+    picture = base64.b64encode(svg(result).encode()).decode()
+    framed = Markup(
+        "<style>.hybrid-graphrag-still{{display:none}}</style>"
+        '<div class="hybrid-graphrag-still">'
+        '<img alt="Graph of the result" src="data:image/svg+xml;base64,{}" width="800"><pre>{}</pre></div>'
+        '<iframe srcdoc="{}" sandbox="allow-scripts" title="{}" width="100%" height="680" frameborder="0"'
+        ' loading="lazy"></iframe>'
+    ).format(picture, _valid(text), page(result), _valid(f"Why: {result.question}"))
+    return str(framed)  # a Markup would escape the text that it is joined with
+
+
+def show(result: Result, path: str | Path | None, *, browser: bool) -> Path | None:
+    """Display the result in a running notebook, or write the page to a file and return its path."""
+    display = _notebook_display()
+    if display is not None and path is None:
+        display(result)
+        return None
+    if path is None:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="why-", suffix=".html", delete=False) as file:
+            file.write(page(result))
+        written = Path(file.name)
+        sys.stderr.write(f"written to {written}\n")
+    else:
+        written = Path(path)
+        written.write_text(page(result), "utf-8")
+    if browser:
+        webbrowser.open(written.resolve().as_uri())
+    return written
+
+
+def asset(name: str) -> str:
+    """Return the text of a file in ``assets``."""
+    return (resources.files(__package__) / "assets" / name).read_text("utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader(__package__, "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_valid,
+        auto_reload=False,
+    )
+
+
+def _valid(value: object) -> object:
+    """Return a value for a template: numbers with one decimal, and U+FFFD for characters that are invalid in HTML."""
+    if isinstance(value, float):
+        return f"{round(value, 1) + 0.0:g}"
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return _INVALID.sub("\ufffd", value)
+    return value
+
+
+def _render(template: str, result: Result, network: Network, **values: object) -> str:
+    """Render a template that contains the graph."""
+    placed = layout(network)
+    kinds = {node.column: node.kind for node in reversed(network.nodes.values())}
+    headings = [_HEADINGS[kinds[column]] for column in range(network.columns)]
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            result=result,
+            network=network,
+            layout=placed,
+            # Paths are drawn over related facts, and those over text matches.
+            lines=sorted(placed.lines, key=lambda line: (line.edge.kind != "match", bool(line.edge.hits))),
+            numbers={key: number for number, key in enumerate(network.nodes)},
+            headings=[
+                (heading, x)
+                for before, heading, x in zip(["", *headings], headings, placed.centres, strict=False)
+                if heading != before
+            ],
+            kinds=_KINDS,
+            font=FONT,
+            **values,
+        )
+    )
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _name_pattern(result: Result) -> re.Pattern[str]:
+    """Return a pattern for the names of the question's entities, the longest first, as whole words."""
+    names = {name.strip() for entity in result.entities for name in (entity.name, *entity.aliases)}
+    ordered = sorted((name for name in names if 1 < len(name) <= _MAX_NAME), key=lambda name: (-len(name), name))
+    # Scripts without spaces between words, whose characters are one em wide, have no word boundaries.
+    patterns = (
+        ("" if width(name[0]) >= 1 else r"(?<!\w)") + re.escape(name) + ("" if width(name[-1]) >= 1 else r"(?!\w)")
+        for name in ordered
+    )
+    return re.compile(f"({'|'.join(patterns) or '(?!)'})", re.IGNORECASE)
+
+
+def _graph_use(result: Result) -> str:
+    """Return a sentence on what the graph contributed."""
+    if result.expansion_skipped:
+        return _sentence(result.expansion_skipped)
+    if not any("graph" in hit.channels or hit.path for hit in result.hits):
+        return "The graph was not used."
+    graph_only = sum(hit.origin == "graph" for hit in result.hits)
+    if not graph_only:
+        return "The graph was used."
+    return f"The graph was used; {graph_only} of {len(result.hits)} passages found only by it."
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def _passage_text(hit: Hit) -> str:
+    """Return the text of a passage, cut if it is long, without a first line that repeats the title."""
+    text = hit.chunk.text.strip()
+    first, _, rest = text.partition("\n")
+    if rest.strip() and first.strip("# \t\r") == hit.chunk.title.strip():
+        text = rest.strip()
+    return text if len(text) <= _MAX_PASSAGE else text[:_MAX_PASSAGE].rstrip() + " …"
+
+
+def _shares(hit: Hit) -> list[tuple[str, float, float]]:
+    """Return each channel's part of the share bar: name, start and width in percent."""
+    shares = {name: max(0.0, channel.share) for name, channel in hit.channels.items()}
+    total, bars, start = sum(shares.values()), [], 0.0
+    for name, share in shares.items() if total > 0 else ():
+        bars.append((name, start, 100 * share / total))
+        start += 100 * share / total
+    return bars
+
+
+def _fact_ends(fact: Fact, result: Result) -> str:
+    names = [result.known[entity].name if entity in result.known else entity for entity in fact.entities]
+    return " — ".join([*names, fact.value] if fact.value else names)
+
+
+def _notebook_display() -> Callable[[Any], object] | None:
+    """Return IPython's display function in a notebook, None in a terminal or without IPython."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if ipython is None or getattr(shell, "kernel", None) is None:
+        return None
+    display: Callable[[Any], object] = ipython.display.display
+    return display

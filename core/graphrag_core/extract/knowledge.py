@@ -1,0 +1,179 @@
+"""Knowledge that exists already, from another tool, a database or an earlier run."""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphrag_core.model import Chunk, Extraction, Fact, Mention
+from graphrag_core.text import fingerprint, normalise
+
+Triple = Sequence[str]
+Knowledge = Extraction | Mapping[str, Any] | Iterable[Triple]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnowledgeExtractor:
+    """Takes ready entities and relations, or ready triples, for each chunk.
+
+    Parameters
+    ----------
+    knowledge
+        Maps the id of a chunk, or of its document, to what is known about it. A callable gets the
+        chunk. If omitted, the knowledge is read from the document's metadata, so it is stored and
+        deleted with the document. It may be
+
+        - triples: ``[(subject, relation, object), ...]``,
+        - entities and relations in the format that :class:`~graphrag_core.LLMExtractor` requests
+          from a model: ``{"entities": [{"name", "type", "description"}], "relations": [{"source",
+          "type", "target", "description", "strength"}]}``,
+        - an :class:`~graphrag_core.model.Extraction`.
+    key
+        The metadata key that holds the knowledge.
+    weight
+        The weight of a triple, and of a relation without ``strength``.
+
+    Incomplete entries are skipped. Knowledge in another format is logged and skipped.
+
+    >>> known = {"entities": [{"name": "Keyring", "type": "vendor"}], "relations": []}
+    >>> KnowledgeExtractor().extract([Chunk("1", "1", "…", metadata={"knowledge": known})])[0].mentions[0].type
+    'vendor'
+    >>> triples = [("Auth Service", "depends on", "OAuth Provider")]
+    >>> KnowledgeExtractor(knowledge={"1": triples}).extract([Chunk("1", "1", "…")])[0].facts[0].text
+    'Auth Service depends on OAuth Provider'
+    """
+
+    knowledge: Mapping[str, Knowledge] | Callable[[Chunk], Knowledge | None] | None = None
+    key: str = "knowledge"
+    weight: float = 10.0
+
+    @property
+    def identity(self) -> str:
+        """The settings and the knowledge. Of a callable only the name: rename it when its results change."""
+        if self.knowledge is None:
+            source = self.key
+        elif callable(self.knowledge):
+            source = getattr(self.knowledge, "__qualname__", type(self.knowledge).__qualname__)
+        else:
+            source = fingerprint(f"{key}\x00{value!r}" for key, value in sorted(self.knowledge.items()))
+        return f"knowledge 1 {self.weight} {source}"
+
+    def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
+        """Return one extraction per chunk, in order."""
+        return [self._extract(chunk) for chunk in chunks]
+
+    def _extract(self, chunk: Chunk) -> Extraction:
+        known: Any
+        if self.knowledge is None:
+            known = chunk.metadata.get(self.key)
+        elif callable(self.knowledge):
+            known = self.knowledge(chunk)
+        else:
+            known = self.knowledge.get(chunk.id) or self.knowledge.get(chunk.document_id)
+        if not known or isinstance(known, Extraction):
+            return known or Extraction()
+        try:
+            if isinstance(known, Mapping):
+                return parse_knowledge(known, self.weight)
+            if isinstance(known, Iterable) and not isinstance(known, (str, bytes)):
+                return self._from_triples(chunk, known)
+            raise ValueError(f"expected a mapping or triples, not {type(known).__qualname__}")  # noqa: TRY301
+        except ValueError as error:
+            _log.warning("chunk %r: skipped its knowledge: %s", chunk.id, error)
+            return Extraction()
+
+    def _from_triples(self, chunk: Chunk, triples: Iterable[Any]) -> Extraction:
+        facts = []
+        names: dict[str, None] = {}
+        skipped = 0
+        for triple in triples:
+            is_triple = isinstance(triple, Sequence) and not isinstance(triple, str) and len(triple) == 3
+            subject, relation, target = (str(part).strip() for part in triple) if is_triple else ("", "", "")
+            if not (normalise(subject) and relation and normalise(target)):
+                skipped += 1
+                continue
+            names.update({subject: None, target: None})
+            text = f"{subject} {relation} {target}"
+            facts.append(Fact((subject, target), text, relation=relation, weight=self.weight))
+        if skipped:
+            _log.warning("chunk %r: skipped %d triples without subject, relation and object", chunk.id, skipped)
+        return Extraction(tuple(Mention(name) for name in names), tuple(dict.fromkeys(facts)))
+
+
+class TripleExtractor(KnowledgeExtractor):
+    """Deprecated: use ``KnowledgeExtractor(knowledge=triples)`` or ``KnowledgeExtractor(key="triples")``."""
+
+    def __init__(
+        self,
+        *,
+        triples: Mapping[str, Iterable[Triple]] | Callable[[Chunk], Iterable[Triple]] | None = None,
+        key: str = "triples",
+        weight: float = 10.0,
+    ) -> None:
+        warnings.warn(
+            "TripleExtractor is deprecated and will be removed in the next minor version: use "
+            "KnowledgeExtractor(knowledge=triples), or KnowledgeExtractor(key='triples') for triples in the metadata",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        super().__init__(knowledge=triples, key=key, weight=weight)
+
+    @property
+    def identity(self) -> str:
+        """The settings and the triples, as in earlier versions, so that unchanged documents stay indexed."""
+        return super().identity.replace("knowledge", "triples", 1)
+
+
+def parse_knowledge(data: Mapping[str, Any], weight: float = 5.0) -> Extraction:
+    """Convert a mapping with ``entities`` and ``relations`` to an extraction.
+
+    Incomplete entries are skipped. ``weight`` is used for relations without ``strength``.
+    Raises ``ValueError`` if there is nothing to convert.
+    """
+    if not {"entities", "relations", "relationships"} & data.keys():
+        raise ValueError("neither 'entities' nor 'relations' found")
+    entities = data.get("entities", [])
+    relations = data.get("relations", data.get("relationships", []))
+    if not isinstance(entities, list) or not isinstance(relations, list):
+        raise ValueError("'entities' and 'relations' must be lists")  # noqa: TRY004 - one error for all bad input
+    mentions = [mention for entry in entities if (mention := _mention(entry))]
+    facts = [fact for entry in relations if (fact := _fact(entry, weight))]
+    if (entities or relations) and not mentions and not facts:
+        raise ValueError("no entry is complete")
+    return Extraction(tuple(dict.fromkeys(mentions)), tuple(dict.fromkeys(facts)))
+
+
+def _mention(entry: Any) -> Mention | None:
+    if not isinstance(entry, dict) or not normalise(name := _text(entry.get("name"))):
+        return None
+    return Mention(name, _text(entry.get("type")).lower(), _text(entry.get("description")))
+
+
+def _fact(entry: Any, weight: float) -> Fact | None:
+    if not isinstance(entry, dict):
+        return None
+    source, target = _text(entry.get("source")), _text(entry.get("target"))
+    relation = _text(entry.get("type", entry.get("relation")))
+    if not (normalise(source) and normalise(target) and relation):
+        return None
+    text = _text(entry.get("description")) or f"{source} {relation.replace('_', ' ')} {target}"
+    try:
+        strength = float(entry.get("strength"))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        strength = math.nan
+    if math.isfinite(strength):
+        weight = min(max(strength, 1.0), 10.0)
+    return Fact((source, target), text, relation=relation, weight=weight)
+
+
+def _text(value: Any) -> str:
+    """Return a text in one line, without characters that cannot be stored; empty if it is not a text."""
+    if not isinstance(value, str):
+        return ""
+    return " ".join(value.encode("utf-8", "ignore").decode("utf-8").replace("\x00", "").split())

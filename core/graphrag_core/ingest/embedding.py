@@ -1,0 +1,137 @@
+"""An embedder whose output is checked: usable vectors, or an error that names the document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphrag_core.errors import DocumentError, EmbedderError, InputError
+from graphrag_core.ports import Embedder, Matrix
+
+_TINY = 1e-12
+
+
+def identity_of(embedder: Embedder) -> str:
+    """Return the string by which an index recognises an embedder.
+
+    Its ``identity`` if it has one, else its class and the model it names.
+    """
+    known = getattr(embedder, "identity", None)
+    if isinstance(known, str) and known:
+        return known
+    kind = type(embedder)
+    for attribute in ("model_name", "model", "model_id", "deployment"):
+        if isinstance(model := getattr(embedder, attribute, None), str) and model:
+            return f"{kind.__module__}.{kind.__qualname__}({model})"
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+class CheckedEmbedder:
+    """Wraps an embedder: returns unit vectors of one dimension, or raises :class:`EmbedderError`.
+
+    Parameters
+    ----------
+    embedder
+        Anything with ``embed_documents`` and ``embed_query``.
+
+    Attributes
+    ----------
+    dim
+        The dimension of the index; None until the first documents are embedded.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        for method in ("embed_documents", "embed_query"):
+            if not callable(getattr(embedder, method, None)):
+                kind = type(embedder).__qualname__
+                raise InputError(f"{kind} is not an embedder: it needs embed_documents(list[str]) and embed_query(str)")
+        self.embedder = embedder
+        self.identity = identity_of(embedder)
+        self.embedded = bool(getattr(embedder, "embedded", False))
+        self.local = self.embedded or bool(getattr(embedder, "local", False))
+        self.dim: int | None = None
+
+    def documents(
+        self, texts: Sequence[str], owners: Sequence[str], embeddings: Mapping[str, Any] | None = None
+    ) -> Matrix:
+        """Return a unit vector for each text.
+
+        Parameters
+        ----------
+        texts
+            What to embed.
+        owners
+            The ids of the documents the texts come from, for error messages.
+        embeddings
+            Vectors of texts that were embedded before; the others are embedded.
+        """
+        if not texts:
+            return np.empty((0, self.dim or 0), np.float32)
+        known = embeddings or {}
+        missing = [text for text in texts if text not in known] if known else list(texts)
+        raw: Any = []
+        if missing:
+            try:
+                raw = self.embedder.embed_documents(missing)
+            except Exception as error:
+                raise EmbedderError(
+                    f"{self.identity} raised {type(error).__name__} on {len(missing)} texts, "
+                    f"the first of document {owners[0]!r}: {error}"
+                ) from error
+        if len(missing) < len(texts):
+            fresh = iter(self._checked(raw, len(missing), owners)) if missing else iter(())
+            raw = [known[text] if text in known else next(fresh) for text in texts]
+        unit = self._checked(raw, len(texts), owners)
+        self.dim = unit.shape[1]
+        return unit
+
+    def query(self, text: str) -> Matrix:
+        """Return the unit vector of a question."""
+        try:
+            raw = self.embedder.embed_query(text)
+        except Exception as error:
+            raise EmbedderError(f"{self.identity} raised {type(error).__name__} on a question: {error}") from error
+        vector: Matrix = self._checked([raw], 1, ["the question"])[0]
+        return vector
+
+    def given(self, document_id: str, vector: Sequence[float]) -> Matrix:
+        """Return the vector that was passed for a document as a unit vector."""
+        try:
+            row = np.array(vector, np.float32)
+        except (TypeError, ValueError) as error:
+            raise DocumentError(document_id, f"its vector must be a 1-D array of numbers: {error}") from error
+        if row.ndim != 1 or not len(row) or not np.isfinite(row).all():
+            raise DocumentError(document_id, f"its vector, of shape {row.shape}, must be a 1-D array of finite numbers")
+        if self.dim is not None and len(row) != self.dim:
+            raise DocumentError(
+                document_id,
+                f"its vector has dimension {len(row)}, the index {self.dim}: pass vectors of the index's embedder",
+            )
+        self.dim = len(row)
+        unit: Matrix = row / np.float32(max(float(np.linalg.norm(row)), _TINY))
+        return unit
+
+    def _checked(self, raw: object, count: int, owners: Sequence[str]) -> Matrix:
+        try:
+            vectors = np.array(raw, np.float32)
+        except (TypeError, ValueError) as error:
+            raise EmbedderError(
+                f"{self.identity} returned vectors of different lengths, or not numbers: {error}"
+            ) from error
+        if vectors.ndim != 2 or len(vectors) != count or vectors.shape[1] == 0:
+            raise EmbedderError(
+                f"{self.identity} returned an array of shape {vectors.shape} for {count} texts "
+                f"(the first of document {owners[0]!r}): it must return one vector for each text"
+            )
+        if self.dim is not None and vectors.shape[1] != self.dim:
+            raise EmbedderError(
+                f"{self.identity} returned vectors of dimension {vectors.shape[1]}, the index has {self.dim}: "
+                "use the embedder that built it"
+            )
+        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+        if len(bad):
+            raise EmbedderError(f"{self.identity} returned NaN or infinity for document {owners[int(bad[0])]!r}")
+        unit: Matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)
+        return unit

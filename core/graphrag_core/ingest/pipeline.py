@@ -1,0 +1,398 @@
+"""The write pipeline: validate, skip unchanged, chunk, extract, embed, write to the engine."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from graphrag_core.errors import DocumentError, ExtractionError, InputError
+from graphrag_core.extract import SentenceExtractor
+from graphrag_core.ingest.chunker import Chunker, title_of
+from graphrag_core.ingest.embedding import CheckedEmbedder
+from graphrag_core.model import Added, Chunk, Document, Estimate, Extraction
+from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
+from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint, normalise
+
+Vectors = Mapping[str, Sequence[float]]
+"""Vectors by document id, or by text."""
+
+_to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_LONGEST_NAME = 300
+
+
+@dataclass(frozen=True)
+class Embeds:
+    """What is embedded besides the chunks."""
+
+    facts: bool
+    names: bool
+
+
+class Pipeline:
+    """Prepares documents and writes them to an engine.
+
+    Parameters
+    ----------
+    chunker
+        None keeps every document whole.
+    embedder
+        None for an index that is only read; nothing can be added then.
+    batch_size
+        The number of documents in a transaction.
+    progress
+        True or False to force a progress bar; None shows it on a terminal.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        chunker: Chunker | None,
+        extractor: Extractor,
+        embedder: CheckedEmbedder | None,
+        embeds: Embeds,
+        batch_size: int,
+        progress: bool | None,
+    ) -> None:
+        self.engine = engine
+        self.chunker = chunker
+        self.extractor = extractor
+        self.embedder = embedder
+        self.embeds = embeds
+        self.batch_size = batch_size
+        self.progress = progress
+        self._identities = (
+            chunker.identity if chunker else "whole",
+            str(getattr(extractor, "identity", type(extractor).__qualname__)),
+        )
+
+    def add(self, documents: Iterable[Document], vectors: Vectors, embeddings: Vectors) -> Added:
+        """Add documents in batches; a batch is added completely or not at all.
+
+        ``vectors`` are those of documents, ``embeddings`` those of texts, as far as they are known.
+        """
+        source, total = iter(documents), len(documents) if isinstance(documents, Sequence) else None
+        disable = None if self.progress is None else not self.progress
+        began, previous, results = self.engine.generation, set[str](), list[Added]()
+        collects = gc.isenabled()
+        bar = tqdm(total=total, desc="indexing", unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
+        try:
+            try:
+                while batch := list(islice(source, self.batch_size)):
+                    gc.disable()  # a batch creates many objects and no cycles
+                    results.append(self._add_batch(batch, began, previous, vectors, embeddings))
+                    if collects:
+                        gc.enable()
+                    previous = {document.id for document in batch}
+                    bar.update(len(batch))
+            finally:  # complete batches stay, whatever stopped the rest
+                if collects:
+                    gc.enable()
+                bar.close()
+                self.engine.flush()
+        except BaseException:
+            if self.embedder is not None:  # forget the dimension of a first batch that failed
+                self.embedder.dim = int(self.engine.settings().get("dim", "0")) or None
+            raise
+        return sum(results[1:], results[0]) if results else Added()
+
+    def _add_batch(
+        self, batch: list[Document], began: int, previous: set[str], vectors: Vectors, embeddings: Vectors
+    ) -> Added:
+        """Add a batch; ``previous`` are the ids of the one before, which may not be committed yet."""
+        validate(batch)
+        stored = self.engine.stored([document.id for document in batch])
+        for document in batch:
+            if document.id in previous or (document.id in stored and stored[document.id].generation > began):
+                raise DocumentError(document.id, "this id came before in the same call: keep one of the two")
+        changed = [d for d in batch if d.id not in stored or stored[d.id].digest != self._digest(d)]
+        if not changed:
+            return Added(unchanged=len(batch))
+        if self.embedder is None:
+            raise InputError("adding documents needs an embedder: KnowledgeIndex(WordLlama()), or your own")
+        replaced = [document.id for document in changed if document.id in stored]
+        is_first = self.embedder.dim is None
+
+        parsed = self.parse(changed, self.extractor)
+        known = self.engine.stored_vectors(replaced) if replaced else {}
+        parsed, name_vectors = self._embed(self.embedder, parsed, known, vectors, embeddings)
+        settings = {
+            "embedder": self.embedder.identity,
+            "dim": str(self.embedder.dim),
+            "embeds": json.dumps({"facts": self.embeds.facts, "names": self.embeds.names}),
+        }
+        self.engine.write(parsed, replaced, name_vectors=name_vectors, settings=settings if is_first else None)
+
+        failed = {p.document.id: [e.problem for e in p.extractions if e.problem] for p in parsed if not p.digest}
+        problems = {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
+        return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)
+
+    def to_embed(self, documents: Iterable[Document]) -> list[str]:
+        """Return the texts that adding documents would embed, each once. Nothing is embedded or written."""
+        batch = list(documents)
+        validate(batch)
+        stored = self.engine.stored([document.id for document in batch])
+        changed = [d for d in batch if d.id not in stored or stored[d.id].digest != self._digest(d)]
+        known = self.engine.stored_vectors([document.id for document in changed if document.id in stored])
+        parsed = self.parse(changed, self.extractor)
+        chunks, facts = embedded_texts(parsed, facts=self.embeds.facts)
+        texts = [text for text, _ in chain(chunks, facts) if text not in known]
+        if self.embeds.names:
+            texts += self.engine.new_names(name for p in parsed for names in p.names for name in names)
+        return list(dict.fromkeys(texts))
+
+    def estimate(self, documents: Iterable[Document]) -> Estimate:
+        """Return what embedding documents would cost. The default extractor takes the place of one that may cost."""
+        extractor = self.extractor if isinstance(self.extractor, SentenceExtractor) else SentenceExtractor()
+        count = chunks = chunk_tokens = facts = fact_tokens = 0
+        names: set[str] = set()
+        for document in documents:
+            validate([document])
+            parsed = self.parse([document], extractor)
+            of_chunks, of_facts = embedded_texts(parsed, facts=True)
+            count += 1
+            chunks += len(of_chunks)
+            chunk_tokens += sum(estimate_tokens(text) for text, _ in of_chunks)
+            facts += len(of_facts)
+            fact_tokens += sum(estimate_tokens(text) for text, _ in of_facts)
+            names.update(chain.from_iterable(parsed[0].names))
+        return Estimate(count, chunks, chunk_tokens, facts, fact_tokens, len(names), sum(map(estimate_tokens, names)))
+
+    # -- the stages
+
+    def parse(self, documents: Sequence[Document], extractor: Extractor) -> list[ParsedDocument]:
+        """Chunk documents and extract from all chunks at once. Nothing is embedded."""
+        if self.chunker is None:
+            chunked = [[Chunk(d.id, d.id, d.text, title_of(d), metadata=d.metadata)] for d in documents]
+        else:
+            chunked = [self.chunker.split(document) for document in documents]
+        chunks = [chunk for pieces in chunked for chunk in pieces]
+        extracted = list(extractor.extract(chunks)) if chunks else []
+        if len(extracted) != len(chunks):
+            kind = type(extractor).__qualname__
+            raise ExtractionError(f"{kind} returned {len(extracted)} extractions for {len(chunks)} chunks")
+        cleaned = map(_clean, extracted)
+        parsed = []
+        for document, pieces in zip(documents, chunked, strict=True):
+            extractions, names = zip(*islice(cleaned, len(pieces)), strict=True)
+            # Without a digest, the document is extracted from again when it is next added.
+            digest = "" if any(extraction.problem for extraction in extractions) else self._digest(document)
+            metadata = _to_json(dict(document.metadata))
+            parsed.append(ParsedDocument(document, metadata, digest, pieces, extractions, names))
+        return parsed
+
+    def _digest(self, document: Document) -> str:
+        """Return a hash of a document's content and of the settings it is parsed with."""
+        return fingerprint([document.text, document.title, _to_json(dict(document.metadata)), *self._identities])
+
+    def _embed(
+        self,
+        embedder: CheckedEmbedder,
+        parsed: Sequence[ParsedDocument],
+        known: Mapping[str, Matrix],
+        vectors: Vectors,
+        embeddings: Vectors,
+    ) -> tuple[list[ParsedDocument], dict[str, Matrix]]:
+        """Return the documents with vectors of their chunks and facts, and vectors of new names.
+
+        ``known`` are vectors that the index has stored, by text.
+        """
+        given = {}
+        for p in parsed if vectors else ():
+            if p.document.id in vectors:
+                if len(p.chunks) > 1:
+                    raise DocumentError(
+                        p.document.id,
+                        f"a vector was passed for it, but it was cut into {len(p.chunks)} chunks: "
+                        "leave the vector out, or keep documents whole with chunker=None",
+                    )
+                given[p.document.id] = embedder.given(p.document.id, vectors[p.document.id])
+        chunks, facts = embedded_texts(parsed, facts=self.embeds.facts)
+        owners = {text: owner for text, owner in chunks if owner not in given} | dict(facts)
+        new = [text for text in owners if text not in known]
+        fresh = embedder.documents(new, [owners[text] for text in new], embeddings)
+        if len(new) == len(chunks) + len(facts):  # no text is repeated or known: slices do
+            of_chunks, of_facts = fresh[: len(chunks)], fresh[len(chunks) :] if self.embeds.facts else None
+        else:
+            rows = np.concatenate([fresh, *(vector[None, :] for vector in chain(known.values(), given.values()))])
+            row_of = {text: row for row, text in enumerate(chain(new, known))}
+            row_of_given = {owner: row for row, owner in enumerate(given, len(row_of))}
+            of_chunks = rows[[row_of_given[owner] if owner in given else row_of[text] for text, owner in chunks]]
+            of_facts = rows[[row_of[text] for text, _ in facts]] if self.embeds.facts else None
+        embedded, chunk, fact = [], 0, 0
+        for p in parsed:
+            last_chunk, last_fact = chunk + len(p.chunks), fact + sum(len(e.facts) for e in p.extractions)
+            own = None if of_facts is None else of_facts[fact:last_fact]
+            embedded.append(replace(p, chunk_vectors=of_chunks[chunk:last_chunk], fact_vectors=own))
+            chunk, fact = last_chunk, last_fact
+
+        if not self.embeds.names:
+            return embedded, {}
+        of_names = {name: p.document.id for p in parsed for names in p.names for name in names}
+        unknown = self.engine.new_names(of_names)  # waits for the last batch
+        matrix = embedder.documents(unknown, [of_names[name] for name in unknown], embeddings)
+        return embedded, dict(zip(unknown, matrix, strict=True))
+
+
+def embedded_texts(
+    parsed: Sequence[ParsedDocument], *, facts: bool
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return the texts that are embedded for chunks and, if asked, for facts, each with its document's id."""
+    of_chunks, of_facts = [], []
+    for p in parsed:
+        for chunk, extraction in zip(p.chunks, p.extractions, strict=True):
+            of_chunks.append((chunk_text(chunk.title, chunk.text), p.document.id))
+            for fact in extraction.facts if facts else ():
+                text = fact_text(chunk.title, fact.text, fact.relation, (*fact.entities, fact.value))
+                of_facts.append((text, p.document.id))
+    return of_chunks, of_facts
+
+
+# -- cleaning what extractors return
+
+
+def _clean(extraction: Extraction) -> tuple[Extraction, dict[str, bool]]:
+    """Return an extraction that can be stored, and its names, subjects first and marked true.
+
+    Names are stripped and cut to a length; those without a letter or digit are dropped.
+    """
+    mentions, facts = extraction.mentions, extraction.facts
+    raw = dict.fromkeys(mention.name for mention in mentions)
+    texts = [fact.text for fact in facts]
+    for mention in mentions:
+        if mention.aliases or mention.type or mention.description:
+            raw.update(dict.fromkeys(mention.aliases))
+            texts += mention.type, mention.description
+    for fact in facts:
+        raw.update(dict.fromkeys(fact.entities))
+        if fact.relation or fact.value:
+            texts += fact.relation, fact.value
+    cleaned = {name: clean_name(name) for name in raw}
+    names = {cleaned[mention.name]: True for mention in mentions if mention.subject}
+    for name in cleaned.values():
+        names.setdefault(name, False)
+    names.pop("", None)
+    text = "".join(texts)
+    if _storable(text) is text and [*cleaned] == [*cleaned.values()]:
+        return extraction, names
+    mentions = tuple(
+        replace(
+            mention,
+            name=cleaned[mention.name],
+            type=_storable(mention.type),
+            description=_storable(mention.description),
+            aliases=tuple(cleaned[alias] for alias in mention.aliases if cleaned[alias]),
+        )
+        for mention in mentions
+        if cleaned[mention.name]
+    )
+    facts = tuple(
+        replace(
+            fact,
+            entities=tuple(cleaned[name] for name in fact.entities if cleaned[name]),
+            text=_storable(fact.text),
+            relation=_storable(fact.relation),
+            value=_storable(fact.value),
+        )
+        for fact in facts
+    )
+    return replace(extraction, mentions=mentions, facts=facts), names
+
+
+@lru_cache(maxsize=8_192)
+def clean_name(name: str) -> str:
+    r"""Return a name as it is stored; empty if it has no letter or digit.
+
+    >>> clean_name("  Auth\n Service "), clean_name("--")
+    ('Auth Service', '')
+    """
+    name = " ".join(_storable(name).split())[:_LONGEST_NAME].rstrip()
+    is_plain = name.isascii() and name[:1].isalnum()
+    return name if is_plain or normalise(name) else ""
+
+
+def _storable(text: str) -> str:
+    """Return a text without the characters that a database cannot store: NUL and lone surrogates."""
+    if "\x00" not in text:
+        if text.isascii():
+            return text
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            pass
+        else:
+            return text
+    return text.encode("utf-8", "ignore").decode("utf-8").replace("\x00", "")
+
+
+# -- validation
+
+
+def validate(documents: Iterable[Any]) -> None:
+    """Raise :class:`DocumentError` if a document cannot be indexed or an id is repeated."""
+    ids: set[str] = set()
+    for document in documents:
+        if not isinstance(document, Document):
+            kind = type(document).__qualname__
+            raise InputError(f"add takes Document values, not {kind}: Document(id=..., text=...)")
+        if not isinstance(document.id, str) or not document.id.strip():
+            raise DocumentError(document.id, "the id must be a text that is not blank")
+        for name, text in (("id", document.id), ("title", document.title), ("text", document.text)):
+            if not isinstance(text, str):
+                raise DocumentError(document.id, f"the {name} is {type(text).__qualname__}, not str: decode it first")
+            _check_characters(document.id, name, text)
+        if not document.text.strip():
+            raise DocumentError(document.id, "the text is empty: leave the document out, or delete it from the index")
+        if not isinstance(document.metadata, Mapping):
+            raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
+        try:
+            _check_metadata(document.id, dict(document.metadata))
+        except RecursionError as error:
+            raise DocumentError(document.id, "the metadata contains itself, or is nested too deeply") from error
+        if document.id in ids:
+            raise DocumentError(document.id, "this id comes twice in one call: keep one, or change the other id")
+        ids.add(document.id)
+
+
+def _check_characters(document_id: str, name: str, text: str) -> None:
+    if (at := text.find("\x00")) >= 0:
+        raise DocumentError(document_id, f"the {name} has a NUL character at {at}: remove it, or skip binary files")
+    if text.isascii():
+        return
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise DocumentError(
+            document_id,
+            f"the {name} has half a surrogate pair at {error.start}: decode the source with errors='replace'",
+        ) from error
+
+
+def _check_metadata(document_id: str, value: Any) -> None:
+    """Check every key and value within metadata."""
+    if isinstance(value, str):
+        _check_characters(document_id, "metadata", value)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise DocumentError(document_id, f"the metadata key {key!r} is not a text, which JSON would change")
+            _check_characters(document_id, "metadata", key)
+            _check_metadata(document_id, inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _check_metadata(document_id, inner)
+    elif not (value is None or (type(value) in (int, bool) and -(1 << 63) < value < 1 << 63)):
+        try:
+            _to_json(value)
+        except (TypeError, ValueError) as error:
+            raise DocumentError(
+                document_id, f"the metadata is not JSON ({error}): convert its values to text or numbers"
+            ) from error

@@ -1,0 +1,142 @@
+"""What a graph strategy works with: the query it is given, the expansion it returns, and its interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.errors import EmbedderError
+from graphrag_core.ingest.embedding import CheckedEmbedder
+from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores, Snapshot
+from graphrag_core.query.fusion import Fusion
+
+VECTOR_WEIGHT = 0.6
+"""The weight of vector search where it is blended with keyword search."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question and the snapshot it is asked of.
+
+    Attributes
+    ----------
+    text
+        The question.
+    snapshot
+        One generation of the index, restricted to the query's scope.
+    vector
+        The question's embedding; None if there is none.
+    entities
+        The entities that the question names.
+    embedder
+        Embeds further texts, such as expansion queries.
+    """
+
+    text: str
+    snapshot: Snapshot
+    vector: Matrix | None = None
+    entities: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    embedder: CheckedEmbedder | None = None
+
+    def by_vector(self, kind: Kind, k: int) -> Ranking:
+        """Return the chunks, facts or entities nearest to the question; none without an embedding."""
+        if self.vector is None:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        ((keys, scores),) = self.snapshot.search_vectors(kind, self.vector[None, :], k)
+        return keys, scores
+
+    def by_vectors_of(self, texts: Sequence[str], k: int) -> tuple[list[Ranking], str]:
+        """Return for each text the nearest chunks; all texts are embedded and searched in one call.
+
+        Without an embedder the texts are searched by keyword. The second value says so if it failed.
+        """
+        problem = ""
+        if texts and self.vector is not None and self.embedder is not None:
+            try:
+                vectors = self.embedder.documents(texts, ["the question"] * len(texts))
+                return self.snapshot.search_vectors("chunks", vectors, k), ""
+            except EmbedderError as error:
+                problem = f"expansion queries were searched by keyword: {error}"
+        return [self.snapshot.search_keywords("chunks", text, k) for text in texts], problem
+
+    def blend(self, kind: Kind, by_vector: Ranking, by_keyword: Ranking) -> Ranking:
+        """Blend two rankings: 0.6 · cosine + 0.4 · BM25, each divided by its best score."""
+        keys, words = by_keyword
+        scores = words / max(float(words.max(initial=0)), 1e-9)
+        if self.vector is not None and len(by_vector[0]):
+            matched = keys
+            keys = np.union1d(by_vector[0], matched)
+            cosine = np.maximum(self.snapshot.similarities(kind, keys, self.vector), 0)
+            cosine /= max(float(cosine.max(initial=0)), 1e-9)
+            keyword_share = np.zeros(len(keys), np.float32)
+            keyword_share[np.searchsorted(keys, matched)] = scores
+            scores = VECTOR_WEIGHT * cosine + (1 - VECTOR_WEIGHT) * keyword_share
+        order = self.order(kind, keys, scores)
+        return keys[order], scores[order].astype(np.float32)
+
+    def order(self, kind: Kind, keys: Keys, *criteria: Scores) -> npt.NDArray[np.int64]:
+        """Return the order of keys by some criteria, highest first; ties are broken by id."""
+        columns: list[npt.NDArray[Any]] = [-criterion for criterion in reversed(criteria)]
+        return np.lexsort([self.snapshot.id_order(kind, keys), *columns])
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The passages that a strategy found through the graph.
+
+    Parameters
+    ----------
+    keys, scores
+        Chunks and the strategy's scores, best first. Use :meth:`Query.order
+        <graphrag_core.query.query.Query.order>` to break ties by id.
+    strength
+        The scores as numbers from 0 to 1, for thresholds and weighted fusion. By default each score's
+        position between the lowest and the highest.
+    facts
+        The facts that were followed, most important first.
+    queries
+        By chunk, the query that found it, for strategies that generate queries.
+    remark
+        What was unavailable.
+    """
+
+    keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
+    strength: Scores | None = None
+    facts: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    queries: Mapping[int, str] = field(default_factory=dict)
+    remark: str = ""
+
+    @property
+    def strengths(self) -> Scores:
+        """A number from 0 to 1 for each chunk."""
+        if self.strength is not None or len(self.scores) == 0:
+            return self.scores if self.strength is None else self.strength
+        low, high = self.scores.min(), self.scores.max()
+        return (self.scores - low) / (high - low) if high > low else np.ones_like(self.scores)
+
+    def at_least(self, strength: float) -> Expansion:
+        """Return the expansion without the chunks below a strength."""
+        strengths = self.strengths
+        kept = strengths >= strength
+        return replace(self, keys=self.keys[kept], scores=self.scores[kept], strength=strengths[kept])
+
+
+class GraphStrategy(Protocol):
+    """How the graph is searched: a frozen dataclass whose fields are its settings.
+
+    ``fusion`` joins its ranking with plain search if the retriever was given no fusion.
+    """
+
+    fusion: ClassVar[Fusion]
+
+    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
+        """Return the chunks that the graph leads to from a question; nothing for an empty graph.
+
+        ``plain`` is the blended ranking of vector and keyword search; ``k`` is how many chunks
+        the caller wants at least.
+        """

@@ -1,0 +1,136 @@
+"""Personalised PageRank from the entities, facts and passages that match a question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.ports import Keys, Ranking, Scores, Snapshot
+from graphrag_core.query.fusion import Anchored, Fusion
+from graphrag_core.query.query import Expansion, Query
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageRank:
+    """Ranks passages by personalised PageRank, seeded with the question's entities, facts and passages.
+
+    Each class of seeds is normalised to sum 1 before it is weighted, so that many weak seeds
+    cannot outweigh a few good ones. A passage scores ln(PageRank) + cosine.
+
+    Parameters
+    ----------
+    entity_weight, fact_weight, passage_weight
+        The weights of the three classes of seeds.
+    facts, passages
+        How many of the best facts and passages are seeds.
+    damping
+        The probability to continue the walk at each step.
+    tolerance
+        Forward push stops at nodes whose residual is at most this much per neighbour, so its cost
+        depends on the surroundings of the question and not on the size of the graph. 0 visits
+        everything that can be reached.
+    iterations
+        The maximum number of push rounds.
+    candidates
+        How many facts are considered as seeds, and how many passages are returned at least.
+
+    Notes
+    -----
+    With the default tolerance the first ten passages agree with exact PageRank in nine or ten
+    cases, since most of the probability stays near the seeds.
+
+    References
+    ----------
+    R. Andersen, F. Chung, K. Lang: Local Graph Partitioning using PageRank Vectors (2006), for forward push.
+    B. J. Gutiérrez et al.: HippoRAG (2024), for personalised PageRank over a knowledge graph.
+    """
+
+    fusion: ClassVar[Fusion] = Anchored()
+
+    entity_weight: float = 1.0
+    fact_weight: float = 0.5
+    passage_weight: float = 0.1
+    facts: int = 3
+    passages: int = 10
+    damping: float = 0.85
+    tolerance: float = 4e-5
+    iterations: int = 15
+    candidates: int = 100
+
+    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
+        """Return the chunks with the highest PageRank, best first."""
+        nodes, weights, facts = self._seeds(query, plain)
+        if len(nodes) == 0:
+            return Expansion()
+        chunks, rank = self._push(query.snapshot, nodes, weights)
+        count = max(self.candidates, k)
+        if len(chunks) > count:  # keep everything that ties with the last
+            kept = rank >= np.partition(rank, -count)[-count]
+            chunks, rank = chunks[kept], rank[kept]
+        # Rounded, so that equal passages tie whatever the order of the sums.
+        similarity = query.snapshot.similarities("chunks", chunks, query.vector)
+        scores = np.round(np.log(rank + 1e-9) + similarity, 4).astype(np.float32)
+        order = query.order("chunks", chunks, scores)[:count]
+        return Expansion(chunks[order], scores[order], facts=facts)
+
+    def _seeds(self, query: Query, plain: Ranking) -> tuple[Keys, Scores, Keys]:
+        """Return the seed nodes, which may repeat, their weights, and the seed facts."""
+        by_vector = query.by_vector("facts", self.candidates)
+        by_keyword = query.snapshot.search_keywords("facts", query.text, self.candidates)
+        facts, scores = query.blend("facts", by_vector, by_keyword)
+        facts, scores = facts[: self.facts], scores[: self.facts]
+        rows = query.snapshot.fact_rows(facts)
+        entities = np.concatenate([query.entities, rows.entities])
+        rarity = query.snapshot.entity_counts(entities)[0].clip(1) ** -0.5
+        named = len(query.entities)
+        # The entities of a fact share its score.
+        of_facts = np.repeat(scores / np.sqrt(rows.counts.clip(1)), rows.counts) * rarity[named:]
+        classes: list[tuple[Keys, npt.NDArray[Any], float]] = [
+            (entities[:named], rarity[:named], self.entity_weight),
+            (entities[named:], of_facts, self.fact_weight),
+            (plain[0][: self.passages], plain[1][: self.passages], self.passage_weight),
+        ]
+        seeds = [(nodes, part * (weight / part.sum())) for nodes, part, weight in classes if part.sum() > 0]
+        if not seeds:
+            return np.empty(0, np.int64), np.empty(0, np.float32), facts
+        weights = np.concatenate([part for _, part in seeds])
+        return np.concatenate([nodes for nodes, _ in seeds]), (weights / weights.sum()).astype(np.float32), facts
+
+    def _push(self, snapshot: Snapshot, seeds: Keys, weights: Scores) -> tuple[Keys, Scores]:
+        """Return the chunks that forward push reaches, and their PageRank."""
+        size = snapshot.node_limit
+        settled, residual = np.zeros(size, np.float32), np.zeros(size, np.float32)
+        last_seen = np.empty(size, np.int64)
+        np.add.at(residual, seeds, weights)
+        active = _unique(seeds, last_seen)
+        visited = [active]
+        for _ in range(self.iterations):
+            mass = residual[active]
+            residual[active] = 0
+            settled[active] += (1 - self.damping) * mass
+            edges = snapshot.neighbours(active)
+            if snapshot.node_limit > size:  # a remote engine numbers nodes as it sees them
+                grown = snapshot.node_limit - size
+                settled, residual = np.pad(settled, (0, grown)), np.pad(residual, (0, grown))
+                last_seen, size = np.pad(last_seen, (0, grown)), snapshot.node_limit
+            per_weight = self.damping * mass / np.maximum(edges.totals, 1e-12)
+            np.add.at(residual, edges.targets, edges.weights * per_weight.astype(np.float32).repeat(edges.counts))
+            visited.append(edges.targets)
+            active = _unique(edges.targets[residual[edges.targets] > self.tolerance * edges.degrees], last_seen)
+            if len(active) == 0:
+                break
+        reached = np.concatenate(visited)
+        reached = _unique(reached[reached < snapshot.first_entity], last_seen)
+        rank = settled[reached] + (1 - self.damping) * residual[reached]
+        return reached[rank > 0], rank[rank > 0]
+
+
+def _unique(nodes: Keys, scratch: npt.NDArray[np.int64]) -> Keys:
+    """Return nodes without duplicates, faster than sorting. ``scratch`` has room for every node."""
+    turns = np.arange(len(nodes))
+    scratch[nodes] = turns
+    unique: Keys = nodes[scratch[nodes] == turns]
+    return unique

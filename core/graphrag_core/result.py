@@ -1,0 +1,227 @@
+"""What a query returns: passages, with the reason for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from graphrag_core import explain as pages
+from graphrag_core.context import Context, Material, Style, one_line, write_context
+from graphrag_core.model import Chunk, Entity, Fact
+from graphrag_core.ports import TokenCounter
+
+StepKind = Literal["question", "entity", "fact", "chunk"]
+Origin = Literal["plain", "graph"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One node of a path: its kind, its id and its text."""
+
+    kind: StepKind
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """How one channel ranked a passage.
+
+    ``rank`` counts from 1. ``score`` is the channel's own: cosine similarity, BM25, or the graph
+    strategy's score. ``share`` is proportional to 1 / rank; the shares of a hit add up to 1.
+    """
+
+    rank: int
+    score: float
+    share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A retrieved passage.
+
+    Attributes
+    ----------
+    chunk
+        The passage.
+    score
+        Falls with the rank. Cosine similarity for the vector method, BM25 for the keyword method,
+        a strength from 0 to 1 for the graph method, and the fusion's score for the hybrid method
+        (1 / rank with ``Anchored``).
+    channels
+        The channels that found the passage.
+    path
+        The strongest path through the graph from the question to the passage; empty if there is none.
+    origin
+        ``"graph"`` if only the graph found the passage.
+    graph_expansion
+        The query that found it, for strategies that search with generated queries
+        (:class:`~graphrag_core.ExpansionQueries`).
+    """
+
+    chunk: Chunk
+    score: float
+    channels: Mapping[str, Channel] = field(default_factory=dict)
+    path: tuple[Step, ...] = ()
+    origin: Origin = "plain"
+    graph_expansion: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """How long each stage of the query took, in milliseconds."""
+
+    stages: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        """The sum over all stages."""
+        return sum(self.stages.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The passages for a question, best first, and how they were found.
+
+    Attributes
+    ----------
+    method
+        The method that ran.
+    entities
+        The entities that the question names, within the scope.
+    confidence
+        How far the graph can be trusted with this question, from 0 to 1.
+    facts
+        The facts that support the answer, most important first: those on the paths of the hits,
+        then others about the question's entities.
+    known
+        Every entity in ``facts`` and in the paths, by id.
+    route
+        Which rule of the ``agentic`` method chose the method, and why; empty otherwise.
+    expansion_skipped
+        Why the graph did not lead or did not run; empty if it did.
+    fallback
+        What was unavailable, such as the embedder; empty if nothing was.
+    """
+
+    question: str
+    method: str
+    hits: tuple[Hit, ...] = ()
+    entities: tuple[Entity, ...] = ()
+    confidence: float = 0.5
+    facts: tuple[Fact, ...] = ()
+    known: Mapping[str, Entity] = field(default_factory=dict)
+    route: str = ""
+    expansion_skipped: str = ""
+    fallback: str = ""
+    trace: Trace = field(default_factory=Trace)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def context(
+        self,
+        max_tokens: int = 500,
+        *,
+        style: Style = "graph",
+        count: TokenCounter | None = None,
+        organise: bool = False,
+    ) -> Context:
+        """Return the result as prompt text for a language model.
+
+        Parameters
+        ----------
+        max_tokens
+            The budget. It is never exceeded: items that do not fit are left out, least useful first.
+        style
+            ``"graph"``: the question's entities, related entities and the relevant relationships.
+            ``"passages"``: the passages with scores and sources. ``"narrative"``: facts grouped by
+            subject, the user's own first. Without facts, passages are written.
+        count
+            Counts tokens. By default tiktoken if its encoding is already on disk, else an
+            estimate that is a few percent too high on English prose.
+        organise
+            True orders the passages of that style along a spanning tree of the facts, so that
+            related passages are adjacent (KG2RAG).
+
+        Returns
+        -------
+        Context
+            A ``str`` with ``tokens`` and ``sources``.
+        """
+        material = Material(self.entities, self.known, self.facts, self.hits)
+        return write_context(material, max_tokens=max_tokens, style=style, count=count, organise=organise)
+
+    def details(self, hit: Hit) -> dict[str, Any]:
+        """Return everything about a hit besides its text, metadata and score, as JSON-compatible values.
+
+        Includes what holds for the whole result, since frameworks pass hits on one by one. The
+        value is new on each call.
+        """
+        chunk = hit.chunk
+        return {
+            "document_id": chunk.document_id,
+            "title": chunk.title,
+            "ordinal": chunk.ordinal,
+            "start": chunk.start,
+            "origin": hit.origin,
+            "graph_expansion": hit.graph_expansion,
+            "channels": {
+                name: {"rank": channel.rank, "score": channel.score, "share": channel.share}
+                for name, channel in hit.channels.items()
+            },
+            "path": [{"kind": step.kind, "id": step.id, "text": step.text} for step in hit.path],
+            "entities": [entity.name for entity in self.entities],
+            "method": self.method,
+            "confidence": self.confidence,
+            "route": self.route,
+            "expansion_skipped": self.expansion_skipped,
+            "fallback": self.fallback,
+        }
+
+    def explain(self) -> str:
+        """Return a report for a person: each hit with its channels and its path."""
+        named = ", ".join(one_line(entity.name) for entity in self.entities) or "no known entity"
+        lines = [
+            one_line(self.question),
+            f"  entities: {named}; method {self.method}, confidence {self.confidence:.2f}",
+        ]
+        lines += [f"  {remark}" for remark in (self.route, self.expansion_skipped, self.fallback) if remark]
+        for rank, hit in enumerate(self.hits, 1):
+            found = ", ".join(
+                f"{name} #{channel.rank} ({channel.score:.3g}, {channel.share:.0%})"
+                for name, channel in hit.channels.items()
+            )
+            lines.append(f"{rank:>3}. {one_line(hit.chunk.title or hit.chunk.id)}  [{hit.score:.3f}]  {found}")
+            if hit.path:
+                lines.append(f"     {' → '.join(one_line(step.text) for step in hit.path[1:])}")
+        stages = ", ".join(f"{name} {ms:.1f}" for name, ms in self.trace.stages.items())
+        return "\n".join([*lines, f"  {self.trace.total:.1f} ms: {stages}"])
+
+    def html(self) -> str:
+        """Return a self-contained page: the question, the graph around the answer and the reason for each hit.
+
+        The page needs no network, and text from documents cannot run in it.
+        """
+        return pages.page(self)
+
+    def show(self, path: str | Path | None = None, *, browser: bool = False) -> Path | None:
+        """Display the page in a notebook; elsewhere write it to a file and return the path.
+
+        Parameters
+        ----------
+        path
+            The file to write, also in a notebook. By default, outside a notebook, a new temporary
+            file whose name is printed on stderr.
+        browser
+            True opens the file in a browser.
+        """
+        return pages.show(self, path, browser=browser)
+
+    def _repr_html_(self) -> str:
+        return pages.frame(self, self.explain())

@@ -1,1 +1,0 @@
-"""Records, which are the truth, and the three search structures derived from them."""

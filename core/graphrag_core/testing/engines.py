@@ -1,0 +1,247 @@
+"""The compliance suite of engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from graphrag_core.errors import DocumentError
+from graphrag_core.filters import parse
+from graphrag_core.index import KnowledgeIndex
+from graphrag_core.model import Document, Fact
+from graphrag_core.ports import Engine, Snapshot
+from graphrag_core.retriever import GraphRetriever
+from graphrag_core.testing.embedders import HashEmbedder
+from graphrag_core.testing.samples import CHAIN, CHAIN_QUESTION, FixedExtractor
+
+_DOCUMENTS = (
+    Document("a", "Alpha text about tokens.", metadata={"tenant": "acme"}),
+    Document("b", "Bravo text, issuing a token.", metadata={"tenant": "acme"}),
+    Document("c", "东京大学是日本的大学。", metadata={"tenant": "umbrella"}),
+)
+_FACTS = {
+    "a": [Fact(("Alpha", "Bravo"), "Alpha owns Bravo", "owns", weight=8, confidence=0.9)],
+    "b": [Fact(("Bravo", "Carol"), "Bravo, Carol", weight=3), Fact(("Alpha", "Bravo"), "Alpha, Bravo", weight=3)],
+    "c": [Fact(("Alpha", "Dora"), "Alpha knows Dora", "knows", weight=5)],
+}
+_SUBJECTS = {"a": "Alpha", "b": "Bravo"}
+
+
+class EngineSuite:
+    """What every engine must fulfil.
+
+    Documents ``a`` (about Alpha), ``b`` (about Bravo) and ``c`` (of another tenant) state four facts.
+    """
+
+    def make(self) -> Engine:
+        """Return a new, empty engine."""
+        raise NotImplementedError
+
+    @contextmanager
+    def _filled(self) -> Iterator[KnowledgeIndex]:
+        extractor = FixedExtractor(_FACTS, _SUBJECTS)
+        with KnowledgeIndex(HashEmbedder(), engine=self.make(), extractor=extractor, chunker=None) as index:
+            index.add(_DOCUMENTS)
+            yield index
+
+    # -- records
+
+    def test_a_new_engine_is_empty(self) -> None:
+        """No documents, no hits, no error."""
+        engine = self.make()
+        assert len(engine) == 0
+        assert list(engine.document_ids()) == []
+        assert engine.settings().get("embedder", "") == ""
+        with engine.snapshot() as snapshot:
+            assert not snapshot.has("chunks")
+            assert not snapshot.has("entities")
+            assert len(snapshot.search_keywords("chunks", "tokens", 5)[0]) == 0
+            assert snapshot.find_entities(["alpha"]) == {}
+        assert engine.verify()
+        engine.close()
+
+    def test_documents_come_back_as_they_were_added(self) -> None:
+        """Text, title and metadata; ids in order; filters select."""
+        with self._filled() as index:
+            engine = index.engine
+            assert [engine.document(document.id) for document in _DOCUMENTS] == list(_DOCUMENTS)
+            assert engine.document("none") is None
+            assert list(engine.document_ids()) == ["a", "b", "c"]
+            assert list(engine.document_ids(parse({"tenant": "umbrella"}))) == ["c"]
+            assert [chunk.text for chunk in engine.chunks_of("a")] == [_DOCUMENTS[0].text]
+            assert engine.stored(["a", "none"]).keys() == {"a"}
+
+    def test_every_write_is_a_new_generation(self) -> None:
+        """Adding, replacing and deleting count; reading does not."""
+        with self._filled() as index:
+            first = index.engine.generation
+            with index.engine.snapshot() as snapshot:
+                assert snapshot.generation == first
+            index.delete("c")
+            assert index.engine.generation > first
+
+    def test_a_failed_write_changes_nothing(self) -> None:
+        """A document whose chunk id belongs to another document is refused, and its batch with it."""
+        with self._filled() as index:
+            before = index.engine.generation
+            try:
+                index.add([Document("d", "New."), Document("d", "Twice.")])
+            except DocumentError:
+                pass
+            else:
+                raise AssertionError("the same id twice in one batch was accepted")
+            assert index.engine.generation == before
+            assert "d" not in index
+            assert index.verify()
+
+    def test_deletion_removes_exactly_what_was_added(self) -> None:
+        """Edges, counts and search results equal those of an index without the document."""
+        with self._filled() as index:
+            index.delete("a")
+            assert index.verify()
+            remaining = _description(index)
+        extractor = FixedExtractor(_FACTS, _SUBJECTS)
+        with KnowledgeIndex(HashEmbedder(), engine=self.make(), extractor=extractor, chunker=None) as fresh:
+            fresh.add(_DOCUMENTS[1:])
+            assert remaining == _description(fresh)
+
+    def test_stored_vectors_are_returned_by_text(self) -> None:
+        """So that a replaced document's unchanged chunks are not embedded again."""
+        with self._filled() as index:
+            vectors = index.engine.stored_vectors(["a"])
+            expected = HashEmbedder().embed_query(_DOCUMENTS[0].text)
+            assert np.allclose(vectors[_DOCUMENTS[0].text], expected, atol=1e-3)
+            assert index.engine.new_names(["Alpha", "Zulu", "Zulu"]) == ["Zulu"]
+
+    # -- search
+
+    def test_vectors_are_found_by_similarity(self) -> None:
+        """Best first, with the cosine similarity; the same numbers for given keys."""
+        with self._filled() as index, index.engine.snapshot() as snapshot:
+            query = HashEmbedder().embed_query("issuing a token")
+            ((keys, scores),) = snapshot.search_vectors("chunks", query[None, :], 2)
+            assert snapshot.chunks(keys)[0].id == "b"
+            assert (np.diff(scores) <= 0).all()
+            expected = [float(HashEmbedder().embed_query(chunk.text) @ query) for chunk in snapshot.chunks(keys)]
+            assert np.allclose(scores, expected, atol=1e-2)
+            assert np.allclose(snapshot.similarities("chunks", keys, query), expected, atol=1e-2)
+            assert snapshot.similarities("chunks", keys, None).tolist() == [0] * len(keys)
+
+    def test_keywords_are_found_by_stem_and_in_chinese(self) -> None:
+        """Positive scores only, best first."""
+        with self._filled() as index, index.engine.snapshot() as snapshot:
+            keys, scores = snapshot.search_keywords("chunks", "TOKEN", 5)
+            assert {chunk.id for chunk in snapshot.chunks(keys)} == {"a", "b"}
+            assert (scores > 0).all()
+            assert [chunk.id for chunk in snapshot.chunks(snapshot.search_keywords("chunks", "大学", 5)[0])] == ["c"]
+            for text in ("", "  ", '"', "AND OR NOT", "text:fox^9 (", "\\", "😀"):
+                snapshot.search_keywords("chunks", text, 5)
+
+    def test_ids_order_ties(self) -> None:
+        """``id_order`` sorts chunks by id and facts by chunk id and position."""
+        with self._filled() as index, index.engine.snapshot() as snapshot:
+            ((keys, _),) = snapshot.search_vectors("chunks", HashEmbedder().embed_query("text")[None, :], 3)
+            ordered = keys[np.argsort(snapshot.id_order("chunks", keys))]
+            assert [chunk.id for chunk in snapshot.chunks(ordered)] == ["a", "b", "c"]
+            facts = snapshot.facts_of(_entities(snapshot, "bravo"))
+            ordered = facts[np.argsort(snapshot.id_order("facts", facts))]
+            assert [fact.id for fact in snapshot.facts(ordered)] == ["a/0", "b/0", "b/1"]
+
+    # -- the graph
+
+    def test_edges_have_their_weights(self) -> None:
+        """1 for a mention, 5 more for a subject; weight / 10 for each fact that joins two entities."""
+        with self._filled() as index, index.engine.snapshot() as snapshot:
+            assert _edges(snapshot, "alpha", "entities") == {"bravo": 1.1, "dora": 0.5}  # 8/10 + 3/10, and 5/10
+            assert _edges(snapshot, "bravo", "entities") == {"alpha": 1.1, "carol": 0.3}
+            assert _edges(snapshot, "alpha", "chunks") == {"a": 6.0, "b": 1.0, "c": 1.0}
+            edges = snapshot.neighbours(_entities(snapshot, "alpha"))
+            assert np.isclose(edges.totals[0], 6 + 1 + 1 + 1.1 + 0.5)
+            strongest = snapshot.neighbours(_entities(snapshot, "alpha", "bravo"), to="entities", limit=1)
+            assert strongest.counts.tolist() == [1, 1]
+            assert [entity.id for entity in snapshot.entities(strongest.targets)] == ["bravo", "alpha"]
+            assert (edges.targets < snapshot.node_limit).all()
+
+    def test_entities_are_counted(self) -> None:
+        """How many chunks mention each, and whether one is about it."""
+        with self._filled() as index, index.engine.snapshot() as snapshot:
+            counts, is_subject = snapshot.entity_counts(_entities(snapshot, "alpha", "bravo", "carol"))
+            assert counts.tolist() == [3, 2, 1]
+            assert is_subject.tolist() == [True, True, False]
+            assert snapshot.find_entities(["alpha", "nobody"]).keys() == {"alpha"}
+            assert [entity.id for entity in snapshot.entities(snapshot.top_entities(2))] == ["alpha", "bravo"]
+            assert snapshot.linked_share == 1.0  # a mentions Bravo, b and c mention Alpha
+
+    def test_facts_are_found_by_entity(self) -> None:
+        """Of any, of all, of a relation; those that start at an entity."""
+        with self._filled() as index, index.engine.snapshot() as snapshot:
+            alpha, bravo = _entities(snapshot, "alpha"), _entities(snapshot, "alpha", "bravo")
+            assert _fact_ids(snapshot, snapshot.facts_of(alpha)) == ["a/0", "b/1", "c/0"]
+            assert _fact_ids(snapshot, snapshot.facts_of(bravo, joint=True)) == ["a/0", "b/1"]
+            assert _fact_ids(snapshot, snapshot.facts_of(alpha, relations=["knows"])) == ["c/0"]
+            keys, confidence, _ = snapshot.outgoing_facts(int(bravo[1]), 10)
+            assert _fact_ids(snapshot, keys) == ["b/0", "b/1"]  # not a/0, whose subject is Alpha
+            assert confidence.tolist() == [1.0, 1.0]
+            rows = snapshot.fact_rows(snapshot.facts_of(alpha, relations=["knows"]))
+            assert rows.weights.tolist() == [5.0]
+            assert [entity.id for entity in snapshot.entities(rows.entities)] in (["alpha", "dora"], ["dora", "alpha"])
+            assert snapshot.chunks(rows.chunks)[0].id == "c"
+
+    def test_a_scope_hides_everything_outside(self) -> None:
+        """Chunks, facts, edges and counts of other documents do not exist."""
+        with self._filled() as index, index.engine.snapshot(parse({"tenant": "acme"})) as snapshot:
+            assert _edges(snapshot, "alpha", "entities") == {"bravo": 1.1}
+            assert snapshot.find_entities(["dora"]) == {}
+            assert snapshot.entity_counts(_entities(snapshot, "alpha"))[0].tolist() == [2]
+            assert len(snapshot.search_keywords("chunks", "大学", 5)[0]) == 0
+            ((keys, _),) = snapshot.search_vectors("chunks", HashEmbedder().embed_query("x")[None, :], 9)
+            assert {chunk.id for chunk in snapshot.chunks(keys)} == {"a", "b"}
+
+    def test_accesses_of_facts_are_counted(self) -> None:
+        """At once for readers of this engine."""
+        with self._filled() as index, index.engine.snapshot() as snapshot:
+            facts = snapshot.facts_of(_entities(snapshot, "dora"))
+            snapshot.record_access(facts, 123.0)
+            (fact,) = snapshot.facts(facts)
+            assert (fact.access_count, fact.last_accessed) == (1, 123.0)
+
+    def test_a_retriever_answers_over_two_hops(self) -> None:
+        """The whole pipeline on this engine."""
+        with KnowledgeIndex(HashEmbedder(), engine=self.make()) as index:
+            index.add(CHAIN)
+            hits = GraphRetriever(index).retrieve(CHAIN_QUESTION, k=3, where={"tenant": "acme"}).hits
+            assert "keyring" in {hit.chunk.id for hit in hits}
+            stats = index.stats()
+            assert (stats.documents, stats.chunks) == (5, 5)
+
+
+def _entities(snapshot: Snapshot, *names: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    found = snapshot.find_entities(names)
+    return np.array([found[name] for name in names], np.int64)
+
+
+def _edges(snapshot: Snapshot, name: str, to: str) -> dict[str, float]:
+    edges = snapshot.neighbours(_entities(snapshot, name), to=to)  # type: ignore[arg-type]
+    if to == "chunks":
+        ids = [chunk.id for chunk in snapshot.chunks(edges.targets)]
+    else:
+        ids = [entity.id for entity in snapshot.entities(edges.targets)]
+    return {node: round(weight, 4) for node, weight in zip(ids, edges.weights.tolist(), strict=True)}
+
+
+def _fact_ids(snapshot: Snapshot, keys: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str]:
+    return sorted(fact.id for fact in snapshot.facts(keys))
+
+
+def _description(index: KnowledgeIndex) -> dict[str, object]:
+    """Everything that queries can see, in ids."""
+    with index.engine.snapshot() as snapshot:
+        entities = snapshot.entities(snapshot.top_entities(100))
+        return {
+            "entities": sorted((entity.id, entity.name, entity.mentions) for entity in entities),
+            "edges": {entity.id: _edges(snapshot, entity.id, "entities") for entity in entities},
+            "chunks": {entity.id: _edges(snapshot, entity.id, "chunks") for entity in entities},
+            "documents": list(index.engine.document_ids()),
+        }

@@ -1,0 +1,261 @@
+"""Loading documents from files: every format, broken files, and very large folders."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from itertools import islice
+
+import pypdf
+import pytest
+from files import DOCUMENTS, pdf
+
+from graphrag_core.documents import load_documents, walk_files
+from graphrag_core.documents.load import file_documents
+
+
+def load(*paths, **settings):
+    problems = []
+    documents = {d.id: d for d in load_documents(paths, on_problem=problems.append, **settings)}
+    return documents, problems
+
+
+def test_nine_formats_become_documents_with_titles_and_metadata(docs):
+    found, problems = load(docs)
+    assert problems == []
+    assert len(found) == DOCUMENTS
+    assert {d.id: d.title for d in found.values()} == {
+        "planner.txt": "planner",
+        "tide.md": "Tide Feed",
+        "berth.rst": "Berth Optimiser",
+        "ledger.html": "Ledger",
+        "app.pdf": "app",
+        "billing.docx": "Billing Service",
+        "people.csv#7": "Rosa Millán",
+        "people.csv#9": "Mara Lindqvist",
+        "notes.jsonl#n1": "Sea",
+        "notes.jsonl#n2": "Bank",
+        "gateway.json#1": "Gateway",
+    }
+    assert found["tide.md"].metadata == {
+        "team": "harbour",
+        "year": 2021,
+        "source": "tide.md",
+        "file_name": "tide.md",
+        "folder": "",
+        "format": "markdown",
+    }
+    assert found["people.csv#7"].metadata["since"] == 2018
+    assert found["people.csv#7"].text == "id: 7.\nname: Rosa Millán.\nteam: Harbour Team.\nsince: 2018."
+    assert found["gateway.json#1"].text == "The Gateway is the one door."
+
+
+def test_markup_and_page_furniture_are_removed(docs):
+    found, _ = load(docs)
+    page = found["ledger.html"].text
+    assert page == "# Ledger\n\nThe Ledger is a book.\nAuditors from Porto read it.\n\n- one\n- two"
+    assert "Berth Optimiser proposes berths from Lisbon." in found["berth.rst"].text
+    assert ".. _berth" not in found["berth.rst"].text
+    assert "Owner | Joaquim Prates" in found["billing.docx"].text
+    assert found["app.pdf"].text == "The Mobile App signs people in through the Login Flow."
+    assert "title:" not in found["tide.md"].text
+
+
+def test_tables_and_nested_pages_are_read(tmp_path):
+    table = "<table><tr><th>Name<th>Team</tr><tr><td>Rosa Millán<td>Harbour</tr></table>"
+    (tmp_path / "table.html").write_text(f"<title>Staff</title><p>Who is who:</p>{table}", "utf-8")
+    (tmp_path / "deep.html").write_text("<div>" * 5_000 + "deep down" + "</div>" * 5_000)
+    found, _ = load(tmp_path)
+    assert found["table.html"].text == "Who is who:\n\nName | Team\nRosa Millán | Harbour"
+    assert found["table.html"].title == "Staff"
+    assert found["deep.html"].text == "deep down"
+
+
+def test_a_column_of_the_file_is_not_overwritten_by_the_loader(tmp_path):
+    (tmp_path / "x.csv").write_text("name,format\nAda,A4\n")
+    (document,) = load(tmp_path)[0].values()
+    assert document.metadata["format"] == "A4"
+    assert document.metadata["source"] == "x.csv"
+
+
+def test_ids_are_paths_relative_to_the_given_folder(docs):
+    (docs / "team" / "north").mkdir(parents=True)
+    (docs / "team" / "north" / "x.md").write_text("# X\n\nX is north.")
+    assert "team/north/x.md" in load(docs)[0]
+    assert load(docs)[0]["team/north/x.md"].metadata["folder"] == "team/north"
+    assert list(load(docs / "team" / "north" / "x.md")[0]) == ["x.md"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("*.md", {"tide.md"}),
+        ("**/*.md", {"tide.md", "deep/er/x.md"}),
+        ("[bp]*.?s[tv]", {"berth.rst", "people.csv#7", "people.csv#9"}),
+        ("deep/*/x.md", {"er/x.md"}),
+    ],
+)
+def test_patterns_match(docs, pattern, expected):
+    (docs / "deep" / "er").mkdir(parents=True)
+    (docs / "deep" / "er" / "x.md").write_text("# X\n\nX is deep.")
+    assert set(load(docs / pattern)[0]) == expected
+
+
+def test_a_pattern_or_path_without_a_file_is_reported(docs):
+    _, problems = load(docs / "*.nothing", docs / "gone.md")
+    assert [p.reason for p in problems] == ["no file matches this pattern", "no such file or folder"]
+
+
+@pytest.mark.parametrize("name", [".hidden.md", "node_modules/x.md", ".git/x.md", "__pycache__/x.md", "~$x.docx"])
+def test_hidden_files_and_caches_are_skipped(docs, name):
+    path = docs / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("# Junk")
+    found, problems = load(docs)
+    assert (len(found), problems) == (DOCUMENTS, [])
+
+
+def test_link_cycles_end_and_overlapping_paths_count_once(docs):
+    (docs / "sub").mkdir()
+    (docs / "sub" / "loop").symlink_to(docs, target_is_directory=True)
+    (docs / "sub" / "x.md").write_text("# X\n\nX.")
+    files = [found.path.name for found in walk_files([docs, docs / "sub", docs / "tide.md", docs / "*.md"])]
+    assert sorted(files) == sorted(set(files))
+    assert len(files) == 10
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("utf-8-sig", "Łódź lies in Poland."),
+        ("utf-16", "Zürich lies in Switzerland."),
+        ("utf-16-le", "Zürich lies in Switzerland."),
+        ("cp1252", "Das Café in Zürich gehört Jürgen Müller. Es öffnet um acht."),
+        ("cp1251", "Москва является столицей России и крупнейшим городом страны."),
+        ("shift_jis", "東京都は日本の首都です。人口は約1400万人です。"),
+        ("gb18030", "北京是中华人民共和国的首都。人口超过两千万。"),
+    ],
+)
+def test_encodings_are_detected(tmp_path, encoding, text):
+    (tmp_path / "x.txt").write_bytes(text.encode(encoding))
+    found, problems = load(tmp_path)
+    assert problems == []
+    assert found["x.txt"].text == text
+
+
+def _locked():
+    writer = pypdf.PdfWriter()
+    writer.add_blank_page(72, 72)
+    writer.encrypt("secret", algorithm="RC4-128")
+    return writer
+
+
+BROKEN = {
+    "binary.txt": (bytes(range(256)) * 20, "binary file, not text"),
+    "zeros.md": (b"ab\x00cd" * 50, "binary file, not text"),
+    "empty.txt": (b"", "empty file"),
+    "blank.md": (b" \n\n ", "contains no text"),
+    "broken.pdf": (b"%PDF-1.4\nnothing of a PDF", "damaged PDF"),
+    "scan.pdf": (pdf(""), "no text, only images: run OCR first"),
+    "broken.docx": (b"PK\x03\x04 no zip", "not a Word file, or damaged"),
+    "broken.json": (b'{"a": ', "invalid JSON"),
+    "wide.csv": (b"a,b\n1,2,3\n", "3 fields in the row, 2 in the header"),
+    "line.jsonl": (b'{"text": "Good."}\n{broken\n{"text": "Good too."}\n', "invalid JSON"),
+    "twice.jsonl": (b'{"id": 1, "text": "One."}\n{"id": 1, "text": "Two."}\n', "duplicate id in this file"),
+    "number.json": (b"[1, 2]", "expected an object or a string, got int"),
+    "spaces.html": (b"<html><body><script>x</script></body></html>", "contains no text"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_file_that_cannot_be_read_is_one_line_and_the_others_are_loaded(docs, name):
+    data, reason = BROKEN[name]
+    (docs / name).write_bytes(data)
+    found, problems = load(docs)
+    assert problems
+    assert all(problem.path.startswith(str(docs / name)) for problem in problems)
+    assert problems[0].reason.startswith(reason)
+    assert "\n" not in str(problems[0])
+    good = {"line.jsonl": 2, "twice.jsonl": 1}.get(name, 0)
+    assert len(found) == DOCUMENTS + good
+
+
+def test_an_encrypted_pdf_is_reported_as_such(tmp_path):
+    with (tmp_path / "locked.pdf").open("wb") as file:
+        _locked().write(file)
+    _, (problem,) = load(tmp_path)
+    assert problem.reason == "encrypted: save a copy without a password"
+
+
+def test_a_file_without_permission_is_reported(docs):
+    secret = docs / "tide.md"
+    secret.chmod(0)
+    if os.access(secret, os.R_OK):
+        pytest.skip("this user may read everything")
+    _, (problem,) = load(docs)
+    assert "Permission denied" in problem.reason
+
+
+def test_files_over_the_size_limit_are_reported_but_tables_are_streamed(docs):
+    found, problems = load(docs, max_bytes=30)
+    assert {p.path.rpartition(".")[2] for p in problems} == {"txt", "md", "rst", "html", "pdf", "docx", "json"}
+    assert set(found) == {"people.csv#7", "people.csv#9", "notes.jsonl#n1", "notes.jsonl#n2"}
+
+
+@pytest.mark.parametrize(
+    ("package", "name"), [("pypdf", "app.pdf"), ("docx", "billing.docx"), ("selectolax", "ledger.html")]
+)
+def test_a_missing_library_is_one_line_with_the_command_that_installs_it(docs, monkeypatch, package, name):
+    real = builtins.__import__
+
+    def without(module, *rest):
+        if module.split(".")[0] == package:
+            raise ImportError(module)
+        return real(module, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    found, (problem,) = load(docs)
+    assert problem.path.endswith(name)
+    assert "pip install 'hybrid-graphrag[files]'" in problem.reason
+    assert len(found) == DOCUMENTS - 1
+
+
+def test_a_folder_of_very_many_files_is_streamed(tmp_path, monkeypatch):
+    for number in range(20_000):
+        (tmp_path / f"{number}.md").touch()
+    seen = []
+    scandir = os.scandir
+
+    class Counted:
+        def __init__(self, path):
+            self.entries = scandir(path)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.entries.close()
+
+        def __iter__(self):
+            for entry in self.entries:
+                seen.append(None)
+                yield entry
+
+    monkeypatch.setattr(os, "scandir", Counted)
+    files = walk_files([tmp_path])
+    assert len(list(islice(files, 10))) == 10
+    assert len(seen) == 10, "no more entries were read than needed"
+    assert sum(1 for _ in files) == 19_990
+
+
+def test_rows_are_streamed(tmp_path):
+    path = tmp_path / "long.jsonl"
+    path.write_text('{"text": "One."}\n' * 3 + "{broken\n")
+    (file,) = walk_files([path])
+    rows = file_documents(file, "long.jsonl", {})
+    assert [next(rows).id for _ in range(3)] == ["long.jsonl#1", "long.jsonl#2", "long.jsonl#3"]
+
+
+def test_given_metadata_is_on_every_document(docs):
+    found, _ = load(docs, metadata={"tenant": "acme"})
+    assert {d.metadata["tenant"] for d in found.values()} == {"acme"}

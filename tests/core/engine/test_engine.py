@@ -1,0 +1,134 @@
+"""The embedded engine: what is written in the background, and what readers see meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from support import SERVICES, keyword_search
+
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.engine.embedded.locks import ReadWriteLock
+from graphrag_core.errors import DocumentError, IndexClosed
+from graphrag_core.filters import parse
+from graphrag_core.ports import ParsedDocument
+from graphrag_core.testing import HashEmbedder
+
+
+def parsed(*documents: Document) -> list[ParsedDocument]:
+    pipeline = KnowledgeIndex(HashEmbedder()).pipeline
+    return pipeline.parse(documents, pipeline.extractor)
+
+
+def numbered(count: int, first: int = 0) -> list[Document]:
+    return [Document(str(i), f"Passage {i} of Ada Lovelace.") for i in range(first, first + count)]
+
+
+def test_a_read_after_a_write_sees_it_without_a_flush():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.engine.write(parsed(*SERVICES))
+        assert len(index.engine) == 4
+        assert index.engine.generation == 1
+        assert [chunk.id for chunk, _ in keyword_search(index, "Uppsala")] == ["mara"]
+        index.engine.write(removed=["mara"])
+        assert index.engine.document("mara") is None
+        assert list(index.engine.document_ids(parse({"team": {"exists": True}}))) == ["log", "oauth"]
+        assert index.verify()
+
+
+def test_what_stopped_a_write_is_raised_by_the_next_call_and_nothing_is_stored():
+    engine = EmbeddedEngine()
+    engine.write(parsed(*SERVICES[:2]))
+    engine.write(parsed(*SERVICES[1:]))
+    with pytest.raises(DocumentError, match="'oauth': is already stored"):
+        engine.flush()
+    assert list(engine.document_ids()) == ["auth", "oauth"]
+    engine.write(parsed(*SERVICES[1:]), removed=["oauth"])
+    engine.write(parsed(SERVICES[0]))
+    with pytest.raises(DocumentError, match="'auth'"):
+        engine.write(parsed(Document("late", "Too late.")))
+    engine.flush()
+    assert list(engine.document_ids()) == ["auth", "log", "mara", "oauth"]
+    assert engine.verify()
+    engine.close()
+    with pytest.raises(IndexClosed):
+        engine.write(parsed(Document("late", "Too late.")))
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_readers_see_complete_generations_while_many_batches_are_written(tmp_path, in_memory):
+    settings = {"batch_size": 3, "progress": False}
+    index = (
+        KnowledgeIndex(HashEmbedder(), **settings)
+        if in_memory
+        else KnowledgeIndex.open(tmp_path, HashEmbedder(), **settings)
+    )
+    failures: list[BaseException] = []
+    sizes = set()
+    stop = threading.Event()
+
+    def read():
+        try:
+            while not stop.is_set():
+                with index.engine.reading() as indexes:
+                    sizes.add(len(index))
+                    assert len(index) == len(indexes.view.chunk_keys) == len(indexes.vectors["chunks"].keys)
+                    assert {len(index)} == {indexes.keywords["chunks"].size}
+                    assert indexes.generation == index.engine.records.generation
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the test wants to see it
+            failures.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    with index:
+        for thread in threads:
+            thread.start()
+        index.add(iter(numbered(60)))
+        index.delete([str(i) for i in range(20)])
+        index.add(numbered(60, first=10))
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert len(sizes) > 2, "readers got in between the batches"
+        assert all(size % 3 == 0 for size in sizes if size < 40)
+        assert index.verify()
+        assert len(index) == 60
+
+
+def test_an_index_cannot_be_changed_by_a_thread_that_reads_it(services):
+    with services.engine.snapshot() as snapshot:
+        assert snapshot.generation == 1
+        with pytest.raises(RuntimeError, match="while the same thread reads it"):
+            services.delete("auth")
+    assert services.delete("auth") == 1
+    assert services.verify()
+
+
+def test_a_lock_starves_nobody():
+    lock = ReadWriteLock()
+    turns: list[str] = []
+
+    def use(name, hold):
+        while len(turns) < 200:
+            with hold():
+                turns.append(name)
+                time.sleep(0.001)
+
+    threads = [threading.Thread(target=use, args=(f"writer {i}", lock.writing)) for i in range(2)]
+    threads += [threading.Thread(target=use, args=(f"reader {i}", lock.reading)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(turns.count(name) > 20 for name in ("writer 0", "writer 1", "reader 0", "reader 1"))
+
+
+def test_two_scopes_of_equal_numbers_and_booleans_are_not_mixed_up():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("a", "Ada.", metadata={"draft": True}), Document("b", "Bob.", metadata={"draft": 1})])
+        for value, expected in ((True, "a"), (1, "b"), (True, "a")):
+            with index.engine.snapshot(parse({"draft": value})) as snapshot:
+                assert [chunk.id for chunk in snapshot.chunks(np.arange(snapshot.first_entity))] == [expected]

@@ -1,0 +1,109 @@
+"""Keywords in tantivy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphrag_core.engine.embedded.keywords import TantivyKeywords
+
+NONE = np.empty(0, np.int64)
+TEXTS = {
+    1: "The Auth Service issues tokens.",
+    2: "The OAuth Provider issues tokens, tokens and tokens.",
+    3: "A red fox jumped.",
+    4: "东京大学是日本的大学。",
+    5: "München liegt an der Isar.",
+}
+
+
+def filled(folder=None):
+    store = TantivyKeywords(folder)
+    store.apply(7, NONE, TEXTS.items())
+    return store
+
+
+def test_a_new_store_is_empty():
+    store = TantivyKeywords()
+    assert store.generation == -1
+    assert len(store.search("tokens", 5)[0]) == len(store.keys) == 0
+
+
+def test_finds_words_whatever_their_form_and_case():
+    store = filled()
+    keys, scores = store.search("ISSUED token", 5)
+    assert set(keys.tolist()) == {1, 2}
+    assert (np.diff(scores) <= 0).all()
+    assert (scores > 0).all()
+    assert store.search("munchen", 5)[0].tolist() == [5]
+
+
+def test_finds_chinese():
+    assert filled().search("大学", 5)[0].tolist() == [4]
+
+
+def test_takes_any_question():
+    store = filled()
+    for text in ("", "  ", '"', "AND OR NOT", "text:fox^9 (", "-fox +red *", "\\", "fox" * 5_000, "😀"):
+        store.search(text, 5)
+    assert store.search("fox:", 1)[0].tolist() == [3]
+
+
+def test_returns_ties_with_the_last():
+    store = TantivyKeywords()
+    store.apply(1, NONE, [(key, "the same words") for key in range(30)])
+    assert store.search("words", 3)[0].tolist() == list(range(30))
+
+
+def test_removed_texts_are_gone():
+    store = filled()
+    store.apply(8, np.array([2, 99]), [(9, "New tokens.")])
+    assert store.generation == 8
+    assert sorted(store.search("tokens", 5)[0].tolist()) == [1, 9]
+    assert store.keys.tolist() == [1, 3, 4, 5, 9]
+
+
+def test_replace_leaves_no_ghosts():
+    store = filled()
+    store.apply(8, np.array([2]), [])
+    store.apply(9, None, [(1, TEXTS[1]), (3, TEXTS[3])])
+    fresh = TantivyKeywords()
+    fresh.apply(9, NONE, [(1, TEXTS[1]), (3, TEXTS[3])])
+    assert store.ghosts == 0
+    assert store.keys.tolist() == [1, 3]
+    assert store.search("tokens", 5)[1].tolist() == fresh.search("tokens", 5)[1].tolist()
+
+
+def test_holds_what_it_should_after_any_changes():
+    random = np.random.default_rng(0)
+    store = TantivyKeywords()
+    have: set[int] = set()
+    for generation in range(60):
+        gone = [key for key in sorted(have) if random.random() < 0.3]
+        new = list(range(generation * 5, generation * 5 + int(random.integers(0, 5))))
+        have = (have - set(gone)) | set(new)
+        if generation % 4 == 3:
+            store.apply(generation, None, [(key, "words") for key in sorted(have)])
+        else:
+            store.apply(generation, np.array(gone, np.int64), [(key, "words") for key in new])
+        assert store.keys.tolist() == sorted(have)
+
+
+def test_a_scope_lets_nothing_else_through():
+    store = TantivyKeywords()
+    store.apply(1, NONE, [(key, "tokens") for key in range(6_000)])
+    few = np.array([17, 5_000, 9_999])
+    assert store.search("tokens", 10, few)[0].tolist() == [17, 5_000]
+    many = np.arange(1, 6_000, 2)
+    assert set(store.search("tokens", 10, many)[0].tolist()) <= set(many.tolist())
+    assert len(store.search("tokens", 10, many)[0]) >= 10
+    assert len(store.search("tokens", 10, NONE)[0]) == 0
+
+
+def test_stays_on_disk(tmp_path):
+    store = filled(tmp_path)
+    before = store.search("tokens", 5)
+    store.close()
+    again = TantivyKeywords(tmp_path)
+    assert again.generation == 7
+    assert [x.tolist() for x in again.search("tokens", 5)] == [x.tolist() for x in before]
+    again.close()

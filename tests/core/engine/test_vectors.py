@@ -1,0 +1,97 @@
+"""Vectors in FAISS: flat and with inverted lists."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphrag_core.engine.embedded.vectors import FaissVectors
+
+DIM = 16
+
+
+@pytest.fixture(params=["flat", "ivf"])
+def make(request):
+    """Returns a new index; the second kind switches to inverted lists at 40 vectors."""
+    return lambda: FaissVectors(approximate_from=40 if request.param == "ivf" else 100_000)
+
+
+def some(count, seed=0):
+    vectors = np.random.default_rng(seed).normal(size=(count, DIM)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def filled(make, count=50):
+    store, vectors = make(), some(count)
+    store.add(np.arange(10, 10 + count), vectors)
+    return store, vectors
+
+
+def test_an_empty_store_finds_nothing(make):
+    ((keys, scores),) = make().search(some(1), 5)
+    assert len(keys) == len(scores) == 0
+
+
+def test_finds_the_nearest_by_cosine(make):
+    store, vectors = filled(make)
+    queries = some(3, seed=1)
+    for query, (keys, scores) in zip(queries, store.search(queries, 5), strict=True):
+        exact = vectors @ query
+        best = np.argsort(-exact)[:5]
+        assert keys.tolist() == (best + 10).tolist()
+        assert np.allclose(scores, exact[best], atol=1e-5)
+
+
+def test_returns_ties_with_the_last(make):
+    store, vector = make(), some(1)
+    store.add(np.arange(20), np.repeat(vector, 20, axis=0))
+    ((keys, _),) = store.search(vector, 3)
+    assert keys.tolist() == list(range(20))
+
+
+def test_asked_for_more_than_there_is_gives_all(make):
+    store, vectors = filled(make, 7)
+    ((keys, _),) = store.search(vectors[:1], 100)
+    assert sorted(keys.tolist()) == list(range(10, 17))
+
+
+def test_removed_vectors_are_gone(make):
+    store, vectors = filled(make)
+    store.remove(np.array([10, 12, 999]))
+    assert 10 not in store.keys
+    assert len(store.keys) == 48
+    ((keys, _),) = store.search(vectors[:1], 50)
+    assert not {10, 12} & set(keys.tolist())
+    assert np.allclose(store.get(np.array([11, 13])), vectors[[1, 3]])
+    store.add(np.array([100]), vectors[:1])
+    assert store.search(vectors[:1], 1)[0][0][0] == 100
+
+
+def test_a_scope_lets_nothing_else_through(make):
+    store, vectors = filled(make)
+    for allowed in (np.array([11, 15, 700]), np.arange(12, 60), np.empty(0, np.int64)):
+        ((keys, scores),) = store.search(vectors[:1], 50, allowed)
+        inside = [key for key in allowed.tolist() if 10 <= key < 60]
+        assert sorted(keys.tolist()) == inside
+        assert (np.diff(scores) <= 0).all()
+
+
+def test_comes_back_from_disk(make, tmp_path):
+    store, vectors = filled(make)
+    store.remove(np.array([11]))
+    store.save(tmp_path)
+    again = make()
+    again.load(tmp_path)
+    assert again.keys.tolist() == store.keys.tolist()
+    assert np.array_equal(again.get(store.keys), store.get(store.keys))
+    again.add(np.array([500]), vectors[1:2])
+    assert again.search(vectors[1:2], 1)[0][0][0] == 500
+
+
+def test_a_damaged_file_is_refused(make, tmp_path):
+    store, _ = filled(make)
+    store.save(tmp_path)
+    for path in tmp_path.iterdir():
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises((OSError, ValueError)):
+        make().load(tmp_path)

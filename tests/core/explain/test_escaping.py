@@ -1,0 +1,72 @@
+"""Text from documents, entities and questions can never become markup."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from answers import HOSTILE, hit, passage
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from parsed import parse
+
+from graphrag_core import Entity, Fact, Result
+from graphrag_core.explain import frame, page, svg
+
+INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def said_everywhere(text: str) -> Result:
+    """A result whose every text is the given one."""
+    return Result(
+        text,
+        text,
+        (hit(passage("id", f"x{text}", text), text, facts=(text,), graph_expansion=text),),
+        (Entity("e", text, text, text, (text,)),),
+        facts=(Fact(("e", "f"), text, text, value=text),),
+        known={"f": Entity("f", text)},
+        route=text,
+        expansion_skipped=text,
+        fallback=text,
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(st.characters(), min_size=1) | st.sampled_from([HOSTILE, "{{ 7 * 7 }}", "{% raw %}", "&amp;", "<!--"]))
+def test_any_text_comes_back_as_text_from_between_tags_and_from_attributes(text):
+    root = parse(page(said_everywhere(text)))
+    shown = INVALID.sub("\ufffd", text)
+    assert root.one("h1").text == shown
+    chip = root.one("span", "chip")
+    assert (chip.text, chip.attributes["title"]) == (shown, shown)
+    assert root.one("details", "facts").all("span")[0].text == shown
+    assert root.one("g", "question").one("title").text == shown
+    assert root.one("g", "question").attributes["aria-label"] == f"Question: {shown}"
+    assert len(root.all("script")) == len(root.all("style")) == 1
+
+
+def test_what_no_file_can_hold_is_replaced():
+    root = parse(page(said_everywhere("a\x00b\ud800c\x1bd\x85e\ttab")))
+    assert root.one("h1").text == "a\ufffdb\ufffdc\ufffdd\ufffde\ttab"
+    result = said_everywhere("\udcff\x00")
+    for written in (page(result), svg(result), frame(result, "\udcff\x00")):
+        assert "\x00" not in written
+        written.encode()
+
+
+def test_what_is_returned_is_plain_text_that_escapes_nothing_it_is_joined_with():
+    result = said_everywhere("x")
+    assert {type(written) for written in (page(result), svg(result), frame(result, "x"))} == {str}
+
+
+@pytest.mark.parametrize("text", ["</style><b>", "</script><b>", "]]><b>", "--><b>", "'\"><b>"])
+def test_no_text_closes_what_it_stands_in(text):
+    for written in (page(said_everywhere(text)), frame(said_everywhere(text), text)):
+        assert "<b>" not in re.sub("<b>#[0-9]+</b>|<b>this passage</b>", "", written)
+
+
+def test_numbers_in_the_graph_are_short():
+    written = svg(said_everywhere("x"))
+    numbers = re.findall(r' (?:x|y|cx|cy|width|height|rx)="([^"]*)"', written)
+    assert numbers
+    assert all(re.fullmatch(r"-?[0-9]+(\.[0-9])?", number) for number in numbers)

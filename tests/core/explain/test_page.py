@@ -1,0 +1,235 @@
+"""The page says what a result knows, and nothing in it can run but its own script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import pytest
+from answers import ALL, CROWD, EVIL, HOSTILE, NOTHING, PLAIN, PORTAL, TONGUES, TWO_PARTS
+from parsed import parse
+
+from graphrag_core import Channel, Result
+from graphrag_core.explain import page, svg
+from graphrag_core.explain.page import asset
+
+
+def policy(root) -> dict[str, str]:
+    (meta,) = [m for m in root.all("meta") if m.attributes.get("http-equiv") == "Content-Security-Policy"]
+    return dict(part.strip().split(" ", 1) for part in meta.attributes["content"].split(";"))
+
+
+def skeleton(element) -> list:
+    """The elements and names of attributes, without a word of text."""
+    below = [skeleton(child) for child in element.children if not isinstance(child, str)]
+    return [element.name, sorted(element.attributes), below]
+
+
+def test_it_shows_the_question_what_it_names_and_how_it_was_answered():
+    root = parse(PORTAL.html())
+    assert root.one("h1").text == PORTAL.question
+    assert [mark.text for mark in root.one("h1").all("mark")] == ["Partner Portal"]
+    assert [chip.text for chip in root.all("span", "chip")] == ["Partner Portal"]
+    header = root.one("header").text
+    assert "Method" in header
+    assert "hybrid" in header
+    assert "0.79" in header
+    assert "The graph was used; 1 of 4 passages found only by it." in header
+    assert "Route: The question names what a passage is about." in header
+    assert root.one("head").one("title").text == "Why: Who runs what the Partner Portal signs in with?"
+    assert root.one("footer").text == "1.8 ms: embed 0.5 · search 1.2"
+
+
+def test_each_hit_has_a_card_with_its_channels_and_its_path():
+    cards = parse(PORTAL.html()).all("li", "hit")
+    assert [card.hits for card in cards] == [[1], [2], [3], [4]]
+    assert cards[0].one("p", "text").text == "The Partner Portal signs in with Oauth."
+    assert cards[1].one("p", "path").text == "Partner Portal → Partner Portal needs Oauth. → Oauth → this passage"
+    assert "vector #2 0.5 · 25 %" in cards[1].one("p", "channels").text
+    assert cards[2].one("span", "graph-only").text == "found only by the graph"
+    assert cards[3].one("p", "path").text == "Found by text search."
+
+
+def test_shares_are_a_bar_that_is_divided_as_they_are():
+    bar = parse(PORTAL.html()).all("svg", "shares")[0]
+    bars = [(r.classes[1], r.attributes["x"], r.attributes["width"]) for r in bar.all("rect")]
+    assert bars == [("vector", "0", "25"), ("keyword", "25", "25"), ("graph", "50", "50")]
+    assert bar.attributes["aria-label"] == "Shares: vector 25 %, keyword 25 %, graph 50 %"
+
+
+def test_without_shares_there_is_no_bar():
+    assert not parse(PLAIN.html()).all("svg", "shares")
+
+
+def test_a_custom_channel_is_shown_too():
+    hits = (replace(PLAIN.hits[0], channels={"tea leaves": Channel(3, 0.25, 1.0)}),)
+    root = parse(replace(PLAIN, hits=hits).html())
+    assert "tea leaves #3 0.25 · 100 %" in root.one("p", "channels").text
+    assert root.one("p", "legend").one("i").classes == ["channel", "other"]
+
+
+def test_the_graph_draws_every_step_and_highlights_the_paths():
+    graph = parse(PORTAL.html()).one("svg", "graph")
+    kinds = [box.classes[1] for box in graph.all("g", "box")]
+    assert {kind: kinds.count(kind) for kind in kinds} == {"question": 1, "named": 1, "passage": 4, "linked": 3}
+    won = [line.hits for line in graph.all("path", "line") if "on-path" in line.classes and "fact" in line.classes]
+    assert won == [[2, 3]]
+    assert len(graph.all("path", "related")) == 2
+    assert [mark.one("title").text for mark in graph.all("g", "mark")] == [
+        "Oauth buys from Keyring.",
+        "Keyring sits in Tallinn.",
+        "Partner Portal needs Oauth.",
+    ]
+
+
+def test_facts_that_are_not_drawn_are_listed():
+    facts = parse(PORTAL.html()).one("details", "facts")
+    assert facts.one("summary").text == "4 facts support this result (1 not drawn)"
+    assert "Mars — Venus Mars is far from Venus." in [item.text for item in facts.all("li")]
+
+
+def test_long_labels_are_shortened_and_complete_in_the_tooltip():
+    graph = parse(CROWD.html()).one("svg", "graph")
+    box = graph.all("g", "passage")[0]
+    assert "…" in "".join(text.text for text in box.all("text"))
+    assert CROWD.hits[0].chunk.title in box.one("title").text
+    assert CROWD.hits[0].chunk.title in box.attributes["aria-label"]
+
+
+def test_parts_of_one_document_can_be_told_apart():
+    cards = parse(TWO_PARTS.html()).all("li", "hit")
+    assert [card.one("span", "name").text for card in cards] == ["Guide · 1", "Guide · 2", "untitled"]
+
+
+def test_an_empty_result_says_so():
+    root = parse(NOTHING.html())
+    assert "No known entity in the question" in root.one("header").text
+    assert "The graph was not used." in root.one("header").text
+    assert root.one("p", "empty").text == "No passage was found."
+    assert len(root.one("svg", "graph").all("g", "box")) == 1
+
+
+def test_the_reason_for_skipping_the_graph_and_the_fallback_are_shown():
+    header = parse(PLAIN.html()).one("header").text
+    assert "The graph was not used." in header
+    assert "Fallback: No embedder was given: keywords carry the question." in header
+
+
+@pytest.mark.parametrize("answer", ALL.values(), ids=ALL)
+def test_only_the_pages_own_style_and_script_may_run(answer):
+    root = parse(answer.html())
+    rules = policy(root)
+    assert rules["default-src"] == "'none'"
+    assert set(rules) == {"default-src", "style-src", "script-src", "img-src", "base-uri", "form-action"}
+    for name, rule in (("style", "style-src"), ("script", "script-src")):
+        digest = base64.b64encode(hashlib.sha256(root.one(name).text.encode()).digest()).decode()
+        assert rules[rule] == f"'sha256-{digest}'"
+    everything = root.all()
+    assert not [e.name for e in everything if e.name in ("img", "iframe", "object", "embed", "form", "a", "base")]
+    assert not [key for e in everything for key in e.attributes if key.startswith("on") or key in ("style", "src")]
+    outside = re.findall(r"(?:https?:)?//[\w.-]+", re.sub(r"<script>.*</script>", "", answer.html(), flags=re.DOTALL))
+    assert set(outside) <= {"http://www.w3.org"}
+
+
+def test_hostile_text_changes_no_element_and_no_attribute():
+    """The page of an answer full of markup is built like the page of the same answer full of harmless words."""
+    meek = "q" * len(HOSTILE)
+
+    def tamed(value):
+        if isinstance(value, str):
+            return value.replace(HOSTILE, meek).replace(HOSTILE.lower(), meek)
+        if isinstance(value, tuple):
+            return tuple(tamed(item) for item in value)
+        if isinstance(value, dict):
+            return {tamed(key): tamed(item) for key, item in value.items()}
+        if hasattr(value, "__dataclass_fields__"):
+            return replace(value, **{name: tamed(getattr(value, name)) for name in value.__dataclass_fields__})
+        return value
+
+    def without_lines(node):
+        name, attributes, below = node
+        return [name, attributes, [without_lines(child) for child in below if child[0] != "text"]]
+
+    evil, meekened = (skeleton(parse(answer.html())) for answer in (EVIL, tamed(EVIL)))
+    assert without_lines(evil) == without_lines(meekened)
+
+
+def test_hostile_text_is_shown_as_it_is():
+    root = parse(EVIL.html())
+    assert root.one("h1").text == HOSTILE
+    assert root.all("span", "chip")[0].text == HOSTILE
+    assert root.all("p", "text")[0].text == HOSTILE
+    assert HOSTILE in root.one("details", "facts").text
+    EVIL.html().encode()
+
+
+@pytest.mark.parametrize("answer", ALL.values(), ids=ALL)
+def test_the_picture_alone_is_well_formed(answer):
+    root = ET.fromstring(svg(answer))  # noqa: S314 - our own
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert len(root.findall(".//{*}rect")) == len(root.findall(".//{*}g[@data-node]"))
+
+
+def test_texts_keep_their_own_direction():
+    root = parse(TONGUES.html())
+    for element in [root.one("h1"), *root.all("span", "name"), *root.all("p", "text"), *root.all("q")]:
+        assert element.attributes["dir"] == "auto"
+    assert root.one("html").attributes["lang"] == "en"
+
+
+def test_everything_that_can_be_selected_has_focus_role_and_label():
+    root = parse(PORTAL.html())
+    for part in root.one("svg", "graph").all("g"):
+        if "data-hits" in part.attributes:
+            assert part.attributes["tabindex"] == "0"
+            assert part.attributes["role"] == "button"
+            assert part.attributes["aria-label"]
+    assert all(button.attributes.get("aria-label") or button.text for button in root.all("button"))
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_text_has_enough_contrast(theme):
+    """As the web content accessibility guidelines ask: 4.5 to 1."""
+    colours = {
+        name: both.split(", ")[theme]
+        for name, both in re.findall(r"--([\w-]+): light-dark\((.*?)\)", asset("graph.css"))
+    }
+
+    def luminance(colour: str) -> float:
+        parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+        return sum(
+            share * (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
+            for share, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True)
+        )
+
+    for word, behind in [
+        *((w, b) for w in ("text", "text-soft", "text-faint", "accent-text") for b in ("background", "surface")),
+        ("accent-text", "accent-tint"),
+    ]:
+        low, high = sorted((luminance(colours[word]), luminance(colours[behind])))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, (word, behind)
+
+
+def test_the_same_answer_gives_the_same_page():
+    assert CROWD.html() == CROWD.html()
+
+
+def test_anything_with_the_attributes_of_a_result_can_be_drawn():
+    class Mine:
+        def __getattr__(self, name):
+            return getattr(PORTAL, name)
+
+    assert page(Mine()) == PORTAL.html()
+
+
+def test_a_real_result_is_drawn(services):
+    from graphrag_core import GraphRetriever
+
+    result = GraphRetriever(services).retrieve("Who runs what the Auth Service delegates logins to?", k=3)
+    assert isinstance(result, Result)
+    graph = parse(result.html()).one("svg", "graph")
+    assert len(graph.all("g", "passage")) == 3
+    assert graph.all("path", "on-path")

@@ -1,0 +1,98 @@
+"""For callers that embed elsewhere, or put hits into a framework's metadata."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support import SERVICES, snapshot, vector_search
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.errors import DocumentError, EmbedderError
+from graphrag_core.testing import HashEmbedder
+
+
+class Recording(HashEmbedder):
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def embed_documents(self, texts):
+        self.asked += texts
+        return super().embed_documents(texts)
+
+
+@pytest.mark.parametrize("embeds", [True, False])
+def test_to_embed_returns_the_texts_that_add_embeds(embeds):
+    embedder = Recording()
+    with KnowledgeIndex(embedder, embed_facts=embeds, embed_names=embeds) as index:
+        texts = index.to_embed(SERVICES)
+        assert embedder.asked == []
+        assert len(index) == 0
+        assert len(texts) == len(set(texts))
+        index.add(SERVICES)
+        assert set(texts) == set(embedder.asked)
+
+        assert index.to_embed(SERVICES) == []
+        embedder.asked.clear()
+        changed = [Document("auth", SERVICES[0].text + " It is new.", "Auth Service"), *SERVICES[1:]]
+        texts = index.to_embed(changed)
+        index.add(changed)
+        assert set(texts) == set(embedder.asked)
+        assert all("It is new" in text for text in texts)
+
+
+@pytest.mark.parametrize("embeds", [True, False])
+def test_texts_embedded_before_are_not_embedded_again(embeds):
+    embedder = Recording()
+    with (
+        KnowledgeIndex(embedder, embed_facts=embeds, embed_names=embeds) as index,
+        KnowledgeIndex(HashEmbedder(), embed_facts=embeds, embed_names=embeds) as plain,
+    ):
+        texts = index.to_embed(SERVICES)
+        vectors = [[2.0 * number for number in vector] for vector in HashEmbedder().embed_documents(texts).tolist()]
+        index.add(SERVICES, embeddings={**dict(zip(texts, vectors, strict=True)), "another text": [1.0]})
+        plain.add(SERVICES)
+        assert embedder.asked == []
+        assert snapshot(index) == snapshot(plain)
+
+
+def test_texts_that_were_not_embedded_before_are_embedded():
+    embedder = Recording()
+    with KnowledgeIndex(embedder, embed_facts=False, embed_names=False) as index, KnowledgeIndex(Recording()) as plain:
+        texts = index.to_embed(SERVICES)
+        known = {text: HashEmbedder().embed_query(text) for text in texts[1:3]}
+        index.add(SERVICES, embeddings=known)
+        assert embedder.asked == [texts[0], *texts[3:]]
+        plain.add(SERVICES)
+        assert vector_search(index, "tokens", 4) == vector_search(plain, "tokens", 4)
+
+
+@pytest.mark.parametrize("vector", [[1.0, 2.0], [float("nan")] * 64, "text", None])
+def test_a_vector_computed_before_is_checked_like_the_embedders(vector):
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(SERVICES[:1])
+        before = snapshot(index)
+        text = index.to_embed(SERVICES[1:])[0]
+        with pytest.raises(EmbedderError, match="hash-64"):
+            index.add(SERVICES[1:], embeddings={text: vector})
+        assert snapshot(index) == before
+
+
+def test_a_document_that_cannot_be_added_is_refused_before_it_is_embedded():
+    with KnowledgeIndex(HashEmbedder()) as index, pytest.raises(DocumentError, match="'x': the text is empty"):
+        index.to_embed([Document("x", " ")])
+
+
+def test_a_hit_as_plain_data_has_everything_but_text_metadata_and_score(services):
+    result = GraphRetriever(services).retrieve("Who runs the OAuth Provider?")
+    hit = result.hits[0]
+    told = result.details(hit)
+    assert json.loads(json.dumps(told)) == told
+    assert told["document_id"] == hit.chunk.document_id
+    assert told["entities"] == ["OAuth Provider"]
+    assert told["channels"]["vector"]["rank"] == hit.channels["vector"].rank
+    assert [step["text"] for step in told["path"]] == [step.text for step in hit.path]
+    assert (told["method"], told["confidence"], told["origin"]) == ("hybrid", result.confidence, hit.origin)
+    told["path"].clear()
+    assert result.details(hit)["path"]

@@ -1,0 +1,50 @@
+"""The public names are exactly these: adding one is a decision, removing one needs a deprecation."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+import graphrag_core
+
+NAMES = {
+    "graphrag_core": """
+        Added Anchored Cache Channel Chunk Chunker Combined Document Entity Estimate Expansion ExpansionQueries
+        Extraction Fact Gate GraphRetriever Hit KnowledgeExtractor KnowledgeIndex LLMExtractor Mention Neighbourhood
+        PageRank ReciprocalRank Recogniser Relevance Result Route Router Rule SentenceExtractor SpreadingActivation
+        Stats Step Trace TripleExtractor Verification Weighted __version__
+    """,
+    "graphrag_core.embedders": "Onnx WordLlama",
+    "graphrag_core.testing": """
+        CHAIN CHAIN_QUESTION CountingEmbedder EmbedderSuite EngineSuite ExtractorSuite FixedExtractor FusionSuite
+        HashEmbedder StrategySuite TokenCounterSuite run_suite
+    """,
+    "langchain_graphrag": "GraphRAGRetriever RetrievedDocuments create_memory_search_tool llm_extractor",
+    "llama_graphrag": """
+        GraphRAGInsertEvent GraphRAGRetrievalEvent GraphRAGRetriever LocalEmbedding memory_search_tool
+    """,
+}
+
+
+@pytest.mark.parametrize("package", NAMES)
+def test_a_package_exports_exactly_its_public_names(package):
+    module = importlib.import_module(package)
+    assert sorted(module.__all__) == sorted(NAMES[package].split())
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_the_root_of_the_core_holds_what_users_import_and_nothing_else():
+    root = Path(graphrag_core.__file__).parent
+    assert sorted(path.name for path in root.glob("*.py")) == sorted(
+        ["__init__.py", "__main__.py", "errors.py", "filters.py", "index.py", "model.py", "ports.py", "result.py",
+         "retriever.py"]
+    )  # fmt: skip
+
+
+def test_every_package_says_what_it_is_for():
+    root = Path(graphrag_core.__file__).parent
+    for path in [*root.glob("*/__init__.py"), *root.glob("*/*/__init__.py")]:
+        package = ".".join(["graphrag_core", *path.parent.relative_to(root).parts])
+        assert len(importlib.import_module(package).__doc__ or "") > 80, package

@@ -1,0 +1,86 @@
+"""Public names, imports, and the error without LangChain."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import langchain_graphrag
+
+WITHOUT = """
+import sys
+
+class Blocks:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Blocks())
+"""
+
+
+def run(code: str, *blocked: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(blocked=blocked) + code], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_without_langchain_it_says_what_to_install():
+    said = run(
+        """
+from graphrag_core.errors import MissingDependency
+try:
+    import langchain_graphrag
+except MissingDependency as error:
+    print(error)
+""",
+        "langchain_core",
+    )
+    assert "pip install 'hybrid-graphrag[langchain]'" in said
+
+
+def test_another_missing_module_is_not_taken_for_langchain():
+    said = run(
+        """
+try:
+    import langchain_graphrag
+except ImportError as error:
+    print(type(error).__name__)
+""",
+        "pydantic",
+    )
+    assert said.strip() in ("ModuleNotFoundError", "ImportError")
+
+
+def test_langchain_core_is_all_it_needs():
+    said = run(
+        """
+import langchain_graphrag
+print(sorted({name.partition(".")[0] for name in sys.modules} & {"llama_index", "llama_graphrag", "langchain"}))
+""",
+        "langchain",
+        "langchain_classic",
+        "langchain_community",
+        "langchain_experimental",
+        "langgraph",
+        "llama_index",
+        "llama_graphrag",
+    )
+    assert said.strip() == "[]"
+
+
+def test_the_public_names_are_these():
+    assert langchain_graphrag.__all__ == [
+        "GraphRAGRetriever", "RetrievedDocuments", "create_memory_search_tool", "llm_extractor",
+    ]  # fmt: skip
+    assert all(hasattr(langchain_graphrag, name) for name in langchain_graphrag.__all__)
+
+
+def test_a_former_name_still_works_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="RetrievedDocuments"):
+        from langchain_graphrag import Found
+    assert Found is langchain_graphrag.RetrievedDocuments
+    with pytest.raises(AttributeError, match="Lost"):
+        langchain_graphrag.Lost  # noqa: B018
