@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint types layers check notebooks wheel test-oldest test-frameworks-oldest test-browser screenshots \
-	bench-index bench-speed bench-quality bench-adapters bench-hops clean
+	bench-index bench-speed bench-quality bench-adapters bench-hops bench-graph clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
@@ -63,6 +63,10 @@ bench-quality: $(VENV)/.dev
 
 bench-adapters: $(VENV)/.dev
 	$(BIN)/python benchmarks/adapters.py
+
+# Memory of the whole graph as an igraph graph and as sparse matrices.
+bench-graph: $(VENV)/.dev
+	$(BIN)/python benchmarks/graph_memory.py $(SIZES)
 
 # Functions and modules that one query and one add run through. List them: make bench-hops V=-v
 bench-hops: $(VENV)/.dev

@@ -1,11 +1,10 @@
-"""Indexing cost, memory and reopening at 100,000 chunks: ``make bench-index``.
+"""Indexing time, memory and reopening at 100,000 chunks: ``make bench-index``.
 
-Every number is a ratio to something measured in the same run. Indexing is compared with the
-WordLlama library at work on the same texts in the same process, before and after; the vectors
-that are indexed cost nothing, so that the embedder's time is not in it. Adding the same
-documents with the embedder that this library makes of WordLlama is timed after that.
-``CHUNKS=10000`` makes it smaller. Where retrieval sets lie in ``../shared/data`` (or under
-``SHARED``), their passages, a few thousand and longer, are timed as well.
+Every number is a ratio to something measured in the same run. Indexing is compared with the WordLlama library
+embedding the same texts in the same process, before and after. The indexed vectors are precomputed, so the
+embedder's time is not included. Adding the same documents with our WordLlama embedder is timed after that.
+``CHUNKS=10000`` makes it smaller. The passages of the datasets in ``../shared/data`` (or ``SHARED``), a few thousand
+longer ones, are timed as well if they are there.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Row = tuple[str, float, str]
 
 
 def resident() -> int:
-    """Bytes of this process's own memory: anonymous pages, not files that the system caches."""
+    """Return the bytes of anonymous memory of this process."""
     for line in Path("/proc/self/status").read_text("utf-8").splitlines():
         if line.startswith("RssAnon"):
             return int(line.split()[1]) * 1024
@@ -44,7 +43,7 @@ def resident() -> int:
 
 
 def real() -> Iterator[Document]:
-    """Yield the passages of all retrieval sets in English."""
+    """Yield the passages of all English datasets."""
     for path in sorted((SHARED / "data").glob("*_train/corpus.jsonl")):
         for line in path.read_text("utf-8").splitlines():
             row = json.loads(line)
@@ -52,7 +51,7 @@ def real() -> Iterator[Document]:
 
 
 class Library:
-    """The WordLlama library as it comes."""
+    """The WordLlama library without our embedder."""
 
     def __init__(self) -> None:
         import wordllama  # noqa: PLC0415 - turns logging on
@@ -65,7 +64,7 @@ class Library:
 
 
 def race(folder: str, embed: bool, of: str = "") -> None:
-    """Time indexing against embedding; run in a process of its own."""
+    """Time indexing and embedding. Runs in a subprocess."""
     ready = list(real() if of == "real" else documents(COUNT))
     chunks, facts, names = _texts(ready)
     library, own = Library(), WordLlama()
@@ -99,7 +98,7 @@ def race(folder: str, embed: bool, of: str = "") -> None:
 
 
 def index(folder: str, embed: bool) -> None:
-    """Index a stream of documents and print what memory is held then; run in a process of its own."""
+    """Index a stream of documents and print the memory in use. Runs in a subprocess."""
     with KnowledgeIndex.open(folder, ReadyVectors(), embed_facts=embed, embed_names=embed, progress=False) as kb:
         size = kb.add(_counted(documents(COUNT))).added
         held = resident()
@@ -119,7 +118,7 @@ def _counted(source: Iterable[Document]) -> Iterator[Document]:
 
 
 def reopen(folder: str) -> None:
-    """Open a folder and print what memory is held then; open it again and compare with reading all its files."""
+    """Open a folder and print the memory in use; compare opening with reading all its files."""
     with KnowledgeIndex.open(folder, ReadyVectors(), read_only=True) as kb, kb.engine.snapshot() as snapshot:
         assert snapshot.linked_share
         held = resident()
@@ -205,7 +204,7 @@ def _times(timed: dict[str, float], embed: bool) -> list[Row]:
         (
             "WordLlama",
             chunks,
-            f"s for the chunks, {everything:.1f} s for chunks, facts and names: the library as it comes",
+            f"s for the chunks, {everything:.1f} s for chunks, facts and names: the library",
         ),
         ("our embedder", own_chunks, f"s for the chunks, {own_everything:.1f} s for all: the same vectors"),
         ("indexing", indexing, f"s, {timed['processor']:.1f} s of processor time"),

@@ -65,7 +65,9 @@ def to_core_documents(documents: Iterable[Document]) -> list[graphrag_core.Docum
 
 def from_core_document(document: graphrag_core.Document) -> Document:
     """Return a stored document as it was added."""
-    return Document(id=document.id, page_content=document.text, metadata=_copy_metadata(document.metadata))
+    metadata = copy.deepcopy(dict(document.metadata))
+    metadata.pop(_STORED_KNOWLEDGE, None)
+    return Document(id=document.id, page_content=document.text, metadata=metadata)
 
 
 def from_texts(
@@ -99,19 +101,15 @@ def knowledge_of(chunk: Chunk) -> Knowledge | None:
 
 
 def _from_hit(result: Result, hit: Hit) -> Document:
-    metadata = _copy_metadata(hit.chunk.metadata)
+    metadata = copy.deepcopy(dict(hit.chunk.metadata))
     details = result.details(hit)
-    if knowledge := knowledge_of(hit.chunk):
+    if metadata.pop(_STORED_KNOWLEDGE, None) and (knowledge := knowledge_of(hit.chunk)):
         details[_KNOWLEDGE] = knowledge
     if original := {key: metadata[key] for key in (SCORE, DETAILS) if key in metadata}:
         details[_ORIGINAL] = original
     metadata[SCORE] = hit.score
     metadata[DETAILS] = details
     return Document(id=hit.chunk.id, page_content=hit.chunk.text, metadata=metadata)
-
-
-def _copy_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: copy.deepcopy(value) for key, value in metadata.items() if key != _STORED_KNOWLEDGE}
 
 
 def _details(metadata: Mapping[str, Any]) -> Mapping[str, Any]:

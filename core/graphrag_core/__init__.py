@@ -23,7 +23,6 @@ from graphrag_core.model import (
     Stats,
     Verification,
 )
-from graphrag_core.query.cache import Cache
 from graphrag_core.query.fusion import Anchored, Gate, ReciprocalRank, Weighted
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.routing import Route, Router, Rule
@@ -36,7 +35,7 @@ from graphrag_core.query.strategies import (
     SpreadingActivation,
 )
 from graphrag_core.result import Channel, Hit, Result, Step, Trace
-from graphrag_core.retriever import GraphRetriever
+from graphrag_core.retriever import Cache, GraphRetriever
 
 __version__ = "0.1.0"
 

@@ -24,8 +24,6 @@ raises one of these, the index is unchanged, except for batches (of ``batch_size
 were committed before.
 """
 
-from __future__ import annotations
-
 
 class GraphRAGError(Exception):
     """The base class of all exceptions of the library."""

@@ -5,8 +5,6 @@ searches it; its reads go through a ``Snapshot``. :mod:`graphrag_core.testing` h
 suite for each of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a query returns: passages, with the reason for each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

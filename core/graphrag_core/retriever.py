@@ -1,20 +1,19 @@
-"""``GraphRetriever``: the public read side. It validates a call, caches results and runs the query pipeline."""
+"""``GraphRetriever``, the public read side: validates a call, looks it up in the cache, runs the query pipeline."""
 
-from __future__ import annotations
-
+import threading
 import time
-from collections.abc import Hashable, Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
+from copy import deepcopy
 from dataclasses import replace
 from operator import index as as_integer
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Where, parse
 from graphrag_core.index import KnowledgeIndex
+from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ports import Matrix
-from graphrag_core.query.cache import Cache
 from graphrag_core.query.fusion import Fusion, Gate
 from graphrag_core.query.pipeline import Plan, answer
 from graphrag_core.query.recognise import Recogniser
@@ -25,6 +24,61 @@ from graphrag_core.result import Result, Trace
 Method = Literal["hybrid", "vector", "keyword", "graph", "agentic"]
 _METHODS = get_args(Method)
 _MAX_QUESTION = 100_000  # characters
+
+
+class Cache:
+    """A least-recently-written cache with expiry.
+
+    The retriever's key has everything a result depends on: the question, the settings, the parsed
+    filter and the generation of the index. Results are never stale after an add or a delete and never
+    cross scopes. Thread-safe.
+
+    Parameters
+    ----------
+    seconds
+        How long a result is kept.
+    entries
+        The maximum number of results.
+    clock
+        Returns the time in seconds.
+    """
+
+    def __init__(
+        self, *, seconds: float = 60.0, entries: int = 1_024, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if seconds <= 0 or entries < 1:
+            raise InputError("seconds must be positive and entries at least 1: pass cache=None to disable the cache")
+        self.seconds = seconds
+        self.entries = entries
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Hashable, tuple[float, Result]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Hashable) -> Result | None:
+        """Return the result of a key, unless it has expired."""
+        with self._lock:
+            until, result = self._entries.get(key, (0.0, None))
+            if result is not None and self._clock() >= until:
+                del self._entries[key]
+                return None
+        return None if result is None else _copied(result)
+
+    def put(self, key: Hashable, result: Result) -> None:
+        """Store a result."""
+        stored = _copied(result)
+        with self._lock:
+            self._entries[key] = (self._clock() + self.seconds, stored)
+            self._entries.move_to_end(key)
+            while len(self._entries) > self.entries:
+                self._entries.popitem(last=False)
+
+    def clear(self) -> None:
+        """Remove all results."""
+        with self._lock:
+            self._entries.clear()
 
 
 class GraphRetriever:
@@ -137,8 +191,7 @@ class GraphRetriever:
         key: Hashable = None
         if self.cache is not None and not isinstance(given, Exception):
             start = time.perf_counter()
-            # repr: 1 and True are equal to Python, but match different documents.
-            key = (self.index.engine, question, plan, repr(scope), None if given is None else given.tobytes())
+            key = (self.index.engine, question, plan, scope, None if given is None else given.tobytes())
             try:
                 cached = self.cache.get((self.index.engine.generation, key))
             except TypeError:  # a custom strategy that cannot be hashed
@@ -186,19 +239,10 @@ class GraphRetriever:
         )
 
     def _as_vector(self, embedding: Iterable[float]) -> Matrix:
-        dim = int(self.index.engine.settings().get("dim", "0"))
         try:
-            is_sequence = isinstance(embedding, (np.ndarray, list, tuple))
-            vector = np.array(embedding if is_sequence else list(embedding), np.float32)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"the embedding must be a 1-D array of numbers: {error}") from error
-        if vector.ndim != 1 or (dim and len(vector) != dim) or not np.isfinite(vector).all():
-            raise InputError(
-                f"the embedding has shape {vector.shape}, the index has dimension {dim}: "
-                "pass a 1-D array of finite numbers"
-            )
-        unit: Matrix = vector / np.float32(max(float(np.linalg.norm(vector)), 1e-12))
-        return unit
+            return unit_vector(embedding, int(self.index.engine.settings().get("dim", "0")) or None)
+        except ValueError as error:
+            raise InputError(f"the embedding {error}") from error
 
 
 def _positive(number: Any, name: str) -> int:
@@ -214,3 +258,12 @@ def _positive(number: Any, name: str) -> int:
 def _require(value: object, method: str, kind: str, signature: str) -> None:
     if isinstance(value, type) or not callable(getattr(value, method, None)):
         raise InputError(f"{value!r} is not a {kind}: it needs {signature}; pass an object, not a class or a name")
+
+
+def _copied(result: Result) -> Result:
+    """Return a copy that shares no mutable value."""
+    hits = [
+        replace(hit, channels=dict(hit.channels), chunk=replace(hit.chunk, metadata=deepcopy(dict(hit.chunk.metadata))))
+        for hit in result.hits
+    ]
+    return replace(result, hits=tuple(hits), known=dict(result.known))

@@ -74,7 +74,7 @@ def test_a_replaced_document_takes_its_new_vector():
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ([1.0, 2.0], "dimension 2, the index 64"),
+        ([1.0, 2.0], "dimension 2, the index has dimension 64"),
         ([math.nan] * 64, "finite"),
         ([[1.0] * 64], "shape"),
         ([], "shape"),

@@ -29,29 +29,17 @@ from graphrag_core.errors import (
     NotAnIndex,
     ReadOnlyIndex,
 )
-from graphrag_core.testing import HashEmbedder
+from graphrag_core.testing import CountingEmbedder, HashEmbedder
 
 
-class Counting(HashEmbedder):
-    """Counts the texts it is asked for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-
-    def embed_documents(self, texts):
-        self.texts.extend(texts)
-        return super().embed_documents(texts)
-
-
-class Paid(Counting):
+class Paid(CountingEmbedder):
     """An embedder that does not say that it costs nothing."""
 
     embedded = False
 
 
 def test_an_unchanged_document_costs_nothing():
-    embedder = Counting()
+    embedder = CountingEmbedder()
     with KnowledgeIndex(embedder) as index:
         assert index.add(SERVICES).added == 4
         embedder.texts.clear()
@@ -61,7 +49,7 @@ def test_an_unchanged_document_costs_nothing():
 
 
 def test_a_changed_document_replaces_its_old_self():
-    embedder = Counting()
+    embedder = CountingEmbedder()
     with KnowledgeIndex(embedder) as index:
         index.add(SERVICES)
         embedder.texts.clear()
@@ -75,7 +63,7 @@ def test_a_changed_document_replaces_its_old_self():
 
 
 def test_a_change_of_metadata_alone_embeds_nothing():
-    embedder = Counting()
+    embedder = CountingEmbedder()
     with KnowledgeIndex(embedder) as index:
         index.add(SERVICES)
         embedder.texts.clear()
@@ -255,7 +243,7 @@ def test_an_index_that_was_never_closed_opens_again(tmp_path):
     "part", ["derived", "keywords", "derived/*/graph", "keywords/facts", "keywords/chunks/state.json"]
 )
 def test_damaged_search_files_are_made_anew_without_embedding(tmp_path, part, damage):
-    embedder = Counting()
+    embedder = CountingEmbedder()
     with KnowledgeIndex.open(tmp_path, embedder) as index:
         index.add(SERVICES)
         before = snapshot(index)

@@ -9,42 +9,32 @@ from support import SERVICES, snapshot, vector_search
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import DocumentError, EmbedderError
-from graphrag_core.testing import HashEmbedder
-
-
-class Recording(HashEmbedder):
-    def __init__(self):
-        super().__init__()
-        self.asked = []
-
-    def embed_documents(self, texts):
-        self.asked += texts
-        return super().embed_documents(texts)
+from graphrag_core.testing import CountingEmbedder, HashEmbedder
 
 
 @pytest.mark.parametrize("embeds", [True, False])
 def test_to_embed_returns_the_texts_that_add_embeds(embeds):
-    embedder = Recording()
+    embedder = CountingEmbedder()
     with KnowledgeIndex(embedder, embed_facts=embeds, embed_names=embeds) as index:
         texts = index.to_embed(SERVICES)
-        assert embedder.asked == []
+        assert embedder.texts == []
         assert len(index) == 0
         assert len(texts) == len(set(texts))
         index.add(SERVICES)
-        assert set(texts) == set(embedder.asked)
+        assert set(texts) == set(embedder.texts)
 
         assert index.to_embed(SERVICES) == []
-        embedder.asked.clear()
+        embedder.texts.clear()
         changed = [Document("auth", SERVICES[0].text + " It is new.", "Auth Service"), *SERVICES[1:]]
         texts = index.to_embed(changed)
         index.add(changed)
-        assert set(texts) == set(embedder.asked)
+        assert set(texts) == set(embedder.texts)
         assert all("It is new" in text for text in texts)
 
 
 @pytest.mark.parametrize("embeds", [True, False])
 def test_texts_embedded_before_are_not_embedded_again(embeds):
-    embedder = Recording()
+    embedder = CountingEmbedder()
     with (
         KnowledgeIndex(embedder, embed_facts=embeds, embed_names=embeds) as index,
         KnowledgeIndex(HashEmbedder(), embed_facts=embeds, embed_names=embeds) as plain,
@@ -53,17 +43,20 @@ def test_texts_embedded_before_are_not_embedded_again(embeds):
         vectors = [[2.0 * number for number in vector] for vector in HashEmbedder().embed_documents(texts).tolist()]
         index.add(SERVICES, embeddings={**dict(zip(texts, vectors, strict=True)), "another text": [1.0]})
         plain.add(SERVICES)
-        assert embedder.asked == []
+        assert embedder.texts == []
         assert snapshot(index) == snapshot(plain)
 
 
 def test_texts_that_were_not_embedded_before_are_embedded():
-    embedder = Recording()
-    with KnowledgeIndex(embedder, embed_facts=False, embed_names=False) as index, KnowledgeIndex(Recording()) as plain:
+    embedder = CountingEmbedder()
+    with (
+        KnowledgeIndex(embedder, embed_facts=False, embed_names=False) as index,
+        KnowledgeIndex(CountingEmbedder()) as plain,
+    ):
         texts = index.to_embed(SERVICES)
         known = {text: HashEmbedder().embed_query(text) for text in texts[1:3]}
         index.add(SERVICES, embeddings=known)
-        assert embedder.asked == [texts[0], *texts[3:]]
+        assert embedder.texts == [texts[0], *texts[3:]]
         plain.add(SERVICES)
         assert vector_search(index, "tokens", 4) == vector_search(plain, "tokens", 4)
 

@@ -23,15 +23,7 @@ from graphrag_core import (
 )
 from graphrag_core.errors import FilterError, InputError
 from graphrag_core.query.fusion import confidence
-from graphrag_core.testing import HashEmbedder
-
-CHAIN = [
-    Document("auth", "The Auth Service delegates sign-in to the OAuth Provider.", "Auth Service", {"tenant": "acme"}),
-    Document("oauth", "The OAuth Provider is a thin layer in front of Keyring.", "OAuth Provider", {"tenant": "acme"}),
-    Document("keyring", "Keyring is a company from Tallinn.", "Keyring", {"tenant": "acme"}),
-    Document("lunch", "Lunch is served at noon in the old hall.", "Lunch", {"tenant": "acme"}),
-    Document("secret", "The OAuth Provider of Umbrella is run by Albert Wesker.", "Umbrella", {"tenant": "umbrella"}),
-]
+from graphrag_core.testing import CHAIN, HashEmbedder
 
 
 @pytest.fixture
@@ -422,3 +414,24 @@ def test_a_fusion_of_ones_own_may_return_plain_lists(services):
     own = GraphRetriever(services, fusion=PlainFirst(), cache=None).retrieve("Who runs the Auth Service?", k=2)
     assert len(own.hits) == 2
     assert all(hit.channels for hit in own.hits)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        lambda: {"and": (part for part in [{"tenant": "acme"}])},
+        lambda: {"or": iter([{"tenant": "acme"}])},
+        lambda: {"tenant": {"in": (name for name in ["acme"])}},
+        lambda: {"tenant": {"nin": (name for name in ["umbrella"])}},
+        lambda: {"not": {"tenant": {"in": iter(["umbrella"])}}},
+    ],
+    ids=["and", "or", "in", "nin", "not in"],
+)
+def test_a_filter_with_a_one_shot_iterable_hides_other_tenants_also_in_the_cache(chain, where):
+    question = "Who runs the OAuth Provider?"
+    assert "secret" in ids(chain.retrieve(question, k=10))
+    for call in (where(), {"tenant": "acme"}, where()):  # the second and third may come from the cache
+        result = chain.retrieve(question, k=10, where=call)
+        assert "secret" not in ids(result)
+        assert len(result.hits) == 4
+        assert "Wesker" not in result.explain() + str(result.context(max_tokens=2_000))

@@ -10,12 +10,10 @@ import pytest
 from graphrag_core import (
     Document,
     ExpansionQueries,
-    Extraction,
     Fact,
     Gate,
     GraphRetriever,
     KnowledgeIndex,
-    Mention,
     Neighbourhood,
     ReciprocalRank,
     Recogniser,
@@ -26,23 +24,7 @@ from graphrag_core import (
 from graphrag_core.errors import InputError
 from graphrag_core.query.query import Query
 from graphrag_core.query.strategies.activation import WEEK
-from graphrag_core.testing import HashEmbedder
-
-
-class Told:
-    """An extractor that says what it was told to: facts by document id, mentions from them."""
-
-    def __init__(self, facts: dict[str, list[Fact]]) -> None:
-        self.facts = facts
-
-    def extract(self, chunks):
-        return [
-            Extraction(
-                tuple(dict.fromkeys(Mention(name) for fact in facts for name in fact.entities)),
-                tuple(facts),
-            )
-            for facts in (self.facts.get(chunk.document_id, []) for chunk in chunks)
-        ]
+from graphrag_core.testing import FixedExtractor, HashEmbedder
 
 
 def triple(subject: str, relation: str, target: str, **settings) -> Fact:
@@ -60,7 +42,7 @@ SERVICES = {
 @pytest.fixture
 def told():
     """Each document holds one fact; every entity's number of mentions can be counted by eye."""
-    with KnowledgeIndex(HashEmbedder(), extractor=Told(SERVICES)) as index:
+    with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor(SERVICES)) as index:
         index.add([Document(name, f"Passage about {name}.") for name in SERVICES])
         yield index
 
@@ -145,7 +127,7 @@ FASTAPI = {
 
 @pytest.fixture
 def fastapi():
-    with KnowledgeIndex(HashEmbedder(), extractor=Told(FASTAPI)) as index:
+    with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor(FASTAPI)) as index:
         index.add([Document(name, f"All about {name}.") for name in FASTAPI])
         yield index
 
@@ -194,7 +176,9 @@ def test_each_query_brings_three_passages_joined_by_rank_and_marked_as_the_graph
 
 
 def test_a_hit_that_the_graph_alone_brought_says_so():
-    with KnowledgeIndex(HashEmbedder(), extractor=Told({"far": [triple("Auth Service", "owns", "Vault")]})) as index:
+    with KnowledgeIndex(
+        HashEmbedder(), extractor=FixedExtractor({"far": [triple("Auth Service", "owns", "Vault")]})
+    ) as index:
         index.add([Document("far", "Nothing alike."), *(Document(f"d{i}", "Auth Service notes.") for i in range(4))])
         fusion = ReciprocalRank(graph_weight=3)
         retriever = GraphRetriever(index, graph=Neighbourhood(), fusion=fusion, candidates=1)
@@ -258,7 +242,7 @@ JACQ = {
 
 @pytest.fixture
 def jacq():
-    with KnowledgeIndex(HashEmbedder(), extractor=Told(JACQ), embed_names=True) as index:
+    with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor(JACQ), embed_names=True) as index:
         index.add([Document(name, f"Note {name}.") for name in JACQ])
         yield index
 
@@ -274,7 +258,7 @@ def test_activation_follows_facts_from_their_subject_two_hops_far(jacq):
 def test_activation_stops_at_its_limits(jacq):
     assert len(strengths(jacq, SpreadingActivation(anchors=1, max_facts=1), "JACQ Project")) == 1
     many = {"hub": [triple("Hub", "has", f"Part {i}", confidence=i / 20) for i in range(20)]}
-    with KnowledgeIndex(HashEmbedder(), extractor=Told(many), embed_names=True) as index:
+    with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor(many), embed_names=True) as index:
         index.add([Document("hub", "Hub.")])
         query = query_on(index, "Hub")
         facts = query.snapshot.facts(SpreadingActivation(anchors=1, hops=1).expand(query, None, 5).facts)
@@ -283,7 +267,9 @@ def test_activation_stops_at_its_limits(jacq):
 
 
 def test_reading_a_fact_counts_and_the_count_is_kept(tmp_path):
-    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), extractor=Told(JACQ), embed_names=True) as index:
+    with KnowledgeIndex.open(
+        tmp_path / "kb", HashEmbedder(), extractor=FixedExtractor(JACQ), embed_names=True
+    ) as index:
         index.add([Document(name, f"Note {name}.") for name in JACQ])
         generation = index.engine.generation
         retriever = GraphRetriever(index, graph=SpreadingActivation(anchors=1), method="graph", cache=None)
@@ -293,7 +279,7 @@ def test_reading_a_fact_counts_and_the_count_is_kept(tmp_path):
         # Read once before: 1 + log10(2) * 0.5
         assert second["duck"] == pytest.approx(0.7 * 1.5 * (1 + log10(2) * 0.5))
         assert index.engine.generation == generation, "reading changes nothing that is searched"
-    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), extractor=Told(JACQ)) as index:
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), extractor=FixedExtractor(JACQ)) as index:
         (kept,) = [f for f in index.facts("DuckDB") if f.relation == "supports"]
         assert kept.access_count == 2
         assert kept.last_accessed >= before
@@ -301,7 +287,7 @@ def test_reading_a_fact_counts_and_the_count_is_kept(tmp_path):
 
 
 def test_without_name_vectors_activation_starts_at_what_is_named():
-    with KnowledgeIndex(HashEmbedder(), extractor=Told(JACQ), embed_names=False) as index:
+    with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor(JACQ), embed_names=False) as index:
         index.add([Document(name, f"Note {name}.") for name in JACQ])
         assert set(strengths(index, SpreadingActivation(), "What of DuckDB?")) == {"duck", "deep"}
 

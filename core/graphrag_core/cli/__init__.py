@@ -3,8 +3,6 @@
 Import :func:`main` from here. Each command is a function in a module of its own name.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

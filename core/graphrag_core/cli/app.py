@@ -1,7 +1,5 @@
 """The command-line application: all commands, and how errors become exit codes."""
 
-from __future__ import annotations
-
 import sys
 from itertools import zip_longest
 from typing import Annotated, Any, get_args

@@ -1,13 +1,12 @@
 """The command ``compare`` measures whether the graph helps on the user's questions."""
 
-from __future__ import annotations
-
 import json as json_
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from tqdm import tqdm
 
@@ -43,10 +42,8 @@ def compare(
     asked = read_questions(questions)
     with options.open_index(kb, embedder) as index:
         unknown = sorted({gold for question in asked for gold in question.gold if gold not in index})
-        progress = tqdm(
-            asked, desc="querying", unit=" questions", disable=quiet or None, leave=False, dynamic_ncols=True
-        )
-        report = run_comparison(GraphRetriever(index, cache=None), progress, k=k)
+        bar = tqdm(asked, "querying", unit=" questions", disable=quiet or None, leave=False, dynamic_ncols=True)
+        report = run_comparison(GraphRetriever(index, cache=None), bar, k=k)
         if json:
             render.print_json(_report_to_dict(report))
         else:
@@ -86,11 +83,8 @@ def _parse_line(line: str, where: str) -> Question:
 
 
 def _show_scores(report: Report) -> None:
-    table = Table(box=None, pad_edge=False, header_style="quiet")
-    table.add_column("method")
-    table.add_column(f"recall@{report.k}", justify="right")
-    table.add_column(f"all found@{report.k}", justify="right")
-    table.add_column("")
+    numbers = [Column(f"{name}@{report.k}", justify="right") for name in ("recall", "all found")]
+    table = Table("method", *numbers, "", box=None, pad_edge=False, header_style="quiet")
     for method in report.methods:
         score = report.score(method)
         bar = Text("━" * round(score.recall * _BAR_WIDTH), "graph" if method in ("hybrid", "graph") else "vector")
@@ -103,10 +97,8 @@ def _show_differences(report: Report, index: KnowledgeIndex) -> None:
     console = render.stdout()
     for answer in report.answered[:_MAX_SHOWN]:
         console.print(Text(answer.question.text, "title"))
-        titles = []
-        for document_id in answer.brought("hybrid", WITHOUT_GRAPH):
-            chunks = index.chunks(document_id)
-            titles.append((chunks[0].title if chunks else "") or document_id)
+        added = {document_id: index.chunks(document_id) for document_id in answer.brought("hybrid", WITHOUT_GRAPH)}
+        titles = [(chunks[0].title if chunks else "") or document_id for document_id, chunks in added.items()]
         note = Text(f"the graph adds {', '.join(titles)}") if titles else Text("same documents", "quiet")
         render.print_indented(console, note, 2)
     if len(report.answered) > _MAX_SHOWN:
@@ -114,12 +106,11 @@ def _show_differences(report: Report, index: KnowledgeIndex) -> None:
 
 
 def _report_to_dict(report: Report) -> dict[str, Any]:
-    scores = {method: report.score(method) for method in report.methods} if report.judged else {}
     return {
         "k": report.k,
         "questions": len(report.answered),
         "judged": len(report.judged),
-        "methods": {m: {"recall": score.recall, "complete": score.complete} for m, score in scores.items()},
+        "methods": {method: asdict(report.score(method)) for method in report.methods if report.judged},
         "better": report.better,
         "worse": report.worse,
         "p_value": report.p_value,

@@ -1,14 +1,11 @@
 """The command ``demo``: three questions on sample documents, answered by every method, side by side."""
 
-from __future__ import annotations
-
 import time
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from graphrag_core import GraphRetriever, Hit, KnowledgeIndex
@@ -39,10 +36,22 @@ def demo() -> None:
         console.print()
         render.print_indented(console, Text.assemble(("Harbourlight", "title"), introduction), 0)
         retriever = GraphRetriever(index)
-        gained = sum(
-            _show_question(number, question, retriever, console) for number, question in enumerate(QUESTIONS, 1)
-        )
-    _show_summary(gained, console)
+        gained = sum(_show_question(i, question, retriever, console) for i, question in enumerate(QUESTIONS, 1))
+    console.print()
+    if gained:
+        documents = "document" if gained == 1 else "documents"
+        console.print(f"The graph added {gained} {documents} that vector search did not have in its top {_TOP}.")
+    else:
+        console.print("On these questions, vector search found everything that the graph found.")
+    console.print()
+    steps = {
+        "index your files": "index FOLDER",
+        "query them": 'query "your question"',
+        "see why": 'explain "your question" --html answer.html',
+        "does the graph help?": "compare questions.jsonl",
+    }
+    command = render.program()
+    render.print_rows(console, [(label, Text(f"{command} {step}", "bold")) for label, step in steps.items()])
 
 
 def _show_question(number: int, question: DemoQuestion, retriever: GraphRetriever, console: Console) -> int:
@@ -53,9 +62,7 @@ def _show_question(number: int, question: DemoQuestion, retriever: GraphRetrieve
     missed = set(question.needed) - {hit.chunk.document_id for hit in hits["vector"][:_TOP]}
     gained = [hit for hit in hits["hybrid"][:_TOP] if hit.chunk.document_id in missed]
     new = {hit.chunk.document_id for hit in gained}
-    columns = Table.grid(expand=True, padding=(0, 1, 0, 0))
-    for _ in _METHODS:
-        columns.add_column(ratio=1)
+    columns = Table.grid(*(Column(ratio=1) for _ in _METHODS), expand=True, padding=(0, 1, 0, 0))
     columns.add_row(*(_method_column(method, hits[method][:_TOP], question, new) for method in _METHODS))
     content: list[RenderableType] = [Text(f"Needed: {question.looking_for}.", "quiet"), Text(), columns]
     for hit in gained:
@@ -67,9 +74,7 @@ def _show_question(number: int, question: DemoQuestion, retriever: GraphRetrieve
         content += [Text(), heading, Padding(reason, (0, 0, 0, 2))]
     title = Text.assemble((f"{number}  ", "quiet"), (question.text, "bold not dim"))
     console.print()
-    console.print(
-        Panel(Group(*content), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(1, 2))
-    )
+    console.print(Panel(Group(*content), title=title, title_align="left", border_style="dim", padding=(1, 2)))
     return len(gained)
 
 
@@ -85,21 +90,3 @@ def _method_column(method: str, hits: tuple[Hit, ...], question: DemoQuestion, g
     found = sum(hit.chunk.document_id in question.needed for hit in hits)
     lines.append(Text(f"{found} of {len(question.needed)}", "good" if found == len(question.needed) else "partial"))
     return Group(*lines)
-
-
-def _show_summary(gained: int, console: Console) -> None:
-    console.print()
-    if gained:
-        documents = "document" if gained == 1 else "documents"
-        console.print(f"The graph added {gained} {documents} that vector search did not have in its top {_TOP}.")
-    else:
-        console.print("On these questions, vector search found everything that the graph found.")
-    console.print()
-    command = render.program()
-    steps = {
-        "index your files": "index FOLDER",
-        "query them": 'query "your question"',
-        "see why": 'explain "your question" --html answer.html',
-        "does the graph help?": "compare questions.jsonl",
-    }
-    render.print_rows(console, [(label, Text(f"{command} {step}", "bold")) for label, step in steps.items()])

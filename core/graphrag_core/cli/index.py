@@ -1,7 +1,5 @@
 """The command ``index``: keep an index in sync with files."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,23 +36,19 @@ _BATCH_SIZE_WITH_LLM = 25  # small, because answers cost time and money: an inte
 
 def index(
     paths: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="PATH", help="Folders, files and glob patterns.", show_default=False),
+        list[str] | None, typer.Argument(metavar="PATH", help="Folders, files and glob patterns.", show_default=False)
     ] = None,
     out: Annotated[
         Path, typer.Option("--out", "--kb", "-o", envvar="HYBRID_GRAPHRAG_KB", help="Folder of the index.")
     ] = options.KB,
     research: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--research", metavar="FILE", help="Research findings: JSON with academic_papers or github_projects."
-        ),
+        typer.Option(metavar="FILE", help="Research findings: JSON with academic_papers or github_projects."),
     ] = None,
     embedder: options.EmbedderName = None,
     llm: Annotated[
         str | None,
         typer.Option(
-            "--llm",
             metavar="MODEL",
             help="Also extract facts with an LLM: a model such as gpt-4o-mini, or the URL of a server with the model, "
             "http://localhost:1234/v1/qwen3. Stored with the index; none disables it. "
@@ -63,9 +57,7 @@ def index(
     ] = None,
     llm_url: Annotated[
         str | None,
-        typer.Option(
-            "--llm-url", envvar="OPENAI_BASE_URL", metavar="URL", help="Base URL of an OpenAI-compatible server."
-        ),
+        typer.Option(envvar="OPENAI_BASE_URL", metavar="URL", help="Base URL of an OpenAI-compatible server."),
     ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask for confirmation before calling an LLM.")
@@ -74,13 +66,10 @@ def index(
         bool, typer.Option("--keep-missing", help="Keep the documents of files that no longer exist.")
     ] = False,
     metadata: Annotated[
-        list[str] | None,
-        typer.Option("--metadata", metavar="KEY=VALUE", help="Add metadata to every document. Can be repeated."),
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add metadata to every document. Can be repeated.")
     ] = None,
-    chunk_size: Annotated[
-        int | None, typer.Option("--chunk-size", min=16, help="Tokens per passage. 256 in a new index.")
-    ] = None,
-    max_size: Annotated[int, typer.Option("--max-size", metavar="N", min=1, help="Skip files larger than N MB.")] = 100,
+    chunk_size: Annotated[int | None, typer.Option(min=16, help="Tokens per passage. 256 in a new index.")] = None,
+    max_size: Annotated[int, typer.Option(metavar="N", min=1, help="Skip files larger than N MB.")] = 100,
     quiet: options.Quiet = False,
 ) -> None:
     """Index files. Later runs read only new and changed files, and remove deleted ones.
@@ -235,8 +224,7 @@ def _show_report(report: SyncReport, documents: int, out: Path) -> None:
         )
     )
     if report.incomplete:
-        reason = next(iter(report.incomplete.values()))
-        count = len(report.incomplete)
+        count, reason = len(report.incomplete), next(iter(report.incomplete.values()))
         console.print(f"{count:,} documents lack facts from the LLM ({reason}): run the same command again to retry")
     if report.problems:
         console.print(Text(f"{len(report.problems):,} skipped, see above", "bad"))

@@ -47,20 +47,8 @@ def parse_llm(value: str, url: str | None) -> tuple[str, str]:
 class ChatModel:
     """Calls one model, from several threads. Stops calling a server that no longer answers.
 
-    Parameters
-    ----------
-    base_url, model
-        The server's URL up to ``/v1``, and the model's name.
-    api_key
-        Sent as a bearer token unless empty. Never printed or stored.
-    timeout
-        Seconds to wait for an answer. Busy and failing servers are retried with exponential
-        backoff, or after the time in their ``Retry-After`` header.
-
-    Raises
-    ------
-    MissingDependency
-        The ``openai`` package is not installed.
+    ``base_url`` ends in ``/v1``. ``api_key`` is never printed or stored; no key is sent if it is
+    empty. ``timeout`` is in seconds. Busy and failing servers are retried.
     """
 
     base_url: str
@@ -74,13 +62,8 @@ class ChatModel:
             import openai
         except ImportError as error:
             raise MissingDependency("openai", "cli", "--llm") from error
-        self._client = openai.OpenAI(
-            # The client insists on a key; local servers need none.
-            api_key=self.api_key or "none",
-            base_url=self.base_url,
-            timeout=self.timeout,
-            max_retries=_RETRIES,
-        )
+        key = self.api_key or "none"  # the client insists on a key; local servers need none
+        self._client = openai.OpenAI(api_key=key, base_url=self.base_url, timeout=self.timeout, max_retries=_RETRIES)
         self._headers = {} if self.api_key else {"Authorization": openai.Omit()}
 
     def __call__(self, prompt: str) -> str:

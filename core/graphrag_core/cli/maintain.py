@@ -1,7 +1,5 @@
 """The commands ``stats``, ``verify`` and ``delete``."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

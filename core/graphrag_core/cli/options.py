@@ -1,13 +1,13 @@
 """Options that several commands share, and what they stand for: an open index, an embedder, a filter."""
 
-from __future__ import annotations
-
 import json
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typing_extensions import Self
 
 from graphrag_core import Chunker, Combined, KnowledgeIndex, SentenceExtractor
 from graphrag_core.cli.render import program
@@ -54,7 +54,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")
 KB = Path("kb")
 """The default folder."""
 
-_OPERATORS = (("!=", "ne"), (">=", "gte"), ("<=", "lte"), (">", "gt"), ("<", "lt"), ("=", "eq"))
+_OPERATORS = {"!=": "ne", ">=": "gte", "<=": "lte", ">": "gt", "<": "lt", "=": "eq"}
+_CONDITION = re.compile(r"(?!!=|[<>=])(.+?)(!=|>=|<=|>|<|=)(.*)", re.DOTALL)
 
 
 def parse_where(conditions: list[str] | None) -> dict[str, Any] | None:
@@ -63,17 +64,14 @@ def parse_where(conditions: list[str] | None) -> dict[str, Any] | None:
     >>> parse_where(["team=identity", "year>=2020", "year<2024"])
     {'and': [{'team': {'eq': 'identity'}}, {'year': {'gte': 2020}}, {'year': {'lt': 2024}}]}
     """
-    return {"and": [_parse_condition(condition) for condition in conditions]} if conditions else None
-
-
-def _parse_condition(condition: str) -> dict[str, Any]:
-    found = [(condition.find(sign), -len(sign), sign, name) for sign, name in _OPERATORS if sign in condition]
-    if not found or min(found)[0] == 0:
-        raise typer.BadParameter(
-            f"{condition!r} is not a condition: use KEY=VALUE, KEY!=VALUE or KEY>=VALUE", param_hint="--where"
-        )
-    at, _, sign, name = min(found)
-    return {condition[:at].strip(): {name: parse_value(condition[at + len(sign) :])}}
+    parsed = []
+    for condition in conditions or ():
+        if (found := _CONDITION.fullmatch(condition)) is None:
+            message = f"{condition!r} is not a condition: use KEY=VALUE, KEY!=VALUE or KEY>=VALUE"
+            raise typer.BadParameter(message, param_hint="--where")
+        key, sign, value = found.groups()
+        parsed.append({key.strip(): {_OPERATORS[sign]: parse_value(value)}})
+    return {"and": parsed} if parsed else None
 
 
 def parse_metadata(pairs: list[str] | None) -> dict[str, Any]:
@@ -100,7 +98,7 @@ class Settings:
     llm: tuple[str, str] | None = None
 
     @classmethod
-    def load(cls, kb: Path) -> Settings:
+    def load(cls, kb: Path) -> Self:
         """Return the settings of an index, or the defaults."""
         stored = Catalogue.read_setting(kb / CATALOGUE, "settings") or {}
         known = {name: stored[name] for name in ("embedder", "chunk_size") if name in stored}
@@ -134,34 +132,25 @@ def make_extractor(*others: Extractor) -> Combined:
 
 
 def open_index(
-    kb: Path,
-    embedder: str | None = None,
-    *,
-    findings: Path | None = None,
-    embeds: bool = True,
-    read_only: bool = True,
+    kb: Path, embedder: str | None = None, *, findings: Path | None = None, embeds: bool = True, read_only: bool = True
 ) -> KnowledgeIndex:
     """Open the index of a command; with ``findings``, index those in memory instead.
 
     ``embeds=False`` saves loading the embedder for commands that run no query.
     """
     if findings:
-        return _index_findings(findings, embedder or Settings.embedder)
+        value = read_json(findings)
+        try:
+            documents = research_documents(value)
+        except InputError as error:
+            raise FileError(f"{findings}: {error}") from error
+        index = KnowledgeIndex(make_embedder(embedder or Settings.embedder), extractor=make_extractor(), progress=False)
+        index.add(documents)
+        return index
     if not KnowledgeIndex.exists(kb):
         raise NotAnIndex(f"no index in {kb}: create one with {program()} index FOLDER --out {kb}")
     model = make_embedder(embedder or Settings.load(kb).embedder) if embeds else None
     return KnowledgeIndex.open(kb, model, read_only=read_only)
-
-
-def _index_findings(path: Path, embedder: str) -> KnowledgeIndex:
-    value = read_json(path)
-    try:
-        documents = research_documents(value)
-    except InputError as error:
-        raise FileError(f"{path}: {error}") from error
-    index = KnowledgeIndex(make_embedder(embedder), extractor=make_extractor(), progress=False)
-    index.add(documents)
-    return index
 
 
 def read_json(path: Path) -> object:

@@ -1,7 +1,5 @@
 """The commands ``query``, for one question or an interactive prompt, and ``explain``."""
 
-from __future__ import annotations
-
 import atexit
 import sys
 from collections.abc import Callable
@@ -11,7 +9,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from graphrag_core import GraphRetriever, Result
+from graphrag_core import GraphRetriever
 from graphrag_core.cli import options, render
 from graphrag_core.context import Style
 from graphrag_core.errors import FileError, GraphRAGError
@@ -60,7 +58,13 @@ def query(
         def answer(question: str, **settings: Any) -> bool:
             """Print the results; return whether there are any."""
             result = retriever.retrieve(question, where=where_filter, **settings)
-            _print_result(result, context, max_tokens, json=json)
+            extra = {"context": result.context(max_tokens=max_tokens, style=context)} if context else {}
+            if json:
+                render.print_json({**render.result_to_dict(result), **extra})
+            elif extra:
+                render.stdout().print(extra["context"], markup=False, soft_wrap=True)
+            else:
+                render.show_result(result)
             return bool(result.hits)
 
         if text is None:
@@ -74,8 +78,7 @@ def explain(
     question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
     kb: options.Kb = options.KB,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Write an interactive HTML page, which works offline."),
+        Path | None, typer.Option(metavar="FILE", help="Write an interactive HTML page, which works offline.")
     ] = None,
     method: options.MethodName = "hybrid",
     k: options.Count = 5,
@@ -99,16 +102,6 @@ def explain(
         raise typer.Exit(1)
 
 
-def _print_result(result: Result, context: Style | None, max_tokens: int, *, json: bool) -> None:
-    text = result.context(max_tokens=max_tokens, style=context) if context else None
-    if json:
-        render.print_json({**render.result_to_dict(result), **({} if text is None else {"context": text})})
-    elif text is not None:
-        render.stdout().print(text, markup=False, soft_wrap=True)
-    else:
-        render.show_result(result)
-
-
 # -- the interactive prompt
 
 
@@ -118,14 +111,13 @@ def _prompt_loop(answer: Callable[..., bool], documents: int, *, blank_lines: bo
         render.stderr().print(f"{documents:,} documents. Type {_HELP} (Ctrl-D).")
         _enable_history()
     settings: dict[str, Any] = {}
-    first = True
+    separator = ""
     while (line := _read_line()) not in (None, "exit", "quit", ":q"):
         if line.startswith(":"):
             _change_setting(line, settings)
         elif line:
-            if not first and blank_lines:
-                sys.stdout.write("\n")
-            first = False
+            sys.stdout.write(separator)
+            separator = "\n" if blank_lines else ""
             try:
                 if not answer(line, **settings):
                     render.print_error("no results")

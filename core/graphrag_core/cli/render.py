@@ -1,13 +1,12 @@
 """Print results to stdout and messages to stderr, as text or as JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +29,10 @@ _BAR_WIDTH = 24
 _STEP_LABELS = {"entity": "", "fact": "fact: ", "chunk": "passage: "}
 
 
-def stdout() -> Console:
-    """Return the console for results."""
-    return Console(theme=_THEME, highlight=False)
-
-
-def stderr() -> Console:
-    """Return the console for messages."""
-    return Console(theme=_THEME, highlight=False, stderr=True)
+stdout = partial(Console, theme=_THEME, highlight=False)
+"""Return the console for results."""
+stderr = partial(stdout, stderr=True)
+"""Return the console for messages."""
 
 
 def print_error(text: str) -> None:
@@ -55,13 +50,11 @@ def print_indented(console: Console, text: Text, indent: int = 4, *, label: Text
         console.print(Text.assemble(prefix, " " * (indent - prefix.cell_len), line))
 
 
-def print_rows(console: Console, rows: Iterable[tuple[str, str | Text]]) -> None:
+def print_rows(console: Console, rows: Sequence[tuple[str, str | Text]]) -> None:
     """Print labels and values in two columns."""
-    rows = list(rows)
     width = max(len(label) for label, _ in rows) + 2
     for label, value in rows:
-        text = value if isinstance(value, Text) else Text(value)
-        print_indented(console, text, width, label=Text(label, "quiet"))
+        print_indented(console, value if isinstance(value, Text) else Text(value), width, label=Text(label, "quiet"))
 
 
 def print_json(value: Any) -> None:

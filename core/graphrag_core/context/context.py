@@ -1,13 +1,12 @@
 """``write_context``: render a result in a style and fit it into a token budget."""
 
-from __future__ import annotations
-
+from bisect import bisect_right
 from dataclasses import replace
 from typing import Literal, get_args
 
 from typing_extensions import Self
 
-from graphrag_core.context.styles import ContextSource, Draft, Item, Material, graph_block, narrative, passages
+from graphrag_core.context.styles import ContextSource, Item, Material, Render, graph_block, narrative, passages
 from graphrag_core.context.tokens import token_counter
 from graphrag_core.errors import InputError
 from graphrag_core.ports import TokenCounter
@@ -27,9 +26,7 @@ class Context(str):
     def __new__(cls, text: str, tokens: int, sources: tuple[ContextSource, ...], style: Style) -> Self:
         """Create a context from its text and attributes."""
         context = super().__new__(cls, text)
-        context.tokens = tokens
-        context.sources = sources
-        context.style = style
+        context.tokens, context.sources, context.style = tokens, sources, style
         return context
 
     def __getnewargs__(self) -> tuple[str, int, tuple[ContextSource, ...], Style]:  # type: ignore[override]
@@ -42,25 +39,9 @@ def write_context(
     """Render a result in a style within a token budget.
 
     Falls back to the ``"passages"`` style if the result has no facts (for ``"graph"``: neither
-    facts nor descriptions). ``Context.style`` is the style that was used.
-
-    Parameters
-    ----------
-    material
-        The parts of the result.
-    max_tokens
-        The budget, at least 1. It is never exceeded.
-    style
-        ``"graph"``, ``"passages"`` or ``"narrative"``.
-    count
-        Counts the tokens of a text; None uses :func:`token_counter`.
-    organise
-        True orders passages along a spanning tree of their facts, as KG2RAG does.
-
-    Raises
-    ------
-    InputError
-        The style is unknown or the budget is not a positive integer.
+    facts nor descriptions). ``Context.style`` is the style that was used. The parameters are those
+    of :meth:`graphrag_core.Result.context`. Raises ``InputError`` if the style is unknown or the
+    budget is not a positive integer.
     """
     if style not in get_args(Style):
         raise InputError(f"unknown style {style!r}: use one of {', '.join(get_args(Style))}")
@@ -71,17 +52,17 @@ def write_context(
     if not material.facts and not described:
         style = "passages"
     if style == "graph":
-        draft = graph_block(material)
+        items, render = graph_block(material)
     elif style == "narrative":
-        draft = narrative(material)
+        items, render = narrative(material)
     else:
-        draft = passages(material, organise=organise)
-    text, items = _fill(draft, max_tokens, count)
-    sources = dict.fromkeys(source for item in items for source in item.sources)
+        items, render = passages(material, organise=organise)
+    text, chosen = _fill(items, render, max_tokens, count)
+    sources = dict.fromkeys(source for item in chosen for source in item.sources)
     return Context(text, count(text) if text else 0, tuple(sources), style)
 
 
-def _fill(draft: Draft, max_tokens: int, count: TokenCounter) -> tuple[str, list[Item]]:
+def _fill(items: list[Item], render: Render, max_tokens: int, count: TokenCounter) -> tuple[str, list[Item]]:
     """Select items greedily, most useful first, and return the rendered text with the selected items.
 
     The whole text is counted after each item, separators included. An item that does not fit is
@@ -89,30 +70,25 @@ def _fill(draft: Draft, max_tokens: int, count: TokenCounter) -> tuple[str, list
     """
     chosen: list[Item] = []
     text = ""
-    for item in draft.items:
-        longer = draft.render([*chosen, item])
+    for item in items:
+        longer = render([*chosen, item])
         if count(longer) <= max_tokens:
             chosen, text = [*chosen, item], longer
         elif item.required:
             return "", []
     if not chosen:
-        for item in draft.items:
-            if (shorter := _truncate(draft, item, max_tokens, count)) is not None:
-                return draft.render([shorter]), [shorter]
+        for item in items:
+            if (shorter := _truncate(item, render, max_tokens, count)) is not None:
+                return render([shorter]), [shorter]
     return text, chosen
 
 
-def _truncate(draft: Draft, item: Item, max_tokens: int, count: TokenCounter) -> Item | None:
+def _truncate(item: Item, render: Render, max_tokens: int, count: TokenCounter) -> Item | None:
     """Return the longest truncation of an item that fits, by binary search over its cut points."""
-    if item.truncate is None:
+    shorten = item.truncate
+    if shorten is None:
         return None
-    best: Item | None = None
-    low, high = 0, len(item.cut_points)
-    while low < high:
-        middle = (low + high) // 2
-        shorter = replace(item, text=item.truncate(item.cut_points[middle]))
-        if count(draft.render([shorter])) <= max_tokens:
-            best, low = shorter, middle + 1
-        else:
-            high = middle
-    return best
+    fitting = bisect_right(
+        item.cut_points, max_tokens, key=lambda end: count(render([replace(item, text=shorten(end))]))
+    )
+    return replace(item, text=shorten(item.cut_points[fitting - 1])) if fitting else None

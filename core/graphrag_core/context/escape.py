@@ -1,7 +1,5 @@
 """Escape text from documents, so that it cannot pass for the structure of a context."""
 
-from __future__ import annotations
-
 import re
 
 _BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")

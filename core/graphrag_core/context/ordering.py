@@ -4,8 +4,6 @@ Zhu et al. 2025, "Knowledge Graph-Guided Retrieval Augmented Generation",
 https://arxiv.org/abs/2502.06864, section "KG-based context organization".
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,25 +20,15 @@ class Edge(NamedTuple):
 
 
 def spanning_tree_order(chunk_ids: Sequence[str], edges: Sequence[Edge], roots: Sequence[str]) -> list[str]:
-    """Reorder chunks so that those connected by facts stand next to each other.
+    """Reorder chunks, given best first, so that those connected by facts stand next to each other.
 
     The edges of the given chunks are reduced to a maximum spanning tree of each connected
     component; of edges with equal weight the earlier one is preferred. Each tree is traversed
-    depth first, strong edges first, and lists its chunks in the order of its edges. Trees are
-    ordered by their best chunk. Chunks that are on no tree follow in their own order.
+    depth first, strong edges first, and lists its chunks in the order of its edges. It starts at
+    one of ``roots``, the entities of the question, or else at the source of an edge of its best
+    chunk. Trees are ordered by their best chunk. Chunks that are on no tree follow in their own order.
 
-    KG2RAG weights edges with a reranker and starts at the strongest edge. Here the weight is the
-    fact's, and the traversal starts at an entity of the question.
-
-    Parameters
-    ----------
-    chunk_ids
-        The chunks, best first.
-    edges
-        The facts. Those of other chunks are ignored.
-    roots
-        Where to start: the entities of the question. A component without any of them starts at the
-        source of an edge of its best chunk.
+    KG2RAG weights edges with a reranker and starts at the strongest edge. Here the weight is the fact's.
 
     >>> edges = [Edge("a", "b", 9, "1"), Edge("b", "c", 8, "2"), Edge("a", "c", 1, "3")]
     >>> spanning_tree_order(["3", "2", "1"], edges, ["a"])

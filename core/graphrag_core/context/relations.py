@@ -1,7 +1,5 @@
 """Names of relations seen from their object: ``depends_on`` becomes ``depended_on_by``."""
 
-from __future__ import annotations
-
 _IRREGULAR = {
     "part_of": "has_part",
     "is_a": "has_instance",

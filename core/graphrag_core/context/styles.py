@@ -1,4 +1,4 @@
-"""The three context styles. Each turns a result into a ``Draft``: items by usefulness and a function that renders them.
+"""The three context styles. Each turns a result into items, most useful first, and a function that renders them.
 
 ``graph_block`` writes the "Knowledge Graph Context" block, ``passages`` the passages with scores
 and sources, ``narrative`` the facts grouped by subject. Names and text from documents are escaped
@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import chain, groupby, zip_longest
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 from graphrag_core.context.escape import body, list_item, one_line, shortened
 from graphrag_core.context.ordering import Edge, spanning_tree_order
 from graphrag_core.context.relations import inverse
-from graphrag_core.model import Chunk, Entity, Fact
+from graphrag_core.model import Entity, Fact
 from graphrag_core.text import sentences
 
 if TYPE_CHECKING:
@@ -41,13 +42,9 @@ class Material:
     facts: Sequence[Fact]
     hits: Sequence[Hit]
 
-    def name(self, entity: str) -> str:
-        """Return the display name of an entity."""
-        return self.known[entity].name if entity in self.known else entity
-
-    def entity_id(self, entity: str) -> str:
-        """Return the canonical id of an entity as a fact refers to it."""
-        return self.known[entity].id if entity in self.known else entity
+    def entity(self, entity: str) -> Entity:
+        """Return an entity as a fact refers to it, under its canonical id."""
+        return self.known.get(entity) or Entity(entity, entity)
 
 
 @dataclass(frozen=True)
@@ -76,19 +73,13 @@ class Item:
     truncate: Callable[[int], str] | None = None
 
 
-@dataclass(frozen=True)
-class Draft:
-    """The items of a context, most useful first, and the function that renders a selection of them."""
-
-    items: Sequence[Item]
-    render: Callable[[Sequence[Item]], str]
+Render = Callable[[Sequence[Item]], str]
+"""Renders a selection of the items of a style."""
 
 
-def _by_slot(items: Sequence[Item]) -> dict[tuple[int, ...], list[Item]]:
-    groups: dict[tuple[int, ...], list[Item]] = {}
-    for item in items:
-        groups.setdefault(item.slot, []).append(item)
-    return dict(sorted(groups.items()))
+def _by_slot(items: Sequence[Item]) -> Iterator[tuple[tuple[int, ...], list[Item]]]:
+    slot = attrgetter("slot")
+    return ((key, list(group)) for key, group in groupby(sorted(items, key=slot), key=slot))
 
 
 def _fact_sources(fact: Fact) -> tuple[ContextSource, ...]:
@@ -101,13 +92,16 @@ _HEAD, _ENTITY, _RELATIONSHIPS = 0, 1, 2
 _HEADING, _RELATED, _DESCRIPTION = 0, 1, 2
 
 
-def graph_block(material: Material) -> Draft:
+def graph_block(material: Material) -> tuple[list[Item], Render]:
     """Return the block of entities, their relations and the relevant relationships.
 
     Headings and descriptions come first; then relationships and related entities alternate.
     A question without entities shows those of the first facts.
     """
-    entities = material.entities or _entities_of_facts(material)
+    entities = material.entities
+    if not entities:
+        ends = [material.entity(end).id for fact in material.facts[:5] for end in fact.entities[:2]]
+        entities = [material.known[end] for end in dict.fromkeys(ends) if end in material.known][:5]
     names = ", ".join(list_item(entity.name) for entity in material.entities)
     head = Item((_HEAD,), f"## Knowledge Graph Context\nQuery entities: [{names}]", required=True)
     headings = []
@@ -122,12 +116,12 @@ def graph_block(material: Material) -> Draft:
     related = [list(_related(material, entity, i)) for i, entity in enumerate(entities)]
     alternating = zip_longest(_relationships(material), chain.from_iterable(zip_longest(*related)))
     rest = [item for pair in alternating for item in pair if item is not None]
-    return Draft([head, *headings, *descriptions, *rest], _render_graph)
+    return [head, *headings, *descriptions, *rest], _render_graph
 
 
 def _render_graph(items: Sequence[Item]) -> str:
     sections: list[str] = []
-    for slot, group in _by_slot(items).items():
+    for slot, group in _by_slot(items):
         texts = [item.text for item in group]
         if slot[0] == _RELATIONSHIPS:
             sections.append("\n".join(["### Relevant Relationships", *texts]))
@@ -152,16 +146,11 @@ def _wrap(label: str, items: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _entities_of_facts(material: Material) -> list[Entity]:
-    ids = dict.fromkeys(material.entity_id(entity) for fact in material.facts[:5] for entity in fact.entities[:2])
-    return [material.known[entity] for entity in ids if entity in material.known][:5]
-
-
 def _related(material: Material, entity: Entity, number: int) -> Iterator[Item]:
     """Yield the entities that share a fact with an entity: named relations first, then by weight."""
     weights: dict[tuple[str, str], float] = {}
     for fact in material.facts:
-        ends = [material.entity_id(end) for end in fact.entities]
+        ends = [material.entity(end).id for end in fact.entities]
         if entity.id not in ends:
             continue
         relation = fact.relation if ends[0] == entity.id or not fact.relation else inverse(fact.relation)
@@ -173,14 +162,14 @@ def _related(material: Material, entity: Entity, number: int) -> Iterator[Item]:
     for (other, relation), weight in strongest[:_MAX_RELATED]:
         if relation or other not in with_relation:  # a sentence adds nothing to a relation
             label = f"{one_line(relation)}, weight: {weight:g}" if relation else f"weight: {weight:g}"
-            name = material.name(other)
+            name = material.entity(other).name
             source = ContextSource("entity", other, name)
             yield Item((_ENTITY, number, _RELATED), f"{list_item(name)} ({label})", (source,))
 
 
 def _relationships(material: Material) -> Iterator[Item]:
     for fact in material.facts:
-        ends = list(dict.fromkeys(list_item(material.name(entity)) for entity in fact.entities))
+        ends = list(dict.fromkeys(list_item(material.entity(entity).name) for entity in fact.entities))
         if len(ends) < 2 and not fact.value:
             continue
         objects = ", ".join([*ends[1:4], *([one_line(fact.value)] if fact.value else [])])
@@ -206,54 +195,45 @@ def _fact_label(fact: Fact, ends: Sequence[str]) -> str:
 _ENTITIES, _PASSAGES = 0, 1
 
 
-def passages(material: Material, *, organise: bool) -> Draft:
+def passages(material: Material, *, organise: bool) -> tuple[list[Item], Render]:
     """Return the passages, preceded by the question's entities that have a type or a description.
 
     ``organise`` changes the order in the text. The best passages are selected first either way.
     """
-    best_first = [hit.chunk.id for hit in material.hits]
-    order = _tree_order(material, best_first) if organise else best_first
+    order = [hit.chunk.id for hit in material.hits]
+    if organise:
+        edges = [
+            Edge(material.entity(fact.entities[0]).id, material.entity(other).id, fact.weight, fact.chunk_id)
+            for fact in material.facts
+            for other in fact.entities[1:]
+        ]
+        order = spanning_tree_order(order, edges, [entity.id for entity in material.entities])
     place = {chunk_id: i for i, chunk_id in enumerate(order)}
     items = [_passage(hit, place[hit.chunk.id]) for hit in material.hits]
-    return Draft([*items[:1], *_described_entities(material), *items[1:]], _render_passages)
-
-
-def _tree_order(material: Material, chunk_ids: Sequence[str]) -> list[str]:
-    edges = [
-        Edge(material.entity_id(fact.entities[0]), material.entity_id(other), fact.weight, fact.chunk_id)
-        for fact in material.facts
-        for other in fact.entities[1:]
-    ]
-    return spanning_tree_order(chunk_ids, edges, [entity.id for entity in material.entities])
+    described = []
+    for entity in material.entities:
+        if entity.type or entity.description:
+            text = f"**{one_line(entity.name)}**"
+            text += f" ({one_line(entity.type)})" if entity.type else ""
+            text += f"\n{one_line(entity.description)}" if entity.description else ""
+            described.append(Item((_ENTITIES,), text, (ContextSource("entity", entity.id, entity.name),)))
+    return [*items[:1], *described, *items[1:]], _render_passages
 
 
 def _render_passages(items: Sequence[Item]) -> str:
-    groups = _by_slot(items)
-    entities = groups.pop((_ENTITIES,), [])
-    parts = ["## Related Entities\n\n" + "\n\n".join(item.text for item in entities)] if entities else []
-    parts += [item.text for group in groups.values() for item in group]
+    entities = [item.text for item in items if item.slot == (_ENTITIES,)]
+    parts = ["\n\n".join(["## Related Entities", *entities])] if entities else []
+    parts += [item.text for slot, group in _by_slot(items) if slot != (_ENTITIES,) for item in group]
     return "\n\n---\n\n".join(parts)
-
-
-def _described_entities(material: Material) -> list[Item]:
-    return [
-        Item(
-            (_ENTITIES,),
-            f"**{one_line(entity.name)}**"
-            + (f" ({one_line(entity.type)})" if entity.type else "")
-            + (f"\n{one_line(entity.description)}" if entity.description else ""),
-            (ContextSource("entity", entity.id, entity.name),),
-        )
-        for entity in material.entities
-        if entity.type or entity.description
-    ]
 
 
 def _passage(hit: Hit, place: int) -> Item:
     chunk = hit.chunk
     title, chunk_id = one_line(chunk.title), one_line(chunk.id)
     head = f"[Score: {hit.score:.2f}] " + (f"{title} ({chunk_id})" if title and title != chunk.id else chunk_id)
-    text = _without_title(chunk)
+    first, _, rest = chunk.text.partition("\n")
+    repeats_title = rest.strip() and first.strip("#= \t") == chunk.title
+    text = rest if repeats_title else chunk.text
     return Item(
         (_PASSAGES, place),
         f"{head}\n{body(text)}",
@@ -261,12 +241,6 @@ def _passage(hit: Hit, place: int) -> Item:
         cut_points=_cut_points(text),
         truncate=lambda end: f"{head}\n{body(text[:end])} ...",
     )
-
-
-def _without_title(chunk: Chunk) -> str:
-    """Return a chunk's text without a first line that repeats its title."""
-    first, _, rest = chunk.text.partition("\n")
-    return rest if rest.strip() and first.strip("#= \t") == chunk.title else chunk.text
 
 
 def _cut_points(text: str) -> tuple[int, ...]:
@@ -283,42 +257,36 @@ def _cut_points(text: str) -> tuple[int, ...]:
 # -- narrative: a slot for each subject
 
 
-def narrative(material: Material) -> Draft:
+def narrative(material: Material) -> tuple[list[Item], Render]:
     """Return facts grouped by subject: the user, then the question's entities, then in order of relevance."""
     groups: dict[str, list[Fact]] = {}
     for fact in material.facts:
         if fact.entities:
-            groups.setdefault(material.entity_id(fact.entities[0]), []).append(fact)
+            groups.setdefault(material.entity(fact.entities[0]).id, []).append(fact)
     rank = {entity.id: i for i, entity in enumerate(material.entities)}
-    users = {subject for subject in groups if material.name(subject).lower() == "user"}
+    names = {subject: material.entity(subject).name for subject in groups}
+    users = {subject for subject, name in names.items() if name.lower() == "user"}
     subjects = sorted(groups, key=lambda subject: (subject not in users, rank.get(subject, len(material.entities))))
-    headers = [
-        "### 👤 USER CONTEXT" if subject in users else f"### 💡 CONTEXT: {one_line(material.name(subject))}"
-        for subject in subjects
-    ]
-    items = [
-        Item(
-            (place,),
-            _narrative_line(material, fact),
-            (*_fact_sources(fact), ContextSource("entity", subject, material.name(subject))),
-        )
-        for place, subject in enumerate(subjects)
-        for fact in groups[subject]
-    ]
+    items = []
+    for place, subject in enumerate(subjects):
+        source = ContextSource("entity", subject, names[subject])
+        items += [
+            Item((place,), _narrative_line(material, fact), (*_fact_sources(fact), source)) for fact in groups[subject]
+        ]
 
     def render(chosen: Sequence[Item]) -> str:
-        sections = [
-            "\n".join([headers[slot[0]], *dict.fromkeys(item.text for item in group)])
-            for slot, group in _by_slot(chosen).items()
-        ]
+        sections = []
+        for (place,), group in _by_slot(chosen):
+            subject = subjects[place]
+            heading = "### 👤 USER CONTEXT" if subject in users else f"### 💡 CONTEXT: {one_line(names[subject])}"
+            sections.append("\n".join([heading, *dict.fromkeys(item.text for item in group)]))
         return "\n\n".join(sections)
 
-    return Draft(items, render)
+    return items, render
 
 
 def _narrative_line(material: Material, fact: Fact) -> str:
     if not fact.relation:
         return f"- {one_line(fact.text)}"
-    objects = fact.entities[1:] or fact.entities[:1]
-    value = one_line(fact.value) if fact.value else ", ".join(list_item(material.name(entity)) for entity in objects)
-    return f"- {one_line(fact.relation)}: {value}"
+    objects = [list_item(material.entity(entity).name) for entity in fact.entities[1:] or fact.entities[:1]]
+    return f"- {one_line(fact.relation)}: {one_line(fact.value) if fact.value else ', '.join(objects)}"

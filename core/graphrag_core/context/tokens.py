@@ -1,12 +1,8 @@
 """Count tokens with tiktoken if its encoding is already on disk, without network access."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,8 +31,16 @@ def token_counter() -> TokenCounter:
         return estimate_tokens
     import tiktoken  # noqa: PLC0415 - an optional dependency
 
-    with _environment_lock, _set_variable(_CACHE_VARIABLES[0], str(folder)):
-        encoding: Any = tiktoken.get_encoding(_ENCODING)
+    with _environment_lock:
+        before = os.environ.get(_CACHE_VARIABLES[0])
+        os.environ[_CACHE_VARIABLES[0]] = str(folder)
+        try:
+            encoding: Any = tiktoken.get_encoding(_ENCODING)
+        finally:
+            if before is None:
+                del os.environ[_CACHE_VARIABLES[0]]
+            else:
+                os.environ[_CACHE_VARIABLES[0]] = before
 
     def count(text: str, /) -> int:
         return len(encoding.encode(text, disallowed_special=()))
@@ -48,30 +52,13 @@ def _cache_folder() -> Path | None:
     """Return the folder with an intact copy of the encoding, if tiktoken is installed."""
     if find_spec("tiktoken") is None:
         return None
+    folders = [Path(os.environ[name]) for name in _CACHE_VARIABLES if os.environ.get(name)]
+    folders.append(Path(tempfile.gettempdir(), "data-gym-cache"))
+    if (llama := find_spec("llama_index")) is not None:
+        folders += [Path(at, "core", "_static", "tiktoken_cache") for at in llama.submodule_search_locations or ()]
     file = hashlib.sha1(_URL.encode(), usedforsecurity=False).hexdigest()  # how tiktoken names it
-    for folder in _candidate_folders():
+    for folder in folders:
         path = folder / file
         if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == _SHA256:
             return folder
     return None
-
-
-def _candidate_folders() -> Iterator[Path]:
-    yield from (Path(os.environ[name]) for name in _CACHE_VARIABLES if os.environ.get(name))
-    yield Path(tempfile.gettempdir()) / "data-gym-cache"
-    if (llama := find_spec("llama_index")) is not None:
-        for location in llama.submodule_search_locations or ():
-            yield Path(location) / "core" / "_static" / "tiktoken_cache"
-
-
-@contextmanager
-def _set_variable(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before

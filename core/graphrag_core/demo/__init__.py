@@ -3,8 +3,6 @@
 Import from here: ``sample_documents``, ``QUESTIONS``, ``DemoQuestion`` and ``FOLDER``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

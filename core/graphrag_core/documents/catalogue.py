@@ -1,14 +1,11 @@
 """The catalogue of indexed files, stored beside the index, so that a later run reads only what changed."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from typing_extensions import Self
@@ -91,9 +88,8 @@ class Catalogue:
             "SELECT key, name, digest, path FROM files WHERE run < ? AND substr(path, 1, ?) = ? "
             "AND substr(path, ?, 1) IN ('/', '\\') ORDER BY key"
         )
-        rows = self._db.execute(sql, (self.run, len(prefix), prefix, len(prefix) + 1)).fetchall()
-        for key, name, digest, path in rows:
-            yield CatalogueEntry(key, name, digest), path
+        for *entry, path in self._db.execute(sql, (self.run, len(prefix), prefix, len(prefix) + 1)).fetchall():
+            yield CatalogueEntry(*entry), path
 
     def remove_file(self, entry: CatalogueEntry) -> None:
         """Remove a file and its documents."""
@@ -106,23 +102,17 @@ class Catalogue:
         """Record a document before it is indexed."""
         self._db.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", (document_id, entry.key, self.run))
 
-    def documents(self, entry: CatalogueEntry) -> list[str]:
-        """Return the ids of a file's documents."""
-        rows = self._db.execute("SELECT id FROM documents WHERE file = ? ORDER BY id", (entry.key,))
-        return [row[0] for row in rows]
-
-    def stale_documents(self, entry: CatalogueEntry) -> list[str]:
-        """Return the documents of a file that were not found in this run."""
-        rows = self._db.execute("SELECT id FROM documents WHERE file = ? AND run < ?", (entry.key, self.run))
-        return [row[0] for row in rows]
+    def documents(self, entry: CatalogueEntry, *, stale: bool = False) -> list[str]:
+        """Return the ids of a file's documents; with ``stale``, only of those that were not found in this run."""
+        sql = "SELECT id FROM documents WHERE file = ? AND (run < ? OR NOT ?) ORDER BY id"
+        return [row[0] for row in self._db.execute(sql, (entry.key, self.run, stale))]
 
     def remove_documents(self, document_ids: list[str]) -> None:
         """Remove documents that were deleted from the index; the next run reads their files again."""
-        for document_id in document_ids:
-            self._db.execute(
-                "UPDATE files SET digest = '' WHERE key = (SELECT file FROM documents WHERE id = ?)", (document_id,)
-            )
-            self._db.execute("DELETE FROM documents WHERE id = ?", (document_id,))
+        rows = [(document_id,) for document_id in document_ids]
+        sql = "UPDATE files SET digest = '' WHERE key = (SELECT file FROM documents WHERE id = ?)"
+        self._db.executemany(sql, rows)
+        self._db.executemany("DELETE FROM documents WHERE id = ?", rows)
 
     # -- settings
 
@@ -147,8 +137,6 @@ class Catalogue:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._db.commit()
         self._db.close()

@@ -1,7 +1,5 @@
 """File content: what format readers return, and decoding bytes to text."""
 
-from __future__ import annotations
-
 import codecs
 import re
 from collections.abc import Mapping
@@ -13,13 +11,11 @@ from graphrag_core.errors import FileError
 SAMPLE_SIZE = 1 << 16
 """How many bytes at the start of a file are read to detect its encoding."""
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose BOM is a prefix of this one
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+_BOMS = {
+    "utf-8-sig": (codecs.BOM_UTF8,),
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),  # before UTF-16, whose BOM is a prefix of this one
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 _COMMON_ENCODINGS = ("cp1252", "gb18030")
 _CONTROL_CHARACTER = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
@@ -28,20 +24,16 @@ _MAX_CONTROL_SHARE = 0.01  # of a text's characters; binary files have more
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A text with title and metadata. ``key`` identifies a row within its file; empty for a whole file."""
+    """A text with title and metadata. ``key`` identifies a row within its file; empty for a whole file.
+
+    ``problem`` says why a row cannot be read.
+    """
 
     text: str
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     key: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class BadRow:
-    """A row that cannot be read, and why."""
-
-    key: str
-    reason: str
+    problem: str = ""
 
 
 def decode(data: bytes) -> str:
@@ -66,7 +58,7 @@ def detect_encoding(sample: bytes) -> str:
     Tries, in this order: byte order mark, UTF-8, UTF-16 without a mark, an HTML ``charset``
     declaration, statistical detection.
     """
-    for bom, encoding in _BOMS:
+    for encoding, bom in _BOMS.items():
         if sample.startswith(bom):
             return encoding
     if _is_utf8(sample):

@@ -1,14 +1,12 @@
 """Load documents from files, with ids that are stable from run to run."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from graphrag_core.documents.content import BadRow, Content
+from graphrag_core.documents.content import Content
 from graphrag_core.documents.markup import read_html, read_markdown, read_rst, read_text
 from graphrag_core.documents.office import read_docx, read_pdf
 from graphrag_core.documents.rows import read_csv, read_json, read_jsonl
@@ -20,34 +18,25 @@ from graphrag_core.model import Document
 MAX_BYTES = 100_000_000
 """Default size limit of files that cannot be streamed."""
 
+_READERS: dict[str, tuple[Callable[[bytes], Content | Iterator[Content]], str]] = {
+    "text": (read_text, ".txt .text"),
+    "markdown": (read_markdown, ".md .markdown"),
+    "rst": (read_rst, ".rst"),
+    "html": (read_html, ".html .htm .xhtml"),
+    "pdf": (read_pdf, ".pdf"),
+    "docx": (read_docx, ".docx"),
+    "json": (read_json, ".json"),
+}
+_STREAM_READERS: dict[str, tuple[Callable[[Path], Iterator[Content]], str]] = {
+    "csv": (read_csv, ".csv .tsv"),
+    "jsonl": (read_jsonl, ".jsonl .ndjson"),
+}
 FORMATS = {
-    ".txt": "text",
-    ".text": "text",
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".rst": "rst",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".pdf": "pdf",
-    ".docx": "docx",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
+    extension: kind
+    for kind, (_, extensions) in (*_READERS.items(), *_STREAM_READERS.items())
+    for extension in extensions.split()
 }
 """File extensions and the format each is read as."""
-
-_READERS: dict[str, Callable[[bytes], Content]] = {
-    "text": read_text,
-    "markdown": read_markdown,
-    "rst": read_rst,
-    "html": read_html,
-    "pdf": read_pdf,
-    "docx": read_docx,
-}
-_STREAM_READERS: dict[str, Callable[[Path], Iterator[Content | BadRow]]] = {"csv": read_csv, "jsonl": read_jsonl}
 
 _log = logging.getLogger(__name__)
 _SEPARATORS = re.compile(r"[-_\s]+")
@@ -100,8 +89,8 @@ def file_documents(
     try:
         for item in _read(file, max_bytes):
             where = f"{file.path}#{item.key}" if item.key else str(file.path)
-            if isinstance(item, BadRow):
-                yield Problem(where, item.reason)
+            if item.problem:
+                yield Problem(where, item.problem)
             elif item.key and item.key in keys:
                 yield Problem(where, "duplicate id in this file: only the first was kept")
             else:
@@ -116,22 +105,18 @@ def file_documents(
             yield Problem(str(file.path), "contains no text", empty=True)
 
 
-def _read(file: File, max_bytes: int) -> Iterator[Content | BadRow]:
+def _read(file: File, max_bytes: int) -> Iterable[Content]:
     if file.size == 0:
         raise FileError("empty file")
     kind = FORMATS[file.suffix]
     if kind in _STREAM_READERS:
-        yield from _STREAM_READERS[kind](file.path)
-        return
+        return _STREAM_READERS[kind][0](file.path)
     if file.size > max_bytes:
         raise FileError(
             f"too large ({file.size / 1e6:,.0f} MB): split it, or raise the limit of {max_bytes / 1e6:,.0f} MB"
         )
-    data = file.path.read_bytes()
-    if kind == "json":
-        yield from read_json(data)
-    else:
-        yield _READERS[kind](data)
+    content = _READERS[kind][0](file.path.read_bytes())
+    return [content] if isinstance(content, Content) else content
 
 
 def _to_document(

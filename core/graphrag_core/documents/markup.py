@@ -76,19 +76,16 @@ def read_html(data: bytes) -> Content:
     except ImportError as error:
         raise MissingDependency("selectolax", "files", "Reading HTML") from error
     page = LexborHTMLParser(decode(data))
-    title_tag = page.css_first("title")
-    title = _one_line(title_tag.text()) if title_tag else ""
+    title = _one_line(page.css_first("title"))
     for node in page.css(", ".join(_REMOVED_TAGS.split())):
         node.decompose()
-    heading = page.css_first("h1")
-    body = page.body
-    if body is None:
+    if page.body is None:
         return Content("", title)
-    text = _node_text(body)
+    text = _node_text(page.body)
     main = page.css_first("main") or page.css_first("article")
     if main is not None and len(main_text := _node_text(main)) > len(text) * _MIN_MAIN_SHARE:
         text = main_text
-    return Content(text, (_one_line(heading.text()) if heading else "") or title)
+    return Content(text, _one_line(page.css_first("h1")) or title)
 
 
 def _node_text(node: LexborNode) -> str:
@@ -123,5 +120,5 @@ def _unix_lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _one_line(node: LexborNode | None) -> str:
+    return " ".join(node.text().split()) if node else ""

@@ -1,7 +1,5 @@
 """Readers for PDF and Word (docx)."""
 
-from __future__ import annotations
-
 import io
 import logging
 import re

@@ -1,15 +1,15 @@
 """Readers for CSV, JSON and JSON Lines: one document per row or object."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from graphrag_core.documents.content import SAMPLE_SIZE, BadRow, Content, decode, detect_encoding
+from graphrag_core.documents.content import SAMPLE_SIZE, Content, decode, detect_encoding
 from graphrag_core.errors import FileError
 from graphrag_core.research import is_findings, research_documents
 
@@ -24,43 +24,35 @@ _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)\.\d+")
 
 
-def read_csv(path: Path) -> Iterator[Content | BadRow]:
+def read_csv(path: Path) -> Iterator[Content]:
     """Stream a table whose first row names the columns."""
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_CSV_FIELD))
-    encoding = _encoding_of(path)
-    try:
-        with path.open(encoding=encoding, newline="") as file:
-            if path.suffix.lower() == ".tsv":
-                yield from _table_rows(csv.reader(file, csv.excel_tab()))
-                return
+    with _open_text(path, newline="") as file:
+        delimiter = "\t"
+        if path.suffix.lower() != ".tsv":
             header = file.read(SAMPLE_SIZE).split("\n", 1)[0]
             file.seek(0)
-            yield from _table_rows(csv.reader(file, delimiter=max(_DELIMITERS, key=header.count)))
-    except UnicodeDecodeError as error:
-        raise FileError(f"not valid {encoding} throughout: save it as UTF-8") from error
-    except csv.Error as error:
-        raise FileError(f"invalid CSV ({error})") from error
+            delimiter = max(_DELIMITERS, key=header.count)
+        try:
+            yield from _table_rows(csv.reader(file, delimiter=delimiter))
+        except csv.Error as error:
+            raise FileError(f"invalid CSV ({error})") from error
 
 
-def _table_rows(rows: Iterator[list[str]]) -> Iterator[Content | BadRow]:
-    names: list[str] | None = None
-    number = 0
-    for row in rows:
-        if not any(cell.strip() for cell in row):
-            continue
-        if names is None:
-            names = [cell.strip() or f"column {i}" for i, cell in enumerate(row, 1)]
-            if any("\x00" in name for name in names):
-                raise FileError("binary file, not text")
-            continue
-        number += 1
+def _table_rows(rows: Iterator[list[str]]) -> Iterator[Content]:
+    filled = (row for row in rows if any(cell.strip() for cell in row))
+    names = [cell.strip() or f"column {i}" for i, cell in enumerate(next(filled, ()), 1)]
+    if any("\x00" in name for name in names):
+        raise FileError("binary file, not text")
+    for number, row in enumerate(filled, 1):
         if len(row) > len(names):
-            yield BadRow(str(number), f"{len(row)} fields in the row, {len(names)} in the header")
-            continue
-        yield row_content({name: parse_value(cell) for name, cell in zip(names, row, strict=False)}, number)
+            problem = f"{len(row)} fields in the row, {len(names)} in the header"
+            yield Content("", key=str(number), problem=problem)
+        else:
+            yield row_content({name: parse_value(cell) for name, cell in zip(names, row, strict=False)}, number)
 
 
-def read_json(data: bytes) -> Iterator[Content | BadRow]:
+def read_json(data: bytes) -> Iterator[Content]:
     """Read a list of objects, an object that contains such a list, a single object, or research findings."""
     value = _parse_json(decode(data))
     if is_findings(value):
@@ -70,28 +62,22 @@ def read_json(data: bytes) -> Iterator[Content | BadRow]:
     if isinstance(value, dict):
         objects = next((value[key] for key in _LIST_FIELDS if _is_object_list(value.get(key))), None)
         if objects is None:
-            content = row_content(value, 1)
-            yield Content(content.text, content.title, content.metadata)
+            yield replace(row_content(value, 1), key="")
             return
         value = objects
     for number, item in enumerate(value if isinstance(value, list) else [value], 1):
         yield from _json_item(item, number)
 
 
-def read_jsonl(path: Path) -> Iterator[Content | BadRow]:
+def read_jsonl(path: Path) -> Iterator[Content]:
     """Stream a file with one object per line."""
-    encoding = _encoding_of(path)
-    with path.open(encoding=encoding) as file:
-        try:
-            for number, line in enumerate(file, 1):
-                if not line.strip():
-                    continue
+    with _open_text(path) as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
                 try:
                     yield from _json_item(_parse_json(line), number)
                 except FileError as error:
-                    yield BadRow(str(number), str(error))
-        except UnicodeDecodeError as error:
-            raise FileError(f"not valid {encoding} throughout: save it as UTF-8") from error
+                    yield Content("", key=str(number), problem=str(error))
 
 
 def row_content(fields: Mapping[str, Any], number: int) -> Content:
@@ -132,9 +118,15 @@ def parse_value(text: str) -> str | int | float | bool:
     return {"true": True, "false": False}.get(text.lower(), text)
 
 
-def _encoding_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return detect_encoding(file.read(SAMPLE_SIZE))
+@contextmanager
+def _open_text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
+    with path.open("rb") as binary:
+        encoding = detect_encoding(binary.read(SAMPLE_SIZE))
+    try:
+        with path.open(encoding=encoding, newline=newline) as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise FileError(f"not valid {encoding} throughout: save it as UTF-8") from error
 
 
 def _parse_json(text: str) -> Any:
@@ -144,13 +136,13 @@ def _parse_json(text: str) -> Any:
         raise FileError(f"invalid JSON ({error})") from error
 
 
-def _json_item(item: Any, number: int) -> Iterator[Content | BadRow]:
+def _json_item(item: Any, number: int) -> Iterator[Content]:
     if isinstance(item, dict):
         yield row_content(item, number)
     elif isinstance(item, str):
         yield Content(item, key=str(number))
     elif item is not None:
-        yield BadRow(str(number), f"expected an object or a string, got {type(item).__name__}")
+        yield Content("", key=str(number), problem=f"expected an object or a string, got {type(item).__name__}")
 
 
 def _is_object_list(value: Any) -> bool:

@@ -1,7 +1,5 @@
 """Keep an index in sync with files: add new ones, replace changed ones, delete missing ones."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -14,7 +12,7 @@ from typing import Any
 
 from graphrag_core.documents.catalogue import Catalogue, CatalogueEntry
 from graphrag_core.documents.load import FORMATS, MAX_BYTES, file_documents
-from graphrag_core.documents.walk import File, Problem, is_pattern, pattern_to_regex, split_pattern, walk_files
+from graphrag_core.documents.walk import File, Problem, is_pattern, split_pattern, walk_files
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Document
 
@@ -82,13 +80,13 @@ def sync_files(
     """
     run = _SyncRun(index, catalogue, source, on_file, on_problem)
     added = index.add(run.documents())
-    run.finish()
-    run.report.added, run.report.changed = added.added, added.replaced
-    run.report.unchanged += added.unchanged
-    run.report.incomplete = added.problems
+    run.delete_stale()
     if not keep_missing:
         run.delete_missing()
-    return run.report
+    report = run.report
+    report.added, report.changed, report.incomplete = added.added, added.replaced, added.problems
+    report.unchanged += added.unchanged
+    return report
 
 
 def changed_documents(index: KnowledgeIndex, catalogue: Catalogue, source: FileSource) -> Iterator[Document]:
@@ -102,30 +100,23 @@ def changed_documents(index: KnowledgeIndex, catalogue: Catalogue, source: FileS
                         yield item
 
 
+@dataclass
 class _SyncRun:
     """One pass over the files."""
 
-    def __init__(
-        self,
-        index: KnowledgeIndex,
-        catalogue: Catalogue,
-        source: FileSource,
-        on_file: Callable[[File], None],
-        on_problem: Callable[[Problem], None],
-    ) -> None:
-        self.report = SyncReport()
-        self._index = index
-        self._catalogue = catalogue
-        self._source = source
-        self._on_file = on_file
-        self._on_problem = on_problem
-        self._read: list[tuple[CatalogueEntry, str]] = []  # read completely, but maybe not indexed yet
-        self._shrunk: list[tuple[CatalogueEntry, str]] = []  # indexed, but with stale documents to delete
-        self._yielded = 0
+    index: KnowledgeIndex
+    catalogue: Catalogue
+    source: FileSource
+    on_file: Callable[[File], None]
+    on_problem: Callable[[Problem], None]
+    report: SyncReport = field(default_factory=SyncReport)
+    read: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # completely, but maybe not indexed yet
+    shrunk: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # indexed; stale documents to delete
+    yielded: int = 0
 
     def documents(self) -> Iterator[Document]:
         """Yield new and changed documents. Each is in the catalogue before its batch is indexed."""
-        for found in walk_files(self._source.paths):
+        for found in walk_files(self.source.paths):
             if isinstance(found, Problem):
                 self._add_problem(found)
             elif found.suffix not in FORMATS and not found.explicit:
@@ -133,66 +124,66 @@ class _SyncRun:
             else:
                 yield from self._file_documents(found)
                 self.report.files += 1
-                self._on_file(found)
-        self._catalogue.commit()
+                self.on_file(found)
+        self.catalogue.commit()
 
     def _file_documents(self, file: File) -> Iterator[Document]:
-        entry = self._catalogue.register(file)
-        digest = self._source.digest(file)
-        if _is_indexed(self._index, self._catalogue, entry, digest):
-            self.report.unchanged += len(self._catalogue.documents(entry))
+        entry = self.catalogue.register(file)
+        digest = self.source.digest(file)
+        if _is_indexed(self.index, self.catalogue, entry, digest):
+            self.report.unchanged += len(self.catalogue.documents(entry))
             return
-        self._catalogue.set_digest(entry, "")
+        self.catalogue.set_digest(entry, "")
         complete, empty = True, False
-        for item in file_documents(file, entry.name, self._source.metadata, self._source.max_bytes):
+        for item in file_documents(file, entry.name, self.source.metadata, self.source.max_bytes):
             if isinstance(item, Problem):
                 complete, empty = complete and item.empty, empty or item.empty
                 self._add_problem(item)
                 continue
-            self._catalogue.add_document(entry, item.id)
-            self._yielded += 1
-            at_end_of_batch = self._yielded % self._index.batch_size == 0
+            self.catalogue.add_document(entry, item.id)
+            self.yielded += 1
+            at_end_of_batch = self.yielded % self.index.batch_size == 0
             if at_end_of_batch:
-                self._catalogue.commit()
+                self.catalogue.commit()
             yield item
             if at_end_of_batch:  # the index asked for the next document, so the batch is written
                 self._mark_read_files()
         if complete:
-            self._read.append((entry, "" if empty else digest))  # without a digest, it is reported in every run
+            self.read.append((entry, "" if empty else digest))  # without a digest, it is reported in every run
 
     def _mark_read_files(self) -> None:
         """Mark the files read so far as indexed."""
-        for entry, digest in self._read:
-            if self._catalogue.stale_documents(entry):
-                self._shrunk.append((entry, digest))
+        for entry, digest in self.read:
+            if self.catalogue.documents(entry, stale=True):
+                self.shrunk.append((entry, digest))
             else:
-                self._catalogue.set_digest(entry, digest)
-        self._read.clear()
-        self._catalogue.commit()
+                self.catalogue.set_digest(entry, digest)
+        self.read.clear()
+        self.catalogue.commit()
 
-    def finish(self) -> None:
+    def delete_stale(self) -> None:
         """Delete rows that are no longer in their files, after everything else is indexed."""
         self._mark_read_files()
-        for entry, digest in self._shrunk:
-            stale = self._catalogue.stale_documents(entry)
-            self.report.removed += self._index.delete(stale)
-            self._catalogue.remove_documents(stale)
-            self._catalogue.set_digest(entry, digest)
-        self._catalogue.commit()
+        for entry, digest in self.shrunk:
+            stale = self.catalogue.documents(entry, stale=True)
+            self.report.removed += self.index.delete(stale)
+            self.catalogue.remove_documents(stale)
+            self.catalogue.set_digest(entry, digest)
+        self.catalogue.commit()
 
     def delete_missing(self) -> None:
         """Delete the documents of files that no longer exist."""
-        for folder, matches in _existing_folders(self._source.paths):
-            for entry, path in self._catalogue.missing_files(folder):
+        for folder, matches in _existing_folders(self.source.paths):
+            for entry, path in self.catalogue.missing_files(folder):
                 name = Path(path).relative_to(folder).as_posix()
                 if not os.path.lexists(path) and (matches is None or matches.fullmatch(name)):
-                    self.report.removed += self._index.delete(self._catalogue.documents(entry))
-                    self._catalogue.remove_file(entry)
-        self._catalogue.commit()
+                    self.report.removed += self.index.delete(self.catalogue.documents(entry))
+                    self.catalogue.remove_file(entry)
+        self.catalogue.commit()
 
     def _add_problem(self, problem: Problem) -> None:
         self.report.problems.append(problem)
-        self._on_problem(problem)
+        self.on_problem(problem)
 
 
 def _existing_folders(paths: Iterable[str]) -> Iterator[tuple[str, re.Pattern[str] | None]]:
@@ -204,9 +195,9 @@ def _existing_folders(paths: Iterable[str]) -> Iterator[tuple[str, re.Pattern[st
         if os.path.isdir(path):
             yield str(Path(path).absolute()), None
         elif not os.path.lexists(path) and is_pattern(path):
-            base, rest = split_pattern(path)
-            if os.path.isdir(base or "."):
-                yield str(Path(base or ".").absolute()), pattern_to_regex(rest)
+            folder, matches = split_pattern(path)
+            if os.path.isdir(folder):
+                yield str(folder), matches
 
 
 def _is_indexed(index: KnowledgeIndex, catalogue: Catalogue, entry: CatalogueEntry, digest: str) -> bool:

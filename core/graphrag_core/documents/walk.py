@@ -1,12 +1,11 @@
 """Find the files of folders, paths and glob patterns, one at a time, without listing folders into memory."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from stat import S_ISREG
 
 from graphrag_core.index import KnowledgeIndex
 
@@ -57,9 +56,14 @@ def walk_files(paths: Iterable[str | Path]) -> Iterator[File | Problem]:
         if os.path.isdir(path):
             yield from _walk_folder(Path(path).absolute(), seen)
         elif os.path.lexists(path):
-            yield from _file(Path(path).absolute(), seen)
+            yield from _file(Path(path).absolute(), Path(path).name, seen, explicit=True)
         elif is_pattern(path):
-            yield from _walk_pattern(path, seen)
+            folder, matches = split_pattern(path)
+            before = seen.count
+            if os.path.isdir(folder):
+                yield from _walk_folder(folder, seen, matches)
+            if seen.count == before:
+                yield Problem(path, "no file matches this pattern")
         else:
             yield Problem(path, "no such file or folder")
 
@@ -69,31 +73,25 @@ def is_pattern(path: str) -> bool:
     return _WILDCARD.search(path) is not None
 
 
-def split_pattern(pattern: str) -> tuple[str, str]:
-    """Split a pattern into its folder and the part with wildcards.
+def split_pattern(pattern: str) -> tuple[Path, re.Pattern[str]]:
+    """Split a glob pattern into its folder and a regular expression for whole paths relative to it.
 
-    >>> split_pattern("docs/team/*.md"), split_pattern("*.md")
-    (('docs/team', '*.md'), ('', '*.md'))
+    Only ``**`` matches across folders.
+
+    >>> folder, matches = split_pattern("docs/team/**/*.md")
+    >>> folder.name, bool(matches.fullmatch("a/b/c.md")), bool(split_pattern("*.md")[1].fullmatch("a/c.md"))
+    ('team', True, False)
     """
     parts = PurePath(pattern).parts
     first = next(i for i, part in enumerate(parts) if is_pattern(part))
-    return (str(PurePath(*parts[:first])) if first else "", "/".join(parts[first:]))
-
-
-def pattern_to_regex(pattern: str) -> re.Pattern[str]:
-    """Translate a glob pattern for whole relative paths. Only ``**`` matches across folders.
-
-    >>> bool(pattern_to_regex("**/*.md").fullmatch("a/b/c.md")), bool(pattern_to_regex("*.md").fullmatch("a/c.md"))
-    (True, False)
-    """
     wildcards = {"**/": r"(?:[^/]+/)*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     out = []
-    for token in re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]]+\]|.", pattern, re.DOTALL):
+    for token in re.findall(r"\*\*/|\*\*|\*|\?|\[!?[^\]]+\]|.", "/".join(parts[first:]), re.DOTALL):
         if len(token) > 2 and token[0] == "[":
             out.append(f"[{'^' if token[1] == '!' else ''}{re.escape(token.strip('[]!')).replace(chr(92) + '-', '-')}]")
         else:
             out.append(wildcards.get(token, re.escape(token)))
-    return re.compile("".join(out))
+    return Path(*parts[:first]).absolute(), re.compile("".join(out))
 
 
 class _Seen:
@@ -105,67 +103,46 @@ class _Seen:
 
     def is_new(self, stat: os.stat_result) -> bool:
         self.count += 1
-        return self._inodes is None or _add_inode(self._inodes, stat)
+        if self._inodes is None:
+            return True
+        before = len(self._inodes)
+        self._inodes.add((stat.st_dev, stat.st_ino))
+        return len(self._inodes) > before
 
 
-def _add_inode(inodes: set[tuple[int, int]], stat: os.stat_result) -> bool:
-    """Add a file's inode; return whether it is new."""
-    before = len(inodes)
-    inodes.add((stat.st_dev, stat.st_ino))
-    return len(inodes) > before
-
-
-def _file(path: Path, seen: _Seen) -> Iterator[File | Problem]:
+def _file(path: Path, name: str, seen: _Seen, *, explicit: bool) -> Iterator[File | Problem]:
     try:
         stat = path.stat()
     except OSError as error:
         yield _cannot_open(path, error)
         return
-    if seen.is_new(stat):
-        yield File(path, path.name, stat.st_size, explicit=True)
-
-
-def _walk_pattern(pattern: str, seen: _Seen) -> Iterator[File | Problem]:
-    base, rest = split_pattern(pattern)
-    before = seen.count
-    if os.path.isdir(base or "."):
-        yield from _walk_folder(Path(base or ".").absolute(), seen, pattern_to_regex(rest))
-    if seen.count == before:
-        yield Problem(pattern, "no file matches this pattern")
+    if (explicit or S_ISREG(stat.st_mode)) and seen.is_new(stat):  # folders may hold pipes and sockets
+        yield File(path, name, stat.st_size, explicit)
 
 
 def _walk_folder(root: Path, seen: _Seen, matches: re.Pattern[str] | None = None) -> Iterator[File | Problem]:
     pending = [root]
-    visited: set[tuple[int, int]] = set()
+    visited = _Seen(deduplicate=True)
     while pending:
         folder = pending.pop()
         try:
-            if not _add_inode(visited, folder.stat()):
+            if not visited.is_new(folder.stat()):
                 continue
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.name.startswith((".", "~$")) or entry.name in _SKIPPED_NAMES:
                         continue
+                    path = Path(entry.path)
                     if entry.is_dir():
-                        if not KnowledgeIndex.exists(entry.path):
-                            pending.append(Path(entry.path))
+                        if not KnowledgeIndex.exists(path):
+                            pending.append(path)
                         continue
-                    name = Path(entry.path).relative_to(root).as_posix()
+                    name = path.relative_to(root).as_posix()
                     if matches is None or matches.fullmatch(name):
-                        yield from _folder_entry(entry, name, seen)
+                        yield from _file(path, name, seen, explicit=False)
         except OSError as error:
             yield _cannot_open(folder, error)
 
 
-def _folder_entry(entry: os.DirEntry[str], name: str, seen: _Seen) -> Iterator[File | Problem]:
-    try:
-        stat = entry.stat()
-    except OSError as error:
-        yield _cannot_open(entry.path, error)
-        return
-    if entry.is_file() and seen.is_new(stat):  # skips pipes and sockets
-        yield File(Path(entry.path), name, stat.st_size)
-
-
-def _cannot_open(path: str | Path, error: OSError) -> Problem:
+def _cannot_open(path: Path, error: OSError) -> Problem:
     return Problem(str(path), f"cannot be opened ({error.strerror or error})")

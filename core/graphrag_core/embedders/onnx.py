@@ -1,7 +1,5 @@
 """``Onnx``: embed with a sentence-embedding model in ONNX format, such as all-MiniLM-L6-v2."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``WordLlama``: the default embedder, a 16 MB static embedding model whose weights ship in its wheel."""
 
-from __future__ import annotations
-
 import logging
 from itertools import chain
 from pathlib import Path

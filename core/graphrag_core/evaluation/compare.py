@@ -1,7 +1,5 @@
 """Compare retrieval methods on a set of questions, with a sign test for the effect of the graph."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import comb
@@ -100,27 +98,24 @@ class Report:
     @property
     def verdict(self) -> str:
         """A sentence that says whether the graph helps on these questions, and whether it is significant."""
+        if not self.answered:
+            return "There are no questions."
         if not self.judged:
-            return self._difference()
+            new = [len(answer.brought("hybrid", WITHOUT_GRAPH)) for answer in self.answered]
+            return (
+                f"The graph changes {sum(map(bool, new))} of {len(new)} answers and brings {sum(new) / len(new):.1f} "
+                f"other documents into the first {self.k}, on average. "
+                "Give gold documents to see whether these are better."
+            )
         gain = self.score("hybrid").recall - self.score(WITHOUT_GRAPH).recall
-        counts = f"more found on {self.better} of {len(self.judged)} questions, less on {self.worse}"
         if self.better + self.worse == 0:
             return f"The graph makes no difference to vectors and keywords on these {len(self.judged)} questions."
+        counts = f"more found on {self.better} of {len(self.judged)} questions, less on {self.worse}"
         points = f"recall@{self.k} {gain * 100:+.0f} points, {counts}"
         if self.p_value > _SIGNIFICANCE:
             leaning = "looks better" if gain > 0 else "looks worse" if gain < 0 else "looks no different"
             return f"The graph {leaning}, which may be chance: {points}. Ask more questions."
         return f"The graph {'helps' if gain > 0 else 'does not help'}: {points}."
-
-    def _difference(self) -> str:
-        if not self.answered:
-            return "There are no questions."
-        new = [len(answer.brought("hybrid", WITHOUT_GRAPH)) for answer in self.answered]
-        return (
-            f"The graph changes {sum(map(bool, new))} of {len(new)} answers and brings {sum(new) / len(new):.1f} "
-            f"other documents into the first {self.k}, on average. "
-            "Give gold documents to see whether these are better."
-        )
 
 
 def compare(
@@ -149,12 +144,10 @@ def compare(
     answered = []
     for question in questions:
         on_question(question)
-        found = {method: _documents(retriever, question.text, k, METHODS[method]) for method in methods}
+        found = {}
+        for method in methods:
+            # Several passages may come from one document: retrieve more and count documents.
+            hits = retriever.retrieve(question.text, k=4 * k, **METHODS[method]).hits
+            found[method] = tuple(dict.fromkeys(hit.chunk.document_id for hit in hits))[:k]
         answered.append(Answered(question, found))
     return Report(k, tuple(answered), tuple(methods))
-
-
-def _documents(retriever: GraphRetriever, text: str, k: int, settings: Mapping[str, Any]) -> tuple[str, ...]:
-    # Several passages may come from one document: retrieve more and count documents.
-    hits = retriever.retrieve(text, k=4 * k, **settings).hits
-    return tuple(dict.fromkeys(hit.chunk.document_id for hit in hits))[:k]

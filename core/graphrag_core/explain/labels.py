@@ -3,8 +3,6 @@
 Widths are conservative estimates, because the reader's font is unknown when the page is written.
 """
 
-from __future__ import annotations
-
 import unicodedata
 
 _NARROW = frozenset("iIljtfr.,:;'|!()[]{}/\\-` ")

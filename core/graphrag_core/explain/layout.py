@@ -6,8 +6,6 @@ equal branches arbitrarily.) An edge that spans several columns has a vertex in 
 boxes. Related facts are stacked below the paths and never bend one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -135,9 +133,9 @@ def layout(network: Network) -> Layout:
 
     widths = [max(place.width for place in column) for column in columns]
     lefts = [_MARGIN + sum(widths[:at]) + at * _BETWEEN for at in range(len(columns))]
-    for column, left, span in zip(columns, lefts, widths, strict=True):
-        for place in column:
-            place.x, place.width = left + span / 2, place.width or span
+    centres = [left + span / 2 for left, span in zip(lefts, widths, strict=True)]
+    for place in places:
+        place.x, place.width = centres[place.column], place.width or widths[place.column]
 
     tallest = max((box.height for box in boxes.values() if box.column), default=0.0)
     gap = max(_GAP, min(_MAX_GAP, _SMALL / max(map(len, columns)) - tallest))
@@ -148,7 +146,6 @@ def layout(network: Network) -> Layout:
         place.y -= top
     bottom = max(place.y + place.height / 2 for place in places)
     lines = [_line(edge, chain) for edge, chain in chains]
-    centres = [left + span / 2 for left, span in zip(lefts, widths, strict=True)]
     return Layout(list(boxes.values()), lines, centres, lefts[-1] + widths[-1] + _MARGIN, bottom + _MARGIN)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -47,6 +48,7 @@ class Edge:
 class Network:
     """Nodes and edges in insertion order. ``undrawn`` counts the facts without an edge."""
 
+    known: Mapping[str, Entity]
     nodes: dict[str, Node] = field(default_factory=dict)
     edges: dict[tuple[str, str], Edge] = field(default_factory=dict)
     undrawn: int = 0
@@ -70,10 +72,37 @@ class Network:
         if text and text not in edge.texts:
             edge.texts.append(text)
 
+    def add_entity(self, entity_id: str, column: int, kind: NodeKind = "linked", name: str = "") -> Node:
+        """Return an entity's node, in the leftmost column that it was reached in."""
+        key = _entity_key(entity_id)
+        if key not in self.nodes:
+            entity = self.known.get(entity_id) or Entity(entity_id, name or entity_id)
+            self.nodes[key] = Node(key, kind, entity.name, _describe(entity), column)
+        node = self.nodes[key]
+        node.column = min(node.column, column)
+        return node
+
 
 def build_network(result: Result) -> Network:
-    """Return what to draw: every hit with its path, then related facts up to the limits."""
-    return _Builder(result).build()
+    """Return what to draw: every hit with its path, then facts that touch a drawn entity, until no more fit."""
+    network = Network({**result.known, **{entity.id: entity for entity in result.entities}})
+    network.nodes[QUESTION] = Node(QUESTION, "question", result.question, result.question, 0)
+    for entity in result.entities:
+        network.connect(QUESTION, network.add_entity(entity.id, 1, "named").key, "names")
+    for rank, hit in enumerate(result.hits, 1):
+        _add_path(network, rank, hit)
+    deepest = max(2, network.columns - 1)
+    waiting = [fact for fact in result.facts if len(fact.entities) > 1]
+    while remaining := [fact for fact in waiting if not _add_fact(network, fact, deepest)]:
+        if len(remaining) == len(waiting):
+            break
+        waiting = remaining
+    network.undrawn = len(remaining)
+    last = network.columns
+    for node in network.nodes.values():
+        if node.kind == "passage":
+            node.column = last
+    return network
 
 
 def passage_name(hit: Hit) -> str:
@@ -83,82 +112,40 @@ def passage_name(hit: Hit) -> str:
     return f"{chunk.title}{part}" if chunk.title.strip() else chunk.id
 
 
-class _Builder:
-    def __init__(self, result: Result) -> None:
-        self.result = result
-        self.named = {entity.id: entity for entity in result.entities}
-        self.known = {**result.known, **self.named}
-        self.network = Network()
+def _add_path(network: Network, rank: int, hit: Hit) -> None:
+    """Add a hit and its path. A hit without a path is connected to the question."""
+    name, key = passage_name(hit), f"passage {rank}"
+    found_by = ", ".join(f"{channel} #{found.rank}" for channel, found in hit.channels.items())
+    tooltip = "\n".join(filter(None, (f"{rank}. {name}", found_by, "" if hit.path else "no path in the graph")))
+    network.nodes[key] = Node(key, "passage", name, tooltip, 0, {rank})
+    network.nodes[QUESTION].hits.add(rank)
+    at, column, fact = QUESTION, 0, ""
+    for step in hit.path:
+        if step.kind == "fact":
+            fact = step.text
+        elif step.kind == "entity":
+            node = network.add_entity(step.id, column + 1, name=step.text)
+            node.hits.add(rank)
+            network.connect(at, node.key, "fact" if fact or at != QUESTION else "names", rank, fact)
+            at, column, fact = node.key, node.column, ""
+    network.connect(at, key, "match" if at == QUESTION else "mention", rank, fact)
 
-    def build(self) -> Network:
-        network, question = self.network, self.result.question
-        network.nodes[QUESTION] = Node(QUESTION, "question", question, question, 0)
-        for entity in self.result.entities:
-            network.connect(QUESTION, self._entity(entity.id, 1).key, "names")
-        for rank, hit in enumerate(self.result.hits, 1):
-            self._add_path(rank, hit)
-        self._add_related_facts()
-        last = 1 + max(node.column for node in network.nodes.values() if node.kind != "passage")
-        for node in network.nodes.values():
-            if node.kind == "passage":
-                node.column = last
-        return network
 
-    def _entity(self, entity_id: str, column: int, name: str = "") -> Node:
-        """Return an entity's node in the leftmost column that it was reached in."""
-        key = _entity_key(entity_id)
-        if key not in self.network.nodes:
-            entity = self.known.get(entity_id) or Entity(entity_id, name or entity_id)
-            kind: NodeKind = "named" if entity_id in self.named else "linked"
-            self.network.nodes[key] = Node(key, kind, entity.name, _describe(entity), column)
-        node = self.network.nodes[key]
-        node.column = min(node.column, column)
-        return node
-
-    def _add_path(self, rank: int, hit: Hit) -> None:
-        """Add a hit and its path. A hit without a path is connected to the question."""
-        network, name, key = self.network, passage_name(hit), f"passage {rank}"
-        found_by = ", ".join(f"{channel} #{found.rank}" for channel, found in hit.channels.items())
-        tooltip = "\n".join(filter(None, (f"{rank}. {name}", found_by, "" if hit.path else "no path in the graph")))
-        network.nodes[key] = Node(key, "passage", name, tooltip, 1, {rank})
-        network.nodes[QUESTION].hits.add(rank)
-        at, column, fact = QUESTION, 0, ""
-        for step in hit.path:
-            if step.kind == "fact":
-                fact = step.text
-            elif step.kind == "entity":
-                node = self._entity(step.id, column + 1, step.text)
-                node.hits.add(rank)
-                network.connect(at, node.key, "fact" if fact or at != QUESTION else "names", rank, fact)
-                at, column, fact = node.key, node.column, ""
-        network.connect(at, key, "match" if at == QUESTION else "mention", rank, fact)
-
-    def _add_related_facts(self) -> None:
-        """Add facts that touch a drawn entity, until no more fit."""
-        deepest = max(2, *(node.column for node in self.network.nodes.values()))
-        waiting = [fact for fact in self.result.facts if len(fact.entities) > 1]
-        while True:
-            remaining = [fact for fact in waiting if not self._add_fact(fact, deepest)]
-            if len(remaining) == len(waiting):
-                break
-            waiting = remaining
-        self.network.undrawn = len(waiting)
-
-    def _add_fact(self, fact: Fact, deepest: int) -> bool:
-        """Draw a fact as edges from its first drawn entity. Return False if none is drawn or the rest do not fit."""
-        network, entities = self.network, list(dict.fromkeys(fact.entities))
-        drawn = [entity for entity in entities if _entity_key(entity) in network.nodes]
-        free = max(0, min(MAX_NODES - len(network.nodes), MAX_RELATED - network.related))
-        if not drawn or len(entities) - len(drawn) > free:
-            return False
-        hub = network.nodes[_entity_key(drawn[0])]
-        for entity in entities:
-            key = _entity_key(entity)
-            if key not in network.nodes:
-                self._entity(entity, min(hub.column + 1, deepest))
-            if key != hub.key:
-                network.connect(hub.key, key, "fact", text=fact.text)
-        return True
+def _add_fact(network: Network, fact: Fact, deepest: int) -> bool:
+    """Draw a fact as edges from its first drawn entity. Return False if none is drawn or the rest do not fit."""
+    entities = list(dict.fromkeys(fact.entities))
+    drawn = [entity for entity in entities if _entity_key(entity) in network.nodes]
+    free = max(0, min(MAX_NODES - len(network.nodes), MAX_RELATED - network.related))
+    if not drawn or len(entities) - len(drawn) > free:
+        return False
+    hub = network.nodes[_entity_key(drawn[0])]
+    for entity in entities:
+        key = _entity_key(entity)
+        if key not in network.nodes:
+            network.add_entity(entity, min(hub.column + 1, deepest))
+        if key != hub.key:
+            network.connect(hub.key, key, "fact", text=fact.text)
+    return True
 
 
 def _entity_key(entity_id: str) -> str:

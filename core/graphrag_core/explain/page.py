@@ -12,11 +12,11 @@ import re
 import sys
 import tempfile
 import webbrowser
-from collections.abc import Callable
 from functools import cache
 from importlib import resources
+from itertools import accumulate, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -24,7 +24,6 @@ from markupsafe import Markup
 from graphrag_core.explain.labels import shorten, width
 from graphrag_core.explain.layout import FONT, layout
 from graphrag_core.explain.network import Network, build_network, passage_name
-from graphrag_core.model import Fact
 
 if TYPE_CHECKING:
     from graphrag_core.result import Hit, Result
@@ -72,7 +71,6 @@ def page(result: Result) -> str:
         passage_name=passage_name,
         passage_text=_passage_text,
         shares=_shares,
-        fact_ends=lambda fact: _fact_ends(fact, result),
         style=None,
     )
 
@@ -100,10 +98,10 @@ def frame(result: Result, text: str) -> str:
 
 
 def show(result: Result, path: str | Path | None, *, browser: bool) -> Path | None:
-    """Display the result in a running notebook, or write the page to a file and return its path."""
-    display = _notebook_display()
-    if display is not None and path is None:
-        display(result)
+    """Display the result in a running notebook unless a path is given, else write the page and return its path."""
+    ipython = sys.modules.get("IPython")
+    if path is None and ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None:
+        ipython.display.display(result)
         return None
     if path is None:
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="why-", suffix=".html", delete=False) as file:
@@ -149,26 +147,19 @@ def _render(template: str, result: Result, network: Network, **values: object) -
     """Render a template that contains the graph."""
     placed = layout(network)
     kinds = {node.column: node.kind for node in reversed(network.nodes.values())}
-    headings = [_HEADINGS[kinds[column]] for column in range(network.columns)]
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            result=result,
-            network=network,
-            layout=placed,
-            # Paths are drawn over related facts, and those over text matches.
-            lines=sorted(placed.lines, key=lambda line: (line.edge.kind != "match", bool(line.edge.hits))),
-            numbers={key: number for number, key in enumerate(network.nodes)},
-            headings=[
-                (heading, x)
-                for before, heading, x in zip(["", *headings], headings, placed.centres, strict=False)
-                if heading != before
-            ],
-            kinds=_KINDS,
-            font=FONT,
-            **values,
-        )
+    columns = [(_HEADINGS[kinds[column]], x) for column, x in enumerate(placed.centres)]
+    markup = _environment().get_template(template)
+    return markup.render(
+        result=result,
+        network=network,
+        layout=placed,
+        # Paths are drawn over related facts, and those over text matches.
+        lines=sorted(placed.lines, key=lambda line: (line.edge.kind != "match", bool(line.edge.hits))),
+        numbers={key: number for number, key in enumerate(network.nodes)},
+        headings=[next(group) for _, group in groupby(columns, key=lambda column: column[0])],
+        kinds=_KINDS,
+        font=FONT,
+        **values,
     )
 
 
@@ -217,23 +208,6 @@ def _passage_text(hit: Hit) -> str:
 def _shares(hit: Hit) -> list[tuple[str, float, float]]:
     """Return each channel's part of the share bar: name, start and width in percent."""
     shares = {name: max(0.0, channel.share) for name, channel in hit.channels.items()}
-    total, bars, start = sum(shares.values()), [], 0.0
-    for name, share in shares.items() if total > 0 else ():
-        bars.append((name, start, 100 * share / total))
-        start += 100 * share / total
-    return bars
-
-
-def _fact_ends(fact: Fact, result: Result) -> str:
-    names = [result.known[entity].name if entity in result.known else entity for entity in fact.entities]
-    return " — ".join([*names, fact.value] if fact.value else names)
-
-
-def _notebook_display() -> Callable[[Any], object] | None:
-    """Return IPython's display function in a notebook, None in a terminal or without IPython."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if ipython is None or getattr(shell, "kernel", None) is None:
-        return None
-    display: Callable[[Any], object] = ipython.display.display
-    return display
+    total = sum(shares.values())
+    widths = [100 * share / total for share in shares.values()] if total > 0 else []
+    return list(zip(shares, accumulate(widths, initial=0.0), widths, strict=False))

@@ -1,7 +1,5 @@
 """Knowledge that exists already, from another tool, a database or an earlier run."""
 
-from __future__ import annotations
-
 import logging
 import math
 import warnings
@@ -142,17 +140,15 @@ def parse_knowledge(data: Mapping[str, Any], weight: float = 5.0) -> Extraction:
     relations = data.get("relations", data.get("relationships", []))
     if not isinstance(entities, list) or not isinstance(relations, list):
         raise ValueError("'entities' and 'relations' must be lists")  # noqa: TRY004 - one error for all bad input
-    mentions = [mention for entry in entities if (mention := _mention(entry))]
+    mentions = [
+        Mention(name, _text(entry.get("type")).lower(), _text(entry.get("description")))
+        for entry in entities
+        if isinstance(entry, dict) and normalise(name := _text(entry.get("name")))
+    ]
     facts = [fact for entry in relations if (fact := _fact(entry, weight))]
     if (entities or relations) and not mentions and not facts:
         raise ValueError("no entry is complete")
     return Extraction(tuple(dict.fromkeys(mentions)), tuple(dict.fromkeys(facts)))
-
-
-def _mention(entry: Any) -> Mention | None:
-    if not isinstance(entry, dict) or not normalise(name := _text(entry.get("name"))):
-        return None
-    return Mention(name, _text(entry.get("type")).lower(), _text(entry.get("description")))
 
 
 def _fact(entry: Any, weight: float) -> Fact | None:

@@ -1,7 +1,5 @@
 """Extraction by a language model: the prompt, the calls, the answer cache and the parsing of answers."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re
@@ -45,6 +43,7 @@ Title: {title}
 {text}
 </passage>
 """
+_COMMON_TYPES = " such as person, place, organisation, concept, tool"
 _PASSAGE_TAG = re.compile(r"</?\s*passage\s*>", re.IGNORECASE)
 _STRING_OR_CLOSE = re.compile(r'"(?:[^"\\]|\\.)*"?|(\})', re.DOTALL)
 
@@ -53,10 +52,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class LLMReport:
-    """Calls, tokens and failures so far.
-
-    ``failed`` maps the id of a chunk without facts to the reason.
-    """
+    """Calls, tokens and failures so far. ``failed`` maps the id of a chunk without facts to the reason."""
 
     calls: int = 0
     cached: int = 0
@@ -193,11 +189,7 @@ class LLMExtractor:
 
 def build_prompt(chunk: Chunk, entity_types: tuple[str, ...] = ()) -> str:
     """Return the prompt for a chunk. Passage tags in the chunk are replaced, so it cannot end the passage early."""
-    types = (
-        f" (prefer: {', '.join(entity_types)})"
-        if entity_types
-        else " such as person, place, organisation, concept, tool"
-    )
+    types = f" (prefer: {', '.join(entity_types)})" if entity_types else _COMMON_TYPES
     text = _PASSAGE_TAG.sub("[passage]", chunk.text)
     title = " ".join(_PASSAGE_TAG.sub("[passage]", chunk.title).split()) or "(none)"
     return _PROMPT.format(types=types, title=title, text=text)

@@ -1,13 +1,13 @@
-"""The default extractor: every sentence is a fact, every name in it an entity. Needs no model."""
-
-from __future__ import annotations
+"""The default extractor: every sentence is a fact, every name in it an entity. ``Combined`` adds others to it."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from graphrag_core.errors import ExtractionError
 from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mention
+from graphrag_core.ports import Extractor
 from graphrag_core.text import sentences, title_names, unwrap
 from graphrag_core.text.mentions import find_aliases, find_names
 
@@ -64,3 +64,37 @@ def _extract(chunk: Chunk) -> Extraction:
         for name in dict.fromkeys((*[match.name for match in names], *aliases))
     ]
     return Extraction(tuple(mentions), tuple(facts))
+
+
+class Combined:
+    """Runs several extractors on each chunk and keeps the results of all.
+
+    Sentence facts together with an LLM's triples gave the best graph in our measurements:
+    ``Combined(SentenceExtractor(), LLMExtractor(complete))``.
+    """
+
+    def __init__(self, *extractors: Extractor) -> None:
+        self.extractors = extractors
+
+    @property
+    def identity(self) -> str:
+        """The identities of all extractors."""
+        return " + ".join(str(getattr(e, "identity", type(e).__qualname__)) for e in self.extractors)
+
+    def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
+        """Return one extraction per chunk, in order."""
+        results = []
+        for extractor in self.extractors:
+            result = extractor.extract(chunks)
+            if len(result) != len(chunks):
+                name = type(extractor).__qualname__
+                raise ExtractionError(f"{name} returned {len(result)} extractions for {len(chunks)} chunks")
+            results.append(result)
+        return [
+            Extraction(
+                tuple(mention for e in extractions for mention in e.mentions),
+                tuple(fact for e in extractions for fact in e.facts),
+                "; ".join(e.problem for e in extractions if e.problem),
+            )
+            for extractions in zip(*results, strict=True)
+        ]

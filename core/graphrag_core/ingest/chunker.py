@@ -1,7 +1,5 @@
 """The chunker: splits documents into passages and determines their titles."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """An embedder whose output is checked: usable vectors, or an error that names the document."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +24,20 @@ def identity_of(embedder: Embedder) -> str:
         if isinstance(model := getattr(embedder, attribute, None), str) and model:
             return f"{kind.__module__}.{kind.__qualname__}({model})"
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def unit_vector(values: Iterable[float], dim: int | None) -> Matrix:
+    """Return numbers as a unit vector; raise ``ValueError`` that says what is wrong with them."""
+    try:
+        vector = np.array(values if hasattr(values, "__len__") else list(values), np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"must be a 1-D array of numbers: {error}") from error
+    if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
+        raise ValueError(f"has shape {vector.shape}: it must be a 1-D array of finite numbers")
+    if dim is not None and len(vector) != dim:
+        raise ValueError(f"has dimension {len(vector)}, the index has dimension {dim}: use the index's embedder")
+    unit: Matrix = vector / np.float32(max(float(np.linalg.norm(vector)), _TINY))
+    return unit
 
 
 class CheckedEmbedder:
@@ -99,18 +111,10 @@ class CheckedEmbedder:
     def given(self, document_id: str, vector: Sequence[float]) -> Matrix:
         """Return the vector that was passed for a document as a unit vector."""
         try:
-            row = np.array(vector, np.float32)
-        except (TypeError, ValueError) as error:
-            raise DocumentError(document_id, f"its vector must be a 1-D array of numbers: {error}") from error
-        if row.ndim != 1 or not len(row) or not np.isfinite(row).all():
-            raise DocumentError(document_id, f"its vector, of shape {row.shape}, must be a 1-D array of finite numbers")
-        if self.dim is not None and len(row) != self.dim:
-            raise DocumentError(
-                document_id,
-                f"its vector has dimension {len(row)}, the index {self.dim}: pass vectors of the index's embedder",
-            )
-        self.dim = len(row)
-        unit: Matrix = row / np.float32(max(float(np.linalg.norm(row)), _TINY))
+            unit = unit_vector(vector, self.dim)
+        except ValueError as error:
+            raise DocumentError(document_id, f"its vector {error}") from error
+        self.dim = len(unit)
         return unit
 
     def _checked(self, raw: object, count: int, owners: Sequence[str]) -> Matrix:

@@ -1,7 +1,5 @@
 """The write pipeline: validate, skip unchanged, chunk, extract, embed, write to the engine."""
 
-from __future__ import annotations
-
 import gc
 import json
 from collections.abc import Iterable, Mapping, Sequence

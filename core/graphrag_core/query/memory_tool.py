@@ -1,7 +1,5 @@
 """Name, description and defaults of the ``memory_search`` tool, shared by the framework adapters."""
 
-from __future__ import annotations
-
 NAME = "memory_search"
 DESCRIPTION = (
     "Search memory and the knowledge graph for relevant information. "

@@ -1,7 +1,5 @@
 """The strongest path from a question through the graph to each hit, and the facts that support the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import igraph

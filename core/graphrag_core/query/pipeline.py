@@ -1,7 +1,5 @@
 """The query pipeline: embed → recognise → search → expand → fuse → explain."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Finds the entities that a question names, without a model."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from itertools import islice

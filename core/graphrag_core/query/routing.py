@@ -1,7 +1,5 @@
 """Routing for the ``agentic`` method: rules that choose a method for a question."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import lru_cache

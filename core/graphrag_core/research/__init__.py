@@ -8,7 +8,6 @@ Import from here: ``research_documents``, ``is_findings`` and ``FindingsExtracto
 ['arxiv:2501.03236', 'project:langchain-ai/langgraph']
 """
 
-from graphrag_core.research.documents import is_findings, research_documents
-from graphrag_core.research.extractor import FindingsExtractor
+from graphrag_core.research.findings import FindingsExtractor, is_findings, research_documents
 
 __all__ = ["FindingsExtractor", "is_findings", "research_documents"]

@@ -1,7 +1,5 @@
 """A deterministic embedder that needs no model, and the compliance suite of embedders."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The compliance suite of engines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

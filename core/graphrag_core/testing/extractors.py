@@ -1,7 +1,5 @@
 """The compliance suites of extractors and token counters."""
 
-from __future__ import annotations
-
 from graphrag_core.model import Chunk, Extraction
 from graphrag_core.ports import Extractor, TokenCounter
 from graphrag_core.text import normalise

@@ -1,7 +1,5 @@
 """Documents and extractions that several test suites use."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from graphrag_core.model import Chunk, Document, Extraction, Fact, Mention

@@ -1,7 +1,5 @@
 """The compliance suites of graph strategies and fusions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from graphrag_core.index import KnowledgeIndex

@@ -6,8 +6,6 @@ phrases between function words that end like the name of a place, an organisatio
 the passage repeats.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -49,11 +47,7 @@ _LONGEST_PHRASE = 8
 
 
 def has_cjk(text: str) -> bool:
-    """Return whether a text has Chinese or Japanese characters.
-
-    >>> has_cjk("Tokyo"), has_cjk("東京")
-    (False, True)
-    """
+    """Return whether a text has Chinese or Japanese characters."""
     return not text.isascii() and _CJK_RUN.search(text) is not None
 
 

@@ -8,8 +8,6 @@ mentions a name if it contains all of the name's grams.
 Every sentence of every document is hashed, so this is done in numpy, one batch at a time.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ quoted or backticked name, a code identifier, a version number or another identi
 and Japanese text :mod:`graphrag_core.text.cjk` finds the names.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -19,11 +17,7 @@ from graphrag_core.text.words import CALENDAR, CONNECTORS, FUNCTION, OPENERS
 
 
 class NameMatch(NamedTuple):
-    """A name and its position in the text.
-
-    ``certain`` is false for a single capitalised word at the start of a sentence, unless the
-    rest of the text shows that it is a name.
-    """
+    """A name and its position. A word that only the start of a sentence capitalises is not ``certain``."""
 
     name: str
     start: int
@@ -106,14 +100,7 @@ _LONGEST_NAME = 12
 
 
 def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
-    """Return the names in a text, in order of position.
-
-    Parameters
-    ----------
-    text
-        A passage, with hard-wrapped lines joined.
-    starts
-        Offsets at which sentences begin.
+    """Return the names in a text without hard-wrapped lines, in order; ``starts`` are the offsets of its sentences.
 
     >>> [match.name for match in find_names("We asked the Bank of England about `kg_store` in 1997.", {0})]
     ['Bank of England', 'kg_store', '1997']

@@ -1,7 +1,5 @@
 """Canonical forms: the normalised name of an entity, stable ids and hashes, and the texts that are indexed."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata
@@ -51,11 +49,7 @@ def title_names(title: str) -> tuple[str, ...]:
 
 
 def hash64(text: str) -> int:
-    """Return a signed 64-bit hash of a text. It is the same on every machine and in every version.
-
-    >>> hash64("auth service") == hash64("auth service") != hash64("auth server")
-    True
-    """
+    """Return a signed 64-bit hash of a text. It is the same on every machine and in every version."""
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
@@ -71,21 +65,8 @@ def fingerprint(parts: Iterable[str]) -> str:
     return hashlib.blake2b(framed, digest_size=16).hexdigest()
 
 
-def fact_id(chunk_id: str, ordinal: int) -> str:
-    """Return the id of a chunk's fact.
-
-    >>> fact_id("handbook#2", 0)
-    'handbook#2/0'
-    """
-    return f"{chunk_id}/{ordinal}"
-
-
 def chunk_text(title: str, text: str) -> str:
-    r"""Return the text under which a chunk is embedded and indexed: its title and its text.
-
-    >>> chunk_text("Auth Service", "Issues tokens.")
-    'Auth Service\nIssues tokens.'
-    """
+    """Return the text under which a chunk is embedded and indexed: its title and its text."""
     return f"{title}\n{text}" if title else text
 
 

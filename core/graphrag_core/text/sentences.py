@@ -1,7 +1,5 @@
 """Sentence boundaries in European, Chinese and Japanese text."""
 
-from __future__ import annotations
-
 import re
 
 # A line break inside a paragraph: the next line is not a list item, heading, quote or table row.

@@ -1,7 +1,5 @@
 """Word lists: English words that are not names although they may be capitalised, and words inside names."""
 
-from __future__ import annotations
-
 FUNCTION = frozenset(
     """a an the this that these those it its he she him his her hers they them their we us our you your i me my
     in on at of for from by with without within into onto upon over under about above below between among through

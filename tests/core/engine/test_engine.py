@@ -11,7 +11,7 @@ from support import SERVICES, keyword_search
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.engine.embedded import EmbeddedEngine
-from graphrag_core.engine.embedded.locks import ReadWriteLock
+from graphrag_core.engine.embedded.engine import ReadWriteLock
 from graphrag_core.errors import DocumentError, IndexClosed
 from graphrag_core.filters import parse
 from graphrag_core.ports import ParsedDocument

@@ -62,13 +62,13 @@ def test_removed_texts_are_gone():
     assert store.keys.tolist() == [1, 3, 4, 5, 9]
 
 
-def test_replace_leaves_no_ghosts():
+def test_replace_leaves_no_tombstones():
     store = filled()
     store.apply(8, np.array([2]), [])
     store.apply(9, None, [(1, TEXTS[1]), (3, TEXTS[3])])
     fresh = TantivyKeywords()
     fresh.apply(9, NONE, [(1, TEXTS[1]), (3, TEXTS[3])])
-    assert store.ghosts == 0
+    assert store.tombstones == 0
     assert store.keys.tolist() == [1, 3]
     assert store.search("tokens", 5)[1].tolist() == fresh.search("tokens", 5)[1].tolist()
 

@@ -8,8 +8,6 @@ which are not applied applies them first, so that every read sees a committed ge
 complete in all indexes.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -17,7 +15,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from graphrag_core.engine.embedded.files import Folder
-from graphrag_core.engine.embedded.locks import ReadWriteLock
 from graphrag_core.engine.embedded.records import Accesses, Records
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.snapshot import EmbeddedSnapshot
@@ -32,7 +29,7 @@ _TOGETHER = 4  # transactions that are applied to the search indexes at once: a 
 
 
 class EmbeddedEngine:
-    """Stores and searches an index within this process.
+    """Stores and searches an index within this process. Its methods are those of :class:`~graphrag_core.ports.Engine`.
 
     Parameters
     ----------
@@ -100,7 +97,7 @@ class EmbeddedEngine:
         this method or of :meth:`flush`, and nothing of the batch is stored then.
         """
         with self._one_writer:
-            if self._lock.contended and self._publishing is not None:
+            if self._publishing is not None and self._lock.contended:
                 wait([self._publishing])  # so that the lock becomes free between two transactions
             committing, self._committing = self._committing, None
             if committing is not None:
@@ -159,7 +156,6 @@ class EmbeddedEngine:
             future.result()
 
     def flush(self) -> None:
-        """Wait until everything written is committed and can be searched. Raise what went wrong."""
         with self._one_writer:
             self._check()
             self._settle()
@@ -169,21 +165,18 @@ class EmbeddedEngine:
                 indexes.save_if_worthwhile()
 
     def rebuild(self) -> None:
-        """Build the search indexes again from the records, without embedding anything."""
         with self._writing():
             self.indexes.rebuild()
             self.indexes.save()
 
     def compact(self) -> None:
-        """Remove all traces of deleted documents from the files and release their space."""
         with self._writing():
-            self.indexes.clear_ghosts()
+            self.indexes.purge_tombstones()
             self.indexes.save()
             self.records.rows("VACUUM")
             self.records.truncate_log()
 
     def refresh(self) -> bool:
-        """Let a read-only engine see what was written since; return whether anything was."""
         self._check()
         with self._one_writer, self._lock.writing():
             before = self.indexes.generation
@@ -191,7 +184,6 @@ class EmbeddedEngine:
             return self.indexes.generation != before
 
     def close(self) -> None:
-        """Save the search indexes and release locks and files. Closing twice does nothing."""
         with self._one_writer:
             if self._closed:
                 return
@@ -215,16 +207,16 @@ class EmbeddedEngine:
 
     @contextmanager
     def snapshot(self, scope: Filter | None = None) -> Iterator[Snapshot]:
-        """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
         with self.reading() as indexes:
             allowed = None if scope is None else self.records.in_scope(scope)
+            view, id_places = indexes.view_of(allowed)
             yield EmbeddedSnapshot(
-                view=indexes.view_of(allowed),
+                view=view,
                 records=self.records,
                 vectors=indexes.vectors,
                 keywords=indexes.keywords,
                 allowed=allowed,
-                id_places=indexes.id_places,
+                id_places=id_places,
                 accesses=self.accesses,
                 generation=indexes.generation,
             )
@@ -245,22 +237,18 @@ class EmbeddedEngine:
 
     @property
     def generation(self) -> int:
-        """The number of changes the index has seen."""
         with self.reading() as indexes:
             return indexes.generation
 
     def settings(self) -> dict[str, str]:
-        """Return the settings that were stored with the index."""
         with self.reading():
             return self.records.settings()
 
     def stored(self, document_ids: Sequence[str]) -> dict[str, StoredDocument]:
-        """Return what is known of the documents that exist, by id. Does not wait for a running write."""
         self._check()
         return self.records.stored(document_ids)
 
     def new_names(self, names: Iterable[str]) -> list[str]:
-        """Return the names that no stored chunk mentions yet, each once."""
         self._check()
         wanted = list(dict.fromkeys(names))
         if self._committing is not None:
@@ -269,17 +257,14 @@ class EmbeddedEngine:
         return [name for name in wanted if name not in known]
 
     def stored_vectors(self, document_ids: Sequence[str]) -> dict[str, Matrix]:
-        """Return the vectors of some documents' chunks and facts by the text that was embedded."""
         with self.reading():
             return self.records.vectors_by_text(document_ids)
 
     def document(self, document_id: str) -> Document | None:
-        """Return a document as it was added."""
         with self.reading():
             return self.records.document(document_id)
 
     def document_ids(self, scope: Filter | None = None) -> Iterator[str]:
-        """Yield the ids of the documents that match a filter, in order of id."""
         last: str | None = None
         while True:
             with self.reading():
@@ -290,7 +275,6 @@ class EmbeddedEngine:
             last = page[-1]
 
     def chunks_of(self, document_id: str) -> list[Chunk]:
-        """Return a document's chunks, in order."""
         with self.reading():
             return self.records.chunks_of(document_id)
 
@@ -299,7 +283,6 @@ class EmbeddedEngine:
             return int(self.records.value("SELECT count(*) FROM documents"))
 
     def stats(self) -> Stats:
-        """Return the size of the index and its most frequent entities."""
         with self.reading() as indexes, self.snapshot() as snapshot:
             value = self.records.value
             relations = self.records.rows(
@@ -323,7 +306,6 @@ class EmbeddedEngine:
             )
 
     def verify(self) -> Verification:
-        """Compare the records with every search index."""
         with self.reading() as indexes:
             return Verification((*self.records.problems(), *indexes.problems()))
 
@@ -345,3 +327,89 @@ class EmbeddedEngine:
             raise IndexClosed(f"{self.path or 'the index in memory'} was closed: open it again")
         if writable and self.read_only:
             raise ReadOnlyIndex(f"{self.path} was opened with read_only=True: open it for writing to change it")
+
+
+class ReadWriteLock:
+    """Many readers or one writer.
+
+    Nobody starves: a waiting writer goes before new readers, the readers that waited for a
+    writer go before the next one, and a writer lets other writers go before its next turn. A
+    thread that reads may read again inside, and one that writes may do both.
+    """
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._readers: dict[int, int] = {}  # depth by thread
+        self._writer: object = None
+        self._last_writer: object = None
+        self._depth = 0
+        self._waiting_writers = 0
+        self._waiting_readers = 0
+        self._admitted = 0  # readers that waited for the last writer
+
+    @property
+    def contended(self) -> bool:
+        """Whether a reader or a writer waits."""
+        return bool(self._waiting_readers or self._waiting_writers)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Hold the lock as a reader."""
+        me = threading.get_ident()
+        with self._condition:
+            if me != self._writer and me not in self._readers:
+                self._waiting_readers += 1
+                try:
+                    while self._writer is not None or (self._waiting_writers and not self._admitted):
+                        self._condition.wait()
+                finally:
+                    self._waiting_readers -= 1
+                    self._admitted = max(self._admitted - 1, 0)
+                    self._condition.notify_all()
+            self._readers[me] = self._readers.get(me, 0) + 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._readers[me] -= 1
+                if not self._readers[me]:
+                    del self._readers[me]
+                self._condition.notify_all()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the lock as the writer."""
+        self.acquire(threading.get_ident())
+        try:
+            yield
+        finally:
+            self.release()
+
+    def acquire(self, owner: object) -> None:
+        """Acquire the lock as the writer: a thread, or anything that lets another thread release it."""
+        with self._condition:
+            if threading.get_ident() in self._readers and self._writer != owner:
+                raise RuntimeError("an index cannot be changed while the same thread reads it")
+            self._waiting_writers += 1
+            try:
+                while self._writer != owner and (
+                    self._writer is not None
+                    or self._readers
+                    or self._admitted
+                    or (self._last_writer == owner and self._waiting_writers > 1)
+                ):
+                    self._condition.wait()
+            finally:
+                self._waiting_writers -= 1
+                self._condition.notify_all()
+            self._writer = self._last_writer = owner
+            self._depth += 1
+
+    def release(self) -> None:
+        """Release the writer's lock."""
+        with self._condition:
+            self._depth -= 1
+            if not self._depth:
+                self._writer = None
+                self._admitted = self._waiting_readers
+            self._condition.notify_all()

@@ -1,7 +1,5 @@
 """The files of an index: where they are, how they are replaced atomically, who may write them."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -105,11 +105,6 @@ class GraphView:
         return self.incidence.T.tocsr()
 
     @cached_property
-    def chunks_by_entity(self) -> csr_array:
-        """Entity × chunk: the transposed mentions."""
-        return self.mentions.T.tocsr()
-
-    @cached_property
     def names_by_entity(self) -> tuple[Index, Index]:
         """The positions of all names grouped by entity, and where each entity's group starts."""
         order = np.argsort(self.name_entity, kind="stable")

@@ -1,7 +1,5 @@
 """The rows of the graph as columns in memory: what a :class:`GraphView` is built from."""
 
-from __future__ import annotations
-
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -52,12 +50,12 @@ class GraphTables:
 
     def add(self, rows: Mapping[str, Sequence[Row]]) -> None:
         """Add rows of the tables names, chunks, facts and aliases of the records."""
-        name_keys, _, norms, entities, _ = _transposed(rows.get("names", ()), 5)
-        chunk_keys, _, _, _, _, texts, subjects, chunk_names = _transposed(rows.get("chunks", ()), 8)
-        fact_keys, fact_chunks, _, starts, stops, own_texts, fact_names, _, weights, *_ = _transposed(
-            rows.get("facts", ()), 16
-        )
-        alias_chunk, short, long = _transposed(rows.get("aliases", ()), 3)
+        widths = {"names": 5, "chunks": 8, "facts": 16, "aliases": 3}
+        columns_of = {table: tuple(zip(*rows.get(table, ()), strict=True)) or ((),) * n for table, n in widths.items()}
+        name_keys, _, norms, entities, _ = columns_of["names"]
+        chunk_keys, _, _, _, _, texts, subjects, chunk_names = columns_of["chunks"]
+        fact_keys, fact_chunks, _, starts, stops, own_texts, fact_names, _, weights, *_ = columns_of["facts"]
+        alias_chunk, short, long = columns_of["aliases"]
         chunks, facts, names = (np.array(keys, np.int64) for keys in (chunk_keys, fact_keys, name_keys))
         named, name_gram = name_grams(norms)
         mentioned, mention_chunk, place = _unpacked(chunk_names)
@@ -168,10 +166,6 @@ class GraphTables:
         return {
             table: {column: parts[0] for column, parts in columns.items()} for table, columns in self._columns.items()
         }
-
-
-def _transposed(rows: Sequence[Row], width: int) -> Sequence[Sequence[Any]]:
-    return tuple(zip(*rows, strict=True)) or ((),) * width
 
 
 def _unpacked(lists: Sequence[bytes]) -> tuple[Keys, Keys, Keys]:

@@ -1,7 +1,5 @@
 """Keyword search (BM25) with tantivy. Words are stemmed; Chinese and Japanese are indexed as character bigrams."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,12 +8,12 @@ import numpy as np
 import tantivy
 
 from graphrag_core.errors import DiskError
-from graphrag_core.ports import Keys, Ranking, Scores
+from graphrag_core.ports import Keys, Ranking
 from graphrag_core.text import segment
 
 _HEAP = 16_000_000  # bytes for each writer; tantivy needs at least 15 million
 _STATE = "state.json"
-_NEW = (-1, 0)  # generation and ghosts
+_NEW = (-1, 0)  # generation and tombstones
 _MOST_TERMS = 256
 _SMALL_SCOPE = 2_000  # keys up to which a scope is part of the query
 
@@ -39,7 +37,7 @@ class TantivyKeywords:
     ----------
     generation
         The generation last applied; -1 for a new index.
-    ghosts
+    tombstones
         How many removed texts still count in BM25's statistics.
     """
 
@@ -58,13 +56,13 @@ class TantivyKeywords:
         self._index.register_tokenizer("words", self._analyzer)
         self._writer: tantivy.IndexWriter | None = None
         self._in_step = False  # whether the stored generation is known to be that of the texts
-        self.generation, self.ghosts = _NEW
+        self.generation, self.tombstones = _NEW
         self.refresh()
 
     def refresh(self) -> None:
         """Load what another process has committed."""
         if self.folder is not None:
-            self.generation, self.ghosts = _read_state(self.folder / _STATE)
+            self.generation, self.tombstones = _read_state(self.folder / _STATE)
         self._index.reload()
         self._searcher = self._index.searcher()
 
@@ -75,7 +73,7 @@ class TantivyKeywords:
         if removed is None:
             # Not delete_all_documents: it resets tantivy's operation counter, and later deletions may be lost.
             self._writer.delete_documents_by_query(tantivy.Query.all_query())
-            ghosts = 0
+            tombstones = 0
         else:
             gone = removed.tolist()
             if not self._in_step:
@@ -83,17 +81,17 @@ class TantivyKeywords:
                 gone += np.intersect1d(self.keys, [key for key, _ in added]).tolist()
             for key in gone:
                 self._writer.delete_documents_by_term("key", key)
-            ghosts = self.ghosts + len(gone)
+            tombstones = self.tombstones + len(gone)
         for key, text in added:
             document = tantivy.Document()
             document.add_integer("key", key)
-            document.add_text("text", segment(text))
+            document.add_text("text", text if text.isascii() else segment(text))
             self._writer.add_document(document)
         self._writer.commit()
-        self.generation, self.ghosts, self._in_step = generation, ghosts, True
+        self.generation, self.tombstones, self._in_step = generation, tombstones, True
         if self.folder is not None:
             new = self.folder / f"{_STATE}.new"
-            new.write_text(json.dumps({"generation": generation, "ghosts": ghosts}), "utf-8")
+            new.write_text(json.dumps({"generation": generation, "ghosts": tombstones}), "utf-8")
             new.replace(self.folder / _STATE)
         self._index.reload()
         self._searcher = self._index.searcher()
@@ -103,7 +101,7 @@ class TantivyKeywords:
 
         ``allowed`` restricts the search.
         """
-        found = list(dict.fromkeys(self._analyzer.analyze(segment(text))))
+        found = list(dict.fromkeys(self._analyzer.analyze(text if text.isascii() else segment(text))))
         terms = ([term for term in found if term not in _STOPWORDS] or found)[:_MOST_TERMS]
         size = self._searcher.num_docs
         if not terms or size == 0 or k < 1 or (allowed is not None and len(allowed) == 0):
@@ -125,8 +123,13 @@ class TantivyKeywords:
                 inside_scope = np.isin(keys, allowed)
                 keys, scores = keys[inside_scope], scores[inside_scope]
             if exhausted or (len(scores) > k and scores[-1] < scores[k - 1]):
-                return _cut(keys, scores, k)
+                break
             wanted *= 4
+        if len(scores) > k:
+            kept = scores >= scores[k - 1]
+            keys, scores = keys[kept], scores[kept]
+        order = np.lexsort((keys, -scores))
+        return keys[order], scores[order]
 
     @property
     def size(self) -> int:
@@ -164,11 +167,3 @@ def _analyzer() -> tantivy.TextAnalyzer:
     ):
         build = build.filter(step)
     return build.build()
-
-
-def _cut(keys: Keys, scores: Scores, k: int) -> Ranking:
-    if len(scores) > k:
-        kept = scores >= scores[k - 1]
-        keys, scores = keys[kept], scores[kept]
-    order = np.lexsort((keys, -scores))
-    return keys[order], scores[order]

@@ -3,8 +3,6 @@
 The records are the truth. The search indexes are derived from them and can be built again.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import sqlite3
@@ -29,9 +27,9 @@ from graphrag_core.engine.embedded.schema import (
 )
 from graphrag_core.errors import DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
 from graphrag_core.filters import Condition, Filter, Not, Scalar, required_keys
-from graphrag_core.model import Chunk, Document, Fact
+from graphrag_core.model import Chunk, Document
 from graphrag_core.ports import Keys, Matrix, StoredDocument
-from graphrag_core.text import chunk_text, fact_id, fact_text
+from graphrag_core.text import chunk_text, fact_text
 
 _log = logging.getLogger(__name__)
 
@@ -41,16 +39,19 @@ _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
 _INTERNAL = ("generation", "merge_similar", "next_chunk", "next_document", "next_fact", "next_name")
 
 _COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-_CHUNK = """
-SELECT c.id, d.id, c.text, d.heading, c.ordinal, c.start, d.metadata, c.key
+CHUNK = """
+SELECT c.key, c.id, d.id, c.text, d.heading, c.ordinal, c.start, d.metadata
 FROM chunks c JOIN documents d ON d.key = c.document
 """
 _FACT_TEXT = "coalesce(f.text, replace(substr(c.text, f.start + 1, f.stop - f.start), char(10), ' '))"
-_FACT = f"""
-SELECT f.key, f.names, {_FACT_TEXT}, f.relation, f.weight, f.confidence, f.source, f.status, f.value,
-       f.created, f.last_accessed, f.access_count, f.start, f.stop, c.id, f.ordinal
+FACT = f"""
+SELECT f.key, f.names, {_FACT_TEXT}, coalesce(f.relation, ''), f.weight, f.confidence, f.source, f.status,
+       coalesce(f.value, ''), f.created, f.last_accessed, f.access_count, f.start, f.stop,
+       c.id || '/' || f.ordinal, c.id
 FROM facts f JOIN chunks c ON c.key = f.chunk
 """
+LISTED = "IN (SELECT value FROM json_each(?))"
+"""A condition on a column; its parameter is a JSON list."""
 # One row with all keys: sqlite3 releases and takes the GIL once per row.
 _NAME_KEYS = """
 SELECT json_group_array((SELECT key FROM names WHERE surface = wanted.value)) FROM json_each(?) AS wanted
@@ -333,28 +334,15 @@ class Records:
         found = json.loads(self.rows(_NAME_KEYS, (json.dumps(wanted),))[0][0])
         return {name: key for name, key in zip(wanted, found, strict=True) if key is not None}
 
-    def chunks(self, keys: Sequence[int] | Keys) -> list[Chunk]:
-        """Return chunks, in the order of the keys given."""
-        rows = {row[-1]: row for row in self._by_key(_CHUNK, "c", keys)}
-        return [_chunk(rows[int(key)]) for key in keys]
-
     def chunks_of(self, document_id: str) -> list[Chunk]:
         """Return a document's chunks, in order."""
-        return [_chunk(row) for row in self.rows(f"{_CHUNK} WHERE d.id = ? ORDER BY c.ordinal", (document_id,))]
+        rows = self.rows(f"{CHUNK} WHERE d.id = ? ORDER BY c.ordinal", (document_id,))
+        return [Chunk(r[1], r[2], r[3], r[4], r[5], r[6], json.loads(r[7])) for r in rows]
 
-    def names(self, keys: Sequence[int] | Keys) -> dict[int, Name]:
+    def names(self, keys: Sequence[int]) -> dict[int, Name]:
         """Return names by key."""
-        found = self._by_key("SELECT n.key, n.surface, n.norm, n.entity, n.uses FROM names n", "n", keys)
+        found = self.rows(f"SELECT key, surface, norm, entity, uses FROM names WHERE key {LISTED}", (json.dumps(keys),))
         return {row[0]: Name(*row[1:]) for row in found}
-
-    def facts(self, keys: Sequence[int] | Keys, names: Mapping[int, Name] | None = None) -> list[Fact]:
-        """Return facts, in the order of the keys given; ``names`` are those read before, by key."""
-        rows = {row[0]: row for row in self._by_key(_FACT, "f", keys)}
-        held = set(unpack(b"".join(row[1] for row in rows.values())).tolist())
-        known = dict(names or {})
-        if missing := held - known.keys():
-            known.update(self.names(sorted(missing)))
-        return [_fact(rows[int(key)], known) for key in keys]
 
     # -- what the search indexes are built from
 
@@ -370,7 +358,7 @@ class Records:
             "FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document"
         )
         for page in self.pages(sql, "f.key", span):
-            names = self.names(np.unique(unpack(b"".join(row[4] for row in page if row[3]))))
+            names = self.names(np.unique(unpack(b"".join(row[4] for row in page if row[3]))).tolist())
             for key, title, text, relation, packed, value in page:
                 ends = [*(names[name].surface for name in unpack(packed).tolist()), value or ""] if relation else []
                 yield key, fact_text(title, text, relation or "", ends)
@@ -439,10 +427,6 @@ class Records:
         rows = self.rows(sql, parameters)
         return np.fromiter((row[0] for row in rows), np.int64, len(rows))
 
-    def _by_key(self, sql: str, table: str, keys: Sequence[int] | Keys) -> list[Row]:
-        wanted = json.dumps([int(key) for key in keys])
-        return self.rows(f"{sql} WHERE {table}.key IN (SELECT value FROM json_each(?))", (wanted,))
-
 
 class Accesses:
     """Access counts of facts, kept in memory until the next write, so that no query writes to disk.
@@ -460,10 +444,6 @@ class Accesses:
             for fact in facts:
                 count, last = self.pending.get(fact, (0, now))
                 self.pending[fact] = (count + 1, max(last, now))
-
-    def of(self, fact: int) -> tuple[int, float | None]:
-        """Return the number of accesses since the last write, and the time of the last one."""
-        return self.pending.get(fact, (0, None))
 
     def write(self, records: Records) -> None:
         """Add the counts to the records; deleted facts are ignored. Failure is logged only."""
@@ -508,29 +488,3 @@ def _no_keys() -> dict[str, Keys]:
 def _matrix(page: Sequence[Row], dim: int) -> Matrix:
     data = b"".join(row[1] for row in page)
     return np.frombuffer(data, dtype="<f4").reshape(-1, dim).astype(np.float32, copy=False)
-
-
-def _chunk(row: Row) -> Chunk:
-    return Chunk(row[0], row[1], row[2], row[3], row[4], row[5], json.loads(row[6]))
-
-
-def _fact(row: Row, known: Mapping[int, Name]) -> Fact:
-    (_, names, text, relation, weight, confidence, source, status, value, created, accessed, count, *place) = row
-    start, stop, chunk_id, ordinal = place
-    entities = [known[name].norm for name in unpack(names).tolist()]
-    return Fact(
-        entities=tuple(entities if relation else dict.fromkeys(entities)),
-        text=text,
-        relation=relation or "",
-        weight=weight,
-        confidence=confidence,
-        source=source,
-        status=status,
-        value=value or "",
-        created=created,
-        last_accessed=accessed,
-        access_count=count,
-        span=None if start is None else (start, stop),
-        id=fact_id(chunk_id, ordinal),
-        chunk_id=chunk_id,
-    )

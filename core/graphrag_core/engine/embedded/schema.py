@@ -11,8 +11,6 @@ first ``chunks.subjects`` names of a chunk are its subjects. A fact without ``te
 slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

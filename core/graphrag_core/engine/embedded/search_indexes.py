@@ -1,7 +1,5 @@
 """The search indexes of the embedded engine: vectors, keywords and graph of one generation."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import shutil
@@ -28,8 +26,8 @@ _log = logging.getLogger(__name__)
 
 _MANY = 1_000  # chunks, after which it is worth releasing memory
 _MOST_SCOPES = 16  # restricted views to cache
-_SMALL = 2_000  # texts: in a smaller keyword index ghosts are cleared at once
-_MOST_GHOSTS = 0.05  # of all texts: from this share on they are cleared in a larger one
+_SMALL = 2_000  # texts: smaller keyword indexes are purged of tombstones at once
+_MAX_TOMBSTONES = 0.05  # of all texts: from this share on larger ones are purged
 _PATIENCE = 10.0  # seconds a reader waits for a running writer to finish its change
 _NEIGHBOURS = 8  # nearest names that each name is compared with
 _PAGE = 1_000
@@ -57,7 +55,7 @@ class SearchIndexes:
         self._folder = folder
         self._merge_similar = merge_similar
         self._building = threading.Lock()
-        self._views: dict[bytes, GraphView] = {}
+        self._views: dict[bytes | None, tuple[GraphView, Keys]] = {}  # by scope
         self._id_order: tuple[Keys, Keys] | None = None
         self._saved = -1
         self._unsaved = 0
@@ -81,34 +79,29 @@ class SearchIndexes:
     @property
     def view(self) -> GraphView:
         """The graph of all chunks."""
+        return self.view_of(None)[0]
+
+    def view_of(self, chunks: Keys | None) -> tuple[GraphView, Keys]:
+        """Return the graph of some chunks, or of all for None, and the places of its chunks in the order of ids.
+
+        The last few are cached.
+        """
+        scope = None if chunks is None else hashlib.blake2b(chunks.tobytes(), digest_size=16).digest()
         with self._building:
+            if scope in self._views:
+                return self._views[scope]
             if self.graph.stale and self._merge_similar is not None:
                 self.graph.merge(_similar_names(self.vectors["names"], self._merge_similar))
-            return self.graph.view
-
-    def view_of(self, chunks: Keys | None) -> GraphView:
-        """Return the graph of some chunks, or of all for None. The last few are cached."""
-        whole = self.view  # merges similar names, which a restricted view needs too
-        if chunks is None:
-            return whole
-        # Not by the filter: 1 and True are equal to Python, but match different documents.
-        key = hashlib.blake2b(chunks.tobytes(), digest_size=16).digest()
-        with self._building:
-            if key not in self._views:
-                if len(self._views) >= _MOST_SCOPES:
-                    self._views.pop(next(iter(self._views)))
-                self._views[key] = self.graph.restricted(chunks)
-            return self._views[key]
-
-    def id_places(self, chunks: Keys) -> Keys:
-        """Return the places of chunks among all chunks ordered by id."""
-        with self._building:
+            view = self.graph.view if chunks is None else self.graph.restricted(chunks)
             if self._id_order is None:
                 by_id = self._records.chunk_keys_by_id()
                 order = np.argsort(by_id, kind="stable")
                 self._id_order = (by_id[order], order)
             keys, places = self._id_order
-        return places[np.searchsorted(keys, chunks)]
+            if len(self._views) > _MOST_SCOPES:
+                self._views.pop(next(other for other in self._views if other is not None))
+            self._views[scope] = view, places[np.searchsorted(keys, view.chunk_keys)]
+            return self._views[scope]
 
     # -- following the records
 
@@ -182,8 +175,8 @@ class SearchIndexes:
             elif change.generation != store.generation:
                 texts = self._records.texts(kind, change.added[kind])
                 store.apply(change.generation, change.removed[kind], texts)
-            ghosts = 0 if self._records.read_only else store.ghosts
-            if ghosts and (store.size <= _SMALL or ghosts > _MOST_GHOSTS * store.size):
+            tombstones = 0 if self._records.read_only else store.tombstones
+            if tombstones and (store.size <= _SMALL or tombstones > _MAX_TOMBSTONES * store.size):
                 self._replace_keywords(kind)
         except (OSError, ValueError) as error:
             _log.warning("the keyword index of %s cannot be written (%s); it is kept in memory, the records are "
@@ -235,10 +228,10 @@ class SearchIndexes:
             self._replace_keywords(kind)
         self.complete = True
 
-    def clear_ghosts(self) -> None:
+    def purge_tombstones(self) -> None:
         """Remove all traces of deleted texts from the keyword indexes."""
         for kind, store in self.keywords.items():
-            if store.ghosts:
+            if store.tombstones:
                 self._replace_keywords(kind)
 
     # -- files

@@ -4,12 +4,9 @@ Keys of chunks and facts are positions in the graph view; entities are numbered 
 become record keys only here.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +15,7 @@ from scipy.sparse import csr_array
 
 from graphrag_core.engine.embedded.graph import GraphView
 from graphrag_core.engine.embedded.keywords import TantivyKeywords
-from graphrag_core.engine.embedded.records import Accesses, Name, Records
+from graphrag_core.engine.embedded.records import CHUNK, FACT, LISTED, Accesses, Name, Records
 from graphrag_core.engine.embedded.schema import pack
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.model import Chunk, Entity, Fact
@@ -32,20 +29,8 @@ _NAMES_PER_ENTITY = 4  # searched for each entity wanted, since several names ma
 class EmbeddedSnapshot:
     """One generation of an embedded index, restricted to a scope. See :class:`graphrag_core.ports.Snapshot`.
 
-    Parameters
-    ----------
-    view
-        The graph of the chunks in scope.
-    records, vectors, keywords
-        Where records, vectors (of chunks, facts and names) and keywords (of chunks and facts) are.
-    allowed
-        The record keys of the chunks in scope, None for all.
-    id_places
-        From record keys of chunks to their places among all chunks in the order of ids.
-    accesses
-        Counts accesses of facts until they are written.
-    generation
-        The generation of all of these.
+    ``view`` is the graph of the chunks in scope, ``allowed`` their record keys (None for all), and
+    ``id_places`` the place of each among all chunks in the order of ids.
     """
 
     def __init__(
@@ -56,7 +41,7 @@ class EmbeddedSnapshot:
         vectors: Mapping[str, FaissVectors],
         keywords: Mapping[str, TantivyKeywords],
         allowed: Keys | None,
-        id_places: Callable[[Keys], Keys],
+        id_places: Keys,
         accesses: Accesses,
         generation: int,
     ) -> None:
@@ -77,11 +62,9 @@ class EmbeddedSnapshot:
     # -- search
 
     def has(self, kind: Kind, *, vectors: bool = False) -> bool:
-        """Return whether there are any chunks, facts or entities, or any vectors of them."""
         return len(self._vectors[kind].keys if vectors else self._record_keys[kind]) > 0
 
     def search_vectors(self, kind: Kind, vectors: Matrix, k: int) -> list[Ranking]:
-        """Return for each vector the best ``k`` by cosine similarity, and what ties with the last."""
         known = self._record_keys[kind]
         count = k * _NAMES_PER_ENTITY if kind == "entities" else k
         rankings: list[Ranking] = []
@@ -98,7 +81,6 @@ class EmbeddedSnapshot:
         return rankings
 
     def search_keywords(self, kind: Kind, text: str, k: int) -> Ranking:
-        """Return the best ``k`` chunks or facts by BM25, and what ties with the last."""
         known = self._record_keys[kind]
         found, scores = self._keywords[kind].search(text, k, known if self._scoped else None)
         if len(known) == 0:
@@ -108,7 +90,6 @@ class EmbeddedSnapshot:
         return keys[is_known], scores[is_known]
 
     def similarities(self, kind: Kind, keys: Keys, vector: Matrix | None) -> Scores:
-        """Return the cosine similarity of chunks or facts to a vector; 0 where one of the two has no vector."""
         vectors = self._vectors[kind]
         if vector is None or len(keys) == 0 or len(vectors.keys) == 0:
             return np.zeros(len(keys), np.float32)
@@ -116,15 +97,13 @@ class EmbeddedSnapshot:
         return similarity
 
     def id_order(self, kind: Kind, keys: Keys) -> Keys:
-        """Return numbers that sort chunks by id, or facts by chunk id and position in the chunk."""
         if kind == "chunks":
-            return self._id_places(self._view.chunk_keys[keys])
-        return self._id_places(self._view.chunk_keys[self._view.fact_chunk[keys]]) << 32 | keys
+            return self._id_places[keys]
+        return self._id_places[self._view.fact_chunk[keys]] << 32 | keys
 
     # -- the graph
 
     def find_entities(self, names: Iterable[str]) -> dict[str, int]:
-        """Return the entities of normalised names; unknown names are left out."""
         by_number = {hash64(name): name for name in names}
         rows = self._records.rows(
             "SELECT entity, key FROM names WHERE entity IN (SELECT value FROM json_each(?))",
@@ -139,12 +118,10 @@ class EmbeddedSnapshot:
         return found
 
     def entity_counts(self, entities: Keys) -> tuple[Keys, npt.NDArray[np.bool_]]:
-        """Return how many chunks mention each entity, and whether it is the subject of any."""
         positions = entities - self.first_entity
         return self._view.entity_chunks[positions], self._view.is_subject[positions]
 
     def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
-        """Return the edges of nodes, restricted to chunks or entities as targets if ``to`` is given."""
         view = self._view
         counts, targets, weights = _rows(view.adjacency, nodes)
         if to is not None:
@@ -167,7 +144,6 @@ class EmbeddedSnapshot:
         relations: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Keys:
-        """Return the facts that hold any of some entities, or with ``joint`` all of them, in order of key."""
         by_entity = self._view.facts_by_entity
         positions = entities - self.first_entity
         starts, stops = by_entity.indptr[positions], by_entity.indptr[positions + 1]
@@ -192,7 +168,6 @@ class EmbeddedSnapshot:
         return facts
 
     def outgoing_facts(self, entity: int, limit: int) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
-        """Return the facts that start at an entity, with their confidence and the time of their last access."""
         view = self._view
         facts = self.facts_of(np.array([entity]))
         if len(facts) > limit:
@@ -214,36 +189,45 @@ class EmbeddedSnapshot:
         return keys, np.array([row[1] for row in rows], np.float32), np.array(accessed, np.float64)
 
     def fact_rows(self, facts: Keys) -> FactRows:
-        """Return facts as columns, in the order given."""
         counts, entities, _ = _rows(self._view.incidence, facts)
         view = self._view
         return FactRows(facts, view.fact_chunk[facts], view.fact_weight[facts], counts, self.first_entity + entities)
 
     def record_access(self, facts: Keys, now: float) -> None:
-        """Count an access of each fact; written with the next change of the index."""
         self._accesses.note(self._view.fact_keys[facts].tolist(), now)
 
     # -- records
 
     def chunks(self, keys: Keys) -> list[Chunk]:
-        """Return chunks in the order given."""
-        return self._records.chunks(self._view.chunk_keys[keys])
+        wanted = self._view.chunk_keys[keys].tolist()
+        rows = {row[0]: row for row in self._records.rows(f"{CHUNK} WHERE c.key {LISTED}", (json.dumps(wanted),))}
+        ordered = [rows[key] for key in wanted]
+        return [Chunk(r[1], r[2], r[3], r[4], r[5], r[6], json.loads(r[7])) for r in ordered]
 
     def facts(self, keys: Keys) -> list[Fact]:
-        """Return facts in the order given, with entity ids in place of names."""
-        if len(keys) == 0:
-            return []
-        record_keys = self._view.fact_keys[keys]
+        wanted = self._view.fact_keys[keys].tolist()
+        rows = {row[0]: row for row in self._records.rows(f"{FACT} WHERE f.key {LISTED}", (json.dumps(wanted),))}
+        held = {key: np.frombuffer(row[1], "<i8").tolist() for key, row in rows.items()}
+        if missing := {name for names in held.values() for name in names} - self._names.keys():
+            self._names.update(self._records.names(sorted(missing)))
         facts = []
-        for key, fact in zip(record_keys.tolist(), self._records.facts(record_keys, self._names), strict=True):
+        for key in wanted:
+            text, relation, weight, confidence, source, status, value, created, last, count, *place = rows[key][2:]
+            start, stop, fact_id, chunk_id = place
             if key in self._accesses.pending:
-                count, last = self._accesses.pending[key]
-                fact = replace(fact, access_count=fact.access_count + count, last_accessed=last)  # noqa: PLW2901
-            facts.append(fact)
+                more, last = self._accesses.pending[key]
+                count += more
+            entities = [self._names[name].norm for name in held[key]]
+            facts.append(
+                Fact(
+                    tuple(entities if relation else dict.fromkeys(entities)), text, relation, weight, confidence,
+                    source, status, value, created, last, count, None if start is None else (start, stop),
+                    fact_id, chunk_id,
+                )
+            )  # fmt: skip
         return facts
 
     def entities(self, keys: Keys) -> list[Entity]:
-        """Return entities: the most frequent spelling and type, the descriptions of the chunks in scope."""
         view = self._view
         positions = keys - self.first_entity
         order, starts = view.names_by_entity
@@ -284,7 +268,6 @@ class EmbeddedSnapshot:
         return entities
 
     def top_entities(self, count: int) -> Keys:
-        """Return the entities that the most chunks mention, most first."""
         order = np.lexsort((self._view.entity_ids, -self._view.entity_chunks))
         return self.first_entity + order[:count]
 

@@ -1,7 +1,5 @@
 """Vector search with FAISS: exact for small indexes, inverted lists (IVF) for large ones."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any, Literal
@@ -91,21 +89,19 @@ class FaissVectors:
         if allowed is not None and size <= max(1000, _SMALL_SCOPE * len(self.keys)):
             scores = queries @ self.get(allowed).T
             return [_best(allowed, row, k) for row in scores]
-        return self._search(queries, min(k, size), size, self._parameters(allowed))
-
-    def _search(self, queries: Matrix, k: int, size: int, parameters: Any) -> list[Ranking]:
-        """Search for all queries at once; repeat those whose ties are cut off with a larger limit."""
+        k = min(k, size)
         wanted = min(k + 8, size)
+        parameters = None if allowed is None and self.exact else self._parameters(allowed)
         scores, found = self._index.search(queries, wanted, params=parameters)
-        answers = []
+        rankings = []
         for query, row, at in zip(queries, scores, found, strict=True):
             more = wanted
-            while at[-1] >= 0 and len(row) > k and row[-1] >= row[k - 1] and more < size:
+            while at[-1] >= 0 and len(row) > k and row[-1] >= row[k - 1] and more < size:  # ties are cut off
                 more = min(4 * more, size)
                 (row,), (at,) = self._index.search(query[None, :], more, params=parameters)  # noqa: PLW2901
             there = at >= 0
-            answers.append(_best(self.keys[at[there]] if self.exact else at[there], row[there], k))
-        return answers
+            rankings.append(_best(self.keys[at[there]] if self.exact else at[there], row[there], k))
+        return rankings
 
     def get(self, keys: Keys) -> Matrix:
         """Return the vectors of existing keys."""

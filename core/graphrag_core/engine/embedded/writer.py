@@ -1,21 +1,17 @@
 """Writing documents to the records: the rows of a batch, in one transaction."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import chain
 from struct import pack
 from typing import NamedTuple
 
 import numpy as np
 
-from graphrag_core.engine.embedded.records import Records
+from graphrag_core.engine.embedded.records import LISTED, Records
 from graphrag_core.engine.embedded.schema import KINDS, Change, Row, unpack
 from graphrag_core.errors import DocumentError, ExtractionError
 from graphrag_core.filters import attributes
@@ -23,11 +19,8 @@ from graphrag_core.model import Chunk, Extraction
 from graphrag_core.ports import Keys, Matrix, ParsedDocument
 from graphrag_core.text import chunk_text, fact_text, hash64, normalise
 
-_MODERN = sqlite3.sqlite_version_info >= (3, 33)  # of 2020: more than 999 parameters, UPDATE FROM
-_MOST_PARAMETERS = 2_000  # a prepared statement takes about half a kilobyte for each
-_FEW = 16  # rows, which are inserted faster one by one
 _NO_VECTORS = np.empty((0, 0), np.float32)
-_INSIDE = "IN (SELECT value FROM json_each(?))"
+_ADD_USES = "UPDATE names SET uses = uses + ? WHERE key = ?"
 
 
 class Batch(NamedTuple):
@@ -64,11 +57,12 @@ def write(
         rows.add_names(uses, name_vectors)
         for document in added:
             rows.add_document(document)
-        if known:
-            _count_uses(db, [(uses[name], key) for name, key in known.items()])
+        db.executemany(_ADD_USES, [(uses[name], key) for name, key in known.items()])
         for table, table_rows in rows.tables.items():
             try:
-                insert(db, table, table_rows)
+                if table_rows:
+                    marks = ", ".join("?" * len(table_rows[0]))
+                    db.executemany(f"INSERT INTO {table} VALUES ({marks})", table_rows)
             except sqlite3.IntegrityError as error:
                 raise _collision(db, error, rows.tables, first) from error
         if released:
@@ -89,27 +83,17 @@ def write(
     return Batch(Change(before, before + 1, spans, gone), graph_rows, rows.texts, vectors)
 
 
-@dataclass
 class _Rows:
-    """Collects the rows of a batch.
+    """Collects the rows of a batch by table, the searchable texts by key, and keys and vectors by kind."""
 
-    Attributes
-    ----------
-    next
-        The next free key of each kind.
-    names
-        The keys of names.
-    tables, texts, vectors
-        The rows by table; the searchable texts with their keys; lists of keys and of vectors.
-    """
-
-    generation: int
-    next: dict[str, int]
-    names: dict[str, int]
-    now: float = field(default_factory=time.time)
-    tables: defaultdict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
-    texts: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: {"chunks": [], "facts": []})
-    vectors: dict[str, tuple[list[Keys], list[Matrix]]] = field(default_factory=lambda: {k: ([], []) for k in KINDS})
+    def __init__(self, generation: int, following: dict[str, int], names: dict[str, int]) -> None:
+        self.generation = generation
+        self.next = following
+        self.names = names
+        self.now = time.time()
+        self.tables: defaultdict[str, list[Row]] = defaultdict(list)
+        self.texts: dict[str, list[tuple[int, str]]] = {"chunks": [], "facts": []}
+        self.vectors: dict[str, tuple[list[Keys], list[Matrix]]] = {kind: ([], []) for kind in KINDS}
 
     def add_names(self, uses: Mapping[str, int], vectors: Mapping[str, Matrix]) -> None:
         """Add the names that are not stored yet."""
@@ -195,82 +179,26 @@ class _Rows:
         self.next["chunk"], self.next["fact"] = key + 1, fact_key
 
 
-def insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
-    """Insert rows whose first value is never None.
-
-    Python's sqlite3 releases and takes the GIL once per statement, so many rows go into one
-    statement. If most columns are constant, as ten of the sixteen columns of sentences' facts
-    are, their values are bound once.
-    """
-    if not rows:
-        return
-    width = len(rows[0])
-    if len(rows) <= _FEW or not _MODERN:
-        db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * width)})", rows)
-        return
-    columns = list(zip(*rows, strict=True))
-    varied = tuple(at for at, column in enumerate(columns) if at == 0 or not _is_constant(column))
-    if 2 * len(varied) > width:
-        varied = tuple(range(width))
-    else:
-        rows = list(zip(*[columns[at] for at in varied], strict=True))
-    constants = [column[0] for at, column in enumerate(columns) if at not in varied]
-    size = _MOST_PARAMETERS // len(varied)
-    statement = _insertion(table, width, varied, size)
-    for start in range(0, len(rows), size):
-        page = rows[start : start + size]
-        # Filled up with rows of None, which the statement skips, so that it is prepared once.
-        filling = [None] * (len(varied) * (size - len(page)))
-        db.execute(statement, [*constants, *chain.from_iterable(page), *filling])
-
-
-def _is_constant(column: Row) -> bool:
-    first = column[0]
-    return column[-1] is first and column.count(first) == len(column) and len(set(map(type, column))) == 1
-
-
-@lru_cache(maxsize=32)
-def _insertion(table: str, width: int, varied: tuple[int, ...], size: int) -> str:
-    """Return the statement for ``size`` rows of the varied columns; the constants come first."""
-    constant = (f"?{number}" for number in range(1, width - len(varied) + 1))
-    names = [f"column{varied.index(at) + 1}" if at in varied else next(constant) for at in range(width)]
-    row = f"({', '.join('?' * len(varied))})"
-    rows = f"(VALUES {', '.join([row] * size)})"
-    return f"INSERT INTO {table} SELECT {', '.join(names)} FROM {rows} WHERE column1 IS NOT NULL"
-
-
-def _count_uses(db: sqlite3.Connection, uses: Sequence[tuple[int, int]]) -> None:
-    """Add to the use counts of names: pairs of a count and a key."""
-    if len(uses) <= _FEW or not _MODERN:
-        db.executemany("UPDATE names SET uses = uses + ? WHERE key = ?", uses)
-        return
-    db.execute(
-        "UPDATE names SET uses = uses + json_extract(more.value, '$[0]') "
-        "FROM json_each(?) AS more WHERE names.key = json_extract(more.value, '$[1]')",
-        (json.dumps(uses),),
-    )
-
-
 def _delete(db: sqlite3.Connection, ids: Sequence[str], gone: dict[str, Keys]) -> list[int]:
     """Delete documents; put the keys of their chunks and facts into ``gone``, and return the names they used."""
-    documents = db.execute(f"SELECT key FROM documents WHERE id {_INSIDE}", (json.dumps(ids),)).fetchall()
+    documents = db.execute(f"SELECT key FROM documents WHERE id {LISTED}", (json.dumps(ids),)).fetchall()
     wanted = (json.dumps([row[0] for row in documents]),)
-    chunks = db.execute(f"SELECT key, names FROM chunks WHERE document {_INSIDE} ORDER BY key", wanted).fetchall()
+    chunks = db.execute(f"SELECT key, names FROM chunks WHERE document {LISTED} ORDER BY key", wanted).fetchall()
     facts = db.execute(
-        f"SELECT key FROM facts WHERE chunk IN (SELECT key FROM chunks WHERE document {_INSIDE}) ORDER BY key", wanted
+        f"SELECT key FROM facts WHERE chunk IN (SELECT key FROM chunks WHERE document {LISTED}) ORDER BY key", wanted
     ).fetchall()
-    db.execute(f"DELETE FROM documents WHERE key {_INSIDE}", wanted)  # and, by cascade, all rows that refer to them
+    db.execute(f"DELETE FROM documents WHERE key {LISTED}", wanted)  # and, by cascade, all rows that refer to them
     gone["chunks"] = np.array([row[0] for row in chunks], np.int64)
     gone["facts"] = np.array([row[0] for row in facts], np.int64)
     released = Counter(unpack(b"".join(row[1] for row in chunks)).tolist())
-    _count_uses(db, [(-count, key) for key, count in released.items()])
+    db.executemany(_ADD_USES, [(-count, key) for key, count in released.items()])
     return list(released)
 
 
 def _delete_unused(db: sqlite3.Connection, names: Sequence[int]) -> Keys:
     """Delete those of some names that no chunk uses any more; return their keys."""
     wanted = (json.dumps(names),)
-    unused = f"uses <= 0 AND key {_INSIDE}"
+    unused = f"uses <= 0 AND key {LISTED}"
     rows = db.execute(f"SELECT key FROM names WHERE {unused} ORDER BY key", wanted).fetchall()
     db.execute(f"DELETE FROM names WHERE {unused}", wanted)
     return np.array([row[0] for row in rows], np.int64)
@@ -284,7 +212,7 @@ def _collision(
     if table is None:
         return ExtractionError(f"an extractor returned a value that cannot be stored ({error})")
     ids = [row[1] for row in tables[table]]
-    taken = db.execute(f"SELECT id FROM {table} WHERE key < ? AND id {_INSIDE}", (first[table[:-1]], json.dumps(ids)))
+    taken = db.execute(f"SELECT id FROM {table} WHERE key < ? AND id {LISTED}", (first[table[:-1]], json.dumps(ids)))
     twice = [one for one, count in Counter([*ids, *(row[0] for row in taken)]).items() if count > 1]
     if table == "documents":
         return DocumentError(twice[0], "is already stored: remove it in the same write")

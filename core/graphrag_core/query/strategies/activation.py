@@ -1,7 +1,5 @@
 """Spreading activation: facts around the entities nearest to a question, and the passages that state them."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field, replace
 from math import log10

@@ -1,7 +1,5 @@
 """KG2RAG's expansion queries: "{seed} {neighbour}" pairs from the graph, searched like questions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Passages of the entities around those that the question names."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Personalised PageRank from the entities, facts and passages that match a question."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -1,13 +1,13 @@
-"""Convert research findings to documents, one for each paper and each project."""
-
-from __future__ import annotations
+"""Research findings: documents for each paper and project, and the extractor of their typed entities and facts."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from graphrag_core.errors import InputError
-from graphrag_core.model import Document
+from graphrag_core.model import Chunk, Document, Extraction, Fact, Mention
+from graphrag_core.text import normalise
 
 _PAPERS = ("academic_papers", "papers")
 _PROJECTS = ("github_projects", "projects", "repositories")
@@ -25,10 +25,21 @@ _LABELS = {
     "related": "Related",
 }
 _VERSION = re.compile(r"v\d+$")
-_SLUG = re.compile(r"[^\w]+")
 _SEPARATOR = re.compile(r"\s*[;,]\s*(?:and\s+)?|\s+and\s+")
 _NAME_KEYS = ("name", "title", "full_name", "arxiv_id", "id", "label")
 _YEAR = re.compile(r"(?:19|20)\d\d")
+
+# Metadata key: relation, type of the other entity (empty: that of the document), weight, and the fact's text.
+_RELATIONS = {
+    "authors": ("authored_by", "person", 8.0, "{subject} was written by {other}."),
+    "cites": ("cites", "paper", 8.0, "{subject} cites {other}."),
+    "implements": ("implements", "paper", 9.0, "{subject} implements {other}."),
+    "concepts": ("introduces", "concept", 8.0, "{subject} introduces {other}."),
+    "topics": ("relates_to", "concept", 5.0, "{subject} is about {other}."),
+    "related": ("relates_to", "", 5.0, "{subject} is related to {other}."),
+    "language": ("written_in", "language", 4.0, "{subject} is written in {other}."),
+    "venue": ("published_in", "venue", 3.0, "{subject} was published in {other}."),
+}
 
 
 def is_findings(value: Any) -> bool:
@@ -42,17 +53,10 @@ def research_documents(findings: Any) -> list[Document]:
     The metadata holds a paper's authors, citations and concepts, and a project's topics, stars
     and papers. :class:`FindingsExtractor` turns them into facts.
 
-    Parameters
-    ----------
-    findings
-        A mapping with ``academic_papers`` or ``github_projects`` or both; a list of such
-        mappings; or a mapping with one of these under ``findings``. Of a paper only the title or
-        the arXiv id is required, of a project only the name.
-
-    Raises
-    ------
-    InputError
-        The value does not have this form.
+    ``findings`` is a mapping with ``academic_papers`` or ``github_projects`` or both; a list of such
+    mappings; or a mapping with one of these under ``findings``. Anything else is an
+    :class:`InputError`. Of a paper only the title or the arXiv id is required, of a project only
+    the name.
     """
     parts = _parts(findings)
     if not parts:
@@ -92,7 +96,8 @@ def _paper(entry: Mapping[str, Any], titles: Mapping[str, str]) -> Document | No
     title = _text(entry, "title", "name") or (f"arXiv {arxiv}" if arxiv else "")
     if not title:
         return None
-    identity = f"arxiv:{arxiv}" if arxiv else f"paper:{_text(entry, 'doi') or _slug(title)}"
+    slug = re.sub(r"\W+", "-", title.casefold()).strip("-")[:80]
+    identity = f"arxiv:{arxiv}" if arxiv else f"paper:{_text(entry, 'doi') or slug}"
     metadata = _non_empty(
         finding="paper",
         arxiv_id=arxiv,
@@ -145,16 +150,12 @@ def _non_empty(**fields: Any) -> dict[str, Any]:
 
 def _document_text(title: str, body: str, metadata: Mapping[str, Any]) -> str:
     """Return the document's text: title, body, and the metadata in words, so that keyword search finds it."""
-    lines = [f"# {title}", body]
-    labelled = []
-    for key, label in _LABELS.items():
-        if (value := metadata.get(key)) is not None:
-            labelled.append(f"{label}: {', '.join(value) if isinstance(value, list) else value}.")
-    return "\n\n".join(line for line in (*lines, "\n".join(labelled)) if line)
-
-
-def _slug(title: str) -> str:
-    return _SLUG.sub("-", title.casefold()).strip("-")[:80]
+    labelled = "\n".join(
+        f"{label}: {', '.join(value) if isinstance(value, list) else value}."
+        for key, label in _LABELS.items()
+        if (value := metadata.get(key)) is not None
+    )
+    return "\n\n".join(part for part in (f"# {title}", body, labelled) if part)
 
 
 # -- read a field, which may have one of several names and be a list, a text, a number, an object or missing
@@ -201,10 +202,55 @@ def _names(entry: Mapping[str, Any], *keys: str) -> list[str]:
     for key in keys:
         value = entry.get(key)
         items = _SEPARATOR.split(value) if isinstance(value, str) else value
-        if isinstance(items, Mapping):
-            items = list(items)
-        for item in items if isinstance(items, list) else ():
+        for item in items if isinstance(items, (list, Mapping)) else ():
             name = _text(item, *_NAME_KEYS) if isinstance(item, Mapping) else _text({"": item}, "")
             if name:
                 found[name] = None
     return list(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingsExtractor:
+    """Extract authors, citations, concepts and other relations of papers and projects.
+
+    It returns nothing for chunks of other documents, so it can be combined with other
+    extractors: ``Combined(SentenceExtractor(), FindingsExtractor())``.
+
+    >>> chunk = Chunk("1", "1", "…", "MAGMA", metadata={"finding": "paper", "cites": ["GraphRAG"]})
+    >>> FindingsExtractor().extract([chunk])[0].facts[0].text
+    'MAGMA cites GraphRAG.'
+    """
+
+    identity: str = "findings 1"
+
+    def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
+        """Return one extraction for each chunk, in order."""
+        return [_extract(chunk) if chunk.metadata.get("finding") else Extraction() for chunk in chunks]
+
+
+def _extract(chunk: Chunk) -> Extraction:
+    kind = str(chunk.metadata["finding"])
+    mentions = [Mention(chunk.title, kind, aliases=_aliases(chunk, kind), subject=True)]
+    facts: list[Fact] = []
+    if chunk.ordinal == 0:  # once per document, not per chunk
+        # A paper introduces a concept; a project only relates to it.
+        relations = _RELATIONS if kind == "paper" else {**_RELATIONS, "concepts": _RELATIONS["topics"]}
+        for key, (relation, other_kind, weight, phrase) in relations.items():
+            for other in _metadata_names(chunk, key):
+                mentions.append(Mention(other, other_kind or kind))
+                text = phrase.format(subject=chunk.title, other=other)
+                facts.append(Fact((chunk.title, other), text, relation=relation, weight=weight))
+    return Extraction(tuple(dict.fromkeys(mentions)), tuple(dict.fromkeys(facts)))
+
+
+def _metadata_names(chunk: Chunk, key: str) -> list[str]:
+    value = chunk.metadata.get(key)
+    listed = value if isinstance(value, (list, tuple)) else [value]
+    own = normalise(chunk.title)
+    return [name for name in listed if isinstance(name, str) and normalise(name) not in ("", own)]
+
+
+def _aliases(chunk: Chunk, kind: str) -> tuple[str, ...]:
+    """Return a paper's arXiv id, or a project's name without its owner."""
+    other = chunk.metadata.get("arxiv_id") if kind == "paper" else chunk.title.rpartition("/")[2]
+    return (other,) if isinstance(other, str) and normalise(other) not in ("", normalise(chunk.title)) else ()
