@@ -97,7 +97,8 @@ def with_knowledge(document: graphrag_core.Document, knowledge: Knowledge) -> gr
 def knowledge_of(chunk: Chunk) -> Knowledge | None:
     """Return the knowledge stored with a chunk's document; it belongs to the first chunk."""
     stored = chunk.metadata.get(_STORED_KNOWLEDGE) if chunk.ordinal == 0 else None
-    return None if stored is None else dict(json.loads(stored[0][0]))
+    # The LlamaIndex adapter stores a mapping under the same key.
+    return dict(json.loads(stored[0][0])) if isinstance(stored, list) else None
 
 
 def _from_hit(result: Result, hit: Hit) -> Document:

@@ -82,7 +82,7 @@ class GraphRAGRetriever(DocumentIndex):
     cache: Cache | bool | None = Field(default_factory=Cache)
 
     _core: GraphRetriever = PrivateAttr()
-    _scope: Any = PrivateAttr(default=None)  # ``filter`` without one-shot iterables
+    _reusable_filter: Any = PrivateAttr(default=None)  # ``filter`` without one-shot iterables
 
     @field_validator("cache", mode="before")
     @classmethod
@@ -99,7 +99,7 @@ class GraphRAGRetriever(DocumentIndex):
         if name in _CORE_FIELDS:  # raises before anything is changed
             super().__setattr__("_core", self._make_core(**{name: value}))
         elif name == "filter":
-            super().__setattr__("_scope", _with_lists(value))
+            super().__setattr__("_reusable_filter", _with_lists(value))
         super().__setattr__(name, value)
 
     @override
@@ -111,7 +111,7 @@ class GraphRAGRetriever(DocumentIndex):
 
     def _configure(self) -> None:
         self._core = self._make_core()
-        self._scope = _with_lists(self.filter)
+        self._reusable_filter = _with_lists(self.filter)
 
     def _make_core(self, **changed: Any) -> GraphRetriever:
         return GraphRetriever(**{**{name: getattr(self, name) for name in _CORE_FIELDS}, **changed})
@@ -386,7 +386,7 @@ class GraphRAGRetriever(DocumentIndex):
         min_graph_score: float | None,
         embedding: Any = None,
     ) -> RetrievedDocuments:
-        filters = [one for one in (self._scope, call_filter) if one is not None]
+        filters = [one for one in (self._reusable_filter, call_filter) if one is not None]
         where = {"and": filters} if len(filters) > 1 else filters[0] if filters else None
         return RetrievedDocuments(
             self._core.retrieve(

@@ -88,7 +88,7 @@ class LocalEmbedding(BaseEmbedding):
     Parameters
     ----------
     embedder
-        By default :class:`~graphrag_core.embedders.WordLlama`, whose 16 MB model is part of the package.
+        By default :class:`~graphrag_core.embedders.WordLlama`, a 16 MB model (extra ``wordllama``).
     """
 
     _embedder: Embedder = PrivateAttr()

@@ -114,7 +114,7 @@ def embedding_text(node: BaseNode, document: Document) -> str:
 
 def is_node(document: Document) -> bool:
     """Return whether a stored document is a node; others were added without LlamaIndex."""
-    return _STORED in document.metadata
+    return isinstance(document.metadata.get(_STORED), dict)
 
 
 def with_stable_ids(nodes: Sequence[BaseNode]) -> list[BaseNode]:
@@ -196,7 +196,8 @@ def _stored_node(chunk: Chunk) -> BaseNode:
 def _rest(chunk: Chunk) -> dict[str, Any] | None:
     """Return what is stored of a node besides text and metadata."""
     stored = chunk.metadata.get(_STORED)
-    return None if stored is None else dict(json.loads(stored["kept"][0][0]))
+    # The LangChain adapter stores a list under the same key.
+    return dict(json.loads(stored["kept"][0][0])) if isinstance(stored, dict) else None
 
 
 # -- knowledge: entities and relations that a LlamaIndex extractor wrote to a node's metadata

@@ -22,7 +22,7 @@ with KnowledgeIndex.open("kb", HashEmbedder()) as index:
 try:
     WordLlama()
 except MissingDependency as error:
-    assert "pip install 'hybrid-graphrag[cli]'" in str(error)
+    assert "pip install 'hybrid-graphrag[wordllama]'" in str(error)
 else:
     raise AssertionError("wordllama is not a dependency of the bare wheel")
 from graphrag_core.cli import main

@@ -99,7 +99,7 @@ class KnowledgeIndex:
             chunker=chunker,
             extractor=extractor or SentenceExtractor(),
             embedder=self.embedding,
-            embeds=self._agree(embed_facts, embed_names),
+            embeds=self._check_settings(embed_facts, embed_names),
             batch_size=batch_size,
             progress=progress,
         )
@@ -161,7 +161,7 @@ class KnowledgeIndex:
         """Add documents; replace those whose id exists with other content.
 
         Unchanged documents are skipped. Any iterable will do, also one of millions of documents:
-        one or two batches are in memory at a time.
+        a few batches are in memory at a time.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class KnowledgeIndex:
         """Let a read-only index see what was written since; return whether anything was."""
         changed = self.engine.refresh()
         if changed:
-            self.pipeline.embeds = self._agree(None, None)
+            self.pipeline.embeds = self._check_settings(None, None)
         return changed
 
     def close(self) -> None:
@@ -318,7 +318,7 @@ class KnowledgeIndex:
 
     # -- settings
 
-    def _agree(self, facts: bool | None, names: bool | None) -> Embeds:
+    def _check_settings(self, facts: bool | None, names: bool | None) -> Embeds:
         """Check the settings against those stored with the index, or choose them for a new one."""
         stored, embedding, name = self.engine.settings(), self.embedding, self.path or "the index"
         built_with = stored.get("embedder", "")

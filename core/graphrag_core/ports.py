@@ -233,7 +233,10 @@ class Snapshot(Protocol):
 
 
 class Engine(Protocol):
-    """Stores an index and searches it. Safe to use from many threads."""
+    """Stores an index and searches it. Safe to use from many threads.
+
+    Optional attributes: ``path``, where the index is, and ``read_only``.
+    """
 
     @property
     def generation(self) -> int:
@@ -252,8 +255,8 @@ class Engine(Protocol):
     ) -> None:
         """Remove documents by id, add documents and store settings, in one transaction.
 
-        An engine may finish the transaction in the background. The next call of any method
-        other than those that ingestion uses between batches waits for it; see :meth:`flush`.
+        An engine may finish the transaction in the background. :meth:`stored` may be answered
+        meanwhile; all other methods wait for it, or see the generation before.
         """
 
     def flush(self) -> None:

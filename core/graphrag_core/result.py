@@ -53,7 +53,7 @@ class Hit:
     path
         The strongest path through the graph from the question to the passage; empty if there is none.
     origin
-        ``"graph"`` if only the graph found the passage.
+        ``"graph"`` if only the graph, or a query generated from it, found the passage.
     graph_expansion
         The query that found it, for strategies that search with generated queries
         (:class:`~graphrag_core.ExpansionQueries`).
@@ -135,7 +135,8 @@ class Result:
         Parameters
         ----------
         max_tokens
-            The budget. It is never exceeded: items that do not fit are left out, least useful first.
+            The budget. It is never exceeded: an item that does not fit is skipped; if none fits, the
+            first is cut.
         style
             ``"graph"``: the question's entities, related entities and the relevant relationships.
             ``"passages"``: the passages with scores and sources. ``"narrative"``: facts grouped by

@@ -102,7 +102,7 @@ class GraphRetriever:
     gate, recogniser, router
         When the graph is trusted, how entities are found in a question, and how ``"agentic"`` chooses.
     candidates
-        The minimum number of passages that each channel contributes to the fusion.
+        How many passages each channel is asked for, at least ``k``.
     cache
         True for a new :class:`~graphrag_core.Cache`, or a cache to share; False or None for none.
 

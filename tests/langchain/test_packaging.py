@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+from langchain_core.documents import Document
 
 import langchain_graphrag
+from graphrag_core.testing import HashEmbedder
+from langchain_graphrag import GraphRAGRetriever
 
 WITHOUT = """
 import sys
@@ -84,3 +88,24 @@ def test_a_former_name_still_works_with_a_warning():
     assert Found is langchain_graphrag.RetrievedDocuments
     with pytest.raises(AttributeError, match="Lost"):
         langchain_graphrag.Lost  # noqa: B018
+
+
+def test_a_folder_of_the_llama_index_adapter_can_be_searched_and_the_other_way_round(tmp_path):
+    schema = pytest.importorskip("llama_index.core.schema")
+    llama_graphrag = pytest.importorskip("llama_graphrag")
+    node = schema.TextNode(id_="auth", text="The Auth Service trusts the OAuth Provider.", metadata={"team": "id"})
+    with llama_graphrag.GraphRAGRetriever.from_nodes([node], HashEmbedder(), path=tmp_path / "llama"):
+        pass
+    with GraphRAGRetriever.load(tmp_path / "llama", HashEmbedder()) as retriever:
+        (document,) = retriever.invoke("Auth Service")
+        assert (document.id, document.metadata["team"]) == ("auth", "id")
+        assert "__graphrag__" not in document.metadata
+    graph = SimpleNamespace(
+        nodes=[], relationships=[], source=Document(id="oauth", page_content="The OAuth Provider runs.", metadata={})
+    )
+    with GraphRAGRetriever.from_graph_documents([graph], HashEmbedder(), path=tmp_path / "langchain"):
+        pass
+    with llama_graphrag.GraphRAGRetriever.from_persist_dir(tmp_path / "langchain", HashEmbedder()) as retriever:
+        (found,) = retriever.retrieve("OAuth Provider")
+        assert found.node_id == "oauth"
+        assert "__graphrag__" not in found.node.metadata

@@ -1,4 +1,4 @@
-"""``WordLlama``: the default embedder, a 16 MB static embedding model whose weights ship in its wheel."""
+"""``WordLlama``: a 16 MB static embedding model whose weights ship in its wheel."""
 
 import logging
 from itertools import chain
@@ -41,7 +41,7 @@ class WordLlama:
             folder = Path(wordllama.__file__).parent
             model: Any = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
         except ImportError as error:
-            raise MissingDependency("wordllama", "cli", "The embedded embedder") from error
+            raise MissingDependency("wordllama", "wordllama", "The WordLlama embedder") from error
         finally:
             root.setLevel(level)
             root.handlers[:] = handlers

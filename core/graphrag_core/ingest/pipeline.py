@@ -263,17 +263,18 @@ def _clean(extraction: Extraction) -> tuple[Extraction, dict[str, bool]]:
     Names are stripped and cut to a length; those without a letter or digit are dropped.
     """
     mentions, facts = extraction.mentions, extraction.facts
-    raw = dict.fromkeys(mention.name for mention in mentions)
+    cleaned = {mention.name: clean_name(mention.name) for mention in mentions}
     texts = [fact.text for fact in facts]
     for mention in mentions:
         if mention.aliases or mention.type or mention.description:
-            raw.update(dict.fromkeys(mention.aliases))
+            cleaned.update((alias, clean_name(alias)) for alias in mention.aliases)
             texts += mention.type, mention.description
     for fact in facts:
-        raw.update(dict.fromkeys(fact.entities))
+        for name in fact.entities:
+            if name not in cleaned:
+                cleaned[name] = clean_name(name)
         if fact.relation or fact.value:
             texts += fact.relation, fact.value
-    cleaned = {name: clean_name(name) for name in raw}
     names = {cleaned[mention.name]: True for mention in mentions if mention.subject}
     for name in cleaned.values():
         names.setdefault(name, False)
@@ -312,9 +313,10 @@ def clean_name(name: str) -> str:
     >>> clean_name("  Auth\n Service "), clean_name("--")
     ('Auth Service', '')
     """
+    if name.isascii() and name.isprintable() and name[:1].isalnum() and name[-1:] != " " and "  " not in name:
+        return name[:_LONGEST_NAME].rstrip()  # most names are clean
     name = " ".join(_storable(name).split())[:_LONGEST_NAME].rstrip()
-    is_plain = name.isascii() and name[:1].isalnum()
-    return name if is_plain or normalise(name) else ""
+    return name if normalise(name) else ""
 
 
 def _storable(text: str) -> str:

@@ -24,11 +24,8 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
     A chunk that mentions a named entity is reached directly, the rarest entity first; others over
     one link or two. The strength of a link is its weight divided by the square root of how many
     chunks mention its target; a path is as strong as the product of its links. Each link is
-    represented by the strongest fact that holds both ends.
-
-    Notes
-    -----
-    Dijkstra's algorithm runs in igraph, on the links around the question that can be part of such a path.
+    represented by the strongest fact that holds both ends. Dijkstra's algorithm runs in igraph, on the
+    links around the question that can be part of such a path.
     """
     if len(query.entities) == 0 or len(chunks) == 0:
         return [()] * len(chunks)
@@ -49,12 +46,17 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
     reachable = sorted(vertex for vertex in graph.subcomponent(0, mode="out") if vertex >= first_chunk)
     routes = graph.get_shortest_paths(0, to=reachable, weights=weights.tolist(), mode="out") if reachable else []
     paths: list[EntityPath] = [()] * len(chunks)
+    strongest: dict[tuple[int, int], int] = {}  # fact of each link
     for vertex, route in zip(reachable, routes, strict=True):
         path = entities[np.array(route[1:-1]) - 1].tolist()
         for at in range(len(path) - 1, 0, -1):
-            facts = query.snapshot.facts_of(np.array(path[at - 1 : at + 1]), joint=True)
-            strongest = query.order("facts", facts, query.snapshot.fact_rows(facts).weights)[0]
-            path.insert(at, int(facts[strongest]))
+            link = path[at - 1], path[at]
+            if link not in strongest:
+                facts = query.snapshot.facts_of(np.array(link), joint=True)
+                if len(facts) > 1:
+                    facts = facts[query.order("facts", facts, query.snapshot.fact_rows(facts).weights)]
+                strongest[link] = int(facts[0])
+            path.insert(at, strongest[link])
         paths[vertex - first_chunk] = tuple(path)
     return paths
 

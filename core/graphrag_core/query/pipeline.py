@@ -13,7 +13,7 @@ from graphrag_core.filters import Filter
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.model import Entity, Fact
 from graphrag_core.ports import Engine, Matrix, Ranking
-from graphrag_core.query.fusion import VECTOR_ONLY, Fusion, Gate, Lead, confidence
+from graphrag_core.query.fusion import CONFIDENCE_WITHOUT_GRAPH, Fusion, Gate, Lead, confidence
 from graphrag_core.query.paths import choose_facts, find_paths
 from graphrag_core.query.query import Expansion, GraphStrategy, Query
 from graphrag_core.query.recognise import Recogniser
@@ -48,7 +48,7 @@ class Expanded:
 
     expansion: Expansion = field(default_factory=Expansion)
     lead: Lead = "graph"
-    confidence: float = VECTOR_ONLY
+    confidence: float = CONFIDENCE_WITHOUT_GRAPH
     skipped: str = ""
     ran: bool = False
 

@@ -57,6 +57,7 @@ class Query:
         problem = ""
         if texts and self.vector is not None and self.embedder is not None:
             try:
+                # As documents, in one call: embedders have no call for many questions.
                 vectors = self.embedder.documents(texts, ["the question"] * len(texts))
                 return self.snapshot.search_vectors("chunks", vectors, k), ""
             except EmbedderError as error:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 from graphrag_core.errors import InputError
 from graphrag_core.text import has_cjk
@@ -11,7 +11,7 @@ from graphrag_core.text import has_cjk
 TargetMethod = Literal["hybrid", "vector", "keyword", "graph"]
 """The methods that a rule can choose."""
 
-_TARGETS = ("hybrid", "vector", "keyword", "graph")
+_TARGETS = get_args(TargetMethod)
 
 
 @dataclass(frozen=True)

@@ -154,12 +154,13 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
     names: list[NameMatch] = []
     other = "" if text.isascii() else "".join(_NON_ASCII.findall(text))
     pattern = _RUN if any(map(str.isupper, other)) else _RUN_ASCII
+    new = tuple.__new__  # NameMatch(...) in a third of the time
     for match in pattern.finditer(text):
         run, at = match.group(), match.start()
         initial = at in starts or at - 1 in starts
         dated = run[0] in "12" and len(run) > 5 and _DATING.search(text, max(0, at - 9), at) is not None
         for part, offset, certain in _names_in(run, initial, dated):
-            names.append(NameMatch(part, at + offset, at + offset + len(part), certain))
+            names.append(new(NameMatch, (part, at + offset, at + offset + len(part), certain)))
     uncertain = [name for name in names if not name.certain]
     if not uncertain:
         return names

@@ -223,7 +223,7 @@ class EmbeddedEngine:
 
     @contextmanager
     def reading(self) -> Iterator[SearchIndexes]:
-        """Hold one complete generation; writers wait. Private to the engine."""
+        """Hold one complete generation, after publishing what was committed; writers wait. Private to the engine."""
         while True:
             with self._lock.reading():
                 self._check()

@@ -91,7 +91,8 @@ class TantivyKeywords:
         self.generation, self.tombstones, self._in_step = generation, tombstones, True
         if self.folder is not None:
             new = self.folder / f"{_STATE}.new"
-            new.write_text(json.dumps({"generation": generation, "ghosts": tombstones}), "utf-8")
+            state = {"generation": generation, "ghosts": tombstones}  # the key of format 1
+            new.write_text(json.dumps(state), "utf-8")
             new.replace(self.folder / _STATE)
         self._index.reload()
         self._searcher = self._index.searcher()

@@ -1,14 +1,19 @@
 """The tables of the records, and changes of them.
 
-Rows of chunks, facts and names are written once and never changed. Their keys count upwards
-and are never reused. So a search index can tell by keys alone which rows it lacks and which it
-must drop, and a deletion removes exactly the rows that an addition wrote.
+Rows of chunks, facts and names are written once and never changed, but for the counters ``uses``,
+``access_count`` and ``last_accessed``. Their keys count upwards and are never reused. So a search index
+can tell by keys alone which rows it lacks and which it must drop, and a deletion removes exactly the
+rows that an addition wrote.
 
 A name is a spelling ("Auth Service"). Names with the same ``entity`` number (a hash of the
 normalised spelling) are one entity. ``uses`` counts the chunks that mention a name; a name is
 deleted with its last use. ``chunks.names`` and ``facts.names`` are packed 64-bit name keys; the
 first ``chunks.subjects`` names of a chunk are its subjects. A fact without ``text`` is the
 slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces.
+
+``documents.heading`` is the title that was found for a document without one. ``attributes`` are the
+metadata values that filters test, ``claims`` the types and descriptions that chunks give entities, and
+``journal`` the keys that each generation added and removed.
 """
 
 import struct

@@ -106,7 +106,7 @@ class EmbeddedSnapshot:
     def find_entities(self, names: Iterable[str]) -> dict[str, int]:
         by_number = {hash64(name): name for name in names}
         rows = self._records.rows(
-            "SELECT entity, key FROM names WHERE entity IN (SELECT value FROM json_each(?))",
+            f"SELECT entity, key FROM names WHERE entity {LISTED}",
             (json.dumps(list(by_number)),),
         )
         found: dict[str, int] = {}
@@ -160,8 +160,7 @@ class EmbeddedSnapshot:
         if relations is not None:
             keys = self._view.fact_keys[facts]
             found = self._records.rows(
-                "SELECT key FROM facts WHERE key IN (SELECT value FROM json_each(?)) "
-                "AND relation IN (SELECT value FROM json_each(?))",
+                f"SELECT key FROM facts WHERE key {LISTED} AND relation {LISTED}",
                 (json.dumps(keys.tolist()), json.dumps(relations)),
             )
             facts = facts[np.isin(keys, [row[0] for row in found])]
@@ -179,8 +178,7 @@ class EmbeddedSnapshot:
         rows = self._records.rows(
             "SELECT f.key, f.confidence, coalesce(f.last_accessed, f.created, d.added) FROM facts f "
             "JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document "
-            "WHERE f.key IN (SELECT value FROM json_each(?)) AND f.status IN ('staged', 'confirmed') "
-            f"AND (f.relation IS NULL OR substr(f.names, 1, 8) IN ({marks}))",
+            f"WHERE f.key {LISTED} AND (f.relation IS NULL OR substr(f.names, 1, 8) IN ({marks}))",
             (json.dumps(view.fact_keys[facts].tolist()), *(pack([name]) for name in names)),
         )
         pending = self._accesses.pending
@@ -236,8 +234,7 @@ class EmbeddedSnapshot:
         self._names.update(self._records.names(wanted))
         claims: dict[int, list[tuple[str, str]]] = {}
         for name, chunk, kind, description in self._records.rows(
-            "SELECT name, chunk, type, description FROM claims WHERE name IN (SELECT value FROM json_each(?)) "
-            "ORDER BY description",
+            f"SELECT name, chunk, type, description FROM claims WHERE name {LISTED} ORDER BY description",
             (json.dumps(wanted),),
         ):
             position = np.searchsorted(view.chunk_keys, chunk)

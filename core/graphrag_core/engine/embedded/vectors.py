@@ -1,16 +1,12 @@
 """Vector search with FAISS: exact for small indexes, inverted lists (IVF) for large ones."""
 
-import math
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import faiss
 import numpy as np
 
-from graphrag_core.errors import InputError
 from graphrag_core.ports import Keys, Matrix, Ranking, Scores
-
-Kind = Literal["auto", "flat", "ivf"]
 
 _SMALL_SCOPE = 0.05  # share of all vectors up to which those in scope are compared one by one
 _LEAST_PROBES = 16
@@ -21,11 +17,8 @@ class FaissVectors:
 
     Parameters
     ----------
-    kind
-        ``"flat"`` compares a query with every vector, ``"ivf"`` with those in the nearest inverted
-        lists. ``"auto"`` is flat below ``approximate_from`` vectors and ivf from there.
     approximate_from
-        The number of vectors from which ``"auto"`` switches to an IVF index.
+        The number of vectors from which an approximate IVF index replaces exact search.
 
     Attributes
     ----------
@@ -35,13 +28,10 @@ class FaissVectors:
         Whether a query is compared with every vector.
     """
 
-    def __init__(self, *, kind: Kind = "auto", approximate_from: int = 100_000) -> None:
-        if kind not in ("auto", "flat", "ivf"):
-            raise InputError(f"unknown kind of vector index {kind!r}: use 'auto', 'flat' or 'ivf'")
-        self.kind = kind
+    def __init__(self, *, approximate_from: int = 100_000) -> None:
         self.keys: Keys = np.empty(0, np.int64)
         self.exact = True
-        self._switch_at = {"auto": approximate_from, "flat": math.inf, "ivf": 1_000}[kind]
+        self._switch_at = approximate_from
         self._index: Any = None  # made for the dimension of the first vectors
 
     @property
@@ -130,8 +120,6 @@ class FaissVectors:
         exact = isinstance(index, faiss.IndexFlat)
         if index.ntotal != len(keys):
             raise ValueError(f"{folder}: {index.ntotal} vectors for {len(keys)} keys")
-        if self.kind == "flat" and not exact:
-            raise ValueError(f"{folder}: is an IVF index, but a flat one is needed")
         if len(keys) == 0:
             return
         self.keys, self.exact, self._index = keys, exact, index

@@ -20,6 +20,7 @@ from graphrag_core.ports import Keys, Matrix, ParsedDocument
 from graphrag_core.text import chunk_text, fact_text, hash64, normalise
 
 _NO_VECTORS = np.empty((0, 0), np.float32)
+_MAX_PARAMETERS = 999  # of a statement, in every SQLite
 _ADD_USES = "UPDATE names SET uses = uses + ? WHERE key = ?"
 
 
@@ -60,9 +61,7 @@ def write(
         db.executemany(_ADD_USES, [(uses[name], key) for name, key in known.items()])
         for table, table_rows in rows.tables.items():
             try:
-                if table_rows:
-                    marks = ", ".join("?" * len(table_rows[0]))
-                    db.executemany(f"INSERT INTO {table} VALUES ({marks})", table_rows)
+                _insert(db, table, table_rows)
             except sqlite3.IntegrityError as error:
                 raise _collision(db, error, rows.tables, first) from error
         if released:
@@ -177,6 +176,15 @@ class _Rows:
             ))  # fmt: skip
             fact_key += 1
         self.next["chunk"], self.next["fact"] = key + 1, fact_key
+
+
+def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
+    """Insert rows, many in one statement: Python's sqlite3 releases and takes the GIL once per statement."""
+    size = _MAX_PARAMETERS // len(rows[0]) if rows else 1
+    for start in range(0, len(rows), size):
+        page = rows[start : start + size]
+        marks = ", ".join([f"({', '.join('?' * len(page[0]))})"] * len(page))
+        db.execute(f"INSERT INTO {table} VALUES {marks}", [*chain.from_iterable(page)])
 
 
 def _delete(db: sqlite3.Connection, ids: Sequence[str], gone: dict[str, Keys]) -> list[int]:

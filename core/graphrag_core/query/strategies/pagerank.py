@@ -35,11 +35,6 @@ class PageRank:
     candidates
         How many facts are considered as seeds, and how many passages are returned at least.
 
-    Notes
-    -----
-    With the default tolerance the first ten passages agree with exact PageRank in nine or ten
-    cases, since most of the probability stays near the seeds.
-
     References
     ----------
     R. Andersen, F. Chung, K. Lang: Local Graph Partitioning using PageRank Vectors (2006), for forward push.
