@@ -60,15 +60,6 @@ class KnowledgeIndex:
         :meth:`open` for one in a folder.
 
     An index is safe to use from many threads.
-
-    Examples
-    --------
-    >>> from graphrag_core.testing import HashEmbedder
-    >>> index = KnowledgeIndex(HashEmbedder())
-    >>> index.add([Document("auth", "The Auth Service delegates to the OAuth Provider.")]).added
-    1
-    >>> index.entity("auth service").name
-    'Auth Service'
     """
 
     def __init__(

@@ -103,6 +103,9 @@ class Fact:
         over the facts that contain both. A sentence weighs 3.
     value
         A literal instead of a second entity ("dark mode").
+    confidence, source, status, created, last_accessed, access_count
+        How reliable the fact is, where it comes from, whether it is confirmed, and when (seconds since
+        the epoch) and how often it was read: what :class:`~graphrag_core.Relevance` weighs.
     span
         The start and end of the fact in its chunk's text, if it is a part of it.
     id, chunk_id
