@@ -234,6 +234,7 @@ class EmbeddedEngine:
                 self._check()
                 batches, self._unpublished = self._unpublished, []
                 self.indexes.sync(batches)
+                del batches  # not held while the caller reads
 
     @property
     def generation(self) -> int:
