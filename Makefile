@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint types layers check notebooks wheel test-oldest test-frameworks-oldest test-browser screenshots \
-	bench-index bench-speed bench-quality bench-adapters bench-hops bench-graph clean
+	bench-index bench-speed bench-quality bench-adapters bench-hops bench-graph \
+	bench-entities clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
@@ -67,6 +68,10 @@ bench-adapters: $(VENV)/.dev
 # Memory of the whole graph as an igraph graph and as sparse matrices.
 bench-graph: $(VENV)/.dev
 	$(BIN)/python benchmarks/graph_memory.py $(SIZES)
+
+# The most mentioned entities and 100 random facts of a folder, to be judged by eye: make bench-entities FOLDER=docs
+bench-entities: $(VENV)/.dev
+	$(BIN)/python benchmarks/entities.py $(FOLDER)
 
 # Functions and modules that one query and one add run through. List them: make bench-hops V=-v
 bench-hops: $(VENV)/.dev

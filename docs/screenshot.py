@@ -11,7 +11,7 @@ from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.demo import sample_documents
 from graphrag_core.embedders import WordLlama
 
-QUESTION = "What happens if we change the OAuth Provider?"
+QUESTION = "What happens if we change the vendor of the OAuth Provider?"
 PASSAGES = 8
 SELECTED = "Identity Team"
 WIDTH, HEIGHT, SCALE = 1240, 740, 1.25

@@ -12,7 +12,9 @@ from langchain_core.documents import Document
 
 import graphrag_core
 from graphrag_core import Chunk, Hit, Result
+from graphrag_core.documents.raw_html import readable
 from graphrag_core.errors import DocumentError, InputError
+from graphrag_core.ingest.titles import stated_title
 from graphrag_core.text import fingerprint
 
 Knowledge = Mapping[str, Any]
@@ -43,6 +45,10 @@ def to_core_documents(documents: Iterable[Document]) -> list[graphrag_core.Docum
     ids are deduplicated. What an earlier search added to the metadata is removed, except
     knowledge (entities and relations), which stays with the document.
 
+    Markdown stays as it is. Raw HTML is replaced by its readable text: that is what is searched and returned.
+    Titles, headings and pages are taken from what loaders and splitters write to the metadata:
+    ``title``, ``Header 1``, ``source``, ``page``.
+
     Raises
     ------
     DocumentError
@@ -57,14 +63,16 @@ def to_core_documents(documents: Iterable[Document]) -> list[graphrag_core.Docum
         document_id = document.id or _content_id(document.page_content, metadata)
         if document.id and document_id in converted:
             raise DocumentError(document_id, "this id occurs twice in one call: give each document its own id")
-        core = graphrag_core.Document(document_id, document.page_content, metadata=metadata)
+        core = readable(graphrag_core.Document(document_id, document.page_content, metadata=metadata))
+        if core.title and stated_title(metadata):
+            core = replace(core, title="")  # the loader's title comes before the page's
         knowledge = details.get(_KNOWLEDGE)
         converted[document_id] = with_knowledge(core, knowledge) if knowledge else core
     return list(converted.values())
 
 
 def from_core_document(document: graphrag_core.Document) -> Document:
-    """Return a stored document as it was added."""
+    """Return a stored document as it was added; raw HTML as its readable text."""
     metadata = copy.deepcopy(dict(document.metadata))
     metadata.pop(_STORED_KNOWLEDGE, None)
     return Document(id=document.id, page_content=document.text, metadata=metadata)
@@ -103,7 +111,7 @@ def knowledge_of(chunk: Chunk) -> Knowledge | None:
 
 def _from_hit(result: Result, hit: Hit) -> Document:
     metadata = copy.deepcopy(dict(hit.chunk.metadata))
-    details = result.details(hit)
+    details = {**result.details(hit), "start_index": hit.chunk.start}
     if metadata.pop(_STORED_KNOWLEDGE, None) and (knowledge := knowledge_of(hit.chunk)):
         details[_KNOWLEDGE] = knowledge
     if original := {key: metadata[key] for key in (SCORE, DETAILS) if key in metadata}:

@@ -11,7 +11,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from llama_index.core.constants import DATA_KEY, TYPE_KEY
@@ -28,9 +27,12 @@ from llama_index.core.schema import (
 from llama_index.core.storage.docstore.utils import json_to_doc
 
 from graphrag_core import Chunk, Document, Hit, Result
+from graphrag_core.documents.raw_html import readable
 from graphrag_core.errors import DocumentError
-from graphrag_core.ingest.chunker import title_of
-from graphrag_core.text import chunk_text
+from graphrag_core.ingest.chunker import whole_document
+from graphrag_core.ingest.titles import stated_title, title_of
+from graphrag_core.text import chunk_text, label
+from graphrag_core.text.markup import plain
 
 DETAILS = "graphrag"
 """The metadata key of a retrieved node under which it says how it was found."""
@@ -41,6 +43,7 @@ SOURCE = f"{_STORED}.source"
 
 _KNOWLEDGE_KEYS = (KG_NODES_KEY, KG_RELATIONS_KEY)
 _TITLE_KEYS = ("title", "name", "file_name")
+_HEADING_KEYS = ("header_path", *(f"Header{separator}{level}" for separator in " _" for level in range(1, 7)))
 _DESCRIPTION_KEYS = ("description", "entity_description", "relationship_description")
 _UNTYPED = {"entity", "node", "__entity__"}  # labels of LlamaIndex and its stores for "no type"
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -53,20 +56,27 @@ def to_documents(nodes: Iterable[BaseNode]) -> list[Document]:
     """Return one document for each node.
 
     The document's text is the node's text without metadata, so that entities are extracted
-    from text alone. A node without a title of its own gets the title of its source document.
+    from text alone; of raw HTML it is the readable text. A node whose metadata states no title
+    gets the title of its source document: its first heading, or the name of its file.
     """
     nodes = list(nodes)
     first_nodes: dict[str, list[BaseNode]] = {}
     for node in nodes:
         if node.ref_doc_id and node.prev_node is None:
             first_nodes.setdefault(node.ref_doc_id, []).append(node)
-    titles = {source: title_of(_bare(first[0])) for source, first in first_nodes.items() if len(first) == 1}
+    titles = {source: _source_title(first[0]) for source, first in first_nodes.items() if len(first) == 1}
     return [_to_document(node, titles.get(node.ref_doc_id or "", "")) for node in nodes]
 
 
+def _source_title(first: BaseNode) -> str:
+    """Return the title of the document whose first node this is."""
+    source = first.source_node
+    return title_of(readable(_bare(first))) or (title_of(Document("", "", metadata=source.metadata)) if source else "")
+
+
 def _to_document(node: BaseNode, source_title: str) -> Document:
-    bare = _bare(node)
-    title = "" if title_of(replace(bare, text="")) else source_title  # a title in the metadata comes first
+    bare = readable(_bare(node))
+    title = "" if stated_title(bare.metadata) else source_title or bare.title
     keeps_object = isinstance(node, IndexNode) and isinstance(node.obj, BaseNode)
     plain = node if keeps_object or not isinstance(node, IndexNode) else node.model_copy(update={"obj": None})
     try:
@@ -83,7 +93,7 @@ def _to_document(node: BaseNode, source_title: str) -> Document:
         rest["knowledge"] = _read_knowledge(node)
     # Metadata values inside nested lists are not indexed for filters, so the JSON text costs no index entry.
     stored = {"source": node.ref_doc_id or node.node_id, "kept": [[json.dumps(rest, ensure_ascii=False)]]}
-    return Document(node.node_id, bare.text, title, {**bare.metadata, _STORED: stored})
+    return Document(node.node_id, bare.text, title, {**bare.metadata, _STORED: stored}, bare.marks)
 
 
 def _bare(node: BaseNode) -> Document:
@@ -96,20 +106,24 @@ def _bare(node: BaseNode) -> Document:
 
 def default_embedding_text(document: Document) -> str:
     """Return the text that the core embeds for a document that is not split."""
-    return chunk_text(title_of(document), document.text)
+    whole = whole_document(document)
+    return chunk_text(label(whole.title, whole.headings), plain(whole.text))
 
 
 def embedding_text(node: BaseNode, document: Document) -> str:
-    """Return the text to embed for a node: LlamaIndex's, but with the title once and at the start."""
-    title = title_of(document)
-    hidden = {*node.excluded_embed_metadata_keys, DETAILS}
+    """Return the text to embed for a node: LlamaIndex's without markup, title and heading once and at the start."""
+    whole = whole_document(document)
+    title = whole.title
+    hidden = {*node.excluded_embed_metadata_keys, DETAILS, *_HEADING_KEYS}
     for key in _TITLE_KEYS:
         if title and title_of(Document("", "", metadata={key: node.metadata.get(key)})) == title:
             hidden.add(key)
     if has_knowledge(node):
         hidden.update(_KNOWLEDGE_KEYS)
     visible = node.model_copy(update={"excluded_embed_metadata_keys": sorted(hidden)})
-    return chunk_text(title, visible.get_content(MetadataMode.EMBED))
+    if (prose := plain(document.text)) != node.get_content(MetadataMode.NONE) and node.get_content(MetadataMode.NONE):
+        visible.set_content(prose)
+    return chunk_text(label(title, whole.headings), visible.get_content(MetadataMode.EMBED))
 
 
 def is_node(document: Document) -> bool:

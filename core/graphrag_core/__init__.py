@@ -19,10 +19,12 @@ from graphrag_core.model import (
     Estimate,
     Extraction,
     Fact,
+    Mark,
     Mention,
     Stats,
     Verification,
 )
+from graphrag_core.query.coverage import Coverage, Reranked
 from graphrag_core.query.fusion import Anchored, Gate, ReciprocalRank, Weighted
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.routing import Route, Router, Rule
@@ -47,6 +49,7 @@ __all__ = [
     "Chunk",
     "Chunker",
     "Combined",
+    "Coverage",
     "Document",
     "Entity",
     "Estimate",
@@ -60,12 +63,14 @@ __all__ = [
     "KnowledgeExtractor",
     "KnowledgeIndex",
     "LLMExtractor",
+    "Mark",
     "Mention",
     "Neighbourhood",
     "PageRank",
     "ReciprocalRank",
     "Recogniser",
     "Relevance",
+    "Reranked",
     "Result",
     "Route",
     "Router",

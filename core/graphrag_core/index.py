@@ -51,8 +51,8 @@ class KnowledgeIndex:
         Cosine similarity from which two entity names are merged into one entity, such as 0.95;
         needs ``embed_names``. Off by default.
     batch_size
-        The number of documents in a transaction. A call of up to this many is all or nothing; a
-        longer one is so batch by batch.
+        The number of documents in a transaction. A list of up to this many is added completely or not
+        at all; a longer one is so batch by batch. Of an iterator, long documents make smaller batches.
     progress
         True or False to force progress bars; None shows them on a terminal.
     engine

@@ -8,8 +8,36 @@ from typing import Any, Literal
 
 FactSource = Literal["user_edit", "file", "system", "conversation"]
 FactStatus = Literal["staged", "confirmed"]
+MarkKind = Literal[
+    "page", "anchor", "link", "term", "literal",
+    "heading", "paragraph", "item", "definition", "table", "code",
+]  # fmt: skip
 
 SENTENCE_WEIGHT = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a part of a text is: a block of it, or something that its characters do not show.
+
+    Parameters
+    ----------
+    kind
+        - ``page``: a page starts at ``start``; ``value`` is its number.
+        - ``anchor``: links can lead to ``start``; ``value`` is the anchor's name.
+        - ``link``: the text links to ``value``: a URL, ``path#anchor``, ``#anchor``, or the label of an anchor.
+        - ``term``: the text names what is defined here; ``value`` is the name.
+        - ``literal``: inline code.
+        - ``heading``, ``paragraph``, ``item`` (of a list), ``definition``, ``table`` and ``code`` are
+          blocks; the ``value`` of a heading is its level, "1" to "6".
+    start, end
+        Offsets in the text.
+    """
+
+    kind: MarkKind
+    start: int
+    end: int
+    value: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +55,16 @@ class Document:
         the stem of ``file_name``) or from the first heading of the text.
     metadata
         Any JSON-serialisable values. Returned unchanged with each hit; ``where`` filters on it.
+    marks
+        Pages, anchors, links and terms that a reader found in the source. Structure that the text shows
+        itself (Markdown headings, lists, links, code) need not be marked: the index finds it.
     """
 
     id: str
     text: str
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +73,10 @@ class Chunk:
 
     ``id`` is the document's id if the document has a single chunk, else
     ``"<document id>#<ordinal>"``. ``start`` is the chunk's offset in the document's text:
-    ``document.text[start:start + len(text)] == text``.
+    ``document.text[start:start + len(text)] == text``. ``title`` is the document's title,
+    ``headings`` the path of headings above the chunk, outermost first and without the title,
+    ``page`` the page it starts on. ``marks`` are the chunk's blocks, links, anchors and terms, with offsets in
+    ``text``. Extractors get them; a chunk read from an index has none.
     """
 
     id: str
@@ -51,6 +86,9 @@ class Chunk:
     ordinal: int = 0
     start: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    headings: tuple[str, ...] = ()
+    page: int | None = None
+    marks: tuple[Mark, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,10 +170,40 @@ class Snapshot(Protocol):
         """Return whether there are any chunks, facts or entities, or any vectors of them."""
 
     def search_vectors(self, kind: Kind, vectors: Matrix, k: int) -> list[Ranking]:
-        """Return for each vector the best ``k`` by cosine similarity, and what ties with the last."""
+        """Return for each vector the best ``k`` by cosine similarity, and what ties with the last.
+
+        Facts that say the same are returned once, the best of them.
+        """
 
     def search_keywords(self, kind: Kind, text: str, k: int) -> Ranking:
-        """Return the best ``k`` chunks or facts by BM25 with a positive score, and what ties with the last."""
+        """Return the best ``k`` chunks or facts by BM25 with a positive score, and what ties with the last.
+
+        Phrases in quotation marks count as phrases. Facts that say the same are returned once, the best of them.
+        """
+
+    def terms(self, text: str) -> list[str]:
+        """Return the terms of a text as keyword search sees them: stemmed, without stop words, each once.
+
+        An identifier has a term for each part and one for the whole.
+        """
+
+    def term_counts(self, terms: Sequence[str]) -> Keys:
+        """Return how many chunks contain each term in their title, headings or text.
+
+        For a large scope the number may be estimated.
+        """
+
+    def terms_in(self, kind: Kind, keys: Keys, terms: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Return which terms chunks or facts contain: one row for each key, one column for each term.
+
+        A chunk's title and headings belong to its text; those of a fact's chunk do not belong to the fact.
+        """
+
+    def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
+        """Return for each chunk the others with an equal or nearly equal text, for each fact those that say the same.
+
+        In order of id.
+        """
 
     def similarities(self, kind: Kind, keys: Keys, vector: Matrix | None) -> Scores:
         """Return the cosine similarity of chunks or facts to a vector; 0 where one of the two has no vector."""
@@ -186,6 +216,9 @@ class Snapshot(Protocol):
 
     def entity_counts(self, entities: Keys) -> tuple[Keys, npt.NDArray[np.bool_]]:
         """Return how many chunks mention each entity, and whether it is the subject of any."""
+
+    def subjects(self, chunks: Keys) -> Adjacency:
+        """Return the entities that chunks are about; without one, the longest name that the chunk opens with."""
 
     def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         """Return the edges of nodes, restricted to chunks or entities as targets if ``to`` is given.
@@ -271,8 +304,8 @@ class Engine(Protocol):
     def new_names(self, names: Iterable[str]) -> list[str]:
         """Return the names that no stored chunk mentions yet, each once."""
 
-    def stored_vectors(self, document_ids: Sequence[str]) -> dict[str, Matrix]:
-        """Return the vectors of some documents' chunks and facts by the text that was embedded."""
+    def stored_vectors(self, document_ids: Sequence[str]) -> dict[str, dict[str, Matrix]]:
+        """Return the vectors of some documents' ``chunks`` and ``facts``, each by the text that was embedded."""
 
     def document(self, document_id: str) -> Document | None:
         """Return a document as it was added."""

@@ -6,9 +6,24 @@ from pathlib import Path
 from typing import Any, Literal
 
 from graphrag_core import explain as pages
-from graphrag_core.context import Context, Material, Style, one_line, write_context
+from graphrag_core.context import (
+    Context,
+    Highlighter,
+    Style,
+    citation,
+    copies_note,
+    how_found,
+    one_line,
+    shown_path,
+    write_context,
+)
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import TokenCounter
+
+CONFIDENCE_WITHOUT_GRAPH = 0.5
+"""The confidence of a result in which plain search decides."""
+
+_SNIPPET = 240  # characters
 
 StepKind = Literal["question", "entity", "fact", "chunk"]
 Origin = Literal["plain", "graph"]
@@ -57,6 +72,8 @@ class Hit:
     graph_expansion
         The query that found it, for strategies that search with generated queries
         (:class:`~graphrag_core.ExpansionQueries`).
+    copies
+        The ids of other passages with the same or nearly the same text.
     """
 
     chunk: Chunk
@@ -65,6 +82,7 @@ class Hit:
     path: tuple[Step, ...] = ()
     origin: Origin = "plain"
     graph_expansion: str = ""
+    copies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +134,16 @@ class Result:
     fallback: str = ""
     trace: Trace = field(default_factory=Trace)
 
+    @property
+    def graph_confidence(self) -> float:
+        """The confidence to show: ``confidence``, but at most 0.5 where the graph does not lead."""
+        return min(self.confidence, CONFIDENCE_WITHOUT_GRAPH) if self.expansion_skipped else self.confidence
+
+    @property
+    def graph_used(self) -> bool:
+        """Whether the graph contributed to the hits."""
+        return any("graph" in hit.channels or hit.path for hit in self.hits)
+
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
 
@@ -136,11 +164,13 @@ class Result:
         ----------
         max_tokens
             The budget. It is never exceeded: an item that does not fit is skipped; if none fits, the
-            first is cut.
+            first passage is cut.
         style
-            ``"graph"``: the question's entities, related entities and the relevant relationships.
-            ``"passages"``: the passages with scores and sources. ``"narrative"``: facts grouped by
-            subject, the user's own first. Without facts, passages are written.
+            ``"graph"``: the question's entities, related entities, the relevant relationships and the
+            passages in the order of the hits, numbered for citations. ``"passages"``: the passages
+            with scores and sources. ``"narrative"``: facts grouped by subject, the user's own first.
+            Without facts, passages are written. A passage that does not fit is shortened to the
+            sentences that match the question best.
         count
             Counts tokens. By default tiktoken if its encoding is already on disk, else an
             estimate that is a few percent too high on English prose.
@@ -153,8 +183,7 @@ class Result:
         Context
             A ``str`` with ``tokens`` and ``sources``.
         """
-        material = Material(self.entities, self.known, self.facts, self.hits)
-        return write_context(material, max_tokens=max_tokens, style=style, count=count, organise=organise)
+        return write_context(self, max_tokens=max_tokens, style=style, count=count, organise=organise)
 
     def details(self, hit: Hit) -> dict[str, Any]:
         """Return everything about a hit besides its text, metadata and score, as JSON-compatible values.
@@ -168,6 +197,9 @@ class Result:
             "title": chunk.title,
             "ordinal": chunk.ordinal,
             "start": chunk.start,
+            "headings": list(chunk.headings),
+            "page": chunk.page,
+            "copies": list(hit.copies),
             "origin": hit.origin,
             "graph_expansion": hit.graph_expansion,
             "channels": {
@@ -177,28 +209,29 @@ class Result:
             "path": [{"kind": step.kind, "id": step.id, "text": step.text} for step in hit.path],
             "entities": [entity.name for entity in self.entities],
             "method": self.method,
-            "confidence": self.confidence,
+            "confidence": self.graph_confidence,
             "route": self.route,
             "expansion_skipped": self.expansion_skipped,
             "fallback": self.fallback,
         }
 
     def explain(self) -> str:
-        """Return a report for a person: each hit with its channels and its path."""
+        """Return a report for a person: each hit with its channels, its best sentence and its path."""
         named = ", ".join(one_line(entity.name) for entity in self.entities) or "no known entity"
-        lines = [
-            one_line(self.question),
-            f"  entities: {named}; method {self.method}, confidence {self.confidence:.2f}",
-        ]
+        graph = f"graph confidence {self.graph_confidence:.2f}" if self.graph_used else "graph not used"
+        lines = [one_line(self.question), f"  entities: {named}; method {self.method}, {graph}"]
         lines += [f"  {remark}" for remark in (self.route, self.expansion_skipped, self.fallback) if remark]
+        texts = Highlighter(self)
         for rank, hit in enumerate(self.hits, 1):
             found = ", ".join(
                 f"{name} #{channel.rank} ({channel.score:.3g}, {channel.share:.0%})"
                 for name, channel in hit.channels.items()
             )
-            lines.append(f"{rank:>3}. {one_line(hit.chunk.title or hit.chunk.id)}  [{hit.score:.3f}]  {found}")
-            if hit.path:
-                lines.append(f"     {' → '.join(one_line(step.text) for step in hit.path[1:])}")
+            lines.append(f"{rank:>3}. {one_line(citation(hit.chunk))}  [{hit.score:.3f}]  {found}")
+            path = " → ".join(one_line(step.text) for step in shown_path(self, hit))
+            reason = f"{path} → this passage" if path else how_found(hit)
+            more = (one_line(texts.snippet(hit, _SNIPPET)), reason, copies_note(hit))
+            lines += [f"     {line}" for line in more if line]
         stages = ", ".join(f"{name} {ms:.1f}" for name, ms in self.trace.stages.items())
         return "\n".join([*lines, f"  {self.trace.total:.1f} ms: {stages}"])
 

@@ -14,7 +14,8 @@ from graphrag_core.filters import Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ports import Matrix
-from graphrag_core.query.fusion import Fusion, Gate
+from graphrag_core.query.coverage import Coverage, Reranker
+from graphrag_core.query.fusion import Anchored, Fusion, Gate
 from graphrag_core.query.pipeline import Plan, answer
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.routing import Router
@@ -99,6 +100,9 @@ class GraphRetriever:
     fusion
         How plain search and graph become one ranking. By default the strategy's own, which for
         PageRank is :class:`~graphrag_core.Anchored`.
+    reranker
+        Orders the passages of the hybrid method. True uses :class:`~graphrag_core.Coverage` where both the
+        strategy and the fusion are the default; False orders them by the fusion alone.
     gate, recogniser, router
         When the graph is trusted, how entities are found in a question, and how ``"agentic"`` chooses.
     candidates
@@ -125,6 +129,7 @@ class GraphRetriever:
         k: int = 5,
         graph: GraphStrategy | None = None,
         fusion: Fusion | None = None,
+        reranker: Reranker | bool = True,
         gate: Gate | None = None,
         recogniser: Recogniser | None = None,
         router: Router | None = None,
@@ -138,6 +143,13 @@ class GraphRetriever:
         _require(self.graph, "expand", "graph strategy", "expand(query, plain, k)")
         self.fusion: Fusion = fusion if fusion is not None else getattr(self.graph, "fusion", PageRank.fusion)
         _require(self.fusion, "fuse", "fusion", "fuse(plain, graph, lead=...)")
+        if reranker is True:
+            by_default = fusion is None and isinstance(self.graph, PageRank) and isinstance(self.fusion, Anchored)
+            self.reranker: Reranker | None = Coverage() if by_default else None
+        else:
+            self.reranker = reranker or None
+        if self.reranker is not None:
+            _require(self.reranker, "rerank", "reranker", "rerank(query, plain, graph)")
         self.gate = gate or Gate()
         _require(self.gate, "lead", "gate", "lead(names_subject=..., bridged=...)")
         self.recogniser = recogniser or Recogniser()
@@ -234,6 +246,7 @@ class GraphRetriever:
             recogniser=self.recogniser,
             strategy=self.graph,
             fusion=self.fusion,
+            reranker=self.reranker,
             gate=gate,
             route=str(route) if route else "",
         )

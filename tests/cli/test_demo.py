@@ -31,6 +31,26 @@ def test_the_graph_finds_what_vector_search_misses(retriever):
         assert not needed <= vector, question.text
 
 
+ANSWERS = {
+    "What happens if we change the vendor of the OAuth Provider?": (
+        "Partner Portal",
+        "Auth Service",
+        "ninety days of notice",
+    ),
+    "Who is the boss of the man who called every port after INC-2103?": ("reports to Priya Raman",),
+    "What is the background of the author of ADR-019?": ("studied oceanography",),
+}
+
+
+def test_the_default_context_names_the_answers(retriever):
+    assert set(ANSWERS) == {question.text for question in QUESTIONS}
+    for question, answers in ANSWERS.items():
+        context = retriever.retrieve(question).context()
+        assert context.style == "graph"
+        for answer in answers:
+            assert answer in context, question
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 def test_it_fits_the_terminal_and_ends_with_the_next_steps(run, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
+import subprocess
+import sys
+import time
 from contextlib import closing
 
 import pytest
@@ -12,7 +17,7 @@ from files import DOCUMENTS, SAMPLES
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.cli.index import _progress_bar
 from graphrag_core.cli.render import print_error
-from graphrag_core.documents import walk_files
+from graphrag_core.documents import Catalogue, FileSource, Progress, sync_files, walk_files
 from graphrag_core.testing import HashEmbedder
 
 
@@ -221,13 +226,78 @@ def test_verify_finds_damage(run, docs, tmp_path):
 
 
 def test_the_progress_bar_counts_files_and_errors_are_printed_on_their_own_line(docs, capsys):
+    total = sum(file.size for file in walk_files([docs]))
     with _progress_bar((str(docs),), show=True) as advance:
-        for number, file in enumerate(walk_files([docs]), 1):
-            advance(file)
-            if number == 3:
-                print_error("a problem")
+        advance(Progress(3, total / 4))
+        print_error("a problem")
+        advance(Progress(4, total / 4, skipped=total // 2))
     shown = capsys.readouterr().err
-    assert "\r✗ a problem\n\rindexing 3 of 9 files " in shown
+    assert "\r✗ a problem\n\rindexing, 3 of 9 files done  25%" in shown
+    assert "indexing, 4 of 9 files done  50%" in shown, "an unchanged file is no work"
+
+
+def test_progress_follows_what_is_written_not_what_is_read(tmp_path):
+    """A single table moves the bar with each batch; line breaks between quotes are no rows."""
+    rows = [f'{n},"Harbour {n}\nlies at ""kilometre"" {n}."' for n in range(1_000)]
+    (tmp_path / "ports.csv").write_text("id,text\n" + "\n".join(rows) + "\n")
+    (tmp_path / "ports.jsonl").write_text("".join(f'{{"id": {n}, "text": "Port {n}."}}\n' for n in range(1_000)))
+    total = sum(file.stat().st_size for file in tmp_path.iterdir())
+    source = FileSource((str(tmp_path),))
+    assert {source.scan(file)[1] for file in walk_files([tmp_path])} == {1_000, 1_001}
+    with (
+        KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), batch_size=100, progress=False) as index,
+        Catalogue(tmp_path / "kb" / "files.sqlite") as catalogue,
+    ):
+        seen = []
+
+        def note(progress):
+            seen.append((progress, len(list(index.engine.document_ids()))))
+
+        sync_files(index, catalogue, source, on_progress=note)
+        assert len(seen) >= 20
+        assert [progress.indexed for progress, _ in seen] == sorted(progress.indexed for progress, _ in seen)
+        for progress, documents in seen[:-1]:
+            assert progress.indexed / total <= documents / 2_000 + 0.15, "never far ahead of the work"
+        assert seen[-1][0] == Progress(2, pytest.approx(total))
+        seen.clear()
+        sync_files(index, catalogue, source, on_progress=note)
+        assert seen[-1][0] == Progress(2, 0, skipped=total)
+
+
+def test_ctrl_c_in_the_middle_of_a_file_keeps_what_was_done(tmp_path):
+    """A real process, interrupted while it reads one large table; the second run continues."""
+    count = 8_000
+    row = "p{0},Port {0},The Port of Harbour {0} has quays for Line {1}.\n"
+    (tmp_path / "ports.csv").write_text("id,name,text\n" + "".join(row.format(n, n % 101) for n in range(count)))
+    command = [sys.executable, "-m", "graphrag_core", "index", "ports.csv", "--out", "kb"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NO_COLOR": "1", "COLUMNS": "200"}
+    settings = {"cwd": tmp_path, "env": environment, "text": True}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **settings) as process:
+        records = tmp_path / "kb" / "records.sqlite"
+        while process.poll() is None and stored_documents(records) < 1_000:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    kept = stored_documents(records)
+    assert process.returncode == 130, err
+    assert 1_000 <= kept < count
+    assert out == ""
+    stay = f"{kept:,} documents are in the index and stay, {kept:,} of them new"
+    assert err == f"✗ interrupted: {stay}; run the same command again to continue\n"
+    second = subprocess.run(command, capture_output=True, check=True, **settings)
+    assert counts(second) == f"{count - kept:,} added, 0 changed, 0 removed, {kept:,} unchanged"
+    with KnowledgeIndex.open(tmp_path / "kb", read_only=True) as index:
+        assert len(index) == count
+        assert index.verify()
+
+
+def stored_documents(records) -> int:
+    """Return how many documents another process has committed."""
+    try:
+        with closing(sqlite3.connect(f"{records.as_uri()}?mode=ro", uri=True)) as database:
+            return database.execute("SELECT count(*) FROM documents").fetchone()[0]
+    except sqlite3.Error:
+        return 0
 
 
 def test_invalid_metadata_leaves_no_index_behind(run, docs, tmp_path):

@@ -162,7 +162,7 @@ def test_ctrl_c_keeps_finished_work_and_the_next_run_continues(server, tmp_path)
         server.release.set()
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "interrupted: 25 documents were added; run the same command again to continue" in errors
+    assert "interrupted: 25 documents are in the index and stay, 25 of them new; run the same command again" in errors
     assert "Traceback" not in errors
     with KnowledgeIndex.open(tmp_path / "kb") as index:
         assert len(index) == 25

@@ -7,11 +7,14 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markdown_samples import MARKDOWN
 
-from graphrag_core import Chunker, Document
+from graphrag_core import Chunker, Document, Mark
 from graphrag_core.errors import InputError
-from graphrag_core.ingest.chunker import title_of
+from graphrag_core.ingest.chunker import whole_document
+from graphrag_core.ingest.titles import page_of, title_of
 from graphrag_core.text import estimate_tokens, most_tokens, sentences
+from graphrag_core.text.markup import BLOCKS
 
 
 def rejoined(chunks) -> str:
@@ -77,7 +80,7 @@ def test_sentences_hold_every_word_in_order(text):
         (Document("1", "x", "Given", {"title": "Other"}), "Given"),
         (Document("1", "x", metadata={"title": "Metadata", "name": "Name"}), "Metadata"),
         (Document("1", "x", metadata={"name": "Name"}), "Name"),
-        (Document("1", "# Heading\n\nx", metadata={"file_name": "/a/b/report_2024.pdf"}), "report_2024"),
+        (Document("1", "# Heading\n\nx", metadata={"file_name": "/a/b/report_2024.pdf"}), "Heading"),
         (Document("1", "x", metadata={"file_name": "C:\\docs\\plan.md"}), "plan"),
         (Document("1", "\n## The Heading ##\ntext"), "The Heading"),
         (Document("1", "The Heading\n===========\ntext"), "The Heading"),
@@ -99,3 +102,185 @@ def test_a_counter_of_your_own():
         Document("a", "One two three. Four five six.")
     )
     assert [chunk.text for chunk in chunks] == ["One two three. ", "Four five six."]
+
+
+# -- sections
+
+PAGE = """# Workers
+
+Workers run tasks. {filler}
+
+## Pools
+
+A pool runs tasks in parallel. {filler}
+
+### Prefork
+
+The default pool forks. {filler}
+
+(events-label)=
+## Events
+
+Events are sent. {filler}
+"""
+FILLER = "It has many words that say what it does and why. " * 6
+
+
+def sections_of(text, **settings):
+    return [(chunk.headings, chunk.text) for chunk in Chunker(**settings).split(Document("a", text))]
+
+
+class TestSections:
+    def test_a_chunk_never_crosses_a_heading_and_knows_its_path(self):
+        chunks = Chunker().split(Document("a", PAGE.format(filler=FILLER)))
+        assert [chunk.headings for chunk in chunks] == [(), ("Pools",), ("Pools", "Prefork"), ("Events",)]
+        assert [chunk.title for chunk in chunks] == ["Workers"] * 4
+        assert rejoined(chunks) == PAGE.format(filler=FILLER)
+        assert chunks[3].text.startswith("(events-label)=\n## Events")
+
+    def test_a_heading_without_text_belongs_to_what_follows(self):
+        text = f"# A\n\n## B\n\n### C\n\n{FILLER}\n\n## D\n\n{FILLER}\n\n## E\n"
+        assert [headings for headings, _ in sections_of(text)] == [("B", "C"), ("D",)]
+        assert sections_of(text)[1][1].rstrip().endswith("## E")
+
+    def test_tiny_sections_are_joined_under_their_parent(self):
+        small = "".join(f"### option_{i}\n\nTurns {i} on.\n\n" for i in range(60))
+        text = f"# Options\n\n{FILLER}\n\n## First\n\n{FILLER}\n\n{small}## Second\n\n{FILLER}\n"
+        chunks = Chunker().split(Document("a", text))
+        joined = [chunk for chunk in chunks if "### option" in chunk.text]
+        assert len(joined) < 8
+        assert all(chunk.headings == ("First",) for chunk in joined)
+        assert all(estimate_tokens(chunk.text) <= 256 for chunk in joined)
+        assert rejoined(chunks) == text
+
+    def test_a_short_document_with_sections_is_divided(self):
+        text = f"# A\n\n{FILLER}\n\n## B\n\n{FILLER}\n"
+        assert estimate_tokens(text) < 512
+        assert [headings for headings, _ in sections_of(text)] == [(), ("B",)]
+
+    def test_code_and_tables_stay_whole_where_they_fit(self):
+        code = "```py\n" + "".join(f"value_{i} = compute({i})\n" for i in range(25)) + "```\n"
+        table = "| name | size |\n|---|---|\n" + "".join(f"| row {i} | {i} |\n" for i in range(30))
+        text = f"# A\n\n{FILLER * 3}\n\nExample:\n\n{code}\n{FILLER * 2}\n\n{table}\n{FILLER * 3}\n"
+        chunks = Chunker().split(Document("a", text))
+        assert sum(code in chunk.text for chunk in chunks) == 1
+        assert sum(table in chunk.text for chunk in chunks) == 1
+        assert sum("value_3 " in chunk.text for chunk in chunks) == 1  # in no overlap
+        assert rejoined(chunks) == text
+
+    def test_a_long_table_is_divided_between_rows(self):
+        rows = [f"| row {i} | some words about the row with number {i} |\n" for i in range(300)]
+        chunks = Chunker().split(Document("a", "# A\n\n| name | words |\n|---|---|\n" + "".join(rows)))
+        assert len(chunks) > 5
+        assert all(chunk.text.endswith("|\n") for chunk in chunks)
+        assert rejoined(chunks).count("| row ") == 300 == sum(chunk.text.count("| row ") for chunk in chunks)
+
+    def test_overlap_stays_within_a_section(self):
+        text = "".join(f"## S{i}\n\n" + f"This is a sentence of section {i}. " * 60 + "\n\n" for i in range(3))
+        for chunk in Chunker().split(Document("a", text)):
+            (own,) = chunk.headings
+            assert f"section {own[1]}" in chunk.text
+            assert not any(f"section {i}." in chunk.text for i in range(3) if str(i) != own[1])
+
+    def test_chinese_sections(self):
+        text = "# 系统\n\n" + "认证服务签发令牌。" * 20 + "\n\n## 存储\n\n" + "数据写入磁盘。" * 90 + "\n"
+        chunks = Chunker().split(Document("a", text))
+        assert {chunk.headings for chunk in chunks} == {(), ("存储",)}
+        assert all(chunk.title == "系统" for chunk in chunks)
+        assert rejoined(chunks) == text
+
+    def test_marks_are_those_of_the_chunk(self):
+        text = f"# A\n\nSee [b](b.md).\n\n{FILLER}\n\n## C\n\n`d` {FILLER}\n"
+        document = Document(
+            "a", text, marks=(Mark("page", 0, 0, "1"), Mark("page", text.index("## C"), text.index("## C"), "2"))
+        )
+        first, second = Chunker().split(document)
+        assert [first.text[m.start : m.end] for m in first.marks if m.kind == "link"] == ["b"]
+        assert [second.text[m.start : m.end] for m in second.marks if m.kind == "literal"] == ["d"]
+        assert (first.page, second.page) == (1, 2)
+
+    def test_metadata_of_splitters_is_the_path(self):
+        markdown = Document("a", "Forks.", metadata={"Header 1": "Workers", "Header 3": "Prefork", "Header 2": "Pools"})
+        node = Document("b", "## Pools\n\nForks.", metadata={"header_path": "/Workers/", "page_label": "7"})
+        (first,), (second,) = Chunker().split(markdown), Chunker().split(node)
+        assert (first.title, first.headings) == ("Workers", ("Pools", "Prefork"))
+        assert (second.title, second.headings, second.page) == ("Workers", ("Pools",), 7)
+
+    def test_the_work_grows_with_the_length(self):
+        def work(size):
+            counted = []
+
+            def count(text):
+                counted.append(len(text))
+                return estimate_tokens(text)
+
+            text = "".join(f"## S{i}\n\nA sentence of words. Another one here.\n\n- item {i}\n\n" for i in range(size))
+            Chunker(count=count).split(Document("a", text + "One line without an end " * size))
+            return sum(counted)
+
+        assert work(4_000) < 5 * work(1_000)
+
+
+@settings(max_examples=200, deadline=None)
+@given(MARKDOWN, st.integers(4, 60), st.integers(0, 8), st.integers(1, 80))
+def test_chunks_of_markdown_are_the_document(text, size, overlap, whole):
+    chunker = Chunker(max_tokens=size, overlap=min(overlap, size - 1), whole_until=whole)
+    chunks = chunker.split(Document("a", text, metadata={"file_name": "a.md"}))
+    assert rejoined(chunks) == text
+    for chunk in chunks:
+        assert text[chunk.start : chunk.start + len(chunk.text)] == chunk.text
+        assert all(0 <= mark.start <= mark.end <= len(chunk.text) for mark in chunk.marks)
+        if len(chunks) > 1:
+            assert estimate_tokens(chunk.text) <= max(size, whole)
+    for chunk in chunks:  # after other text, there is a heading only where tiny sections were joined
+        blocks = [mark for mark in chunk.marks if mark.kind in BLOCKS]
+        inside = [b for a, b in pairwise(blocks) if b.kind == "heading" and a.kind != "heading"]
+        if inside and len(chunks) > 1:
+            starts = [0, *(mark.start for mark in inside), len(chunk.text)]
+            parts = [estimate_tokens(chunk.text[a:b]) for a, b in pairwise(starts)]
+            assert max(parts) < 45 or blocks[-1].kind == "heading"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "title"),
+    [
+        ({"source": "https://docs.example.org/guide/getting-started.html?x=1#y"}, "getting started"),
+        ({"source": "https://docs.example.org/user%20guide/"}, "user guide"),
+        ({"source": "docs/userguide/index.md"}, "userguide"),
+        ({"source": "C:\\temp\\tmpab12cd34.pdf"}, ""),
+        ({"file_name": "3f2b8c1e-1111-4222-8333-444455556666.txt"}, ""),
+        ({"file_path": "out/page-12.html"}, ""),
+        ({"source": "untitled.txt"}, ""),
+        ({"h1": "Not", "source": "a.pdf"}, "Not"),
+        ({"header_path": "/"}, ""),
+    ],
+)
+def test_titles_from_metadata(metadata, title):
+    assert title_of(Document("1", "Some text.", metadata=metadata)) == title
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("![badge](x.png)\n\n# Name\n\ntext\n\n# Other\n\ntext", "Name"),
+        ("## One\n\ntext\n\n## Two\n\ntext", ""),
+        ("The end of a sentence before. " * 8 + "\n\n# One\n\ntext\n\n# Two\n", ""),
+        ("---\ntitle: 'Front'\nx: y\n---\n# Heading\n", "Front"),
+        ("LS(1)      User Commands      LS(1)\n\nNAME\n       ls\n", "ls(1)"),
+        ("```sh\n# install\n```\n", ""),
+    ],
+)
+def test_titles_from_the_text(text, title):
+    assert title_of(Document("1", text)) == title == whole_document(Document("1", text)).title
+
+
+def test_a_heading_of_a_part_is_no_title_if_the_file_has_a_name():
+    chunk = whole_document(Document("1", "## Pools\n\nText.", metadata={"source": "docs/workers.md"}))
+    assert (chunk.title, chunk.headings) == ("workers", ("Pools",))
+
+
+def test_pages_of_loaders():
+    assert page_of({"page": 0, "total_pages": 3}) == 1
+    assert page_of({"page": 4}) == 4
+    assert page_of({"page_label": "iv", "page": 3, "total_pages": 9}) == 4
+    assert page_of({"page": None}) is None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy as copy_module
+from dataclasses import replace
 
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from graphrag_core import Chunk, Entity, Fact, Hit, Result
-from graphrag_core.context import token_counter
+from graphrag_core import Chunk, Entity, Fact, Hit, Result, Step
+from graphrag_core.context import Highlighter, token_counter
 from graphrag_core.context.relations import inverse
 from graphrag_core.errors import InputError
 from graphrag_core.testing import TokenCounterSuite
@@ -47,7 +48,12 @@ def test_the_graph_block_is_written_as_its_source_shows():
         "Description: External OAuth2 provider integration layer.\n\n"
         "### Relevant Relationships\n"
         f'- Auth Service -> OAuth Provider: "depends_on" -- {DELEGATES} (strength: 8)\n'
-        '- Auth Service -> User Model: "implements" (strength: 5)'
+        '- Auth Service -> User Model: "implements" (strength: 5)\n\n'
+        "### Passages\n"
+        "[1] Auth Service\n"
+        "It issues tokens. It keeps nothing.\n\n"
+        "[2] OAuth Provider\n"
+        "It speaks to vendors."
     )
 
 
@@ -83,6 +89,49 @@ def test_the_budget_is_never_exceeded(style, count):
         sizes.append(len(context))
     assert sizes == sorted(sizes)
     assert sizes[-1] > 70
+
+
+def long_hit(name: str, at: int, **changes) -> Hit:
+    """A passage of 40 sentences; one of them is about the lighthouse."""
+    lines = [f"Sentence {n} of {name} is about the weather and the sea." for n in range(40)]
+    lines[at] = f"The lighthouse of {name} was lit by Ada."
+    return Hit(Chunk(name, name, " ".join(lines), name, **changes), 1.0)
+
+
+@pytest.mark.parametrize("style", ["graph", "passages"])
+def test_every_passage_is_shown_by_the_sentences_that_match_the_question(style):
+    hits = tuple(long_hit(name, at) for name, at in (("Sund", 3), ("Holm", 20), ("Vik", 39)))
+    made = replace(result(hits=hits, entities=()), question="Who lit the lighthouse?")
+    context = made.context(500, style=style)
+    assert [f"The lighthouse of {name} was lit by Ada." in context for name in ("Sund", "Holm", "Vik")] == [True] * 3
+    assert "… " in context
+    assert made.context(5_000, style=style).count("weather") == 3 * 39, "with room enough they are whole"
+
+
+def test_passages_are_cited_by_section_and_page_in_the_order_of_the_hits():
+    first = Hit(Chunk("c#4", "c", "## broker_url\n\nSet it.", "Configuration", headings=("broker_url",), page=3), 1.0)
+    second = Hit(Chunk("d", "d", "Text.", ""), 0.5, copies=("e", "f"))
+    context = result(hits=(first, second)).context()
+    assert "### Passages\n[1] Configuration - broker_url, page 3\nSet it.\n\n" in context
+    assert context.endswith("[2] d, also in 2 other places\nText.")
+    scored = result(hits=(first, second)).context(style="passages")
+    assert "[Score: 1.00] Configuration - broker_url, page 3 (c#4)\nSet it." in scored
+
+
+def test_facts_that_join_the_entities_of_the_question_or_lie_on_a_path_come_first():
+    x = Entity("x", "X")
+    facts = (
+        Fact(("auth service", "x"), "Auth Service and X.", id="0"),
+        Fact(("x", "user model"), "X and User Model.", id="1"),
+        Fact(("auth service", "oauth provider"), "Both.", id="2"),
+    )
+    path = (Step("question", "", "q"), Step("entity", "x", "X"), Step("fact", "1", ""), Step("chunk", "c", "C"))
+    hit = Hit(Chunk("c", "c", "Text.", "C"), 1.0, path=path)
+    context = result(facts=facts, known={**result().known, "x": x}, hits=(hit,)).context()
+    lines = [line for line in context.splitlines() if line.startswith("- ")]
+    assert [line.split(": ")[1] for line in lines] == [
+        "Both. (strength", "X and User Model. (strength", "Auth Service and X. (strength",
+    ]  # fmt: skip
 
 
 def test_what_does_not_fit_is_left_out_whole_and_the_least_useful_first():
@@ -205,7 +254,7 @@ def test_a_long_first_item_does_not_empty_the_context():
     assert "中文" in result(hits=(chinese,), entities=(), facts=()).context(60, style="passages")
 
 
-def test_a_book_in_one_passage_is_cut_by_halving():
+def test_a_book_in_one_passage_is_cut():
     calls = []
 
     def count(text):
@@ -214,7 +263,7 @@ def test_a_book_in_one_passage_is_cut_by_halving():
 
     book = Hit(Chunk("a", "a", "A sentence of some words stands here. " * 5_000, "A"), 1.0)
     context = result(hits=(book,), entities=(), facts=()).context(500, style="passages", count=count)
-    assert 400 < len(context) <= 500
+    assert 250 < len(context) <= 500
     assert len(calls) < 30
 
 
@@ -258,3 +307,26 @@ def test_a_tree_is_walked_depth_first():
     # a-b (9, 1), a-c (8, 2), b-d (7, 3), c-e (6, 4), d-f (5, 5): down b first, then c.
     facts = chain(("a", "b", 9, "1"), ("a", "c", 8, "2"), ("b", "d", 7, "3"), ("c", "e", 6, "4"), ("d", "f", 5, "5"))
     assert organised(facts, "12345") == "13524"
+
+
+def test_the_best_sentence_is_found_in_any_script_and_without_markup():
+    head = "Timeouts\n~~~~~~~~\n\n.. note:: See below.\n\n"
+    passage = f"{head}* The ``retry_delay`` is 3 seconds\n* Tasks are :term:`idempotent`"
+    english = Hit(Chunk("a", "a", passage, "Timeouts"), 1.0)
+    chinese = Hit(Chunk("b", "b", "港口很大。" * 80 + "灯塔由阿达点亮。" + "海很蓝。" * 80, "港口"), 0.5)
+    made = replace(result(hits=(english, chinese)), question="How long is retry_delay? 灯塔是谁点亮的？")
+    texts = Highlighter(made)
+    assert texts.sentence(english) == "The retry_delay is 3 seconds"
+    assert texts.snippet(english, 300) == "The retry_delay is 3 seconds · Tasks are idempotent"
+    assert [piece for piece, marked in texts.pieces("The retry_delay is long") if marked] == ["retry", "delay", "long"]
+    assert [piece for piece, marked in texts.pieces("灯塔由阿达点亮。") if marked] == ["灯塔", "点亮"]
+    assert texts.sentence(chinese) == "灯塔由阿达点亮。"
+    assert "灯塔由阿达点亮。" in texts.snippet(chinese, 60)
+    assert len(texts.snippet(chinese, 60)) < 70
+
+
+def test_a_passage_of_headings_and_rules_shows_no_markup():
+    for text in ("=====\nGuide\n=====", "# Guide\n\n---\n", "", "***"):
+        hit = Hit(Chunk("a", "a", text, "Guide"), 1.0)
+        shown = Highlighter(result(hits=(hit,))).snippet(hit, 300)
+        assert not set(shown) & set("=#*-"), (text, shown)

@@ -266,7 +266,8 @@ def test_damaged_search_files_are_made_anew_without_embedding(tmp_path, part, da
 
 
 def test_verify_names_what_disagrees(services):
-    services.engine.indexes.vectors["chunks"].remove(np.array([0]))
+    vectors = services.engine.indexes.vectors["chunks"]
+    vectors.remove(vectors.keys[:1])
     services.engine.indexes.keywords["facts"].apply(1, np.array([1]), [])
     services.engine.records.rows("UPDATE names SET uses = 7 WHERE key = 0")
     services.engine.records.rows("UPDATE facts SET weight = 9 WHERE key = 0")

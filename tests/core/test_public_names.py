@@ -11,10 +11,10 @@ import graphrag_core
 
 NAMES = {
     "graphrag_core": """
-        Added Anchored Cache Channel Chunk Chunker Combined Document Entity Estimate Expansion ExpansionQueries
-        Extraction Fact Gate GraphRetriever Hit KnowledgeExtractor KnowledgeIndex LLMExtractor Mention Neighbourhood
-        PageRank ReciprocalRank Recogniser Relevance Result Route Router Rule SentenceExtractor SpreadingActivation
-        Stats Step Trace TripleExtractor Verification Weighted __version__
+        Added Anchored Cache Channel Chunk Chunker Combined Coverage Document Entity Estimate Expansion ExpansionQueries
+        Extraction Fact Gate GraphRetriever Hit KnowledgeExtractor KnowledgeIndex LLMExtractor Mark Mention
+        Neighbourhood PageRank ReciprocalRank Recogniser Relevance Reranked Result Route Router Rule SentenceExtractor
+        SpreadingActivation Stats Step Trace TripleExtractor Verification Weighted __version__
     """,
     "graphrag_core.embedders": "Onnx WordLlama",
     "graphrag_core.testing": """

@@ -23,7 +23,8 @@ def test_no_pickle_no_eval_no_network():
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             forbidden = FORBIDDEN_MODULES if path == MAY_CONNECT else FORBIDDEN_MODULES | NETWORK_MODULES
-            assert not {name.split(".")[0] for name in names} & forbidden, f"{path}:{node.lineno}"
+            used = {name.split(".")[0] for name in names if name != "urllib.parse"}  # which only reads addresses
+            assert not used & forbidden, f"{path}:{node.lineno}"
             if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
                 assert isinstance(node.value, ast.Constant)
                 assert node.value.value is False

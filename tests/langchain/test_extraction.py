@@ -120,7 +120,7 @@ def graphs() -> list[GraphDocument]:
 
 class TestGraphDocuments:
     def test_become_typed_entities_and_facts(self):
-        with GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder(), k=2) as retriever:
+        with GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder(), k=2, method="graph") as retriever:
             index = retriever.index
             assert index.entity("ada lovelace").type == "person"
             assert index.entity("ada lovelace").description == "born: 1815; field: mathematics"

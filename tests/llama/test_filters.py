@@ -23,7 +23,7 @@ def retriever():
     nodes = [
         TextNode(
             id_=key,
-            text="A red fox.",
+            text=f"A red fox, {key}.",
             metadata=value,
             relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=f"{key}.md")},
         )

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from graphrag_core import GraphRetriever, Hit, KnowledgeIndex
 from graphrag_core.cli import render
+from graphrag_core.context import Highlighter
 from graphrag_core.demo import QUESTIONS, DemoQuestion, sample_documents
 from graphrag_core.embedders import WordLlama
 from graphrag_core.retriever import Method
@@ -57,7 +58,9 @@ def demo() -> None:
 def _show_question(number: int, question: DemoQuestion, retriever: GraphRetriever, console: Console) -> int:
     """Show the answers of all methods; return how many needed documents the graph adds to vector search."""
     everything = len(retriever.index)
-    hits = {method: retriever.retrieve(question.text, method=method, k=everything).hits for method in _METHODS}
+    results = {method: retriever.retrieve(question.text, method=method, k=everything) for method in _METHODS}
+    hits = {method: result.hits for method, result in results.items()}
+    texts = Highlighter(results["hybrid"])
     vector_ranks = {hit.chunk.document_id: rank for rank, hit in enumerate(hits["vector"], 1)}
     missed = set(question.needed) - {hit.chunk.document_id for hit in hits["vector"][:_TOP]}
     gained = [hit for hit in hits["hybrid"][:_TOP] if hit.chunk.document_id in missed]
@@ -68,8 +71,8 @@ def _show_question(number: int, question: DemoQuestion, retriever: GraphRetrieve
     for hit in gained:
         rank = vector_ranks.get(hit.chunk.document_id)
         place = f"rank {rank} in vector search" if rank else "not found by vector search"
-        quotation = Text(f"“{render.passage(hit)}”", "italic")
-        reason = render.path_tree(hit.path[:-1], quotation) if len(hit.path) > 2 else quotation
+        quotation = Text.assemble("“", render.snippet(texts, hit), "”", style="italic")
+        reason = render.path_tree(hit.path[1:-1], quotation) if len(hit.path) > 2 else quotation
         heading = Text.assemble("The graph adds ", (hit.chunk.title, "title"), f" ({place}):")
         content += [Text(), heading, Padding(reason, (0, 0, 0, 2))]
     title = Text.assemble((f"{number}  ", "quiet"), (question.text, "bold not dim"))

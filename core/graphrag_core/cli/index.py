@@ -20,6 +20,7 @@ from graphrag_core.documents import (
     Catalogue,
     File,
     FileSource,
+    Progress,
     SyncReport,
     changed_documents,
     is_pattern,
@@ -177,20 +178,23 @@ def _sync(
                 catalogue,
                 source,
                 keep_missing=keep_missing,
-                on_file=advance,
+                on_progress=advance,
                 on_problem=lambda problem: render.print_error(f"{render.relative(problem.path)}: {problem.reason}"),
             )
     except KeyboardInterrupt:
-        added = len(kb) - before
-        render.print_error(f"interrupted: {added:,} documents were added; run the same command again to continue")
+        render.print_error(
+            f"interrupted: {len(kb):,} documents are in the index and stay, {len(kb) - before:,} of them new; "
+            "run the same command again to continue"
+        )
         raise typer.Exit(130) from None
 
 
 @contextmanager
-def _progress_bar(paths: tuple[str, ...], *, show: bool) -> Iterator[Callable[[File], None]]:
-    """Show a bar that advances by bytes; yield the function to call for each file.
+def _progress_bar(paths: tuple[str, ...], *, show: bool) -> Iterator[Callable[[Progress], None]]:
+    """Show a bar of the bytes that are indexed; yield the function that moves it.
 
-    Counts the files first, for the total.
+    Counts the files first, for the total. Files that turn out to be unchanged are taken out of the
+    total, so that the time left is that of the work left.
     """
     if not show:
         yield lambda _: None
@@ -198,18 +202,17 @@ def _progress_bar(paths: tuple[str, ...], *, show: bool) -> Iterator[Callable[[F
     files = size = 0
     with tqdm(desc="counting", unit=" files", leave=False, dynamic_ncols=True) as bar:
         for found in walk_files(paths):
-            if isinstance(found, File) and found.suffix in FORMATS:
+            if isinstance(found, File) and (found.suffix in FORMATS or found.explicit):
                 files, size = files + 1, size + max(found.size, 1)
                 bar.update()
     layout = "{desc} {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}]"
     with tqdm(total=size, desc="indexing", bar_format=layout, leave=False, dynamic_ncols=True) as bar:
-        done = 0
 
-        def advance(file: File) -> None:
-            nonlocal done
-            done += 1
-            bar.set_description_str(f"indexing {done:,} of {files:,} files", refresh=False)
-            bar.update(max(file.size, 1))
+        def advance(done: Progress) -> None:
+            bar.total = max(size - done.skipped, 1)
+            bar.set_description_str(f"indexing, {done.files:,} of {files:,} files done", refresh=False)
+            bar.update(min(done.indexed, bar.total) - bar.n)
+            bar.refresh()
 
         yield advance
 

@@ -17,11 +17,12 @@ from rich.theme import Theme
 from rich.tree import Tree
 from tqdm import tqdm
 
-from graphrag_core import Fact, Hit, Result, Stats, Step
-from graphrag_core.text import unwrap
+from graphrag_core import Hit, Result, Stats, Step
+from graphrag_core.context import Highlighter, copies_note, fact_words, how_found, one_line, section, shown_path
 
 _CHANNELS = {"graph": "magenta", "vector": "cyan", "keyword": "yellow"}
-_THEME = Theme({"title": "bold", "quiet": "dim", "good": "green", "bad": "red", "partial": "yellow", **_CHANNELS})
+_STYLES = {"title": "bold", "match": "bold", "quiet": "dim", "good": "green", "bad": "red", "partial": "yellow"}
+_THEME = Theme({**_STYLES, **_CHANNELS})
 _MAX_PASSAGE = 320  # characters
 _MAX_FACTS = 8
 _MAX_RELATIONS = 8
@@ -82,8 +83,9 @@ def relative(path: str) -> str:
 
 
 def show_result(result: Result) -> None:
-    """Print the hits: title, passage, rank in each channel, and the path through the graph."""
+    """Print the hits: section, best sentences, rank in each channel, and the path through the graph."""
     console = stdout()
+    texts = Highlighter(result)
     for note in (result.route, result.fallback):
         if note:
             console.print(Text(note, "quiet"))
@@ -92,12 +94,12 @@ def show_result(result: Result) -> None:
         if rank > 1:
             console.print()
         _print_heading(console, rank, hit)
-        print_indented(console, Text(passage(hit)))
+        print_indented(console, snippet(texts, hit))
         ranks = ((name, hit.channels[name].rank) for name in _CHANNELS if name in hit.channels)
         found_by = [Text.assemble((name, name), (f" #{rank}", "quiet")) for name, rank in ranks]
         print_indented(console, Text(" · ").join(found_by))
         if len(hit.path) > 3:
-            print_indented(console, _path_line(hit.path[1:-1]))
+            print_indented(console, _path_line(shown_path(result, hit)))
 
 
 def show_explanation(result: Result) -> None:
@@ -106,17 +108,20 @@ def show_explanation(result: Result) -> None:
     console.print(Text(result.question, "title"))
     entities = (f"{entity.name} ({entity.type})" if entity.type else entity.name for entity in result.entities)
     notes = (("route", result.route), ("graph", result.expansion_skipped), ("fallback", result.fallback))
+    graph = f"graph confidence {result.graph_confidence:.2f}" if result.graph_used else "graph not used"
     print_rows(
         console,
         [
             ("entities", ", ".join(entities) or "none recognised"),
-            ("method", f"{result.method}, graph confidence {result.confidence:.2f}"),
+            ("method", f"{result.method}, {graph}"),
             *(note for note in notes if note[1]),
         ],
     )
+    texts = Highlighter(result)
     for rank, hit in enumerate(result.hits, 1):
         console.print()
-        _print_heading(console, rank, hit)
+        _print_heading(console, rank, hit, position=True)
+        print_indented(console, snippet(texts, hit))
         shares = ((name, hit.channels[name]) for name in _CHANNELS if name in hit.channels)
         bars = [
             Text.assemble(
@@ -125,31 +130,31 @@ def show_explanation(result: Result) -> None:
             for name, channel in shares
         ]
         print_indented(console, Text("  ").join(bars))
-        if len(hit.path) > 1:
-            console.print(Padding(path_tree(hit.path), (0, 0, 0, 4)))
+        if path := shown_path(result, hit):
+            console.print(Padding(path_tree((*path, hit.path[-1])), (0, 0, 0, 4)))
+        else:
+            print_indented(console, Text(how_found(hit), "quiet"))
     if result.facts:
         console.print(Text("\nSupporting facts", "title"))
         for fact in result.facts[:_MAX_FACTS]:
-            print_indented(console, _fact_text(fact, result), label=Text("  ·", "graph"))
+            print_indented(console, Text(one_line(fact_words(result, fact))), label=Text("  ·", "graph"))
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in result.trace.stages.items())
     console.print(Text(f"\n{result.trace.total:.1f} ms: {stages}", "quiet"))
 
 
-def passage(hit: Hit) -> str:
-    """Return the beginning of a passage as one paragraph, without a repeated title."""
-    text = hit.chunk.text.strip()
-    first, _, rest = text.partition("\n")
-    if rest.strip() and first.strip("#=*_ \t") == hit.chunk.title:
-        text = rest.lstrip("=-~^*\n ")
-    text = " ".join(unwrap(text).split())
-    return text if len(text) <= _MAX_PASSAGE else text[:_MAX_PASSAGE].rsplit(" ", 1)[0] + " …"
+def snippet(texts: Highlighter, hit: Hit) -> Text:
+    """Return the sentences of a passage that match the question best, with names and words of the question marked."""
+    shown = Text()
+    for piece, marked in texts.pieces(texts.snippet(hit, _MAX_PASSAGE)):
+        shown.append(piece, "match" if marked else "")
+    return shown
 
 
 def path_tree(path: tuple[Step, ...], *leaves: Text) -> Tree:
-    """Return a path as a tree, each step below the previous one, and ``leaves`` below the last."""
-    tree = Tree(_step_text(path[1]), guide_style="quiet")
+    """Return steps as a tree, each below the previous one, and ``leaves`` below the last."""
+    tree = Tree(_step_text(path[0]), guide_style="quiet")
     branch = tree
-    for step in path[2:]:
+    for step in path[1:]:
         branch = branch.add(_step_text(step))
     for leaf in leaves:
         branch.add(leaf)
@@ -158,11 +163,12 @@ def path_tree(path: tuple[Step, ...], *leaves: Text) -> Tree:
 
 def result_to_dict(result: Result) -> dict[str, Any]:
     """Convert a result for JSON."""
+    texts = Highlighter(result)
     return {
         "question": result.question,
         "method": result.method,
         "route": result.route,
-        "confidence": round(result.confidence, 4),
+        "confidence": round(result.graph_confidence, 4),
         "expansion_skipped": result.expansion_skipped,
         "fallback": result.fallback,
         "entities": [asdict(entity) for entity in result.entities],
@@ -172,9 +178,14 @@ def result_to_dict(result: Result) -> dict[str, Any]:
                 "id": hit.chunk.id,
                 "document": hit.chunk.document_id,
                 "title": hit.chunk.title,
+                "headings": list(hit.chunk.headings),
+                "page": hit.chunk.page,
+                "start": hit.chunk.start,
+                "snippet": texts.snippet(hit, _MAX_PASSAGE),
                 "text": hit.chunk.text,
                 "score": hit.score,
                 "origin": hit.origin,
+                "copies": list(hit.copies),
                 "channels": {name: asdict(channel) for name, channel in hit.channels.items()},
                 "path": [asdict(step) for step in hit.path],
                 "metadata": dict(hit.chunk.metadata),
@@ -202,9 +213,17 @@ def show_stats(stats: Stats, *, as_json: bool) -> None:
     print_rows(stdout(), rows)
 
 
-def _print_heading(console: Console, rank: int, hit: Hit) -> None:
-    title = f"{hit.chunk.title}  " if hit.chunk.title else ""
-    text = Text.assemble((title, "title"), (hit.chunk.id, "quiet"))
+def _print_heading(console: Console, rank: int, hit: Hit, *, position: bool = False) -> None:
+    """Print a hit's section, its id, its page and how many copies there are; with ``position`` its offset too."""
+    chunk = hit.chunk
+    name = one_line(section(chunk))
+    notes = [
+        one_line(chunk.id),
+        f"page {chunk.page}" if chunk.page is not None else "",
+        f"from character {chunk.start:,}" if position and chunk.start else "",
+        copies_note(hit),
+    ]
+    text = Text.assemble((f"{name}  " if name else "", "title"), (", ".join(filter(None, notes)), "quiet"))
     print_indented(console, text, label=Text(f"{rank:>2}", "quiet"))
 
 
@@ -221,12 +240,3 @@ def _path_line(steps: tuple[Step, ...]) -> Text:
 def _step_text(step: Step) -> Text:
     text = " ".join(step.text.split())
     return Text.assemble((_STEP_LABELS.get(step.kind, ""), "quiet"), (text, "graph" if step.kind == "entity" else ""))
-
-
-def _fact_text(fact: Fact, result: Result) -> Text:
-    """Return a fact's text, after its subject if the text does not name it."""
-    text = " ".join(fact.text.split())
-    subject = result.known.get(fact.entities[0]) if fact.entities else None
-    if subject is None or subject.name.casefold() in text.casefold():
-        return Text(text)
-    return Text.assemble((f"{subject.name}: ", "graph"), text)

@@ -1,12 +1,37 @@
 """Turn a result into prompt text within a token budget.
 
-Import from here: ``write_context`` and the values it takes and returns, ``token_counter``, and
-``one_line``, which escapes text from documents.
+Import from here: ``write_context`` and the values it returns, ``token_counter``, ``one_line``, which
+escapes text from documents, and what is shown of a hit (``context.display``).
 """
 
 from graphrag_core.context.context import Context, Style, write_context
+from graphrag_core.context.display import (
+    Highlighter,
+    body_text,
+    citation,
+    copies_note,
+    fact_words,
+    how_found,
+    section,
+    shown_path,
+)
 from graphrag_core.context.escape import one_line
-from graphrag_core.context.styles import ContextSource, Material
+from graphrag_core.context.styles import ContextSource
 from graphrag_core.context.tokens import token_counter
 
-__all__ = ["Context", "ContextSource", "Material", "Style", "one_line", "token_counter", "write_context"]
+__all__ = [
+    "Context",
+    "ContextSource",
+    "Highlighter",
+    "Style",
+    "body_text",
+    "citation",
+    "copies_note",
+    "fact_words",
+    "how_found",
+    "one_line",
+    "section",
+    "shown_path",
+    "token_counter",
+    "write_context",
+]

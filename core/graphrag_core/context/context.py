@@ -1,15 +1,20 @@
 """``write_context``: render a result in a style and fit it into a token budget."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from typing_extensions import Self
 
-from graphrag_core.context.styles import ContextSource, Item, Material, Render, graph_block, narrative, passages
+from graphrag_core.context.styles import ContextSource, Item, Render, graph_block, narrative, passages
 from graphrag_core.context.tokens import token_counter
 from graphrag_core.errors import InputError
 from graphrag_core.ports import TokenCounter
+
+if TYPE_CHECKING:
+    from graphrag_core.result import Result
 
 Style = Literal["graph", "passages", "narrative"]
 
@@ -34,7 +39,7 @@ class Context(str):
 
 
 def write_context(
-    material: Material, *, max_tokens: int, style: Style, count: TokenCounter | None, organise: bool
+    result: Result, *, max_tokens: int, style: Style, count: TokenCounter | None, organise: bool
 ) -> Context:
     """Render a result in a style within a token budget.
 
@@ -48,15 +53,15 @@ def write_context(
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
         raise InputError(f"max_tokens is {max_tokens!r}: it must be a positive integer")
     count = count or token_counter()
-    described = style == "graph" and any(entity.description for entity in material.entities)
-    if not material.facts and not described:
+    described = style == "graph" and any(entity.description for entity in result.entities)
+    if not result.facts and not described:
         style = "passages"
     if style == "graph":
-        items, render = graph_block(material)
+        items, render = graph_block(result)
     elif style == "narrative":
-        items, render = narrative(material)
+        items, render = narrative(result)
     else:
-        items, render = passages(material, organise=organise)
+        items, render = passages(result, organise=organise)
     text, chosen = _fill(items, render, max_tokens, count)
     sources = dict.fromkeys(source for item in chosen for source in item.sources)
     return Context(text, count(text) if text else 0, tuple(sources), style)
@@ -66,14 +71,19 @@ def _fill(items: list[Item], render: Render, max_tokens: int, count: TokenCounte
     """Select items greedily, most useful first, and return the rendered text with the selected items.
 
     The whole text is counted after each item, separators included. An item that does not fit is
-    skipped; smaller ones after it may still fit. If none fits, the first item that can be truncated is.
+    skipped; smaller ones after it may still fit. An item with a size replaces a smaller one in its slot.
+    If none fits, the first item that can be truncated is.
     """
     chosen: list[Item] = []
     text = ""
     for item in items:
-        longer = render([*chosen, item])
+        rivals = [other for other in chosen if item.size and other.slot == item.slot]
+        if any(other.size >= item.size for other in rivals):
+            continue
+        tried = [*(other for other in chosen if other not in rivals), item]
+        longer = render(tried)
         if count(longer) <= max_tokens:
-            chosen, text = [*chosen, item], longer
+            chosen, text = tried, longer
         elif item.required:
             return "", []
     if not chosen:

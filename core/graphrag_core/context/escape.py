@@ -8,7 +8,7 @@ _SPACE = re.compile(r"\s+")
 _INVISIBLE = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 # The start of a heading, a code fence, a rule or a line with a label that contexts use.
 _STRUCTURE = re.compile(
-    r"^([^\S\n]*)(?=#|`{3}|~{3}|={3}|(?:[-*_][^\S\n]*){3}|\[score|query entities:|related:|description:)",
+    r"^([^\S\n]*)(?=#|`{3}|~{3}|={3}|(?:[-*_][^\S\n]*){3}|\[score|\[\d+\]|query entities:|related:|description:)",
     re.IGNORECASE | re.MULTILINE,
 )
 _DELIMITERS = re.compile(r"[,()\[\]:;>|]|^[-+*] ")

@@ -1,19 +1,20 @@
 """The three context styles. Each turns a result into items, most useful first, and a function that renders them.
 
-``graph_block`` writes the "Knowledge Graph Context" block, ``passages`` the passages with scores
-and sources, ``narrative`` the facts grouped by subject. Names and text from documents are escaped
-here, so that they cannot pass for the structure of the context.
+``graph_block`` writes the "Knowledge Graph Context" block and the passages, ``passages`` the passages
+with scores and sources, ``narrative`` the facts grouped by subject. Names and text from documents are
+escaped here, so that they cannot pass for the structure of the context.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, groupby, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
+from graphrag_core.context.display import Highlighter, body_text, citation, copies_note
 from graphrag_core.context.escape import body, list_item, one_line, shortened
 from graphrag_core.context.ordering import Edge, spanning_tree_order
 from graphrag_core.context.relations import inverse
@@ -21,30 +22,14 @@ from graphrag_core.model import Entity, Fact
 from graphrag_core.text import sentences
 
 if TYPE_CHECKING:
-    from graphrag_core.result import Hit
+    from graphrag_core.result import Hit, Result
 
 _LINE_WIDTH = 88
 _MAX_RELATED = 12
 _MAX_DESCRIPTION = 400
 _WORD = re.compile(r"\S{1,16}")
-
-
-@dataclass(frozen=True)
-class Material:
-    """The parts of a result that a context is written from.
-
-    ``entities`` are those recognised in the question. ``known`` maps the entity ids that occur in
-    ``facts`` to entities.
-    """
-
-    entities: Sequence[Entity]
-    known: Mapping[str, Entity]
-    facts: Sequence[Fact]
-    hits: Sequence[Hit]
-
-    def entity(self, entity: str) -> Entity:
-        """Return an entity as a fact refers to it, under its canonical id."""
-        return self.known.get(entity) or Entity(entity, entity)
+_EXCERPTS = (300, 600, 1_200, 2_400)
+"""Lengths in characters to which a passage is shortened if there is no room for all of it."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +45,16 @@ class ContextSource:
 class Item:
     """A piece of a context that is included whole or not at all.
 
-    ``slot`` is its place in the text; items in the same slot keep the order of selection. If a
-    ``required`` item does not fit, the context is empty. ``truncate`` shortens the item to one of
-    the ascending ``cut_points``; it is used only if nothing else fits.
+    ``slot`` is its place in the text; items in the same slot keep the order of selection. An item of
+    some ``size`` takes the place of smaller ones in its slot, such as a passage that of its excerpt.
+    If a ``required`` item does not fit, the context is empty. ``truncate`` shortens the item to one
+    of the ascending ``cut_points``; it is used only if nothing else fits.
     """
 
     slot: tuple[int, ...]
     text: str
     sources: tuple[ContextSource, ...] = ()
+    size: int = 0
     required: bool = False
     cut_points: tuple[int, ...] = ()
     truncate: Callable[[int], str] | None = None
@@ -82,27 +69,34 @@ def _by_slot(items: Sequence[Item]) -> Iterator[tuple[tuple[int, ...], list[Item
     return ((key, list(group)) for key, group in groupby(sorted(items, key=slot), key=slot))
 
 
+def _entity(result: Result, entity: str) -> Entity:
+    """Return an entity as a fact refers to it, under its canonical id."""
+    return result.known.get(entity) or Entity(entity, entity)
+
+
 def _fact_sources(fact: Fact) -> tuple[ContextSource, ...]:
     return (ContextSource("fact", fact.id, fact.relation), ContextSource("chunk", fact.chunk_id))
 
 
-# -- graph: slots are (_HEAD,), (_ENTITY, number, part) and (_RELATIONSHIPS,)
+# -- graph: slots are (_HEAD,), (_ENTITY, number, part), (_RELATIONSHIPS,) and (_PASSAGE, place)
 
-_HEAD, _ENTITY, _RELATIONSHIPS = 0, 1, 2
+_HEAD, _ENTITY, _RELATIONSHIPS, _PASSAGE = 0, 1, 2, 3
 _HEADING, _RELATED, _DESCRIPTION = 0, 1, 2
+_MAX_JOINING = 3
 
 
-def graph_block(material: Material) -> tuple[list[Item], Render]:
-    """Return the block of entities, their relations and the relevant relationships.
+def graph_block(result: Result) -> tuple[list[Item], Render]:
+    """Return the block of entities, their relations and the relevant relationships, and the passages.
 
-    Headings and descriptions come first; then relationships and related entities alternate.
-    A question without entities shows those of the first facts.
+    Headings and descriptions come first. Then an excerpt of each passage in the order of the hits and
+    the facts that join them to the question; then more of the passages, other relationships and
+    related entities. A question without entities shows those of the first facts.
     """
-    entities = material.entities
+    entities: Sequence[Entity] = result.entities
     if not entities:
-        ends = [material.entity(end).id for fact in material.facts[:5] for end in fact.entities[:2]]
-        entities = [material.known[end] for end in dict.fromkeys(ends) if end in material.known][:5]
-    names = ", ".join(list_item(entity.name) for entity in material.entities)
+        ends = [_entity(result, end).id for fact in result.facts[:5] for end in fact.entities[:2]]
+        entities = [result.known[end] for end in dict.fromkeys(ends) if end in result.known][:5]
+    names = ", ".join(list_item(entity.name) for entity in result.entities)
     head = Item((_HEAD,), f"## Knowledge Graph Context\nQuery entities: [{names}]", required=True)
     headings = []
     descriptions = []
@@ -113,18 +107,30 @@ def graph_block(material: Material) -> tuple[list[Item], Render]:
         if entity.description:
             text = f"Description: {shortened(entity.description, _MAX_DESCRIPTION)}"
             descriptions.append(Item((_ENTITY, i, _DESCRIPTION), text))
-    related = [list(_related(material, entity, i)) for i, entity in enumerate(entities)]
-    alternating = zip_longest(_relationships(material), chain.from_iterable(zip_longest(*related)))
-    rest = [item for pair in alternating for item in pair if item is not None]
-    return [head, *headings, *descriptions, *rest], _render_graph
+    joining, others = _relationships(result)
+    texts = Highlighter(result)
+    sizes = [
+        _passage_items(texts, hit, f"[{place}] {_cite(hit)}", (_PASSAGE, place))
+        for place, hit in enumerate(result.hits, 1)
+    ]
+    first = zip_longest((items[0] for items in sizes), joining[:_MAX_JOINING])
+    growing = [item for row in zip_longest(*(items[1:] for items in sizes)) for item in row]
+    related = [list(_related(result, entity, i)) for i, entity in enumerate(entities)]
+    last = zip_longest([*joining[_MAX_JOINING:], *others], chain.from_iterable(zip_longest(*related)))
+    rest = [*chain.from_iterable(first), *growing, *chain.from_iterable(last)]
+    return [head, *headings, *descriptions, *(item for item in rest if item is not None)], _render_graph
 
 
 def _render_graph(items: Sequence[Item]) -> str:
     sections: list[str] = []
+    has_passages = False
     for slot, group in _by_slot(items):
         texts = [item.text for item in group]
         if slot[0] == _RELATIONSHIPS:
             sections.append("\n".join(["### Relevant Relationships", *texts]))
+        elif slot[0] == _PASSAGE:
+            sections.append(texts[0] if has_passages else f"### Passages\n{texts[0]}")
+            has_passages = True
         elif slot[0] == _ENTITY and slot[-1] == _RELATED:
             sections[-1] += "\n" + _wrap("Related: ", texts)
         elif slot[0] == _ENTITY and slot[-1] == _DESCRIPTION:
@@ -146,11 +152,11 @@ def _wrap(label: str, items: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _related(material: Material, entity: Entity, number: int) -> Iterator[Item]:
+def _related(result: Result, entity: Entity, number: int) -> Iterator[Item]:
     """Yield the entities that share a fact with an entity: named relations first, then by weight."""
     weights: dict[tuple[str, str], float] = {}
-    for fact in material.facts:
-        ends = [material.entity(end).id for end in fact.entities]
+    for fact in result.facts:
+        ends = [_entity(result, end).id for end in fact.entities]
         if entity.id not in ends:
             continue
         relation = fact.relation if ends[0] == entity.id or not fact.relation else inverse(fact.relation)
@@ -162,19 +168,28 @@ def _related(material: Material, entity: Entity, number: int) -> Iterator[Item]:
     for (other, relation), weight in strongest[:_MAX_RELATED]:
         if relation or other not in with_relation:  # a sentence adds nothing to a relation
             label = f"{one_line(relation)}, weight: {weight:g}" if relation else f"weight: {weight:g}"
-            name = material.entity(other).name
+            name = _entity(result, other).name
             source = ContextSource("entity", other, name)
             yield Item((_ENTITY, number, _RELATED), f"{list_item(name)} ({label})", (source,))
 
 
-def _relationships(material: Material) -> Iterator[Item]:
-    for fact in material.facts:
-        ends = list(dict.fromkeys(list_item(material.entity(entity).name) for entity in fact.entities))
+def _relationships(result: Result) -> tuple[list[Item], list[Item]]:
+    """Return the facts that join the question's entities with each other or with a hit, and the others."""
+    named = {entity.id for entity in result.entities}
+    on_paths = {step.id for hit in result.hits for step in hit.path if step.kind == "fact"}
+    joint: list[Item] = []
+    on_path: list[Item] = []
+    others: list[Item] = []
+    for fact in result.facts:
+        held = {_entity(result, entity).id for entity in fact.entities}
+        ends = list(dict.fromkeys(list_item(_entity(result, entity).name) for entity in fact.entities))
         if len(ends) < 2 and not fact.value:
             continue
         objects = ", ".join([*ends[1:4], *([one_line(fact.value)] if fact.value else [])])
         text = f"- {ends[0]} -> {objects}: {_fact_label(fact, ends)} (strength: {fact.weight:g})"
-        yield Item((_RELATIONSHIPS,), text, _fact_sources(fact))
+        kind = joint if len(held & named) > 1 else on_path if fact.id in on_paths else others
+        kind.append(Item((_RELATIONSHIPS,), text, _fact_sources(fact)))
+    return [*joint, *on_path], others
 
 
 def _fact_label(fact: Fact, ends: Sequence[str]) -> str:
@@ -195,29 +210,32 @@ def _fact_label(fact: Fact, ends: Sequence[str]) -> str:
 _ENTITIES, _PASSAGES = 0, 1
 
 
-def passages(material: Material, *, organise: bool) -> tuple[list[Item], Render]:
+def passages(result: Result, *, organise: bool) -> tuple[list[Item], Render]:
     """Return the passages, preceded by the question's entities that have a type or a description.
 
     ``organise`` changes the order in the text. The best passages are selected first either way.
     """
-    order = [hit.chunk.id for hit in material.hits]
+    order = [hit.chunk.id for hit in result.hits]
     if organise:
         edges = [
-            Edge(material.entity(fact.entities[0]).id, material.entity(other).id, fact.weight, fact.chunk_id)
-            for fact in material.facts
+            Edge(_entity(result, fact.entities[0]).id, _entity(result, other).id, fact.weight, fact.chunk_id)
+            for fact in result.facts
             for other in fact.entities[1:]
         ]
-        order = spanning_tree_order(order, edges, [entity.id for entity in material.entities])
+        order = spanning_tree_order(order, edges, [entity.id for entity in result.entities])
     place = {chunk_id: i for i, chunk_id in enumerate(order)}
-    items = [_passage(hit, place[hit.chunk.id]) for hit in material.hits]
+    texts = Highlighter(result)
+    items = [_passage_items(texts, hit, _scored(hit), (_PASSAGES, place[hit.chunk.id])) for hit in result.hits]
     described = []
-    for entity in material.entities:
+    for entity in result.entities:
         if entity.type or entity.description:
             text = f"**{one_line(entity.name)}**"
             text += f" ({one_line(entity.type)})" if entity.type else ""
             text += f"\n{one_line(entity.description)}" if entity.description else ""
             described.append(Item((_ENTITIES,), text, (ContextSource("entity", entity.id, entity.name),)))
-    return [*items[:1], *described, *items[1:]], _render_passages
+    first, *more = zip_longest(*items) if items else [()]
+    rest = [item for item in chain.from_iterable(more) if item is not None]
+    return [*first[:1], *described, *first[1:], *rest], _render_passages
 
 
 def _render_passages(items: Sequence[Item]) -> str:
@@ -227,20 +245,35 @@ def _render_passages(items: Sequence[Item]) -> str:
     return "\n\n---\n\n".join(parts)
 
 
-def _passage(hit: Hit, place: int) -> Item:
+def _scored(hit: Hit) -> str:
+    cited, chunk_id = _cite(hit), one_line(hit.chunk.id)
+    return f"[Score: {hit.score:.2f}] {cited}" + ("" if cited == chunk_id else f" ({chunk_id})")
+
+
+def _cite(hit: Hit) -> str:
+    copies = copies_note(hit)
+    return one_line(citation(hit.chunk)) + (f", {copies}" if copies else "")
+
+
+def _passage_items(texts: Highlighter, hit: Hit, head: str, slot: tuple[int, ...]) -> list[Item]:
+    """Return a passage in every length, the shortest excerpt first and all of it last."""
     chunk = hit.chunk
-    title, chunk_id = one_line(chunk.title), one_line(chunk.id)
-    head = f"[Score: {hit.score:.2f}] " + (f"{title} ({chunk_id})" if title and title != chunk.id else chunk_id)
-    first, _, rest = chunk.text.partition("\n")
-    repeats_title = rest.strip() and first.strip("#= \t") == chunk.title
-    text = rest if repeats_title else chunk.text
-    return Item(
-        (_PASSAGES, place),
+    text = body_text(chunk)
+    sources = (ContextSource("chunk", chunk.id, chunk.title),)
+    items = [
+        Item(slot, f"{head}\n{body(texts.snippet(hit, size))}", sources, size=size)
+        for size in _EXCERPTS
+        if size < len(text)
+    ]
+    whole = Item(
+        slot,
         f"{head}\n{body(text)}",
-        (ContextSource("chunk", chunk.id, chunk.title),),
+        sources,
+        size=len(text),
         cut_points=_cut_points(text),
         truncate=lambda end: f"{head}\n{body(text[:end])} ...",
     )
+    return [*items, whole]
 
 
 def _cut_points(text: str) -> tuple[int, ...]:
@@ -257,21 +290,21 @@ def _cut_points(text: str) -> tuple[int, ...]:
 # -- narrative: a slot for each subject
 
 
-def narrative(material: Material) -> tuple[list[Item], Render]:
+def narrative(result: Result) -> tuple[list[Item], Render]:
     """Return facts grouped by subject: the user, then the question's entities, then in order of relevance."""
     groups: dict[str, list[Fact]] = {}
-    for fact in material.facts:
+    for fact in result.facts:
         if fact.entities:
-            groups.setdefault(material.entity(fact.entities[0]).id, []).append(fact)
-    rank = {entity.id: i for i, entity in enumerate(material.entities)}
-    names = {subject: material.entity(subject).name for subject in groups}
+            groups.setdefault(_entity(result, fact.entities[0]).id, []).append(fact)
+    rank = {entity.id: i for i, entity in enumerate(result.entities)}
+    names = {subject: _entity(result, subject).name for subject in groups}
     users = {subject for subject, name in names.items() if name.lower() == "user"}
-    subjects = sorted(groups, key=lambda subject: (subject not in users, rank.get(subject, len(material.entities))))
+    subjects = sorted(groups, key=lambda subject: (subject not in users, rank.get(subject, len(result.entities))))
     items = []
     for place, subject in enumerate(subjects):
         source = ContextSource("entity", subject, names[subject])
         items += [
-            Item((place,), _narrative_line(material, fact), (*_fact_sources(fact), source)) for fact in groups[subject]
+            Item((place,), _narrative_line(result, fact), (*_fact_sources(fact), source)) for fact in groups[subject]
         ]
 
     def render(chosen: Sequence[Item]) -> str:
@@ -285,8 +318,8 @@ def narrative(material: Material) -> tuple[list[Item], Render]:
     return items, render
 
 
-def _narrative_line(material: Material, fact: Fact) -> str:
+def _narrative_line(result: Result, fact: Fact) -> str:
     if not fact.relation:
         return f"- {one_line(fact.text)}"
-    objects = [list_item(material.entity(entity).name) for entity in fact.entities[1:] or fact.entities[:1]]
+    objects = [list_item(_entity(result, entity).name) for entity in fact.entities[1:] or fact.entities[:1]]
     return f"- {one_line(fact.relation)}: {one_line(fact.value) if fact.value else ', '.join(objects)}"

@@ -1,7 +1,10 @@
 r"""Load documents from files, and keep an index in sync with them.
 
-Reads text, Markdown, reStructuredText, HTML, PDF, Word, CSV, JSON and JSON Lines from folders,
-files and glob patterns. Import the names below from here.
+Reads text, Markdown, reStructuredText, HTML, PDF, Word, PowerPoint, Excel, EPUB, e-mail, Jupyter notebooks,
+CSV, JSON and JSON Lines from folders, files and glob patterns. Import the names below from here.
+
+Every reader returns a text in Markdown, or plain text, and marks: the pages, anchors, links and terms that
+the text itself does not show. A :class:`~graphrag_core.documents.writer.Writer` builds both together.
 
 >>> from pathlib import Path
 >>> from tempfile import TemporaryDirectory
@@ -14,7 +17,7 @@ files and glob patterns. Import the names below from here.
 from graphrag_core.documents.catalogue import Catalogue
 from graphrag_core.documents.load import FORMATS, load_documents
 from graphrag_core.documents.rows import parse_value
-from graphrag_core.documents.sync import FileSource, SyncReport, changed_documents, sync_files
+from graphrag_core.documents.sync import FileSource, Progress, SyncReport, changed_documents, sync_files
 from graphrag_core.documents.walk import File, Problem, is_pattern, walk_files
 
 __all__ = [
@@ -23,6 +26,7 @@ __all__ = [
     "File",
     "FileSource",
     "Problem",
+    "Progress",
     "SyncReport",
     "changed_documents",
     "is_pattern",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphrag_core.errors import FileError
+from graphrag_core.model import Mark
 
 SAMPLE_SIZE = 1 << 16
 """How many bytes at the start of a file are read to detect its encoding."""
@@ -17,6 +18,7 @@ _BOMS = {
     "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
 }
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
+_VERSION = re.compile(r"\W*(?:(?:version|release|v)?\s*\d+(?:\.\d+)+|\d{4}-\d\d|unreleased\b)", re.IGNORECASE)
 _COMMON_ENCODINGS = ("cp1252", "gb18030")
 _CONTROL_CHARACTER = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 _MAX_CONTROL_SHARE = 0.01  # of a text's characters; binary files have more
@@ -26,7 +28,7 @@ _MAX_CONTROL_SHARE = 0.01  # of a text's characters; binary files have more
 class Content:
     """A text with title and metadata. ``key`` identifies a row within its file; empty for a whole file.
 
-    ``problem`` says why a row cannot be read.
+    ``problem`` says why a row cannot be read. ``marks`` are pages, anchors, links and terms in the text.
     """
 
     text: str
@@ -34,6 +36,7 @@ class Content:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     key: str = ""
     problem: str = ""
+    marks: tuple[Mark, ...] = ()
 
 
 def decode(data: bytes) -> str:
@@ -50,6 +53,20 @@ def decode(data: bytes) -> str:
     if "\x00" in text or len(_CONTROL_CHARACTER.findall(text)) > len(text) * _MAX_CONTROL_SHARE:
         raise FileError("binary file, not text")
     return text
+
+
+def decode_lines(data: bytes) -> str:
+    """Decode a file, with line feeds as the only line breaks."""
+    return decode(data).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def is_version(heading: str) -> bool:
+    """Whether a heading is a version or a date: the first section of a change log, and not its title.
+
+    >>> is_version("v2.1.0 (2024-06-17)"), is_version("Unreleased"), is_version("3D graphics")
+    (True, True, False)
+    """
+    return _VERSION.match(heading) is not None
 
 
 def detect_encoding(sample: bytes) -> str:

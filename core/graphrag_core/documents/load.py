@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from graphrag_core.documents.containers import read_eml, read_epub, read_notebook
 from graphrag_core.documents.content import Content
-from graphrag_core.documents.markup import read_html, read_markdown, read_rst, read_text
-from graphrag_core.documents.office import read_docx, read_pdf
+from graphrag_core.documents.html import read_html
+from graphrag_core.documents.office import read_docx, read_pptx, read_xlsx
+from graphrag_core.documents.pdf import read_pdf
+from graphrag_core.documents.plain import read_markdown, read_text
 from graphrag_core.documents.rows import read_csv, read_json, read_jsonl
+from graphrag_core.documents.rst import read_rst
 from graphrag_core.documents.walk import File, Problem, walk_files
 from graphrag_core.errors import DocumentError, FileError, MissingDependency
 from graphrag_core.ingest.pipeline import validate
@@ -25,6 +29,11 @@ _READERS: dict[str, tuple[Callable[[bytes], Content | Iterator[Content]], str]] 
     "html": (read_html, ".html .htm .xhtml"),
     "pdf": (read_pdf, ".pdf"),
     "docx": (read_docx, ".docx"),
+    "pptx": (read_pptx, ".pptx"),
+    "xlsx": (read_xlsx, ".xlsx .xlsm"),
+    "eml": (read_eml, ".eml"),
+    "epub": (read_epub, ".epub"),
+    "notebook": (read_notebook, ".ipynb"),
     "json": (read_json, ".json"),
 }
 _STREAM_READERS: dict[str, tuple[Callable[[Path], Iterator[Content]], str]] = {
@@ -125,16 +134,18 @@ def _to_document(
     if not content.text.strip():
         return Problem(where, "contains no text", empty=not content.key)
     file_metadata = {
-        "folder": name.rpartition("/")[0],
         "format": FORMATS[file.suffix],
         **content.metadata,
+        "folder": name.rpartition("/")[0],
         "source": name,
         "file_name": file.path.name,
     }
     stem = _SEPARATORS.sub(" ", file.path.stem).strip()
     title = content.title or (f"{stem} {content.key}" if content.key else stem)
     document_id = f"{name}#{content.key}" if content.key else name
-    document = Document(document_id, content.text, " ".join(title.split())[:200], {**file_metadata, **metadata})
+    document = Document(
+        document_id, content.text, " ".join(title.split())[:200], {**file_metadata, **metadata}, content.marks
+    )
     try:
         validate([document])
     except DocumentError as error:

@@ -1,74 +1,285 @@
-"""Readers for PDF and Word (docx)."""
+"""Readers for Word, PowerPoint and Excel files."""
+
+from __future__ import annotations
 
 import io
-import logging
 import re
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import date, datetime, time
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphrag_core.documents.content import Content
+from graphrag_core.documents.rows import table_rows
+from graphrag_core.documents.writer import Writer
 from graphrag_core.errors import FileError, MissingDependency
 
-_HYPHENATION = re.compile(r"([a-zß-ÿ])-\n([a-zß-ÿ])")
-_PLACEHOLDER_TITLE = re.compile(r"microsoft word\b|untitled|.*\.(?:docx?|odt|tex|dvi|indd|pdf|rtf|qxd)$", re.IGNORECASE)
+if TYPE_CHECKING:
+    from docx.text.paragraph import Paragraph
+
 _MAX_UNPACKED = 500_000_000  # bytes; protects against zip bombs
+_CODE_STYLE = re.compile(r"code|preformatted|source|listing", re.IGNORECASE)
+_PLACEHOLDER_TITLE = re.compile(
+    r"(?:word document|untitled|document\s*\d*|presentation\s*\d*|powerpoint.*|slide 1|.*\.(?:docx?|pptx?|xlsx?))$",
+    re.IGNORECASE,
+)
+_OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_Result = TypeVar("_Result")
 
 
-def read_pdf(data: bytes) -> Content:
-    """Read the text layer of a PDF."""
-    try:
-        from pypdf import PdfReader
-    except ImportError as error:
-        raise MissingDependency("pypdf", "files", "Reading PDF") from error
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it logs every defect that it repairs
-    try:
-        reader = PdfReader(io.BytesIO(data))
-        locked = reader.is_encrypted and not reader.decrypt("")
-        pages = [] if locked else [page.extract_text() for page in reader.pages]
-        title = "" if locked else str((reader.metadata and reader.metadata.title) or "").strip()
-    except Exception as error:
-        if "cryptography" in str(error):
-            raise FileError("encrypted with AES: pip install cryptography, or save an unencrypted copy") from error
-        first_line = (str(error).splitlines() or [type(error).__name__])[0][:120]
-        raise FileError(f"damaged PDF ({first_line})") from error
-    if locked:
-        raise FileError("encrypted: save a copy without a password")
-    text = _HYPHENATION.sub(r"\1\2", "\n\n".join(page.strip() for page in pages)).strip()
-    if not text and pages:
-        raise FileError("no text, only images: run OCR first")
-    return Content(text.replace("\x00", ""), "" if _PLACEHOLDER_TITLE.match(title) else title, {"pages": len(pages)})
+# -- Word
 
 
 def read_docx(data: bytes) -> Content:
-    """Read the headings, paragraphs and tables of a Word file, in order."""
+    """Read the headings, paragraphs, lists and tables of a Word file, in order."""
     try:
         import docx
         from docx.table import Table
     except ImportError as error:
         raise MissingDependency("python-docx", "files", "Reading Word files") from error
+
+    def read() -> Content:
+        document = docx.Document(io.BytesIO(data))
+        writer = Writer()
+        titles: list[tuple[int, str]] = []
+        code: list[str] = []
+        for block in document.iter_inner_content():
+            style = "" if isinstance(block, Table) else (block.style.name if block.style else "") or ""
+            if not isinstance(block, Table) and _CODE_STYLE.search(style):
+                code.append(block.text)
+                continue
+            writer.code("\n".join(code))
+            code.clear()
+            if isinstance(block, Table):
+                _write_rows([[_merged(cell.text) for cell in _cells(row)] for row in block.rows], writer)
+            elif block.text.strip() and not style.lower().startswith("toc "):
+                if level := _heading_level(style):
+                    titles.append((level if style != "Title" else 0, " ".join(block.text.split())))
+                _write_paragraph(block, style, level, writer)
+        writer.code("\n".join(code))
+        text, marks = writer.finish()
+        return Content(text, _office_title(document.core_properties.title, titles), marks=marks)
+
+    return _read_package(data, "Word", read)
+
+
+def _write_paragraph(paragraph: Paragraph, style: str, level: int, writer: Writer) -> None:
+    for bookmark in paragraph._p.xpath(".//w:bookmarkStart/@w:name"):  # noqa: SLF001 - python-docx has no bookmarks
+        if not str(bookmark).startswith("_"):
+            writer.anchor(str(bookmark))
+    marker, depth = _list_marker(paragraph, style)
+    if level:
+        with writer.heading(level):
+            _write_runs(paragraph, writer)
+    elif marker:
+        with writer.item("  " * depth + marker):
+            _write_runs(paragraph, writer)
+    else:
+        writer.block()
+        _write_runs(paragraph, writer)
+        writer.block()
+
+
+def _write_runs(paragraph: Paragraph, writer: Writer) -> None:
+    for part in paragraph.iter_inner_content():
+        fragment = getattr(part, "fragment", "")
+        target = getattr(part, "url", "") or (f"#{fragment}" if fragment else "")
+        with writer.span("link", target) if target else nullcontext():
+            writer.write(part.text)
+
+
+def _heading_level(style: str) -> int:
+    if style == "Title":
+        return 1
+    level = style.lower().removeprefix("heading ")
+    return min(int(level), 6) if level != style.lower() and level.isdigit() else 0
+
+
+def _list_marker(paragraph: Paragraph, style: str) -> tuple[str, int]:
+    """Return the marker of a list item and its depth, or an empty marker."""
+    properties = paragraph._p.pPr  # noqa: SLF001 - python-docx has no numbering
+    numbering: Any = properties.numPr if properties is not None else None
+    depth = int(numbering.ilvl.val) if numbering is not None and numbering.ilvl is not None else 0
+    if style.startswith("List Number"):
+        return "1. ", depth
+    return ("- ", depth) if style.startswith("List Bullet") or numbering is not None else ("", 0)
+
+
+def _cells(row: Any) -> list[Any]:
+    """Return the cells of a row, those that span columns once."""
+    cells: list[Any] = []
+    for cell in row.cells:
+        if not cells or cells[-1]._tc is not cell._tc:  # noqa: SLF001 - the same cell, by its element
+            cells.append(cell)
+    return cells
+
+
+# -- PowerPoint
+
+
+def read_pptx(data: bytes) -> Content:
+    """Read the slides of a presentation: titles, text, tables and notes. Each slide is a page."""
+    try:
+        import pptx
+    except ImportError as error:
+        raise MissingDependency("python-pptx", "files", "Reading PowerPoint files") from error
+
+    def read() -> Content:
+        presentation = pptx.Presentation(io.BytesIO(data))
+        writer = Writer()
+        titles: list[tuple[int, str]] = []
+        for number, slide in enumerate(presentation.slides, 1):
+            writer.page(number)
+            title = slide.shapes.title
+            if title is not None and title.has_text_frame and title.text_frame.text.strip():
+                titles.append((number, " ".join(title.text_frame.text.split())))
+                with writer.heading(2):
+                    writer.write(titles[-1][1])
+            for shape in _shapes(slide.shapes):
+                if title is None or shape.shape_id != title.shape_id:
+                    _write_shape(shape, writer)
+            if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) and notes.text.strip():
+                writer.block()
+                writer.write(f"Notes: {notes.text}")
+        text, marks = writer.finish()
+        pages = len(presentation.slides)
+        return Content(text, _office_title(presentation.core_properties.title, titles), {"pages": pages}, marks=marks)
+
+    return _read_package(data, "PowerPoint", read)
+
+
+def _shapes(shapes: Any) -> Iterator[Any]:
+    for shape in shapes:
+        if hasattr(shape, "shapes"):  # a group
+            yield from _shapes(shape.shapes)
+        else:
+            yield shape
+
+
+def _write_shape(shape: Any, writer: Writer) -> None:
+    if getattr(shape, "has_table", False):
+        _write_rows([[_merged(cell.text) for cell in row.cells] for row in shape.table.rows], writer)
+    elif shape.has_text_frame:
+        paragraphs = [part for part in shape.text_frame.paragraphs if part.text.strip()]
+        if len(paragraphs) == 1 and not paragraphs[0].level:
+            writer.block()
+            writer.write(paragraphs[0].text)
+            return
+        with writer.items():
+            for paragraph in paragraphs:
+                with writer.item("  " * paragraph.level + "- "):
+                    writer.write(paragraph.text)
+
+
+# -- Excel
+
+
+def read_xlsx(data: bytes) -> Iterator[Content]:
+    """Read the sheets of a workbook: the rows of a table as in CSV files, any other sheet as one text."""
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise MissingDependency("openpyxl", "files", "Reading Excel files") from error
+    book = _read_package(
+        data, "Excel", lambda: openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    )
+    try:
+        several = len(book.worksheets) > 1
+        for sheet in book.worksheets:
+            prefix = f"{sheet.title}!" if several else ""
+            rows = ([_cell_text(value) for value in row] for row in sheet.iter_rows(values_only=True))
+            try:
+                for content in _sheet(rows, sheet.title):
+                    yield replace(
+                        content, key=f"{prefix}{content.key}", metadata={**content.metadata, "sheet": sheet.title}
+                    )
+            except (ValueError, KeyError, zipfile.BadZipFile) as error:
+                raise FileError(f"damaged Excel file ({type(error).__name__} in sheet {sheet.title!r})") from error
+    finally:
+        book.close()
+
+
+def _sheet(rows: Iterator[list[str]], name: str) -> Iterator[Content]:
+    filled = (_trimmed(row) for row in rows)
+    filled = (row for row in filled if row)
+    first = next(filled, [])
+    second = next(filled, [])
+    if not first:
+        return
+    is_table = bool(second) and len(first) > 1 and all(first) and len(set(first)) == len(first) >= len(second)
+    if is_table and not any(re.fullmatch(r"[\d.,% -]+", cell) for cell in first):
+        yield from table_rows(iter([first, second, *filled]))
+        return
+    writer = Writer()
+    with writer.heading(2):
+        writer.write(name)
+    _write_rows([row for row in (first, second, *filled) if row], writer)
+    text, marks = writer.finish()
+    yield Content(text, name, marks=marks, key="text")
+
+
+def _trimmed(row: list[str]) -> list[str]:
+    while row and not row[-1]:
+        row.pop()
+    return row
+
+
+def _cell_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime) and value.time() == time():
+        return value.date().isoformat()
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+# -- all
+
+
+def _read_package(data: bytes, kind: str, read: Callable[[], _Result]) -> _Result:
+    """Read a zipped office file; say in one line what is wrong with one that cannot be read."""
+    if data.startswith(_OLE_SIGNATURE):
+        raise FileError(f"encrypted, or in the {kind} format before 2007: save it again without a password")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as package:
             unpacked = sum(member.file_size for member in package.infolist())
     except zipfile.BadZipFile as error:
-        raise FileError("not a Word file, or damaged") from error
+        raise FileError(f"not a {kind} file, or damaged") from error
     if unpacked > _MAX_UNPACKED:
         raise FileError(f"unpacks to {unpacked:,} bytes: save it without images")
     try:
-        document = docx.Document(io.BytesIO(data))
-        lines: list[str] = []
-        for block in document.iter_inner_content():
-            if isinstance(block, Table):
-                lines.extend(" | ".join(cell.text.strip() for cell in row.cells) for row in block.rows)
-            else:
-                lines.append(_heading_prefix(block.style.name if block.style else "") + block.text)
-        title = (document.core_properties.title or "").strip()
-    except Exception as error:
-        raise FileError(f"damaged Word file ({type(error).__name__})") from error
-    heading = next((line.lstrip("# ") for line in lines if line.startswith("# ")), "")
-    return Content("\n\n".join(line for line in lines if line.strip()), heading or title)
+        return read()
+    except Exception as error:  # the libraries raise many kinds
+        raise FileError(f"damaged {kind} file ({type(error).__name__})") from error
 
 
-def _heading_prefix(style: str | None) -> str:
-    if style == "Title":
-        return "# "
-    level = (style or "").removeprefix("Heading ")
-    return f"{'#' * int(level)} " if level != style and level.isdigit() else ""
+def _write_rows(rows: list[list[str]], writer: Writer) -> None:
+    """Write a table. If it has several rows, the first is its header."""
+    writer.block()
+    for number, cells in enumerate(rows):
+        if not any(cells):
+            continue
+        with writer.row():
+            for cell in cells:
+                with writer.cell():
+                    writer.write(cell)
+        if number == 0 and len(rows) > 1:
+            writer.rule(len(cells))
+    writer.block()
+
+
+def _merged(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _office_title(title: str | None, headings: list[tuple[int, str]]) -> str:
+    """Return the title paragraph or the first heading of the highest level, or else the title in the properties."""
+    if headings:
+        return min(headings, key=lambda heading: heading[0])[1]
+    title = " ".join((title or "").split())
+    return "" if _PLACEHOLDER_TITLE.match(title) else title

@@ -3,9 +3,10 @@
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,6 +18,12 @@ _TEXT_FIELDS = ("text", "content", "page_content", "body", "passage", "abstract"
 _TITLE_FIELDS = ("title", "name", "heading", "subject", "label")
 _ID_FIELDS = ("id", "_id", "doc_id", "document_id", "uid", "uuid", "key", "slug")
 _LIST_FIELDS = ("documents", "docs", "data", "items", "records", "rows", "results", "entries", "pages", "articles")
+_NAME_PAIRS = ((("first name", "given name", "forename"), ("last name", "family name", "surname")),)
+_NAME_ENDINGS = ("name", "title", "subject", "label", "heading", "headline", "caption", "question")
+_NOT_A_TITLE = re.compile(r"\w+://|www\.|\S+@\S+\.\S+$|[\d\W]+$|[0-9a-f-]{16,}$|\d{4}-\d\d-\d\d", re.IGNORECASE)
+_MAX_TITLE = 100
+_SAMPLE_ROWS = 50  # rows that are read before a column is chosen as the title
+_MIN_DISTINCT = 0.8  # share of different values in a column that names its rows
 _MIN_PROSE = 40  # characters from which an "abstract", "description" or "summary" is a text, not a value
 _MAX_CSV_FIELD = 10_000_000
 _DELIMITERS = ",;\t|"
@@ -34,22 +41,36 @@ def read_csv(path: Path) -> Iterator[Content]:
             file.seek(0)
             delimiter = max(_DELIMITERS, key=header.count)
         try:
-            yield from _table_rows(csv.reader(file, delimiter=delimiter))
+            yield from table_rows(csv.reader(file, delimiter=delimiter))
         except csv.Error as error:
             raise FileError(f"invalid CSV ({error})") from error
 
 
-def _table_rows(rows: Iterator[list[str]]) -> Iterator[Content]:
+def table_rows(rows: Iterator[list[str]]) -> Iterator[Content]:
+    """Convert the rows of a table, the first of which names the columns."""
     filled = (row for row in rows if any(cell.strip() for cell in row))
-    names = [cell.strip() or f"column {i}" for i, cell in enumerate(next(filled, ()), 1)]
+    names = _column_names(next(filled, []))
     if any("\x00" in name for name in names):
         raise FileError("binary file, not text")
-    for number, row in enumerate(filled, 1):
+    numbered = enumerate(filled, 1)
+    sample = list(islice(numbered, _SAMPLE_ROWS))
+    title = title_field([dict(zip(names, row, strict=False)) for _, row in sample])
+    for number, row in chain(sample, numbered):
         if len(row) > len(names):
             problem = f"{len(row)} fields in the row, {len(names)} in the header"
             yield Content("", key=str(number), problem=problem)
         else:
-            yield row_content({name: parse_value(cell) for name, cell in zip(names, row, strict=False)}, number)
+            fields = {name: parse_value(cell) for name, cell in zip(names, row, strict=False)}
+            yield row_content(fields, number, title)
+
+
+def _column_names(header: list[str]) -> list[str]:
+    """Return the names of columns: an empty one gets a number, a repeated one too, so that no column is lost."""
+    names: list[str] = []
+    for number, cell in enumerate(header, 1):
+        name = cell.strip() or f"column {number}"
+        names.append(f"{name} ({number})" if name in names else name)
+    return names
 
 
 def read_json(data: bytes) -> Iterator[Content]:
@@ -60,46 +81,110 @@ def read_json(data: bytes) -> Iterator[Content]:
             yield Content(document.text, document.title, document.metadata, document.id)
         return
     if isinstance(value, dict):
-        objects = next((value[key] for key in _LIST_FIELDS if _is_object_list(value.get(key))), None)
-        if objects is None:
+        key = next((key for key in _LIST_FIELDS if _is_object_list(value.get(key))), None)
+        if key is None:
             yield replace(row_content(value, 1), key="")
             return
-        value = objects
-    for number, item in enumerate(value if isinstance(value, list) else [value], 1):
-        yield from _json_item(item, number)
+        rest = {name: field for name, field in value.items() if name != key}
+        if any(isinstance(field, (dict, list)) or _is_name(field) for field in rest.values()):
+            yield replace(row_content(rest, 1), key="")
+        value = value[key]
+    items = value if isinstance(value, list) else [value]
+    title = title_field([item for item in items[:_SAMPLE_ROWS] if isinstance(item, dict)])
+    for number, item in enumerate(items, 1):
+        yield from _json_item(item, number, title)
 
 
 def read_jsonl(path: Path) -> Iterator[Content]:
     """Stream a file with one object per line."""
     with _open_text(path) as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                try:
-                    yield from _json_item(_parse_json(line), number)
-                except FileError as error:
-                    yield Content("", key=str(number), problem=str(error))
+        values = _json_lines(file)
+        sample = list(islice(values, _SAMPLE_ROWS))
+        title = title_field([value for _, value in sample if isinstance(value, dict)])
+        for number, value in chain(sample, values):
+            if isinstance(value, FileError):
+                yield Content("", key=str(number), problem=str(value))
+            else:
+                yield from _json_item(value, number, title)
 
 
-def row_content(fields: Mapping[str, Any], number: int) -> Content:
+def _json_lines(file: TextIO) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(file, 1):
+        if line.strip():
+            try:
+                yield number, _parse_json(line)
+            except FileError as error:
+                yield number, error
+
+
+def row_content(fields: Mapping[str, Any], number: int, title: str = "") -> Content:
     r"""Convert a row to a text with title, metadata and key.
 
-    If a field such as ``text`` or ``description`` holds prose, it is the text and the other
-    fields are metadata. Otherwise the text has one line per field: ``team: Identity.``
+    The text has one line per field: ``team: Identity.`` If a field such as ``text`` or
+    ``description`` holds prose, the text begins with it, and the lines of the other fields
+    follow; the title and the id are not repeated. ``title`` is the field that names the rows of
+    this file, if no field is called so.
 
     >>> row_content({"name": "Ada", "team": "Identity", "since": 2019}, 1).text
     'name: Ada.\nteam: Identity.\nsince: 2019.'
+    >>> row_content({"id": 7, "title": "Sea", "text": "Rosa likes the sea.", "team": "Harbour"}, 1).text
+    'Rosa likes the sea.\n\nteam: Harbour.'
     """
     by_lower = {key.lower(): key for key in reversed(list(fields))}
     nested = fields.get("metadata")
     metadata = dict(nested) if isinstance(nested, Mapping) else {}
     prose = next((by_lower[name] for name in _TEXT_FIELDS if _is_prose(fields.get(by_lower.get(name, "")), name)), None)
+    others = {key: value for key, value in fields.items() if key != prose and not (key == "metadata" and metadata)}
+    key_field, row_key = _first_value(fields, by_lower, _ID_FIELDS)
+    title_key, row_title = _first_value(fields, by_lower, _TITLE_FIELDS)
+    if not row_title:
+        title_key, row_title = title, _title_value(fields, title) or str(metadata.get("title", "") or "")
     if prose is None:
-        text = "\n".join(_field_lines({key: value for key, value in fields.items() if key != "metadata"}))
+        text = "\n".join(_field_lines(others))
     else:
-        text = str(fields[prose])
-    metadata.update((key, value) for key, value in fields.items() if key not in (prose, "metadata"))
-    title = _first_value(fields, by_lower, _TITLE_FIELDS) or str(metadata.get("title", "") or "")
-    return Content(text, title, metadata, _first_value(fields, by_lower, _ID_FIELDS) or str(number))
+        lines = _field_lines({key: value for key, value in others.items() if key not in (key_field, title_key)})
+        text = "\n\n".join(part for part in (str(fields[prose]), "\n".join(lines)) if part)
+    metadata.update(others)
+    return Content(text, row_title, metadata, row_key or str(number))
+
+
+def title_field(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the field that names rows: one called so, or the first whose values are short and differ.
+
+    Two fields for a first and a last name are returned with "+" between them.
+
+    >>> title_field([{"status": "open", "host": "db-one"}, {"status": "open", "host": "db-two"}])
+    'host'
+    """
+    if not rows:
+        return ""
+    names = list(rows[0])
+    spelled = {name.lower().replace("_", " ").strip(): name for name in reversed(names)}
+    if any(name in spelled for name in _TITLE_FIELDS):
+        return ""
+    for firsts, lasts in _NAME_PAIRS:
+        first = next((spelled[name] for name in firsts if name in spelled), None)
+        last = next((spelled[name] for name in lasts if name in spelled), None)
+        if first and last:
+            return f"{first}+{last}"
+    ordered = sorted(names, key=lambda name: not name.lower().replace("_", " ").endswith(_NAME_ENDINGS))
+    for name in ordered:
+        values = [row.get(name) for row in rows]
+        texts = [value for value in values if _is_name(value)]
+        if len(texts) >= 0.9 * len(values) and len(set(texts)) >= _MIN_DISTINCT * len(texts):
+            return name
+    return ""
+
+
+def _title_value(fields: Mapping[str, Any], title: str) -> str:
+    values = [str(fields.get(name) or "") for name in ([title] if title in fields else title.split("+"))]
+    joined = " ".join(" ".join(values).split())
+    return joined if _is_name(joined) else ""
+
+
+def _is_name(value: Any) -> bool:
+    """Whether a value can name something: a short text with a letter; no address, date or hash."""
+    return isinstance(value, str) and 1 < len(value.strip()) <= _MAX_TITLE and not _NOT_A_TITLE.match(value.strip())
 
 
 def parse_value(text: str) -> str | int | float | bool:
@@ -136,9 +221,9 @@ def _parse_json(text: str) -> Any:
         raise FileError(f"invalid JSON ({error})") from error
 
 
-def _json_item(item: Any, number: int) -> Iterator[Content]:
+def _json_item(item: Any, number: int, title: str) -> Iterator[Content]:
     if isinstance(item, dict):
-        yield row_content(item, number)
+        yield row_content(item, number, title)
     elif isinstance(item, str):
         yield Content(item, key=str(number))
     elif item is not None:
@@ -149,12 +234,13 @@ def _is_object_list(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
-def _first_value(fields: Mapping[str, Any], by_lower: Mapping[str, str], names: tuple[str, ...]) -> str:
+def _first_value(fields: Mapping[str, Any], by_lower: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:
+    """Return the first of the named fields that has a value, and the value."""
     for name in names:
         value = fields.get(by_lower.get(name, ""))
         if isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip():
-            return " ".join(str(value).split())[:200]
-    return ""
+            return by_lower[name], " ".join(str(value).split())[:200]
+    return "", ""
 
 
 def _is_prose(value: Any, name: str) -> bool:
@@ -163,14 +249,25 @@ def _is_prose(value: Any, name: str) -> bool:
 
 
 def _field_lines(fields: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for key, value in fields.items():
-        if value is None or value == "":
+    """Yield a line per value. The line of a nested value begins with the names of all fields above it."""
+    pending = list(reversed([(f"{prefix}{key}", value) for key, value in fields.items()]))
+    while pending:  # a stack: JSON nests deeper than Python's recursion limit allows
+        path, value = pending.pop()
+        if value is None or value in ("", [], {}):
             continue
         if isinstance(value, Mapping):
-            yield from _field_lines(value, f"{prefix}{key} ")
-            continue
-        if isinstance(value, list):
-            flat = all(not isinstance(item, (Mapping, list)) for item in value)
-            value = ", ".join(map(str, value)) if flat else json.dumps(value, ensure_ascii=False)  # noqa: PLW2901
-        end = "" if str(value).rstrip().endswith((".", "!", "?", "。")) else "."
-        yield f"{prefix}{key}: {str(value).strip()}{end}"
+            pending.extend(reversed([(f"{path} {key}", item) for key, item in value.items()]))
+        elif isinstance(value, list) and any(isinstance(item, (Mapping, list)) for item in value):
+            pending.extend(reversed([(f"{path} {_item_name(item, i)}", item) for i, item in enumerate(value, 1)]))
+        else:
+            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value).strip()
+            yield f"{path}: {text}" if text.endswith((".", "!", "?", "。")) else f"{path}: {text}."
+
+
+def _item_name(item: Any, number: int) -> str:
+    """Return what an object in a list is called: its name or its number."""
+    if isinstance(item, Mapping):
+        by_lower = {str(key).lower(): key for key in reversed(list(item))}
+        if (name := _first_value(item, by_lower, (*_TITLE_FIELDS, *_ID_FIELDS))[1]) and len(name) <= 60:
+            return name
+    return str(number)

@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ from graphrag_core.documents.catalogue import Catalogue, CatalogueEntry
 from graphrag_core.documents.load import FORMATS, MAX_BYTES, file_documents
 from graphrag_core.documents.walk import File, Problem, is_pattern, split_pattern, walk_files
 from graphrag_core.index import KnowledgeIndex
+from graphrag_core.ingest.pipeline import BatchLimit
 from graphrag_core.model import Document
 
-_READERS_VERSION = "1"  # increase when readers return other documents for the same bytes
+_READERS_VERSION = "2"  # increase when readers return other documents for the same bytes
 
 
 @dataclass(frozen=True)
@@ -31,18 +32,42 @@ class FileSource:
     max_bytes: int = MAX_BYTES
     pipeline: str = ""
 
-    def digest(self, file: File) -> str:
-        """Hash a file's bytes and the settings it is read with; empty if the file cannot be opened."""
+    def scan(self, file: File) -> tuple[str, int]:
+        """Return a hash of a file's bytes and of the settings it is read with, and how many rows a table has.
+
+        The hash is empty if the file cannot be opened. A file that is no table has one row.
+        """
         digest = hashlib.blake2b(digest_size=16)
         settings = [_READERS_VERSION, self.pipeline, json.dumps(dict(self.metadata), sort_keys=True)]
         digest.update("\x00".join(settings).encode())
+        kind = FORMATS.get(file.suffix, "")
+        rows, quotes = 0, 0
         try:
             with file.path.open("rb") as opened:
                 while block := opened.read(1 << 20):
                     digest.update(block)
+                    if kind == "jsonl":
+                        rows += block.count(b"\n")
+                    elif kind == "csv":  # a line break between quotes does not end a row
+                        parts = block.split(b'"')
+                        rows += sum(part.count(b"\n") for part in parts[quotes % 2 :: 2])
+                        quotes += len(parts) - 1
         except OSError:
-            return ""  # the reader reports the error
-        return digest.hexdigest()
+            return "", 1  # the reader reports the error
+        return digest.hexdigest(), max(rows, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far :func:`sync_files` has come: files, and bytes of files.
+
+    ``files`` counts those that are done. ``indexed`` are the bytes whose documents are written to the
+    index, ``skipped`` those of files that cost nothing: unchanged and unreadable ones.
+    """
+
+    files: int = 0
+    indexed: float = 0
+    skipped: int = 0
 
 
 @dataclass
@@ -69,16 +94,18 @@ def sync_files(
     source: FileSource,
     *,
     keep_missing: bool = False,
-    on_file: Callable[[File], None] = lambda _: None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
     on_problem: Callable[[Problem], None] = lambda _: None,
 ) -> SyncReport:
     """Add new documents, replace changed ones and delete those of missing files.
 
     If a file can no longer be read, its documents stay. If it is missing from a folder or
     pattern that still exists, they are deleted, unless ``keep_missing``. An interrupted run
-    keeps what it has done, and the next one continues.
+    keeps what it has done, also the first part of a large file, and the next one continues.
+
+    ``on_progress`` is called when a batch is written and when a file is skipped.
     """
-    run = _SyncRun(index, catalogue, source, on_file, on_problem)
+    run = _SyncRun(index, catalogue, source, on_progress, on_problem)
     added = index.add(run.documents())
     run.delete_stale()
     if not keep_missing:
@@ -94,7 +121,7 @@ def changed_documents(index: KnowledgeIndex, catalogue: Catalogue, source: FileS
     for found in walk_files(source.paths):
         if isinstance(found, File) and found.suffix in FORMATS:
             entry = catalogue.register(found)
-            if not _is_indexed(index, catalogue, entry, source.digest(found)):
+            if not _is_indexed(index, catalogue, entry, source.scan(found)[0]):
                 for item in file_documents(found, entry.name, source.metadata, source.max_bytes):
                     if isinstance(item, Document):
                         yield item
@@ -107,12 +134,18 @@ class _SyncRun:
     index: KnowledgeIndex
     catalogue: Catalogue
     source: FileSource
-    on_file: Callable[[File], None]
+    on_progress: Callable[[Progress], None]
     on_problem: Callable[[Problem], None]
     report: SyncReport = field(default_factory=SyncReport)
+    progress: Progress = field(default_factory=Progress)
+    unwritten: float = 0  # bytes whose documents were read, but may not be written yet
     read: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # completely, but maybe not indexed yet
     shrunk: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # indexed; stale documents to delete
-    yielded: int = 0
+    limit: BatchLimit = field(init=False)  # as the index counts
+    waiting: int = 0  # files that were read, but may not be written yet
+
+    def __post_init__(self) -> None:
+        self.limit = BatchLimit(self.index.batch_size)
 
     def documents(self) -> Iterator[Document]:
         """Yield new and changed documents. Each is in the catalogue before its batch is indexed."""
@@ -124,35 +157,54 @@ class _SyncRun:
             else:
                 yield from self._file_documents(found)
                 self.report.files += 1
-                self.on_file(found)
         self.catalogue.commit()
 
     def _file_documents(self, file: File) -> Iterator[Document]:
         entry = self.catalogue.register(file)
-        digest = self.source.digest(file)
+        digest, rows = self.source.scan(file)
+        size = max(file.size, 1)
         if _is_indexed(self.index, self.catalogue, entry, digest):
             self.report.unchanged += len(self.catalogue.documents(entry))
+            self._advance(skipped=size)
             return
         self.catalogue.set_digest(entry, "")
-        complete, empty = True, False
+        complete, empty, left = True, False, float(size)
         for item in file_documents(file, entry.name, self.source.metadata, self.source.max_bytes):
             if isinstance(item, Problem):
                 complete, empty = complete and item.empty, empty or item.empty
                 self._add_problem(item)
                 continue
             self.catalogue.add_document(entry, item.id)
-            self.yielded += 1
-            at_end_of_batch = self.yielded % self.index.batch_size == 0
+            # A table's rows share its bytes. Of other files with many documents, the text's length is the estimate.
+            share = min(size / rows if rows > 1 else size if item.id == entry.name else len(item.text), left)
+            self.unwritten, left = self.unwritten + share, left - share
+            at_end_of_batch = self.limit.is_full(item)
             if at_end_of_batch:
                 self.catalogue.commit()
             yield item
             if at_end_of_batch:  # the index asked for the next document, so the batch is written
                 self._mark_read_files()
+        if left == size:  # it had no document
+            self._advance(skipped=size)
+        else:
+            self.unwritten += left
+            self.waiting += 1
         if complete:
             self.read.append((entry, "" if empty else digest))  # without a digest, it is reported in every run
 
+    def _advance(self, *, skipped: int = 0) -> None:
+        """Report progress: a file was skipped, or all documents read so far are written."""
+        done = self.progress
+        if skipped:
+            self.progress = replace(done, files=done.files + 1, skipped=done.skipped + skipped)
+        else:
+            self.progress = replace(done, files=done.files + self.waiting, indexed=done.indexed + self.unwritten)
+            self.unwritten, self.waiting = 0, 0
+        self.on_progress(self.progress)
+
     def _mark_read_files(self) -> None:
         """Mark the files read so far as indexed."""
+        self._advance()
         for entry, digest in self.read:
             if self.catalogue.documents(entry, stale=True):
                 self.shrunk.append((entry, digest))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from graphrag_core.context.display import how_found, section, shown_path
 from graphrag_core.model import Entity, Fact
 
 if TYPE_CHECKING:
-    from graphrag_core.result import Hit, Result
+    from graphrag_core.result import Hit, Result, Step
 
 NodeKind = Literal["question", "named", "linked", "passage"]
 EdgeKind = Literal["names", "fact", "mention", "match"]
@@ -89,8 +90,9 @@ def build_network(result: Result) -> Network:
     network.nodes[QUESTION] = Node(QUESTION, "question", result.question, result.question, 0)
     for entity in result.entities:
         network.connect(QUESTION, network.add_entity(entity.id, 1, "named").key, "names")
+    places = {hit.chunk.id: rank for rank, hit in reversed(list(enumerate(result.hits, 1)))}
     for rank, hit in enumerate(result.hits, 1):
-        _add_path(network, rank, hit)
+        _add_path(network, rank, hit, shown_path(result, hit), places)
     deepest = max(2, network.columns - 1)
     waiting = [fact for fact in result.facts if len(fact.entities) > 1]
     while remaining := [fact for fact in waiting if not _add_fact(network, fact, deepest)]:
@@ -106,27 +108,38 @@ def build_network(result: Result) -> Network:
 
 
 def passage_name(hit: Hit) -> str:
-    """Return a passage's title, with its number if the document has several; its id if there is no title."""
+    """Return a passage's section; without headings its title, numbered if the document has several passages."""
     chunk = hit.chunk
-    part = f" · {chunk.ordinal + 1}" if chunk.id != chunk.document_id else ""
-    return f"{chunk.title}{part}" if chunk.title.strip() else chunk.id
+    part = f" · {chunk.ordinal + 1}" if chunk.id != chunk.document_id and not chunk.headings else ""
+    name = section(chunk)
+    return f"{name}{part}" if name else chunk.id
 
 
-def _add_path(network: Network, rank: int, hit: Hit) -> None:
-    """Add a hit and its path. A hit without a path is connected to the question."""
+def _add_path(network: Network, rank: int, hit: Hit, steps: Sequence[Step], places: Mapping[str, int]) -> None:
+    """Add a hit and its path from the question or a better hit. A hit without a path is connected to the question.
+
+    ``places`` are the ranks of passages by id.
+    """
     name, key = passage_name(hit), f"passage {rank}"
-    found_by = ", ".join(f"{channel} #{found.rank}" for channel, found in hit.channels.items())
-    tooltip = "\n".join(filter(None, (f"{rank}. {name}", found_by, "" if hit.path else "no path in the graph")))
-    network.nodes[key] = Node(key, "passage", name, tooltip, 0, {rank})
+    tooltip = f"{rank}. {name}\n{how_found(hit)}"
+    # A box has room for a few words: the heading tells passages of one document apart.
+    heading = hit.chunk.headings[-1] if hit.chunk.headings else ""
+    text = f"{heading} - {hit.chunk.title}" if heading and hit.chunk.title.strip() else name
+    network.nodes[key] = Node(key, "passage", text, tooltip, 0, {rank})
     network.nodes[QUESTION].hits.add(rank)
     at, column, fact = QUESTION, 0, ""
-    for step in hit.path:
+    for step in steps:
         if step.kind == "fact":
             fact = step.text
+        elif step.kind == "chunk":
+            at = f"passage {places[step.id]}" if places.get(step.id, rank) < rank else QUESTION
         elif step.kind == "entity":
             node = network.add_entity(step.id, column + 1, name=step.text)
             node.hits.add(rank)
-            network.connect(at, node.key, "fact" if fact or at != QUESTION else "names", rank, fact)
+            if at.startswith("passage"):
+                network.connect(node.key, at, "mention", rank, fact)
+            else:
+                network.connect(at, node.key, "fact" if fact or at != QUESTION else "names", rank, fact)
             at, column, fact = node.key, node.column, ""
     network.connect(at, key, "match" if at == QUESTION else "mention", rank, fact)
 

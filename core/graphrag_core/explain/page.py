@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 import webbrowser
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from graphrag_core.explain.labels import shorten, width
+from graphrag_core.context.display import Highlighter, body_text, copies_note, how_found, shown_path
+from graphrag_core.explain.labels import shorten
 from graphrag_core.explain.layout import FONT, layout
 from graphrag_core.explain.network import Network, build_network, passage_name
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from graphrag_core.result import Hit, Result
 
 _MAX_TITLE = 60
-_MAX_PASSAGE = 1_500
-_MAX_NAME = 200
+_MAX_SNIPPET = 420
+_MAX_PASSAGE = 6_000
 _INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 _KINDS = {
@@ -63,13 +64,17 @@ def page(result: Result) -> str:
         policy=f"default-src 'none'; style-src '{_digest(css)}'; script-src '{_digest(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'",
         title=f"Why: {shorten(result.question, _MAX_TITLE)}",
-        names=_name_pattern(result),
+        texts=Highlighter(result),
+        snippet_length=_MAX_SNIPPET,
         graph_use=_graph_use(result),
         notes=[(heading, _sentence(text)) for heading, text in notes.items() if text.strip()],
         key=[(kind, text) for kind, text in _KEY.items() if kind in kinds],
         channels=list(dict.fromkeys(name for hit in result.hits for name in hit.channels)),
         passage_name=passage_name,
-        passage_text=_passage_text,
+        whole_text=_whole_text,
+        source=_source,
+        how_found=how_found,
+        steps=partial(shown_path, result),
         shares=_shares,
         style=None,
     )
@@ -167,23 +172,11 @@ def _digest(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _name_pattern(result: Result) -> re.Pattern[str]:
-    """Return a pattern for the names of the question's entities, the longest first, as whole words."""
-    names = {name.strip() for entity in result.entities for name in (entity.name, *entity.aliases)}
-    ordered = sorted((name for name in names if 1 < len(name) <= _MAX_NAME), key=lambda name: (-len(name), name))
-    # Scripts without spaces between words, whose characters are one em wide, have no word boundaries.
-    patterns = (
-        ("" if width(name[0]) >= 1 else r"(?<!\w)") + re.escape(name) + ("" if width(name[-1]) >= 1 else r"(?!\w)")
-        for name in ordered
-    )
-    return re.compile(f"({'|'.join(patterns) or '(?!)'})", re.IGNORECASE)
-
-
 def _graph_use(result: Result) -> str:
     """Return a sentence on what the graph contributed."""
     if result.expansion_skipped:
         return _sentence(result.expansion_skipped)
-    if not any("graph" in hit.channels or hit.path for hit in result.hits):
+    if not result.graph_used:
         return "The graph was not used."
     graph_only = sum(hit.origin == "graph" for hit in result.hits)
     if not graph_only:
@@ -196,13 +189,21 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
-def _passage_text(hit: Hit) -> str:
-    """Return the text of a passage, cut if it is long, without a first line that repeats the title."""
-    text = hit.chunk.text.strip()
-    first, _, rest = text.partition("\n")
-    if rest.strip() and first.strip("# \t\r") == hit.chunk.title.strip():
-        text = rest.strip()
+def _whole_text(hit: Hit) -> str:
+    """Return the text of a passage that is longer than its snippet, cut if it is very long."""
+    text = body_text(hit.chunk)
+    if len(text) <= _MAX_SNIPPET:
+        return ""
     return text if len(text) <= _MAX_PASSAGE else text[:_MAX_PASSAGE].rstrip() + " …"
+
+
+def _source(hit: Hit) -> str:
+    """Return where a passage stands: its id, its page, its offset in the document, and how many copies there are."""
+    chunk = hit.chunk
+    where = [chunk.id] if passage_name(hit) != chunk.id else []
+    where += [f"page {chunk.page}"] if chunk.page is not None else []
+    where += [f"from character {chunk.start:,}"] if chunk.start else []
+    return " · ".join(filter(None, [*where, copies_note(hit)]))
 
 
 def _shares(hit: Hit) -> list[tuple[str, float, float]]:

@@ -1,17 +1,33 @@
 """The default extractor: every sentence is a fact, every name in it an entity. ``Combined`` adds others to it."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
 
 from graphrag_core.errors import ExtractionError
-from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mention
+from graphrag_core.extract.addresses import link_addresses
+from graphrag_core.extract.blocks import Blocks, Sentence, read_blocks, table_rows
+from graphrag_core.extract.subjects import Subjects, read_subjects, section_anchors
+from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
-from graphrag_core.text import sentences, title_names, unwrap
-from graphrag_core.text.mentions import find_aliases, find_names
+from graphrag_core.text import normalise
+from graphrag_core.text.mentions import NameMatch, code_names, find_aliases, find_names
+from graphrag_core.text.prose import plain
+from graphrag_core.text.statements import is_boilerplate, is_statement
 
 _LETTER = re.compile(r"[^\W_]")
+_LEFTOVER = re.compile(r"\*{2,}|(?<!\w)_{2,}(?!\w)|`+|¶|^[*•·–—\-]\s+")
+_DIVIDED = re.compile("\u2010\\s+")  # the hyphen at the end of a line
+_SPACES = re.compile(r"[ \t\r\n]+")
+_CODE_IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_HAS_CASE_OR_JOINT = re.compile(r"[_.]|[a-z][A-Z]")
+_LONGEST_FACT = 1_000
+_MOST_REFERENCES, _MOST_LINKS, _MOST_CODE_NAMES = 8, 30, 20
+_LONGEST_LITERAL = 120
+_REFERENCE_WEIGHT = 10.0
 
 # Names repeat, and a frozen value can be shared. Creating a dataclass takes ten times as long as this lookup.
 _mention = lru_cache(maxsize=4_096)(Mention)
@@ -22,48 +38,210 @@ class SentenceExtractor:
     """Extracts the names and sentences of a chunk.
 
     The chunk's title is its subject and counts as mentioned in every sentence. So the sentence
-    "It was founded in 1911" still connects its subject with 1911.
+    "It was founded in 1911" still connects its subject with 1911. The nearest heading and the terms that
+    a chunk defines are subjects too. Facts are the sentences of paragraphs, list items and definitions
+    that say something, and the links in them. Headings, code and boilerplate are no facts.
 
     >>> chunk = Chunk("1", "1", "It delegates to the OAuth Provider.", title="Auth Service")
     >>> SentenceExtractor().extract([chunk])[0].facts[0].entities
     ('Auth Service', 'OAuth Provider')
     """
 
-    identity: str = "sentences 2"
+    identity: str = "sentences 3"
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
-        """Return one extraction per chunk, in order."""
-        return [_extract(chunk) for chunk in chunks]
+        """Return one extraction per chunk, in order.
+
+        Chunks of one document that follow each other share what one alone does not show: the address of the
+        section that they continue, and which identifiers in code are names in the text.
+        """
+        extractions = []
+        for _, group in groupby(chunks, attrgetter("document_id")):
+            extractions += _extract_document(list(group))
+        return extractions
 
 
-def _extract(chunk: Chunk) -> Extraction:
-    text = unwrap(chunk.text)
-    spans = sentences(text)
-    found = find_names(text, {start for start, _ in spans})
+def _extract_document(chunks: list[Chunk]) -> list[Extraction]:
+    extractions = []
+    anchors: tuple[str, ...] = ()
+    previous: Chunk | None = None
+    for chunk in chunks:
+        if all(mark.kind == "paragraph" for mark in chunk.marks) and not chunk.headings:
+            extractions.append(_extract(chunk, ()))
+            continue
+        continues = previous is not None and chunk.headings == previous.headings
+        own = section_anchors(chunk)
+        starts = next((mark.start for mark in chunk.marks if mark.kind == "heading"), len(chunk.text))
+        is_continued = continues and chunk.text[:starts].strip("# \t\r\n") != ""
+        extractions.append(_extract(chunk, anchors if is_continued else ()))
+        anchors = own or (anchors if continues else ())
+        previous = chunk
+    if any(mark.kind == "code" for chunk in chunks for mark in chunk.marks):
+        known = {normalise(mention.name) for extraction in extractions for mention in extraction.mentions}
+        extractions = [_with_code(chunk, e, known) for chunk, e in zip(chunks, extractions, strict=True)]
+    return extractions
+
+
+def _extract(chunk: Chunk, inherited: tuple[str, ...]) -> Extraction:
+    subjects = read_subjects(chunk, inherited)
+    blocks = read_blocks(chunk)
+    found = find_names(blocks.text, {sentence.start for sentence in blocks.sentences})
     names = [match for match in found if match.certain]
-    subjects = title_names(chunk.title) if chunk.title else ()
-    facts = []
-    at = 0
-    for i, (start, end) in enumerate(spans):
-        begin, stop = at, spans[i + 1][0] if i + 1 < len(spans) else len(text)
-        while at < len(names) and names[at].start < stop:
-            at += 1
-        sentence = text[start:end]
-        # Headings state nothing, and a line without letters, such as "-----", is not a sentence.
-        is_heading = sentence[0] == "#" or sentence.strip("=*_~ \t") == chunk.title
-        if not is_heading and (begin < at or _LETTER.search(sentence)):
-            entities = tuple(dict.fromkeys((*subjects, *[match.name for match in names[begin:at]])))
-            facts.append(Fact(entities, sentence, weight=SENTENCE_WEIGHT, span=(start, end)))
+    if not blocks.is_plain:
+        names = sorted([*names, *_literal_names(chunk)], key=attrgetter("start"))
+    names = _without_boilerplate(blocks, names)
+    facts = list(_facts(chunk, blocks, subjects, names))
+    links = [] if blocks.is_plain else _links(chunk, subjects)
+    if not blocks.is_plain:
+        facts += _references(links, subjects, facts)
+        facts += _table_facts(chunk, subjects)
 
     aliases: dict[str, list[str]] = {}
-    for short, long in find_aliases(text, found):
+    for short, long in find_aliases(blocks.text, found):
         aliases.setdefault(long, []).append(short)
-    mentions = [Mention(name, aliases=tuple(aliases.pop(name, ())), subject=True) for name in subjects]
+    about = subjects.names()
+    mentions = [Mention(name, aliases=tuple(aliases.pop(name, ())), subject=True) for name in about]
+    mentioned = dict.fromkeys([match.name for match in names])
+    if not blocks.is_plain:
+        mentioned.update(dict.fromkeys(name for fact in facts for name in fact.entities))
+        mentioned.update(dict.fromkeys(address for _, _, addresses in links for address in addresses))
+        for name in about:
+            mentioned.pop(name, None)
+    if aliases:
+        mentioned.update(dict.fromkeys(aliases))
     mentions += [
-        Mention(name, aliases=tuple(aliases[name])) if name in aliases else _mention(name)
-        for name in dict.fromkeys((*[match.name for match in names], *aliases))
+        Mention(name, aliases=tuple(aliases[name])) if name in aliases else _mention(name) for name in mentioned
     ]
     return Extraction(tuple(mentions), tuple(facts))
+
+
+def _without_boilerplate(blocks: Blocks, names: list[NameMatch]) -> list[NameMatch]:
+    """Return the names but for those in copyright lines and in sentences written in capitals."""
+    text = blocks.text
+    has_hint = "opyright" in text or "©" in text or "(c) " in text or "WARRANT" in text or " version" in text
+    if not (has_hint or " release" in text or " THE " in text or " OR " in text or " OF " in text):
+        return names
+    kept, at = [], 0
+    for i, sentence in enumerate(blocks.sentences):
+        stop = blocks.sentences[i + 1].start if i + 1 < len(blocks.sentences) else len(blocks.text)
+        begin = at
+        while at < len(names) and names[at].start < stop:
+            at += 1
+        if at > begin and not is_boilerplate(blocks.text[sentence.start : sentence.end]):
+            kept += names[begin:at]
+    return kept + names[at:]
+
+
+def _facts(chunk: Chunk, blocks: Blocks, subjects: Subjects, names: list[NameMatch]) -> Iterator[Fact]:
+    """Yield the sentences that say something."""
+    text, spans = blocks.text, blocks.sentences
+    at = 0
+    seen: set[str] = set()
+    for i, sentence in enumerate(spans):
+        begin, stop = at, spans[i + 1].start if i + 1 < len(spans) else len(text)
+        while at < len(names) and names[at].start < stop:
+            at += 1
+        held = [match.name for match in names[begin:at]] if begin < at else []
+        if blocks.is_plain:
+            said = _in_one_line(text[sentence.start : sentence.end])
+            # A chunk without structure may have a heading; a line without letters, such as "-----", is no sentence.
+            is_heading = said[0] == "#" or said.strip("=*_~ \t") == chunk.title
+            if is_heading or not (held or _LETTER.search(said)) or not is_statement(said, held):
+                continue
+        else:
+            said = _said(chunk, sentence, text)
+            whole = sentence.block is None or sentence.block.kind == "paragraph"
+            if len(said) > _LONGEST_FACT or said in seen or not is_statement(said, held, whole=whole):
+                continue
+            seen.add(said)
+        about = subjects.at(sentence.start)
+        entities = tuple(dict.fromkeys((*about, *held))) if held else about
+        yield Fact(entities, said, weight=SENTENCE_WEIGHT, span=(sentence.start, sentence.end))
+
+
+def _said(chunk: Chunk, sentence: Sentence, masked: str) -> str:
+    """Return a sentence without markup; the first one of a definition after its term."""
+    raw = chunk.text[sentence.start : sentence.end]
+    is_plain = raw == masked[sentence.start : sentence.end]
+    said = _in_one_line(raw if is_plain else _LEFTOVER.sub("", plain(raw)))
+    block = sentence.block
+    if block is not None and block.kind == "definition" and sentence.start > block.start:
+        head = chunk.text[block.start : sentence.start]
+        terms = [" ".join(plain(line).split()) for line in head.strip().removesuffix(":").splitlines() if line.strip()]
+        if head.rstrip().endswith(":") and 0 < len(terms) <= 4 and sum(map(len, terms)) < _LONGEST_LITERAL:
+            said = f"{', '.join(terms)}: {said}"
+    return said
+
+
+def _in_one_line(text: str) -> str:
+    if "\u2010" in text:
+        text = _DIVIDED.sub("", text)
+    return _SPACES.sub(" ", text) if text.count("  ") > 1 or "\n" in text or "\t" in text else text
+
+
+def _literal_names(chunk: Chunk) -> Iterator[NameMatch]:
+    """Yield the names in inline code."""
+    for mark in chunk.marks:
+        if mark.kind == "literal" and mark.end - mark.start <= _LONGEST_LITERAL:
+            for name in code_names(chunk.text[mark.start : mark.end]):
+                yield NameMatch(name, mark.start, mark.end)
+
+
+def _table_facts(chunk: Chunk, subjects: Subjects) -> Iterator[Fact]:
+    """Yield the rows of tables that read as a statement."""
+    for start, end, cells in table_rows(chunk):
+        said = " | ".join(" ".join(_LEFTOVER.sub("", plain(cell)).split()) for cell in cells)
+        if len(said) > _LONGEST_FACT or max(cell.count(" ") for cell in cells) < 3:
+            continue
+        literals = [name for cell in cells[:1] for name in code_names(cell.strip("`"))]
+        held = [*literals, *(match.name for match in find_names(said, {0}) if match.certain)]
+        if is_statement(said.replace(" | ", " "), held, whole=False):
+            entities = tuple(dict.fromkeys((*subjects.at(start), *held)))
+            yield Fact(entities, said, weight=SENTENCE_WEIGHT, span=(start, end))
+
+
+def _links(chunk: Chunk, subjects: Subjects) -> list[tuple[int, int, tuple[str, ...]]]:
+    """Return start, end and possible addresses of a chunk's links, but for those to itself."""
+    found: dict[tuple[str, ...], tuple[int, int]] = {}
+    for mark in chunk.marks:
+        if mark.kind == "link" and mark.value and len(found) < _MOST_LINKS and not _names_itself(chunk.text, mark):
+            addresses = tuple(a for a in link_addresses(chunk, mark.value) if a not in subjects.addresses)
+            if addresses:
+                found.setdefault(addresses, (mark.start, mark.end))
+    return [(start, end, addresses) for addresses, (start, end) in found.items()]
+
+
+def _names_itself(text: str, link: Mark) -> bool:
+    """Return whether a link is inline code with the name that it leads to. The name connects the two."""
+    shown = text[link.start : link.end]
+    return shown[:1] == "`" and not {*code_names(shown.strip("`"))}.isdisjoint(code_names(link.value))
+
+
+def _references(links: list[tuple[int, int, tuple[str, ...]]], subjects: Subjects, facts: list[Fact]) -> Iterator[Fact]:
+    """Yield for each link in a statement the fact that the chunk's subject refers to the address."""
+    spans = [(fact.span, fact) for fact in facts if fact.span]
+    for start, _, addresses in links[:_MOST_REFERENCES]:
+        own = subjects.at(start) or subjects.addresses
+        for span, fact in spans:
+            if own and span[0] <= start < span[1]:
+                entities = (own[-1], *addresses)
+                yield replace(fact, entities=entities, relation="refers_to", weight=_REFERENCE_WEIGHT)
+                break
+
+
+def _with_code(chunk: Chunk, extraction: Extraction, known: set[str]) -> Extraction:
+    """Return an extraction with the identifiers of code blocks that are names elsewhere in the document."""
+    mentioned = {normalise(mention.name) for mention in extraction.mentions}
+    found: dict[str, Mention] = {}
+    for mark in chunk.marks:
+        if mark.kind != "code":
+            continue
+        for match in _CODE_IDENTIFIER.finditer(chunk.text, mark.start, mark.end):
+            for name in code_names(match.group()) if _HAS_CASE_OR_JOINT.search(match.group()) else ():
+                norm = normalise(name)
+                if norm in known and norm not in mentioned and len(found) < _MOST_CODE_NAMES:
+                    found.setdefault(norm, _mention(name))
+    return replace(extraction, mentions=(*extraction.mentions, *found.values())) if found else extraction
 
 
 class Combined:

@@ -1,31 +1,61 @@
-"""The chunker: splits documents into passages and determines their titles."""
+"""The chunker: splits documents into passages that follow their sections."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import PurePath
+from typing import NamedTuple
 
 from graphrag_core.errors import InputError
-from graphrag_core.model import Chunk, Document
+from graphrag_core.ingest.titles import heading_text, headings_of, is_markdown, page_of, title_of
+from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.ports import TokenCounter
-from graphrag_core.text import estimate_tokens, most_tokens, sentences
+from graphrag_core.text import estimate_tokens, most_tokens, normalise, sentences, unwrap
+from graphrag_core.text.markup import BLOCKS, scan
 
-_HEADING = re.compile(
-    r"\s*(?:#{1,6}[ \t]+(?P<atx>\S[^\n]*?)[ \t]*#*[ \t]*(?:\n|$)|(?P<under>\S[^\n]*)\n[=\-~^*]{3,}[ \t]*(?:\n|$))"
-)
+_VERSION = 2  # changes when the same settings give other passages
+_TINY_SECTION = 40  # tokens; sections below are joined with those beside them
 _WORD = re.compile(r"\S*\s*")
-_LONGEST_TITLE = 200
+_LINE = re.compile(r"[^\n]*\n?")
+_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,}|:{3,})")
+_LABEL_LINES = re.compile(r"(?:[ \t]*\([^()\s]+\)=[ \t]*\r?\n\s*)+\Z")
+
+
+class _Section(NamedTuple):
+    """A part of a document, and the path of headings above it."""
+
+    start: int
+    end: int
+    path: tuple[str, ...]
+    tokens: int
+
+
+class _Piece(NamedTuple):
+    """What is never split: a sentence, a code block, a line of a long one.
+
+    ``block`` is the size of the whole block for the first piece of a block that should stay whole, else
+    ``tokens``. Only prose is repeated in an overlap.
+    """
+
+    start: int
+    end: int
+    tokens: int
+    block: int
+    is_prose: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chunker:
-    """Splits documents into passages at sentence boundaries.
+    """Splits documents into passages at headings, and long sections at blocks and sentences.
 
-    A document of up to ``whole_until`` tokens is one passage. A longer one is split into passages
-    of at most ``max_tokens``. Each starts with the last sentences of the previous one, up to
-    ``overlap`` tokens. A sentence longer than a passage is split between words. Without the
-    overlaps, the passages joined are exactly the document.
+    A passage never crosses a heading, and a heading belongs to the passage that follows it. A section of
+    up to ``whole_until`` tokens is one passage. A longer one is split into passages of at most
+    ``max_tokens``. Each starts with the last sentences of the previous one, up to ``overlap`` tokens.
+    Code and tables are not split up to ``whole_until`` tokens, then between lines; they are in no
+    overlap. A sentence longer than a passage is split between words. Sections of less than 40 tokens
+    are joined with their neighbours under the same heading. Without the overlaps, the passages joined
+    are exactly the document.
 
     >>> document = Document("a", "One two three four. Five six seven eight.")
     >>> parts = Chunker(max_tokens=8, overlap=0, whole_until=8).split(document)
@@ -49,75 +79,277 @@ class Chunker:
     def identity(self) -> str:
         """The settings that determine the passages."""
         counter = getattr(self.count, "__qualname__", type(self.count).__qualname__)
-        return f"chunks {self.max_tokens}/{self.overlap}/{self.whole_until} {counter}"
+        return f"chunks {_VERSION} {self.max_tokens}/{self.overlap}/{self.whole_until} {counter}"
 
     def split(self, document: Document) -> list[Chunk]:
         """Return the passages of a document, in order."""
-        title = title_of(document)
-        text = document.text
-        is_whole = len(text) <= self.whole_until  # assuming at most one token per character
-        if not is_whole and self.count is estimate_tokens:
-            is_whole = most_tokens(text) <= self.whole_until  # ten times as fast as counting
-        if is_whole or self.count(text) <= self.whole_until:
-            return [Chunk(document.id, document.id, text, title, metadata=document.metadata)]
+        whole = whole_document(document)
+        text, marks = document.text, whole.marks
+        headings = [mark for mark in marks if mark.kind == "heading"]
+        if len(headings) < 2 and self._is_whole(text):
+            return [whole]
+        above = headings_of(document)
+        spans: list[tuple[int, int]] = []
+        paths: list[tuple[str, ...]] = []
+        blocks = [mark for mark in marks if mark.kind in BLOCKS]
+        at = 0
+        for section in self._joined(self._sections(text, headings, whole.title, above)):
+            first = at
+            while at < len(blocks) and blocks[at].start < section.end:
+                at += 1
+            if section.tokens <= self.whole_until:
+                spans.append((section.start, section.end))
+            else:
+                own = blocks[first:at]
+                parts = list(self._pack(self._pieces(text, section, own)))
+                if headings or any(block.kind != "paragraph" for block in own):
+                    parts = self._without_short_end(text, parts)
+                spans += parts
+            paths += [section.path] * (len(spans) - len(paths))
+        if len(spans) == 1:
+            return [replace(whole, headings=paths[0])]
+        pages = [mark for mark in marks if mark.kind == "page"]
         return [
-            Chunk(f"{document.id}#{i}", document.id, text[start:end], title, i, start, document.metadata)
-            for i, (start, end) in enumerate(self._spans(text))
+            Chunk(
+                f"{document.id}#{i}",
+                document.id,
+                text[start:end],
+                whole.title,
+                i,
+                start,
+                document.metadata,
+                path,
+                _page_at(pages, start, text) or whole.page,
+                own,
+            )
+            for i, ((start, end), path, own) in enumerate(zip(spans, paths, _marks_of(marks, spans), strict=True))
         ]
 
-    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield the start and end of each passage."""
-        current: list[tuple[int, int, int]] = []
-        tokens = 0
-        for piece in self._pieces(text):
-            size = piece[2]
-            if current and tokens + size > self.max_tokens:
-                yield current[0][0], current[-1][1]
-                # Carry the last pieces over: up to the overlap, and only if the new piece still fits.
-                room = min(self.overlap, self.max_tokens - size)
-                kept = len(current)
-                while kept > 1 and current[kept - 1][2] <= room:
-                    kept -= 1
-                    room -= current[kept][2]
-                current = current[kept:]
-                tokens = sum(size for _, _, size in current)
-            current.append(piece)
-            tokens += size
-        if current:
-            yield current[0][0], current[-1][1]
+    def _is_whole(self, text: str) -> bool:
+        """Return whether a text has at most ``whole_until`` tokens."""
+        if len(text) <= self.whole_until:  # assuming at most one token per character
+            return True
+        if self.count is estimate_tokens and most_tokens(text) <= self.whole_until:  # ten times as fast as counting
+            return True
+        return self.count(text) <= self.whole_until
 
-    def _pieces(self, text: str) -> Iterator[tuple[int, int, int]]:
-        """Yield start, end and tokens of the sentences, or of the words of a sentence that is too long.
+    # -- sections
 
-        Together the pieces cover the whole text.
+    def _sections(self, text: str, headings: Sequence[Mark], title: str, above: tuple[str, ...]) -> Iterator[_Section]:
+        """Yield the text before the first heading, then each heading with its text.
+
+        Headings without text of their own belong to the section that follows, the last to the one before.
         """
-        starts = [start for start, _ in sentences(text)]
-        bounds = [0, *starts[1:], len(text)]
-        for start, end in pairwise(bounds):
-            size = self.count(text[start:end])
-            if size <= self.max_tokens:
-                yield start, end, size
+        known = {normalise(name) for name in (title, *above)}
+        stack: list[tuple[int, str]] = []
+        current: _Section | None = None
+        begin, path = 0, above
+        bounds = [0, *(_heading_start(text, heading.start) for heading in headings), len(text)]
+        for i, (start, end) in enumerate(pairwise(bounds)):
+            body = start
+            if i:
+                heading = headings[i - 1]
+                level = int(heading.value or 1)
+                while stack and stack[-1][0] >= level:
+                    stack.pop()
+                stack.append((level, heading_text(text, heading)))
+                path = above + tuple(name for _, name in stack if normalise(name) not in known)
+                body = _end_of_line(text, heading.end, end)
+            if text[body:end].strip("=-~^ \t\r\n"):
+                if current:
+                    yield current
+                current = _Section(begin, end, path, self.count(text[begin:end]))
+                begin = end
+        if begin < len(text) or current is None:
+            start, path = (current.start, current.path) if current else (begin, path)
+            current = _Section(start, len(text), path, self.count(text[start:]))
+        yield current
+
+    def _joined(self, sections: Iterable[_Section]) -> Iterator[_Section]:
+        """Join tiny sections under the same heading. The common path of headings is that of the joined section."""
+        current: _Section | None = None
+        can_join, depth = False, 0
+        for section in sections:
+            is_tiny = section.tokens < _TINY_SECTION
+            if current and can_join and is_tiny and current.tokens + section.tokens <= self.max_tokens:
+                common = _common(current.path, section.path)
+                if len(common) >= min(depth, len(section.path)) - 1:
+                    depth = min(depth, len(section.path))
+                    current = _Section(current.start, section.end, common, current.tokens + section.tokens)
+                    continue
+            if current:
+                yield current
+            current, can_join, depth = section, is_tiny, len(section.path)
+        if current:
+            yield current
+
+    # -- passages of a long section
+
+    def _pack(self, pieces: Iterator[_Piece]) -> Iterator[tuple[int, int]]:
+        """Yield the start and end of each passage."""
+        current: list[_Piece] = []
+        tokens = 0
+        for piece in pieces:
+            is_short = 4 * tokens < self.max_tokens
+            need = piece.tokens if is_short else piece.block
+            if (
+                current
+                and tokens + need > self.max_tokens
+                and not (is_short and not piece.is_prose and tokens + need <= self.whole_until)
+            ):
+                yield current[0].start, current[-1].end
+                # Carry the last pieces over: up to the overlap, and only if the new piece still fits.
+                room = min(self.overlap, self.max_tokens - need) if piece.is_prose else -1
+                kept = len(current)
+                while kept > 1 and current[kept - 1].is_prose and current[kept - 1].tokens <= room:
+                    kept -= 1
+                    room -= current[kept].tokens
+                current = current[kept:]
+                tokens = sum(one.tokens for one in current)
+            current.append(piece)
+            tokens += piece.tokens
+        if current:
+            yield current[0].start, current[-1].end
+
+    def _without_short_end(self, text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Join a last passage of a few words with the one before, if both fit into one."""
+        if len(spans) > 1:
+            (start, middle), (_, end) = spans[-2:]
+            limit = max(self.whole_until, self.max_tokens)
+            if self.count(text[middle:end]) < _TINY_SECTION and self.count(text[start:end]) <= limit:
+                return [*spans[:-2], (start, end)]
+        return spans
+
+    def _pieces(self, text: str, section: _Section, blocks: Sequence[Mark]) -> Iterator[_Piece]:
+        """Yield the pieces of a section. Together they cover all of it."""
+        if all(block.kind == "paragraph" for block in blocks):
+            yield from self._sentences(text, section.start, section.end)
+            return
+        starts = [_block_start(text, block) for block in blocks[1:]]
+        for block, (start, end) in zip(blocks, pairwise([section.start, *starts, section.end]), strict=True):
+            if block.kind in {"code", "table"}:
+                yield from self._lines(text, start, end)
                 continue
-            for word in _WORD.finditer(text, start, end):
-                for a in range(word.start(), word.end(), self.max_tokens):
-                    b = min(a + self.max_tokens, word.end())
-                    yield a, b, min(self.count(text[a:b]), self.max_tokens)
+            pieces = list(self._sentences(text, start, end))
+            size = sum(piece.tokens for piece in pieces)
+            if size <= self.max_tokens and pieces:
+                is_prose = block.kind != "heading"
+                pieces[0] = pieces[0]._replace(block=size, is_prose=is_prose)
+            yield from pieces
+
+    def _lines(self, text: str, start: int, end: int) -> Iterator[_Piece]:
+        """Yield a table or code: whole, or its lines if it is too long."""
+        size = self.count(text[start:end])
+        if size <= max(self.whole_until, self.max_tokens):
+            yield _Piece(start, end, size, size, is_prose=False)
+            return
+        for line in _LINE.finditer(text, start, end):
+            if line.end() > line.start():
+                for piece in self._words(text, line.start(), line.end()):
+                    yield piece._replace(is_prose=False)
+
+    def _sentences(self, text: str, start: int, end: int) -> Iterator[_Piece]:
+        """Yield sentences, or the words of a sentence that is too long."""
+        part = text if end - start == len(text) else text[start:end]
+        bounds = [start, *(start + first for first, _ in sentences(unwrap(part))[1:]), end]
+        for first, last in pairwise(bounds):
+            yield from self._words(text, first, last)
+
+    def _words(self, text: str, start: int, end: int) -> Iterator[_Piece]:
+        """Yield a text whole if it fits into a passage, else its words."""
+        size = self.count(text[start:end])
+        if size <= self.max_tokens:
+            yield _Piece(start, end, size, size)
+            return
+        for word in _WORD.finditer(text, start, end):
+            for a in range(word.start(), word.end(), self.max_tokens):
+                b = min(a + self.max_tokens, word.end())
+                size = min(self.count(text[a:b]), self.max_tokens)
+                yield _Piece(a, b, size, size)
 
 
-def title_of(document: Document) -> str:
-    r"""Return a document's title: its own, the one in its metadata, or its first heading. Empty if there is none.
+def whole_document(document: Document) -> Chunk:
+    """Return a document as one passage, under the headings that its metadata names and that it starts with."""
+    text, metadata = document.text, document.metadata
+    marks = scan(text, document.marks, is_markdown(metadata))
+    title = title_of(document, marks)
+    path = headings_of(document)
+    known = {normalise(name) for name in (title, *path)}
+    for mark in marks:
+        if mark.kind == "heading" and normalise(name := heading_text(text, mark)) not in known:
+            path = (*path, name)
+        elif mark.kind in BLOCKS and mark.kind != "heading":
+            break
+    pages = [mark for mark in marks if mark.kind == "page"]
+    page = _page_at(pages, 0, text) or page_of(metadata)
+    return Chunk(document.id, document.id, text, title, 0, 0, metadata, path, page, marks)
 
-    >>> title_of(Document("1", "# Auth Service\n\nIssues tokens."))
-    'Auth Service'
-    >>> title_of(Document("2", "Issues tokens.", metadata={"file_name": "docs/auth_service.md"}))
-    'auth_service'
+
+def _common(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
+    length = 0
+    while length < min(len(a), len(b)) and a[length] == b[length]:
+        length += 1
+    return a[:length]
+
+
+def _line_start(text: str, at: int) -> int:
+    return max(text.rfind("\n", 0, at), text.rfind("\r", max(0, at - 1_000), at)) + 1
+
+
+def _end_of_line(text: str, at: int, end: int) -> int:
+    newline = text.find("\n", at, end)
+    return end if newline < 0 else newline + 1
+
+
+def _heading_start(text: str, at: int) -> int:
+    """Return the start of a heading's line, or of the MyST labels before it."""
+    start = _line_start(text, at)
+    before = text[max(0, start - 400) : start]
+    labels = _LABEL_LINES.search(before) if before.rstrip().endswith(")=") else None
+    return start - len(before) + labels.start() if labels else start
+
+
+def _block_start(text: str, block: Mark) -> int:
+    """Return the start of a block's first line, or of the fence above code."""
+    start = _line_start(text, block.start)
+    if block.kind == "code" and start:
+        above = _line_start(text, start - 1)
+        if _FENCE.match(text, above, start):
+            return above
+    return start
+
+
+def _page_at(pages: Sequence[Mark], start: int, text: str) -> int | None:
+    """Return the page on which the first word after ``start`` is."""
+    if not pages:
+        return None
+    while start < len(text) and text[start].isspace():
+        start += 1
+    at = bisect_right([page.start for page in pages], start)
+    value = pages[at - 1].value if at else ""
+    return int(value) if value.isdecimal() else None
+
+
+def _marks_of(marks: Sequence[Mark], spans: Sequence[tuple[int, int]]) -> Iterator[tuple[Mark, ...]]:
+    """Yield the marks of each passage, with offsets in it.
+
+    Blocks, links and inline code are cut to the passage. An anchor, a term or a page is in the passage that
+    has it first.
     """
-    for title in (document.title, document.metadata.get("title"), document.metadata.get("name")):
-        if isinstance(title, str) and title.strip():
-            return title.strip()
-    file_name = document.metadata.get("file_name")
-    if isinstance(file_name, str) and (stem := PurePath(file_name.replace("\\", "/")).stem):
-        return stem
-    if heading := _HEADING.match(document.text[: 4 * _LONGEST_TITLE]):
-        return (heading["atx"] or heading["under"]).strip()[:_LONGEST_TITLE]
-    return ""
+    at = covered = 0
+    near: list[Mark] = []
+    for i, (start, end) in enumerate(spans):
+        near = [mark for mark in near if mark.end > start or mark.start >= start]
+        is_last = i == len(spans) - 1
+        while at < len(marks) and (marks[at].start < end or is_last):
+            near.append(marks[at])
+            at += 1
+        own = []
+        for mark in near:
+            if mark.kind in {"anchor", "term", "page"}:
+                if mark.start >= covered:
+                    own.append(Mark(mark.kind, mark.start - start, min(mark.end, end) - start, mark.value))
+            elif (a := max(mark.start, start)) < (b := min(mark.end, end)):
+                own.append(Mark(mark.kind, a - start, b - start, mark.value))
+        yield tuple(own)
+        covered = end

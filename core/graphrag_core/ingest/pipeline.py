@@ -2,7 +2,8 @@
 
 import gc
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, islice
@@ -13,11 +14,12 @@ from tqdm import tqdm
 
 from graphrag_core.errors import DocumentError, ExtractionError, InputError
 from graphrag_core.extract import SentenceExtractor
-from graphrag_core.ingest.chunker import Chunker, title_of
+from graphrag_core.ingest.chunker import Chunker, whole_document
 from graphrag_core.ingest.embedding import CheckedEmbedder
-from graphrag_core.model import Added, Chunk, Document, Estimate, Extraction
+from graphrag_core.model import Added, Document, Estimate, Extraction
 from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
-from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint, normalise
+from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint, label, normalise
+from graphrag_core.text.markup import plain
 
 Vectors = Mapping[str, Sequence[float]]
 """Vectors by document id, or by text."""
@@ -34,6 +36,29 @@ class Embeds:
     names: bool
 
 
+@dataclass
+class BatchLimit:
+    """Counts documents and says where a batch ends.
+
+    A batch has ``documents`` documents. Fewer long ones fill it too: a batch of books would take minutes,
+    and much memory.
+    """
+
+    documents: int
+    characters: int = 2_000_000
+    _documents: int = 0
+    _characters: int = 0
+
+    def is_full(self, document: Document) -> bool:
+        """Count a document; return whether it is the last of its batch."""
+        self._documents += 1
+        self._characters += len(document.text) if isinstance(document, Document) else 0
+        full = self._documents >= self.documents or self._characters >= self.characters
+        if full:
+            self._documents = self._characters = 0
+        return full
+
+
 class Pipeline:
     """Prepares documents and writes them to an engine.
 
@@ -44,7 +69,8 @@ class Pipeline:
     embedder
         None for an index that is only read; nothing can be added then.
     batch_size
-        The number of documents in a transaction.
+        The number of documents in a transaction. A transaction of an iterable that is no sequence ends earlier
+        if the documents are long.
     progress
         True or False to force a progress bar; None shows it on a terminal.
     """
@@ -68,7 +94,7 @@ class Pipeline:
         self.batch_size = batch_size
         self.progress = progress
         self._identities = (
-            chunker.identity if chunker else "whole",
+            chunker.identity if chunker else "whole 2",
             str(getattr(extractor, "identity", type(extractor).__qualname__)),
         )
 
@@ -77,14 +103,14 @@ class Pipeline:
 
         ``vectors`` are those of documents, ``embeddings`` those of texts, as far as they are known.
         """
-        source, total = iter(documents), len(documents) if isinstance(documents, Sequence) else None
+        total = len(documents) if isinstance(documents, Sequence) else None
         disable = None if self.progress is None else not self.progress
         began, previous, results = self.engine.generation, set[str](), list[Added]()
         collects = gc.isenabled()
         bar = tqdm(total=total, desc="indexing", unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
         try:
             try:
-                while batch := list(islice(source, self.batch_size)):
+                for batch in self._batches(documents):
                     gc.disable()  # a batch creates many objects and no cycles
                     results.append(self._add_batch(batch, began, previous, vectors, embeddings))
                     if collects:
@@ -101,6 +127,20 @@ class Pipeline:
                 self.embedder.dim = int(self.engine.settings().get("dim", "0")) or None
             raise
         return sum(results[1:], results[0]) if results else Added()
+
+    def _batches(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
+        """Yield documents in batches. The next document is read when the batch before is written."""
+        limit = BatchLimit(self.batch_size)
+        if isinstance(documents, Sequence):  # a call of up to batch_size documents is all or nothing
+            limit.characters = sys.maxsize
+        batch = []
+        for document in documents:
+            batch.append(document)
+            if limit.is_full(document):
+                yield batch
+                batch = []
+        if batch:
+            yield batch
 
     def _add_batch(
         self, batch: list[Document], began: int, previous: set[str], vectors: Vectors, embeddings: Vectors
@@ -120,8 +160,8 @@ class Pipeline:
         is_first = self.embedder.dim is None
 
         parsed = self.parse(changed, self.extractor)
-        known = self.engine.stored_vectors(replaced) if replaced else {}
-        parsed, name_vectors = self._embed(self.embedder, parsed, known, vectors, embeddings)
+        stored_vectors = self.engine.stored_vectors(replaced) if replaced else {}
+        parsed, name_vectors = self._embed(self.embedder, parsed, stored_vectors, vectors, embeddings)
         settings = {
             "embedder": self.embedder.identity,
             "dim": str(self.embedder.dim),
@@ -139,12 +179,13 @@ class Pipeline:
         validate(batch)
         stored = self.engine.stored([document.id for document in batch])
         changed = [d for d in batch if d.id not in stored or stored[d.id].digest != self._digest(d)]
-        known = self.engine.stored_vectors([document.id for document in changed if document.id in stored])
+        stored_vectors = self.engine.stored_vectors([document.id for document in changed if document.id in stored])
         parsed = self.parse(changed, self.extractor)
         chunks, facts = embedded_texts(parsed, facts=self.embeds.facts)
+        known = _known_vectors(stored_vectors, chunks)
         texts = [text for text, _ in chain(chunks, facts) if text not in known]
         if self.embeds.names:
-            texts += self.engine.new_names(name for p in parsed for names in p.names for name in names)
+            texts += self.engine.new_names(_embedded_names(parsed))
         return list(dict.fromkeys(texts))
 
     def estimate(self, documents: Iterable[Document]) -> Estimate:
@@ -169,7 +210,7 @@ class Pipeline:
     def parse(self, documents: Sequence[Document], extractor: Extractor) -> list[ParsedDocument]:
         """Chunk documents and extract from all chunks at once. Nothing is embedded."""
         if self.chunker is None:
-            chunked = [[Chunk(d.id, d.id, d.text, title_of(d), metadata=d.metadata)] for d in documents]
+            chunked = [[whole_document(document)] for document in documents]
         else:
             chunked = [self.chunker.split(document) for document in documents]
         chunks = [chunk for pieces in chunked for chunk in pieces]
@@ -189,19 +230,22 @@ class Pipeline:
 
     def _digest(self, document: Document) -> str:
         """Return a hash of a document's content and of the settings it is parsed with."""
-        return fingerprint([document.text, document.title, _to_json(dict(document.metadata)), *self._identities])
+        parts = [document.text, document.title, _to_json(dict(document.metadata)), *self._identities]
+        if document.marks:
+            parts += [f"{mark.kind} {mark.start} {mark.end} {mark.value}" for mark in document.marks]
+        return fingerprint(parts)
 
     def _embed(
         self,
         embedder: CheckedEmbedder,
         parsed: Sequence[ParsedDocument],
-        known: Mapping[str, Matrix],
+        stored: Mapping[str, Mapping[str, Matrix]],
         vectors: Vectors,
         embeddings: Vectors,
     ) -> tuple[list[ParsedDocument], dict[str, Matrix]]:
         """Return the documents with vectors of their chunks and facts, and vectors of new names.
 
-        ``known`` are vectors that the index has stored, by text.
+        ``stored`` are vectors that the index has of chunks and facts, by text.
         """
         given = {}
         for p in parsed if vectors else ():
@@ -214,6 +258,7 @@ class Pipeline:
                     )
                 given[p.document.id] = embedder.given(p.document.id, vectors[p.document.id])
         chunks, facts = embedded_texts(parsed, facts=self.embeds.facts)
+        known = _known_vectors(stored, chunks)
         owners = {text: owner for text, owner in chunks if owner not in given} | dict(facts)
         new = [text for text in owners if text not in known]
         fresh = embedder.documents(new, [owners[text] for text in new], embeddings)
@@ -234,7 +279,7 @@ class Pipeline:
 
         if not self.embeds.names:
             return embedded, {}
-        of_names = {name: p.document.id for p in parsed for names in p.names for name in names}
+        of_names = _embedded_names(parsed)
         unknown = self.engine.new_names(of_names)  # waits for the last batch
         matrix = embedder.documents(unknown, [of_names[name] for name in unknown], embeddings)
         return embedded, dict(zip(unknown, matrix, strict=True))
@@ -247,11 +292,24 @@ def embedded_texts(
     of_chunks, of_facts = [], []
     for p in parsed:
         for chunk, extraction in zip(p.chunks, p.extractions, strict=True):
-            of_chunks.append((chunk_text(chunk.title, chunk.text), p.document.id))
+            name = label(chunk.title, chunk.headings)
+            of_chunks.append((chunk_text(name, plain(chunk.text)), p.document.id))
             for fact in extraction.facts if facts else ():
-                text = fact_text(chunk.title, fact.text, fact.relation, (*fact.entities, fact.value))
+                text = fact_text(name, fact.text, fact.relation, (*fact.entities, fact.value))
                 of_facts.append((text, p.document.id))
     return of_chunks, of_facts
+
+
+def _known_vectors(stored: Mapping[str, Mapping[str, Matrix]], chunks: Sequence[tuple[str, str]]) -> dict[str, Matrix]:
+    """Return stored vectors by text. Those of facts may be rounded, so no chunk gets one."""
+    texts = {text for text, _ in chunks}
+    facts = {text: vector for text, vector in stored.get("facts", {}).items() if text not in texts}
+    return facts | dict(stored.get("chunks", {}))
+
+
+def _embedded_names(parsed: Sequence[ParsedDocument]) -> dict[str, str]:
+    """Return the names that are embedded, each with a document's id: all but the addresses of sections."""
+    return {name: p.document.id for p in parsed for names in p.names for name in names if not name.startswith("→")}
 
 
 # -- cleaning what extractors return

@@ -13,9 +13,6 @@ from graphrag_core.ports import Ranking
 Lead = Literal["graph", "both", "plain"]
 """Which ranking leads: the graph's; plain search's first few, then the graph's; plain search's."""
 
-CONFIDENCE_WITHOUT_GRAPH = 0.5
-"""The confidence of a result without the graph."""
-
 
 class Fusion(Protocol):
     """Joins two rankings.

@@ -1,5 +1,6 @@
 """The strongest path from a question through the graph to each hit, and the facts that support the answer."""
 
+import math
 from collections.abc import Sequence
 
 import igraph
@@ -10,11 +11,17 @@ from graphrag_core.ports import Keys, Scores
 from graphrag_core.query.query import Query
 
 EntityPath = tuple[int, ...]
-"""Alternating keys: an entity that the question names, a fact, an entity, and so on. The passage mentions the last."""
+"""Alternating keys: an entity that the question names, a fact, an entity, and so on. The passage mentions the last.
+
+Instead of a named entity a path may start at a passage that plain search found, which states the first fact.
+"""
 
 _MAX_BETWEEN = 16  # entities that a path of two links may pass through
 _MAX_FACTS = 10
 _MAX_SCANNED = 5_000  # facts of one entity
+_MAX_STARTS = 5  # passages that a path may start at
+_SUBJECT = 5.0  # the least weight of the edge from a chunk to its subject
+_FEW = 10  # an entity that so few chunks mention is specific in any index
 _HOP = 1_000.0  # the cost of a hop exceeds that of any weak link: fewer hops always win
 
 
@@ -26,15 +33,22 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
     chunks mention its target; a path is as strong as the product of its links. Each link is
     represented by the strongest fact that holds both ends. Dijkstra's algorithm runs in igraph, on the
     links around the question that can be part of such a path.
+
+    A path must say something about the passage: the entity at its end is the passage's subject, or one
+    that few passages mention, and no number. Of two links, the entity between them is mentioned by few
+    passages, and the second fact is stated in one of the chunks.
     """
     if len(query.entities) == 0 or len(chunks) == 0:
         return [()] * len(chunks)
     mentioned = query.snapshot.neighbours(chunks, to="entities")
     starts, ends, costs = _links_around(query, np.unique(mentioned.targets))
     entities = np.unique(np.concatenate([query.entities, starts, ends]))
-    inside = _among(mentioned.targets, entities)
+    inside = np.flatnonzero(_among(mentioned.targets, entities))
+    mentions, _ = query.snapshot.entity_counts(mentioned.targets[inside])
+    named = _among(mentioned.targets[inside], np.sort(query.entities))
+    telling = named | _is_specific(query, mentions, mentioned.weights[inside])
+    inside, mentions = inside[telling], mentions[telling]
     holders, owners = mentioned.targets[inside], np.repeat(np.arange(len(chunks)), mentioned.counts)[inside]
-    mentions, _ = query.snapshot.entity_counts(holders)
     # Vertex 0 is the question; then come the entities and the chunks.
     first_chunk = 1 + len(entities)
     sources = np.concatenate([np.zeros(len(query.entities), np.int64), 1 + np.searchsorted(entities, starts),
@@ -58,7 +72,74 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
                 strongest[link] = int(facts[0])
             path.insert(at, strongest[link])
         paths[vertex - first_chunk] = tuple(path)
-    return paths
+    return _without_unrelated(query, paths, chunks)
+
+
+def paths_from_passages(query: Query, chunks: Keys, starts: Keys, wanted: Sequence[bool]) -> list[EntityPath]:
+    """Return for each wanted chunk a path from one of the ``starts``, the passages that plain search found.
+
+    The passage at the start states a fact about an entity; the chunk is about this entity, or is one of
+    few that mention it. A start is given by an earlier place in ``chunks``.
+    """
+    paths: list[EntityPath] = [()] * len(chunks)
+    if not any(wanted) or len(starts) == 0:
+        return paths
+    edges = query.snapshot.neighbours(chunks, to="entities")
+    ends = np.cumsum(edges.counts)
+    mentions, _ = query.snapshot.entity_counts(edges.targets)
+    specific = _is_specific(query, mentions, edges.weights)
+    slices = [slice(end - count, end) for end, count in zip(ends.tolist(), edges.counts.tolist(), strict=True)]
+    places = {key: place for place, key in enumerate(chunks.tolist())}
+    for place, own in enumerate(slices):
+        if not wanted[place]:
+            continue
+        telling = np.flatnonzero(specific[own]) + own.start
+        for start in [start for start in starts.tolist() if places.get(start, place) < place][:_MAX_STARTS]:
+            other = slices[places[start]]
+            # A subject of both, such as the title of their document, leads from neither to the other.
+            mentioned = edges.targets[other][edges.weights[other] < _SUBJECT]
+            shared = telling[np.isin(edges.targets[telling], mentioned)]
+            ids = np.array([entity.id for entity in query.snapshot.entities(edges.targets[shared])], np.str_)
+            # Subjects first, then the rarest.
+            order = np.lexsort([ids, mentions[shared], edges.weights[shared] < _SUBJECT])
+            for entity in edges.targets[shared[order]].tolist():
+                facts = query.snapshot.facts_of(np.array([entity]), limit=_MAX_SCANNED)
+                stated = facts[query.snapshot.fact_rows(facts).chunks == start]
+                if len(stated) and not paths[place]:
+                    paths[place] = (start, int(stated[0]), entity)
+            if paths[place]:
+                break
+    return _without_unrelated(query, paths, chunks)
+
+
+def _is_specific(query: Query, mentions: Keys, weights: Scores) -> npt.NDArray[np.bool_]:
+    """Return which entities tell something about a chunk: its subjects, and those that few chunks mention."""
+    specific: npt.NDArray[np.bool_] = (weights >= _SUBJECT) | (mentions <= _few(query))
+    return specific
+
+
+def _few(query: Query) -> float:
+    """Return how many chunks may mention an entity for it to be specific."""
+    return max(_FEW, math.sqrt(query.snapshot.first_entity))
+
+
+def _without_unrelated(query: Query, paths: list[EntityPath], chunks: Keys) -> list[EntityPath]:
+    """Drop paths through a number, and of two links if they pass a frequent entity or a fact of another passage."""
+    passed = np.array(sorted({entity for path in paths for entity in path[2::2]}), np.int64)
+    if len(passed) == 0:
+        return paths
+    mentions, _ = query.snapshot.entity_counts(passed)
+    names = zip(passed.tolist(), query.snapshot.entities(passed), strict=True)
+    numbers = {key for key, entity in names if not any(character.isalpha() for character in entity.name)}
+    frequent = set(passed[mentions > _few(query)].tolist())
+    second = np.array(sorted({path[3] for path in paths if len(path) > 3}), np.int64)
+    elsewhere = set(second[~_among(query.snapshot.fact_rows(second).chunks, np.sort(chunks))].tolist())
+    return [
+        ()
+        if numbers.intersection(path[2::2]) or (len(path) > 3 and (path[2] in frequent or path[3] in elsewhere))
+        else path
+        for path in paths
+    ]
 
 
 def _links_around(query: Query, wanted: Keys) -> tuple[Keys, Keys, Scores]:

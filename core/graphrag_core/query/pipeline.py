@@ -1,27 +1,34 @@
 """The query pipeline: embed → recognise → search → expand → fuse → explain."""
 
+import logging
 import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from weakref import WeakSet
 
 import numpy as np
 
 from graphrag_core.errors import EmbedderError
 from graphrag_core.filters import Filter
 from graphrag_core.ingest.embedding import CheckedEmbedder
-from graphrag_core.model import Entity, Fact
-from graphrag_core.ports import Engine, Matrix, Ranking
-from graphrag_core.query.fusion import CONFIDENCE_WITHOUT_GRAPH, Fusion, Gate, Lead, confidence
-from graphrag_core.query.paths import choose_facts, find_paths
+from graphrag_core.model import Chunk, Entity, Fact
+from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Snapshot
+from graphrag_core.query.coverage import Reranker
+from graphrag_core.query.fusion import Fusion, Gate, Lead, confidence
+from graphrag_core.query.paths import EntityPath, choose_facts, find_paths, paths_from_passages
 from graphrag_core.query.query import Expansion, GraphStrategy, Query
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.routing import TargetMethod
-from graphrag_core.result import Channel, Hit, Result, Step, Trace
-from graphrag_core.text import normalise
+from graphrag_core.result import CONFIDENCE_WITHOUT_GRAPH, Channel, Hit, Origin, Result, Step, Trace
+from graphrag_core.text import label, normalise
 
+_log = logging.getLogger(__name__)
 _WORD = re.compile(r"\w")
+_LOGGED: WeakSet[Engine] = WeakSet()  # engines whose graph was reported to have little to follow
+_MAX_COPIES = 100  # listed for a hit
+_FOUND_BY_PLAIN = 10  # a passage that plain search ranks so high can be the start of a path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +42,7 @@ class Plan:
     recogniser: Recogniser
     strategy: GraphStrategy
     fusion: Fusion
+    reranker: Reranker | None
     gate: Gate
     route: str = ""
 
@@ -51,6 +59,7 @@ class Expanded:
     confidence: float = CONFIDENCE_WITHOUT_GRAPH
     skipped: str = ""
     ran: bool = False
+    linked: Ranking = field(default_factory=lambda: (np.empty(0, np.int64), np.empty(0, np.float32)))
 
 
 def answer(
@@ -72,14 +81,17 @@ def answer(
         with _timed(stages, "recognise"):
             entities = plan.recogniser.recognise(question, vector, snapshot)
             query = Query(question, snapshot, vector, entities, embedder)
+            if scope is None and plan.use_graph and plan.method in ("hybrid", "graph"):
+                _log_unlinked(engine, snapshot, plan)
         with _timed(stages, "search"):
             channels, plain = _search(query, plan)
         with _timed(stages, "expand"):
             expanded = _expand(query, plan, channels, plain)
         with _timed(stages, "fuse"):
-            ranking, remark = _fuse(query, plan, plain, expanded)
+            ranking, expanded, remark = _fuse(query, plan, plain, expanded)
         with _timed(stages, "explain"):
-            hits, facts, known = _explain(query, plan, ranking, channels, expanded)
+            ranking, copies = _without_copies(query, ranking, plan.k)
+            hits, facts, known = _explain(query, plan, ranking, copies, channels, expanded)
         result = Result(
             question=question,
             method=plan.method,
@@ -102,6 +114,19 @@ def _timed(stages: dict[str, float], name: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     stages[name] = (time.perf_counter() - start) * 1000
+
+
+def _log_unlinked(engine: Engine, snapshot: Snapshot, plan: Plan) -> None:
+    """Log once for each engine that its passages give the graph little to follow."""
+    share, least = snapshot.linked_share, plan.gate.least_bridged
+    if engine not in _LOGGED and snapshot.has("chunks") and share < least:
+        _LOGGED.add(engine)
+        _log.info(
+            "the passages of this index hardly mention each other's subjects (linked share %.2f, below %.2f): "
+            "the graph has little to follow; titles, headings and links give it more",
+            share,
+            least,
+        )
 
 
 def _embed(
@@ -161,27 +186,36 @@ def _expand(query: Query, plan: Plan, channels: dict[str, Ranking], plain: Ranki
     strong = expansion.at_least(plan.gate.min_graph_score) if plan.gate.min_graph_score > 0 else expansion
     lead: Lead = "graph"
     why = ""
-    if plan.method == "hybrid" and getattr(plan.fusion, "heeds_lead", False):
+    if plan.method == "hybrid" and plan.reranker is None and getattr(plan.fusion, "heeds_lead", False):
         _, is_subject = query.snapshot.entity_counts(query.entities)
         lead, why = plan.gate.lead(names_subject=bool(is_subject.any()), bridged=query.snapshot.linked_share)
-        if (
-            not len(query.entities)
-            and query.snapshot.has("entities")
-            and not query.snapshot.has("entities", vectors=True)
-        ):
-            why += " (names are not embedded and could not be matched by similarity: embed_names=True)"
+        why += _unmatched_names(query)
     if len(expansion.keys) and not len(strong.keys):
         why = f"the graph was skipped: all its passages are weaker than {plan.gate.min_graph_score:g}"
     return Expanded(strong, lead, trust, why, ran=True)
 
 
-def _fuse(query: Query, plan: Plan, plain: Ranking, expanded: Expanded) -> tuple[Ranking, str]:
-    """Return the final ranking, and a remark if the graph found nothing."""
+def _unmatched_names(query: Query) -> str:
+    """Return a hint if names could not be matched by similarity."""
+    has = query.snapshot.has
+    if len(query.entities) or not has("entities") or has("entities", vectors=True):
+        return ""
+    return " (names are not embedded and could not be matched by similarity: embed_names=True)"
+
+
+def _fuse(query: Query, plan: Plan, plain: Ranking, expanded: Expanded) -> tuple[Ranking, Expanded, str]:
+    """Return the final ranking, what the graph contributed to it, and a remark if the graph found nothing."""
     expansion = expanded.expansion
     keys, scores = plain
     remark = ""
     if len(expansion.keys) and plan.method == "graph":
         keys, scores = expansion.keys, expansion.strengths
+    elif plan.reranker is not None and plan.method == "hybrid" and expanded.ran:
+        reranked = plan.reranker.rerank(query, plain, (expansion.keys, expansion.strengths))
+        keys, scores = reranked.keys, reranked.scores
+        lead: Lead = "plain" if reranked.remark else "graph"
+        why = reranked.remark + (_unmatched_names(query) if reranked.remark else "")
+        expanded = replace(expanded, lead=lead, skipped=why, linked=reranked.linked)
     elif len(expansion.keys):
         fused = plan.fusion.fuse(plain, (expansion.keys, expansion.strengths), lead=expanded.lead)
         keys, scores = np.asarray(fused[0], np.int64), np.asarray(fused[1])
@@ -189,44 +223,99 @@ def _fuse(query: Query, plan: Plan, plain: Ranking, expanded: Expanded) -> tuple
         keys, scores = keys[order], scores[order]
     elif plan.method == "graph" and not expanded.skipped:
         remark = "the graph leads to no passage: plain search answers"
-    return (keys[: plan.k], scores[: plan.k]), remark
+    return (keys, scores), expanded, remark
+
+
+def _without_copies(query: Query, ranking: Ranking, k: int) -> tuple[Ranking, list[Keys]]:
+    """Return the first ``k`` chunks that are not copies of a better one, and the copies of each."""
+    keys, scores = ranking
+    count = k
+    while True:
+        found = query.snapshot.copies("chunks", keys[:count])
+        places: list[int] = []
+        gone: set[int] = set()
+        for place, (key, copies) in enumerate(zip(keys[:count].tolist(), found, strict=True)):
+            if key not in gone:
+                places.append(place)
+                gone.update(copies.tolist())
+        if len(places) >= k or count >= len(keys):
+            return (keys[places[:k]], scores[places[:k]]), [found[place] for place in places[:k]]
+        count *= 4
+
+
+def _paths(query: Query, keys: Keys, channels: dict[str, Ranking], expanded: Expanded) -> list[EntityPath]:
+    """Return the path to each passage; none where plain search ranks a passage higher than the graph does.
+
+    A passage that mentions an entity of the question always has its path. One that the graph found without
+    a path from the question may have one from a passage that plain search found.
+    """
+    by_plain, by_graph = [found for found, _ in channels.values()], [expanded.expansion.keys, expanded.linked[0]]
+    last = 1 + max(map(len, (*by_plain, *by_graph)))
+    plain, graph = np.full(len(keys), last), np.full(len(keys), last)
+    for ranks, found in [*((plain, found) for found in by_plain), *((graph, found) for found in by_graph)]:
+        hits, places = np.nonzero(keys[:, None] == found[None, :])
+        ranks[hits] = np.minimum(ranks[hits], places + 1)
+    leads = ((graph <= plain) & (graph < last)).tolist()
+    paths = [
+        path if len(path) == 1 or leading else () for path, leading in zip(find_paths(query, keys), leads, strict=True)
+    ]
+    wanted = [leading and not path for path, leading in zip(paths, leads, strict=True)]
+    others = paths_from_passages(query, keys, keys[plain <= _FOUND_BY_PLAIN], wanted)
+    return [path or other for path, other in zip(paths, others, strict=True)]
 
 
 def _explain(
-    query: Query, plan: Plan, ranking: Ranking, channels: dict[str, Ranking], expanded: Expanded
+    query: Query,
+    plan: Plan,
+    ranking: Ranking,
+    copies: list[Keys],
+    channels: dict[str, Ranking],
+    expanded: Expanded,
 ) -> tuple[tuple[Hit, ...], tuple[Fact, ...], dict[int, Entity]]:
     """Return the hits with channels and paths, the supporting facts, and all entities in them by key."""
     snapshot, expansion = query.snapshot, expanded.expansion
     keys, scores = ranking
-    paths = find_paths(query, keys) if expanded.ran else [()] * len(keys)
+    if expanded.ran:
+        paths = _paths(query, keys, channels if plan.method != "graph" else {}, expanded)
+    else:
+        paths = [()] * len(keys)
     fact_keys = choose_facts(query, paths, keys, expansion.facts) if expanded.ran else expansion.facts
-    on_paths = [entity for path in paths for entity in path[::2]]
+    on_paths = [key for path in paths for key in path[::2] if key >= snapshot.first_entity]
     entity_keys = np.unique(np.concatenate([
         snapshot.fact_rows(fact_keys).entities, query.entities, np.array(on_paths, np.int64)
     ]))  # fmt: skip
     known = dict(zip(entity_keys.tolist(), snapshot.entities(entity_keys), strict=True))
     facts = dict(zip(fact_keys.tolist(), snapshot.facts(fact_keys), strict=True))
     if expanded.ran:
-        graph = {"graph": (expansion.keys, expansion.scores)}
+        graph = {"graph": (expansion.keys, expansion.scores), "links": expanded.linked}
         channels = graph if plan.method == "graph" and len(expansion.keys) else {**channels, **graph}
     found_by: list[dict[str, tuple[int, float]]] = [{} for _ in keys]
     for name, (found, own) in channels.items():
         for hit, place in np.argwhere(keys[:, None] == found[None, :]).tolist():
             found_by[hit][name] = (place + 1, float(own[place]))
     hits = []
-    rows = zip(keys.tolist(), snapshot.chunks(keys), scores.tolist(), paths, found_by, strict=True)
-    for chunk_key, chunk, score, path, ranks in rows:
+    chunk_of = dict(zip(keys.tolist(), snapshot.chunks(keys), strict=True))
+    rows = zip(chunk_of.items(), scores.tolist(), paths, found_by, copies, strict=True)
+    for (chunk_key, chunk), score, path, ranks, others in rows:
         total = sum(1 / rank for rank, _ in ranks.values())
         shares = {name: Channel(rank, own, 1 / rank / total) for name, (rank, own) in ranks.items()}
         steps = [
             Step("fact", facts[step].id, facts[step].text)
             if at % 2
             else Step("entity", known[step].id, known[step].name)
+            if step in known
+            else _chunk_step(chunk_of[step])
             for at, step in enumerate(path)
         ]
         if path:
-            steps = [Step("question", "", query.text), *steps, Step("chunk", chunk.id, chunk.title or chunk.id)]
+            steps = [Step("question", "", query.text), *steps, _chunk_step(chunk)]
         generated = expansion.queries.get(chunk_key, "")
-        by_graph = bool(generated) or set(shares) == {"graph"}
-        hits.append(Hit(chunk, score, shares, tuple(steps), "graph" if by_graph else "plain", generated))
+        by_graph = bool(generated) or (bool(shares) and set(shares) <= {"graph", "links"})
+        origin: Origin = "graph" if by_graph else "plain"
+        ids = tuple(copy.id for copy in snapshot.chunks(others[:_MAX_COPIES]))
+        hits.append(Hit(chunk, score, shares, tuple(steps), origin, generated, ids))
     return tuple(hits), tuple(facts.values()), known
+
+
+def _chunk_step(chunk: Chunk) -> Step:
+    return Step("chunk", chunk.id, label(chunk.title, chunk.headings) or chunk.id)

@@ -2,20 +2,26 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
 from graphrag_core.errors import DocumentError
-from graphrag_core.filters import parse
+from graphrag_core.filters import Where, parse
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.model import Document, Fact
+from graphrag_core.model import Document, Fact, Mark
 from graphrag_core.ports import Engine, Snapshot
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.testing.embedders import HashEmbedder
 from graphrag_core.testing.samples import CHAIN, CHAIN_QUESTION, FixedExtractor
 
 _DOCUMENTS = (
-    Document("a", "Alpha text about tokens.", metadata={"tenant": "acme"}),
+    Document(
+        "a",
+        "Alpha text about tokens.",
+        metadata={"tenant": "acme"},
+        marks=(Mark("page", 0, 0, "7"), Mark("link", 6, 10, 'b#über "x"')),
+    ),
     Document("b", "Bravo text, issuing a token.", metadata={"tenant": "acme"}),
     Document("c", "东京大学是日本的大学。", metadata={"tenant": "umbrella"}),
 )
@@ -61,7 +67,7 @@ class EngineSuite:
         engine.close()
 
     def test_documents_come_back_as_they_were_added(self) -> None:
-        """Text, title and metadata; ids in order; filters select."""
+        """Text, title, metadata and marks; ids in order; filters select."""
         with self._filled() as index:
             engine = index.engine
             assert [engine.document(document.id) for document in _DOCUMENTS] == list(_DOCUMENTS)
@@ -70,6 +76,17 @@ class EngineSuite:
             assert list(engine.document_ids(parse({"tenant": "umbrella"}))) == ["c"]
             assert [chunk.text for chunk in engine.chunks_of("a")] == [_DOCUMENTS[0].text]
             assert engine.stored(["a", "none"]).keys() == {"a"}
+
+    def test_chunks_know_their_headings_and_page(self) -> None:
+        """Read by document and through a snapshot."""
+        with self._filled() as index:
+            (parsed,) = index.pipeline.parse([Document("d", "Delta text.", "Manual")], index.pipeline.extractor)
+            chunk = replace(parsed.chunks[0], headings=("Settings", "broker_url"), page=12)
+            vector = HashEmbedder().embed_query("Delta text.")[None, :]
+            index.engine.write([replace(parsed, chunks=[chunk], chunk_vectors=vector)])
+            assert index.engine.chunks_of("d") == [chunk]
+            with index.engine.snapshot() as snapshot:
+                assert snapshot.chunks(snapshot.search_keywords("chunks", "broker_url", 1)[0]) == [chunk]
 
     def test_every_write_is_a_new_generation(self) -> None:
         """Adding, replacing and deleting count; reading does not."""
@@ -111,7 +128,7 @@ class EngineSuite:
         with self._filled() as index:
             vectors = index.engine.stored_vectors(["a"])
             expected = HashEmbedder().embed_query(_DOCUMENTS[0].text)
-            assert np.allclose(vectors[_DOCUMENTS[0].text], expected, atol=1e-3)
+            assert np.allclose(vectors["chunks"][_DOCUMENTS[0].text], expected, atol=1e-3)
             assert index.engine.new_names(["Alpha", "Zulu", "Zulu"]) == ["Zulu"]
 
     # -- search
@@ -138,6 +155,38 @@ class EngineSuite:
             for text in ("", "  ", '"', "AND OR NOT", "text:fox^9 (", "\\", "😀"):
                 snapshot.search_keywords("chunks", text, 5)
 
+    def test_identifiers_are_found_whole_and_by_their_parts(self) -> None:
+        """Whatever joins the parts."""
+        with self._filled() as index:
+            index.add([Document("d", "Set CELERY_BROKER_URL."), Document("e", "A broker has a url; celery, too.")])
+            with index.engine.snapshot() as snapshot:
+                for text in ("CELERY_BROKER_URL", "celery.broker.url", "celeryBrokerUrl", "celery-broker-url"):
+                    keys, _ = snapshot.search_keywords("chunks", text, 5)
+                    assert [chunk.id for chunk in snapshot.chunks(keys)] == ["d", "e"]
+                assert len(snapshot.search_keywords("chunks", "broker", 5)[0]) == 2
+
+    def test_terms_are_counted_and_located(self) -> None:
+        """As keyword search sees them, in the scope alone."""
+        with self._filled() as index, index.engine.snapshot() as snapshot:
+            terms = snapshot.terms("the tokens of a Token, Bravo and nothing")
+            assert len(terms) == len(set(terms)) == 3  # token, bravo, nothing
+            assert snapshot.term_counts(terms).tolist() == [2, 1, 0]
+            (university,) = snapshot.terms("大学")
+            assert snapshot.term_counts([university]).tolist() == [1]
+            assert snapshot.terms("of the") == []
+            ((keys, _),) = snapshot.search_vectors("chunks", HashEmbedder().embed_query("text")[None, :], 3)
+            keys = keys[np.argsort(snapshot.id_order("chunks", keys))]
+            found = snapshot.terms_in("chunks", keys, [*terms, university])
+            assert found.tolist() == [[True, False, False, False], [True, True, False, False], [False] * 3 + [True]]
+            facts = snapshot.facts_of(_entities(snapshot, "bravo"))
+            facts = facts[np.argsort(snapshot.id_order("facts", facts))]
+            assert snapshot.terms_in("facts", facts, snapshot.terms("Carol owning")).tolist() == [
+                [False, True], [True, False], [False, False],
+            ]  # fmt: skip
+            assert snapshot.terms_in("chunks", keys[:0], terms).shape == (0, 3)
+        with self._filled() as index, index.engine.snapshot(parse({"tenant": "acme"})) as snapshot:
+            assert snapshot.term_counts([*terms, university]).tolist() == [2, 1, 0, 0]
+
     def test_ids_order_ties(self) -> None:
         """``id_order`` sorts chunks by id and facts by chunk id and position."""
         with self._filled() as index, index.engine.snapshot() as snapshot:
@@ -147,6 +196,39 @@ class EngineSuite:
             facts = snapshot.facts_of(_entities(snapshot, "bravo"))
             ordered = facts[np.argsort(snapshot.id_order("facts", facts))]
             assert [fact.id for fact in snapshot.facts(ordered)] == ["a/0", "b/0", "b/1"]
+
+    def test_copies_are_listed_in_order_of_id(self) -> None:
+        """Equal texts, texts with few other words, and equal facts; in the scope alone."""
+        words = [f"w{n}" for n in range(100)]
+        nearly = [*words[:50], "other", *words[51:]]
+        acme, same = {"tenant": "acme"}, "Echo met Foxtrot in Malmö."
+        extractor = FixedExtractor({name: [Fact(("Echo", "Foxtrot"), same, weight=3)] for name in ("q", "p")})
+        with KnowledgeIndex(HashEmbedder(), engine=self.make(), extractor=extractor, chunker=None) as index:
+            index.add([
+                Document("q", " ".join(words), metadata=acme),
+                Document("p", " ".join(words).upper() + ".", metadata=acme),
+                Document("r", " ".join(nearly), metadata={"tenant": "umbrella"}),
+                Document("s", " ".join(reversed(words)), metadata=acme),
+                Document("t", "short text", metadata=acme),
+                Document("u", "short texts", metadata=acme),
+                Document("v", "Short text.", metadata=acme),
+            ])  # fmt: skip
+            assert _copies(index, None) == {
+                "p": ["q", "r"], "q": ["p", "r"], "r": ["p", "q"], "s": [], "t": ["v"], "u": [], "v": ["t"],
+            }  # fmt: skip
+            assert _copies(index, {"tenant": "acme"})["p"] == ["q"]
+            with index.engine.snapshot() as snapshot:
+                vector = HashEmbedder().embed_query(same)[None, :]
+                for facts in (snapshot.search_vectors("facts", vector, 5)[0][0],
+                              snapshot.search_keywords("facts", "Malmö", 5)[0]):  # fmt: skip
+                    assert _fact_ids(snapshot, facts) == ["p/0"]
+                    assert [_fact_ids(snapshot, others) for others in snapshot.copies("facts", facts)] == [["q/0"]]
+            index.delete("p")
+            assert _copies(index, None)["q"] == ["r"]
+            with index.engine.snapshot() as snapshot:
+                facts, _ = snapshot.search_keywords("facts", "Malmö", 5)
+                assert _fact_ids(snapshot, facts) == ["q/0"]
+                assert snapshot.copies("facts", facts)[0].tolist() == []
 
     # -- the graph
 
@@ -228,6 +310,14 @@ def _edges(snapshot: Snapshot, name: str, to: str) -> dict[str, float]:
     else:
         ids = [entity.id for entity in snapshot.entities(edges.targets)]
     return {node: round(weight, 4) for node, weight in zip(ids, edges.weights.tolist(), strict=True)}
+
+
+def _copies(index: KnowledgeIndex, where: Where | None) -> dict[str, list[str]]:
+    with index.engine.snapshot(None if where is None else parse(where)) as snapshot:
+        ((keys, _),) = snapshot.search_vectors("chunks", HashEmbedder().embed_query("x")[None, :], 100)
+        chunks, copies = snapshot.chunks(keys), snapshot.copies("chunks", keys)
+        found = {c.id: [other.id for other in snapshot.chunks(k)] for c, k in zip(chunks, copies, strict=True)}
+        return dict(sorted(found.items()))
 
 
 def _fact_ids(snapshot: Snapshot, keys: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str]:

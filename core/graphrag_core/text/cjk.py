@@ -29,7 +29,7 @@ _SOUND = (
 )
 _DOTTED = re.compile(rf"[{_SOUND}]{{1,7}}(?:[·・‧•][{_SOUND}]{{1,7}})+|[{_KATAKANA}]+(?:[・=＝][{_KATAKANA}]+)+")
 _KATAKANA_WORD = re.compile(rf"[{_KATAKANA}]{{3,}}")
-_PHRASE = re.compile(rf"[{_HAN}]{{2,12}}")
+_PHRASE = re.compile(rf"[{_HAN}]{{2,}}")
 # Characters that are mostly grammatical. They split a run of Han characters into phrases.
 _FUNCTION = (
     "的了着过是在和与及或而但也都就又并且被把由从到对于向为以因其之所这那此该每各我你他她它们"
@@ -38,12 +38,13 @@ _FUNCTION = (
 _CUT = re.compile(f"[{_FUNCTION}]+")
 # Suffixes of names. A suffix of two or more characters may be followed by other words.
 _NAME_SUFFIX = re.compile(
-    r".{1,8}(?:"
+    r".{1,14}(?:"
     r"公司|集团|银行|大学院|大学|学院|学校|医院|委员会|协会|联盟|组织|政府|法院|议会|部门|研究所|实验室|博物馆|图书馆|体育场|机场|公园|"
     r"王朝|帝国|共和国|战争|革命|条约|法案|系统|服务|平台|协议|引擎|框架|模型|会社|神社"
     r"|(?:省|市|县|区|州|国|岛|河|江|湖|山|海|港|洲|镇|村|路|街|桥|站|队|军|党|派|族|教|寺|宫|塔|城|奖|都|府|県|町|駅|川|島|社)$)"
 )
-_LONGEST_PHRASE = 8
+_COMPANY = re.compile(rf"(?:(?![{_FUNCTION}])[{_HAN}]){{2,16}}有限(?:责任|責任)?公司")
+_LONGEST_PHRASE = 16
 
 
 def has_cjk(text: str) -> bool:
@@ -73,7 +74,7 @@ def find_cjk_names(text: str) -> Iterator[tuple[str, int, int]]:
     ['红楼梦', '卡万·肖特', '北京大学']
     """
     taken = bytearray(len(text))  # 1 for each character inside a name found so far
-    for pattern, group in ((_BRACKETED, 1), (_DOTTED, 0), (_KATAKANA_WORD, 0)):
+    for pattern, group in ((_BRACKETED, 1), (_DOTTED, 0), (_KATAKANA_WORD, 0), (_COMPANY, 0)):
         for match in pattern.finditer(text):
             start, end = match.span(group)
             if taken.find(1, start, end) < 0:
@@ -89,7 +90,7 @@ def find_cjk_names(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _phrases(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the pieces of 2 to 8 Han characters between grammatical characters."""
+    """Yield the pieces of 2 to 16 Han characters between grammatical characters."""
     for match in _PHRASE.finditer(text):
         start = match.start()
         for cut in [*_CUT.finditer(match.group()), None]:

@@ -1,9 +1,12 @@
-"""Known names written in lower case, or as the first word of a sentence.
+"""Known names written in lower case, as the first word of a sentence, or in Chinese or Japanese.
 
 "The auth service" mentions an entity once any document writes "Auth Service", whichever
 document was added first. So matching cannot happen while a document is read. Instead each name
 and each sentence is stored as a set of hashes of lower-case word pairs ("grams"), and a sentence
 mentions a name if it contains all of the name's grams.
+
+Chinese and Japanese have neither capitals nor spaces, so that a name inside a sentence cannot be seen
+at all, only known. There the grams are hashes of three characters in a row.
 
 Every sentence of every document is hashed, so this is done in numpy, one batch at a time.
 """
@@ -14,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.text.cjk import CJK
 from graphrag_core.text.words import FUNCTION
 
 Numbers = npt.NDArray[np.int64]
@@ -24,6 +28,12 @@ _END = "\x00"  # separates sentences; no stored text contains it
 _WORD = re.compile(rf"[^\W_]+|{_END}")
 _MOST_WORDS = 5
 
+_CJK_NAME = re.compile(f"[{CJK}]{{3,}}")
+_CJK_TEXT = re.compile(f"[{CJK}]{{3}}")
+_CJK_RANGES = [(ord(a), ord(b)) for a, b in re.findall("(.)-(.)", CJK)]
+_KANA = (0x3040, 0x309F)  # hiragana, which is mostly grammar
+_CJK_GRAMMAR = np.sort(np.array([ord(c) for c in "的了着过是在和与及或而但也都就又并且被把由从到对于"], np.uint32))
+
 _IS_WORD = np.array([chr(c).isalnum() and c < 128 for c in range(256)])
 _FACTOR = 0x9E3779B97F4A7C15
 _POWERS = np.array([pow(_FACTOR, i + 1, 1 << 64) for i in range(256)], np.uint64)
@@ -32,17 +42,21 @@ _POWERS = np.array([pow(_FACTOR, i + 1, 1 << 64) for i in range(256)], np.uint64
 def name_grams(norms: Sequence[str]) -> tuple[Numbers, Numbers]:
     """Return the grams of normalised names, as pairs of a name's position and a gram.
 
-    A gram above 2**31 is a pair of words. A smaller one is a single word, which is only matched at
-    the start of a sentence. Names of function words or of more than five words have no grams.
+    A gram above 2**31 is a pair of words, or three characters. A smaller one is a single word, which is
+    only matched at the start of a sentence. Names of function words or of more than five words have no grams,
+    nor have Chinese and Japanese names of less than three characters.
     """
+    cjk = [at for at, norm in enumerate(norms) if not norm.isascii() and _CJK_NAME.fullmatch(norm)]
     words: list[str] = []
     names, sizes = [], []
     for at, norm in enumerate(norms):
         parts = norm.split(" ")
         if len(parts) == 1:
-            usable = len(norm) > 2 and norm.isalpha()
+            usable = len(norm) > 2 and norm.isalpha() and (norm.isascii() or not _CJK_NAME.fullmatch(norm))
         else:
-            usable = len(parts) <= _MOST_WORDS and FUNCTION.isdisjoint(parts)
+            usable = (
+                len(parts) <= _MOST_WORDS and FUNCTION.isdisjoint(parts) and min(map(len, parts)) > 1
+            )  # not "don t"
         if usable:
             words += parts
             names.append(at)
@@ -52,7 +66,11 @@ def name_grams(norms: Sequence[str]) -> tuple[Numbers, Numbers]:
     alone = np.repeat(size, size) == 1
     pair = np.flatnonzero(name[:-1] == name[1:])
     owner = name[np.concatenate([np.flatnonzero(alone), pair])]
-    return owner, np.concatenate([code[alone], code[pair] << 31 | code[pair + 1]])
+    grams = np.concatenate([code[alone], code[pair] << 31 | code[pair + 1]])
+    if not cjk:
+        return owner, grams
+    of_cjk, cjk_gram = _character_grams([norms[at] for at in cjk])
+    return np.concatenate([owner, np.array(cjk, np.int64)[of_cjk]]), np.concatenate([grams, cjk_gram])
 
 
 def sentence_grams(sentences: Sequence[str]) -> tuple[Numbers, Numbers]:
@@ -64,6 +82,8 @@ def sentence_grams(sentences: Sequence[str]) -> tuple[Numbers, Numbers]:
     True
     >>> mentions("redis", "Redis keeps the sessions."), mentions("redis", "They keep it in redis.")
     (True, False)
+    >>> mentions("开放授权提供商", "开放授权提供商与钥匙环公司通信")
+    True
     """
     ascii_only = np.array([sentence.isascii() for sentence in sentences], np.bool_)
     owners, grams = [], []
@@ -78,7 +98,33 @@ def sentence_grams(sentences: Sequence[str]) -> tuple[Numbers, Numbers]:
         pair = np.flatnonzero(word[:-1] & word[1:] & (sentence[:-1] == sentence[1:]))
         owners += [positions[sentence[pair]], positions[sentence[opening]]]
         grams += [code[pair] << 31 | code[pair + 1], code[opening]]
+    cjk = [at for at in np.flatnonzero(~ascii_only).tolist() if _CJK_TEXT.search(sentences[at])]
+    if cjk:
+        sentence, gram = _character_grams([sentences[at] for at in cjk])
+        owners.append(np.array(cjk, np.int64)[sentence])
+        grams.append(gram)
     return np.concatenate(owners or [np.empty(0, np.int64)]), np.concatenate(grams or [np.empty(0, np.int64)])
+
+
+def _character_grams(texts: Sequence[str]) -> tuple[Numbers, Numbers]:
+    """Return a hash of each three Chinese or Japanese characters in a row, but for those of grammar alone.
+
+    The lower 31 bits of such a gram are 0, which no pair of words has.
+    """
+    data = np.frombuffer((_END + _END.join(texts) + _END).encode("utf-32-le", "surrogatepass"), np.uint32)
+    is_cjk = np.zeros(len(data), np.bool_)
+    for first, last in _CJK_RANGES:
+        is_cjk |= (data >= first) & (data <= last)
+    nearest = np.minimum(np.searchsorted(_CJK_GRAMMAR, data), len(_CJK_GRAMMAR) - 1)
+    grammar = (_CJK_GRAMMAR[nearest] == data) | ((data >= _KANA[0]) & (data <= _KANA[1]))
+    run = is_cjk[:-2] & is_cjk[1:-1] & is_cjk[2:]
+    at = np.flatnonzero(run & ~(grammar[:-2] & grammar[1:-1]) & ~(grammar[1:-1] & grammar[2:]))
+    hashes = (
+        data[at].astype(np.uint64) * _POWERS[0]
+        + data[at + 1].astype(np.uint64) * _POWERS[1]
+        + data[at + 2].astype(np.uint64) * _POWERS[2]
+    )
+    return np.cumsum(data == 0)[at] - 1, _codes(hashes) << 31
 
 
 def _ascii_words(sentences: Sequence[str]) -> tuple[Numbers, Hashes, Flags, Numbers]:

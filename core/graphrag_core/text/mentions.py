@@ -1,8 +1,8 @@
 """The name finder: names in text, found by rules, without a model.
 
 A name is a run of capitalised words joined by small connectors, an acronym, a year, a
-quoted or backticked name, a code identifier, a version number or another identifier. In Chinese
-and Japanese text :mod:`graphrag_core.text.cjk` finds the names.
+quoted name, a name in code markup, a code identifier, a version number or another identifier. In
+Chinese and Japanese text :mod:`graphrag_core.text.cjk` finds the names.
 """
 
 import re
@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from graphrag_core.text.cjk import find_cjk_names, has_cjk
-from graphrag_core.text.words import CALENDAR, CONNECTORS, FUNCTION, OPENERS
+from graphrag_core.text.words import CALENDAR, CONNECTORS, FUNCTION, LANGUAGE_OPENERS, NEVER_ALONE, OPENERS, VERBS
 
 
 class NameMatch(NamedTuple):
@@ -64,8 +64,23 @@ _RUN = _run_pattern(_UPPER)
 _RUN_ASCII = _run_pattern("A-Z")  # three times as fast, and few passages have other capitals
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
 
-_QUOTED = re.compile(r"`([^`\n]{2,80})`|“([^”\n]{2,80})”|\"([^\"\n]{2,80})\"")
+_QUOTED = re.compile(r"“([^”\n]{2,80})”|``([^`\n]{2,80}?)''|\"([^\"\n]{2,80})\"")
 _QUOTE_OPENERS = OPENERS - {"the", "a", "an"}
+_CODE = re.compile(r"(?<!`)(`+)(?!`)([^\n]{1,200}?)(?<!`)\1(?!`)")
+_CALL = re.compile(r"(?<=\w)\s*\(.*$|(?<=\w)\[.*\]$", re.DOTALL)
+_VALUE = re.compile(r"(?<=\w)\s?[:=]=?\s?(?![:/]).*$", re.DOTALL)
+_CODE_WORD = re.compile(r"-{0,2}[^\W\d][\w.:/+#-]*|/[\w./+-]+|\.[a-z]\w+", re.ASCII)
+_SUFFIX = re.compile(
+    r"\.(?:py|pyi|js|ts|jsx|tsx|rs|go|rb|java|c|h|cc|cpp|hpp|cs|sh|bat|ps1|html?|css|json|jsonl|ya?ml|toml|ini|cfg|conf|md|rst"
+    r"|txt|csv|xml|sql|db|log|lock|png|jpe?g|gif|svg|pdf|zip|gz|tar|whl|exe|dll|so|org|com|net|io|dev)$"
+)
+_LONGEST_CODE = 60
+_LEAST_PART = 4  # letters of the last part of a dotted name, to stand on its own
+# A capitalised word after one of these may be the first of a sentence or clause.
+_OPENS_CLAUSE = frozenset("([{:;-–—*•>|\"“‘'«¿¡\x01")
+_OPENING_WORDS = frozenset(word[0].upper() + word[1:] for word in OPENERS | VERBS)
+_ENGLISH = frozenset("the of and is was with that for".split())
+_LEAST_FOREIGN = 3  # function words of a language that show that a text is written in it
 # What every identifier has and ordinary words lack. Searching for this first is eight times as fast as _IDENTIFIER.
 _DOTTED = r"\.(?<=\w.)(?=[A-Za-z_]\w|[0-9]+\.[0-9]|[0-9]{4})"
 _NUMBERED = r"-(?<=[a-z].)(?=[a-z0-9]*[0-9])"
@@ -109,16 +124,29 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
     count = len(names)
     names += _identifiers(text)
     quoted = []
-    for match in _QUOTED.finditer(text) if any(mark in text for mark in '`"“') else ():
+    spans = []
+    for match in _CODE.finditer(text) if "`" in text else ():
+        if "''" in match[2]:  # between two quotations of the form ``...''
+            continue
+        spans.append(match.span())
+        for name in code_names(match[2]):
+            at = text.find(name, match.start(2))
+            quoted.append(NameMatch(name, at, at + len(name)))
+    for match in _QUOTED.finditer(text) if '"' in text or "“" in text or "``" in text else ():
         group = match.lastindex or 1
         name = match[group].strip(" ,.")
         words = name.split()
-        is_code = group == 1 and len(words) <= 3
-        is_title = len(words) <= 8 and name[:1].isupper() and name[-1:] not in "!?"
-        if words and (is_code or is_title) and words[0].casefold() not in _QUOTE_OPENERS:
-            quoted.append(NameMatch(name, match.start(group), match.end(group)))
-    if quoted:
-        begins, ends = [quote.start for quote in quoted], [-1, *(quote.end for quote in quoted)]
+        is_title = len(words) <= 8 and name[:1].isupper() and name[-1:] not in "!?" and _balanced(name)
+        is_title = is_title and "`" not in name and "\x01" not in name
+        if words and is_title and words[0].casefold() not in _QUOTE_OPENERS:
+            if len(words) == 1 and name.casefold() in NEVER_ALONE:
+                continue
+            at = text.find(name, match.start(group))
+            spans.append((at, at + len(name)))
+            quoted.append(NameMatch(name, at, at + len(name)))
+    if spans:
+        spans.sort()
+        begins, ends = [start for start, _ in spans], [-1, *(end for _, end in spans)]
         names = [name for name in names if name.end > ends[bisect_right(begins, name.start)]]  # not inside a quote
         names += quoted
     if not text.isascii() and has_cjk(text):
@@ -127,6 +155,43 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
         names.sort(key=attrgetter("end"), reverse=True)
         names.sort(key=attrgetter("start"))
     return names
+
+
+@lru_cache(maxsize=8_192)
+def code_names(code: str) -> tuple[str, ...]:
+    """Return the names in a piece of inline code: as it is written, and the end of a dotted name.
+
+    A call, a value and punctuation are stripped. Numbers, expressions and command lines are not names.
+
+    >>> code_names("~celery.app.task.Task.retry()"), code_names("--concurrency=10"), code_names("a + b")
+    (('celery.app.task.Task.retry', 'Task.retry', 'retry'), ('--concurrency',), ())
+    """
+    code = code.strip().lstrip("~!@$ ").strip("\"'`“”‘’.,;: ")
+    if "(" in code or code.endswith("]"):
+        code = _CALL.sub("", code)
+    if ("=" in code or ":" in code) and not code.startswith("-"):
+        code = _VALUE.sub("", code)
+    elif "=" in code:
+        code = code.split("=", 1)[0]
+    code = code.rstrip("=:*.,; ")
+    words = code.split()
+    if not 1 <= len(words) <= 3 or len(code) > _LONGEST_CODE or not all(map(_CODE_WORD.fullmatch, words)):
+        return ()
+    if len(words) > 1:
+        return (code,) if all(word[-1] not in ".:" and word[0] not in "/-" for word in words) else ()
+    if sum(map(str.isalpha, code)) < 2 or "//" in code or code.casefold() in NEVER_ALONE | FUNCTION:
+        return ()
+    if "." not in code[1:] or "/" in code or _SUFFIX.search(code):
+        return (code,)
+    parts = [part for part in code.split(".") if part]
+    ends = [".".join(parts[-2:])] if len(parts) > 2 else []
+    if len(parts[-1]) >= _LEAST_PART and parts[-1].casefold() not in NEVER_ALONE:
+        ends.append(parts[-1])
+    return tuple(dict.fromkeys((code, *ends)))
+
+
+def _balanced(name: str) -> bool:
+    return name.count("(") == name.count(")") and name.count("[") == name.count("]")
 
 
 def find_aliases(text: str, names: list[NameMatch]) -> list[tuple[str, str]]:
@@ -155,10 +220,20 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
     other = "" if text.isascii() else "".join(_NON_ASCII.findall(text))
     pattern = _RUN if any(map(str.isupper, other)) else _RUN_ASCII
     new = tuple.__new__  # NameMatch(...) in a third of the time
+    openers = _openers_of(text)
+    has_joints, has_colon = "_" in text, ": " in text
     for match in pattern.finditer(text):
         run, at = match.group(), match.start()
         initial = at in starts or at - 1 in starts
-        dated = run[0] in "12" and len(run) > 5 and _DATING.search(text, max(0, at - 9), at) is not None
+        if run in _OPENING_WORDS and (initial or text[max(at - 2, 0) : at].rstrip()[-1:] in _OPENS_CLAUSE):
+            continue
+        if has_joints and text[match.end() : match.end() + 1] == "_":  # the start of an identifier
+            run = run.rpartition(" ")[0]
+        if openers:
+            at, run, initial = _without_openers(run, at, initial, openers)
+        if has_colon and text[max(at - 2, 0) : at] == ": ":
+            initial = initial or run.partition(" ")[2][:1].islower()  # "Note: Use the Session"
+        dated = len(run) > 5 and run[0] in "12" and _DATING.search(text, max(0, at - 9), at) is not None
         for part, offset, certain in _names_in(run, initial, dated):
             names.append(new(NameMatch, (part, at + offset, at + offset + len(part), certain)))
     uncertain = [name for name in names if not name.certain]
@@ -173,6 +248,24 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
         if not name.certain and (name.name in known or (name in subjects and name.name.lower() not in lower)):
             names[i] = NameMatch(name.name, name.start, name.end)
     return names
+
+
+def _without_openers(run: str, at: int, initial: bool, openers: frozenset[str]) -> tuple[int, str, bool]:
+    """Return a run without the words that open sentences, where it starts, and whether it still starts a sentence."""
+    start = at
+    while (word := run.partition(" ")[0]) and word.lower() in openers:
+        at, run = at + len(word) + 1, run[len(word) + 1 :]
+    return at, run if run[:1].isupper() or run[:1].isdigit() else "", initial and at == start
+
+
+def _openers_of(text: str) -> frozenset[str]:
+    """Return the words that open sentences in the language of a text; none if it is English or unknown."""
+    if " the " in text:
+        return frozenset()
+    words = set(text.lower().split())
+    openers, markers = max(LANGUAGE_OPENERS.values(), key=lambda language: len(words & language[1]))
+    is_known = len(words & markers) >= max(_LEAST_FOREIGN, 2 * len(words & _ENGLISH))
+    return openers if is_known else frozenset()
 
 
 @lru_cache(maxsize=8_192)  # the same names occur again and again
@@ -190,7 +283,7 @@ def _names_in(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, boo
     droppable = OPENERS if initial else FUNCTION
     while first < last and words[first].lower().rstrip(".,") in droppable:
         first += 1
-    while last > first and words[last - 1].lower() in FUNCTION:
+    while last > first and words[last - 1].lower() in FUNCTION and not _in_capitals(words[first:last][-2:]):
         last -= 1
     if last - first == 2 and words[last - 1].isdigit() and words[first].lower() in CALENDAR:
         first += 1  # the year alone of "October 2005"
@@ -206,13 +299,19 @@ def _names_in(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, boo
         if name[:1].isdigit():
             is_name = len(name) >= 4 and not name[1:].strip("0123456789")  # a year, not "35" or "1,200"
         else:
-            is_name = len(name) > 1 and name.casefold() not in CALENDAR
+            lower = name.casefold()
+            is_name = len(name) > 1 and lower not in CALENDAR and lower not in NEVER_ALONE
         certain = not (initial and first == 0 and name[1:].islower())
         return ((name, start, certain),) if is_name else ()
     if (first or dated) and (year := _YEAR.match(name)):
         rest = name[5:].lstrip()
         return (year.group(), start, True), (rest, start + 5, True)
     return ((name, start, True),)
+
+
+def _in_capitals(words: list[str]) -> bool:
+    """Return whether two words are in capitals, such as "ORDER BY"."""
+    return len(words) == 2 and all(word.isupper() and len(word) > 1 for word in words)
 
 
 def _identifiers(text: str) -> Iterator[NameMatch]:

@@ -26,6 +26,8 @@ def normalise(name: str) -> str:
     >>> normalise("C++") == normalise("C#")
     False
     """
+    if name[:1] == "→":  # the address of a section, whose punctuation matters
+        return name.casefold() if len(name) > 1 else ""
     if name.isascii() and name.replace(" ", "").isalnum():  # fast path: most names are plain ASCII words
         return _ARTICLE.sub("", " ".join(name.lower().split()))
     if not name.isascii():
@@ -65,23 +67,33 @@ def fingerprint(parts: Iterable[str]) -> str:
     return hashlib.blake2b(framed, digest_size=16).hexdigest()
 
 
-def chunk_text(title: str, text: str) -> str:
-    """Return the text under which a chunk is embedded and indexed: its title and its text."""
-    return f"{title}\n{text}" if title else text
+def label(title: str, headings: Sequence[str]) -> str:
+    """Return what a chunk is called: its document's title and its nearest heading.
+
+    >>> label("Configuration", ("Broker settings", "broker_url")), label("Configuration", ())
+    ('Configuration - broker_url', 'Configuration')
+    """
+    nearest = headings[-1] if headings else ""
+    return f"{title} - {nearest}" if title and nearest and nearest != title else title or nearest
 
 
-def fact_text(title: str, text: str, relation: str, entities: Sequence[str]) -> str:
+def chunk_text(label: str, text: str) -> str:
+    """Return the text under which a chunk is embedded and indexed: its label and its text."""
+    return f"{label}\n{text}" if label else text
+
+
+def fact_text(label: str, text: str, relation: str, entities: Sequence[str]) -> str:
     """Return the text under which a fact is embedded and indexed.
 
-    A sentence follows its chunk's title. A triple is written in words, followed by its description.
+    A sentence follows its chunk's label. A triple is written in words, followed by its description.
 
     >>> fact_text("Auth Service", "It issues tokens.", "", ["Auth Service"])
     'Auth Service: It issues tokens.'
     >>> fact_text("", "It delegates logins.", "depends_on", ["Auth Service", "OAuth Provider"])
     'Auth Service depends on OAuth Provider: It delegates logins.'
     """
-    if not relation:
-        return f"{title}: {text}" if title else text
+    if not relation or relation == "refers_to":  # a reference is the sentence with the link
+        return f"{label}: {text}" if label else text
     words = relation.replace("_", " ")
     triple = f"{entities[0]} {words} {' '.join(entities[1:])}".rstrip() if entities else words
     plain = f"{entities[0]} {relation} {' '.join(entities[1:])}".rstrip() if entities else relation

@@ -3,7 +3,8 @@
 import re
 
 # A line break inside a paragraph: the next line is not a list item, heading, quote or table row.
-_WRAP = re.compile(r"(?<=\S)[ \t]*\n(?=[^\s\-*+#>|=~\d•])")
+_WRAP = re.compile(r"(?<=\S)[ \t\r]*\n([ \t]*)(?=[^\s\-*+#>|=~\d•])")
+_INDENT = re.compile(r"[ \t]*(?:(?:[-*+•:]|\d{1,3}[.)])[ \t]+)?")
 _SHORTEST_WRAPPED_LINE = 50
 
 # The pattern starts with a character class, not with an alternation: the regex engine can skip ahead to it.
@@ -23,6 +24,8 @@ _ABBREVIATION = re.compile(
 def unwrap(text: str) -> str:
     r"""Join hard-wrapped lines. Line breaks become spaces, so offsets do not change.
 
+    A line belongs to the one before if that is long and both are indented alike; in a list item, its words.
+
     >>> unwrap("A paragraph whose lines were wrapped by an editor at the Auth\nService. End")[57:]
     'Auth Service. End'
     """
@@ -31,8 +34,11 @@ def unwrap(text: str) -> str:
 
     def join(match: re.Match[str]) -> str:
         start = text.rfind("\n", 0, match.start()) + 1
-        long_enough = match.start() - start >= _SHORTEST_WRAPPED_LINE
-        return " " * len(match.group()) if long_enough else match.group()
+        is_wrapped = match.start() - start >= _SHORTEST_WRAPPED_LINE
+        if is_wrapped and match[1]:
+            indent = _INDENT.match(text, start, match.start())
+            is_wrapped = indent is not None and len(indent.group().expandtabs()) == len(match[1].expandtabs())
+        return " " * len(match.group()) if is_wrapped else match.group()
 
     return _WRAP.sub(join, text)
 

@@ -1,4 +1,4 @@
-"""Word lists: English words that are not names although they may be capitalised, and words inside names."""
+"""Word lists: words that are not names although they may be capitalised, and words inside names."""
 
 FUNCTION = frozenset(
     """a an the this that these those it its he she him his her hers they them their we us our you your i me my
@@ -33,9 +33,164 @@ OPENERS = FUNCTION | frozenset(
     list load log make merge move open paste pick press read remove rename replace restart return run save
     select send show start stop store switch take tell test type update upload verify view wait warning write
     example examples important optional required step summary overview introduction conclusion background
-    question answer problem solution result results section table figure chapter appendix""".split()
+    question answer problem solution result results section table figure chapter appendix
+    added adding allowed allows bumped changed clarified cleaned contains corrected deprecated denotes depending
+    describes documented dropped edited fixed fixes implemented implements improved improves includes indicates
+    introduced prevents provided provides raised raises recommended refactored removed removes renamed replaced
+    represents requires resolved returned returns reverted rewritten rewrote sets specifies supported supports
+    updated updates upgraded""".split()
 )
 """Function words and words that often open a sentence. They are stripped from the first name of a sentence."""
+
+VERBS = frozenset(
+    """accept adapt adjust append assign assume attach bind bring browse calculate cancel catch clean clear clone
+    combine compare compile complete connect contact continue control convert customize customise debug declare
+    decode defaults define defines detect determine develop display drop emit enabled encode establish evaluate
+    exclude execute exit expand expect export extend extract feel fetch fill filter force generate group handle help
+    hide hold identify ignore implement improve increase initialize initialise insert inspect introduce invoke issue
+    join launch learn leave limit link locate look lower maintain manage map match measure mention minor misc modify
+    monitor navigate need needs notice obtain omit optimize override parse pass perform place point prefer prepare
+    prevent print proceed process produce propagate provide publish pull push query raise reads receive reduce
+    refer register reload remember render repeat report request require reset resolve restore retrieve review revert
+    scan schedule scroll search separate serve share sign skip sort source specify split submit substitute support
+    sync tip todo toggle track translate transform treat trigger tries turn unset upgrade validate visit wrap
+    writes""".split()
+)
+"""Words that are not names if they open a sentence and no other capitalised word follows."""
+
+NEVER_ALONE = frozenset(
+    """true false none null nil undefined yes note notes warning warnings caution tip tips hint danger attention todo
+    fixme example examples default defaults deprecated see n/a tbd etc var enum param params returns return
+    raises yields args kwargs int str bool float dict tuple self cls inc ltd corp llc gmbh
+    don't doesn't didn't isn't aren't wasn't weren't won't can't cannot couldn't shouldn't wouldn't haven't hasn't
+    hadn't let's it's that's there's here's what's who's you'll you're you've we'll we're we've i'm i've i'd
+    don’t doesn’t didn’t isn’t aren’t wasn’t weren’t won’t can’t couldn’t shouldn’t wouldn’t haven’t hasn’t
+    hadn’t let’s it’s that’s there’s here’s what’s who’s you’ll you’re you’ve we’ll we’re we’ve i’m i’ve i’d""".split()
+)
+"""Words that are not names on their own, wherever they stand."""
+
+GENERIC_HEADINGS = frozenset(
+    heading.strip()
+    for line in """
+    about|abstract|acknowledgements|acknowledgments|additional information|advanced|advanced topics|advanced usage
+    api|api documentation|api reference|appendix|arguments|attributes|author|authors|availability|background
+    basic usage|basics|bug fixes|bugfixes|bugs|caveats|change history|change log|changelog|changes|class|classes
+    code|command line|command line options|commands|community|compatibility|conclusion|configuration|constants
+    contact|contents|contributing|contributors|copying|copyright|credits|definition|definitions|demo|dependencies
+    deprecated|deprecations|description|design|details|development|diagnostics|discussion|documentation|download
+    enhancements|environment|environment variables|errors|example|example usage|examples|exceptions|exit status
+    exit codes|faq|features|features and improvements|files|fixed|fixes|footnotes|formal definition
+    frequently asked questions|functions|further information|further reading|general|getting help|getting started
+    glossary|guide|guides|help|highlights|history|home|how it works|how to|implementation|implementation notes
+    important|improvements|index|info|information|inherited members|input|install|installation
+    installation instructions|installing|instructions|intro|introduction|issues|known issues|legal|legend|licence
+    license|licensing|limitations|links|list|main|members|methods|methods documentation|miscellaneous|misc|module
+    modules|module contents|more|more information|motivation|name|names|new|new features|news|next|next steps
+    notable changes|note|notes|objects|options|other|other changes|others|output|overview|package contents
+    parameters|platforms|preface|prerequisites|problem|properties|purpose|quick start|quickstart|rationale|readme
+    recipes|references|reference|related|related work|release notes|removed|reporting bugs|requirements|resources
+    results|return value|return values|returns|roadmap|running|sample|scope|section|security|see also|set up
+    settings|setup|solution|source|source code|standards|status|steps|structure|submodules|subpackages|summary
+    support|support and documentation|synopsis|syntax|table of contents|terminology|terms|testing|tests|the basics
+    tips|title|todo|top|topics|troubleshooting|tutorial|tutorials|type|types|uninstall|untitled|upgrade notes
+    upgrading|usage|usage examples|use|use cases|user guide|users|using|values|variables|version|versions
+    version history|warning|warnings|what is it|what s new|whats new|where to go from here|why|news and updates
+    example output|what s changed|recent news|recent changes
+    added|changed|security fixes|breaking changes|new in this release|important notes|quick reference|first steps
+    one|two|three|part|part one|part two|page|chapter|beispiel|beispiele|beschreibung|einführung|einleitung|inhalt
+    inhaltsverzeichnis|siehe auch|übersicht|verwendung|voraussetzungen|zusammenfassung|hinweise|parameter|lizenz
+    literatur|einzelnachweise|weblinks|aperçu|exemple|exemples|utilisation|paramètres|voir aussi|sommaire|remarques
+    notes et références|références|prérequis|descripción|ejemplo|ejemplos|introducción|instalación|uso|parámetros
+    véase también|resumen|notas|licencia|conclusión|referencias|requisitos|índice|descrizione|esempio|esempi
+    introduzione|installazione|utilizzo|parametri|vedi anche|riepilogo|licenza|indice|descrição|exemplo|exemplos
+    introdução|instalação|parâmetros|veja também|resumo|licença|referências|beschrijving|voorbeeld|voorbeelden
+    inleiding|installatie|gebruik|zie ook|overzicht|samenvatting|введение|описание|пример|примеры|установка
+    использование|параметры|см также|обзор|содержание|примечания|лицензия
+    概述|简介|介绍|安装|用法|使用|示例|例子|参数|说明|参见|参考|目录|总结
+    背景|常见问题|快速开始|配置|许可证|附录|概要|はじめに|インストール|使い方|例|引数|説明|関連項目|目次|まとめ|注意|よくある質問|設定|ライセンス
+    """.splitlines()
+    for heading in line.split("|")
+    if heading.strip()
+)
+"""Headings that say what kind of section follows and not what it is about, normalised."""
+
+GENERIC_TITLES = frozenset(
+    """authors|change history|changelog|contents|contributing|copying|copyright|faq|frequently asked questions|glossary
+    index|introduction|license|licence|overview|readme|release notes|table of contents|todo|untitled
+    untitled document""".replace("\n    ", "|").split("|")
+)
+"""Titles that say nothing about a document."""
+
+LANGUAGE_OPENERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    "de": (
+        frozenset(
+            """der die das den dem des ein eine einen einem einer eines und oder aber wenn weil dass daß ob als wie wo
+            was wer warum wann im in am an auf aus bei bis durch für gegen mit nach ohne seit über um unter von vom vor
+            während wegen zu zum zur er sie es wir ihr ich man dieser diese dieses diesem diesen jeder jede jedes alle
+            alles nicht kein keine auch nur noch schon so dann da hier dort nun sehr mehr siehe beispiel hinweis achtung
+            ja nein falls sobald damit dabei dazu daher deshalb jedoch sowie sein seine ist sind war waren wird werden
+            hat haben kann können muss müssen soll sollte""".split()
+        ),
+        frozenset("der die das und ist nicht mit ein eine für wird werden auf den".split()),
+    ),
+    "fr": (
+        frozenset(
+            """le la les l un une des du de d et ou mais si car donc que qui quoi où quand comment pourquoi dans en sur
+            sous avec sans pour par vers chez entre après avant pendant depuis contre il elle ils elles on nous vous je
+            tu ce cet cette ces son sa ses leur leurs mon ma mes notre votre tout tous toute toutes aucun aucune ne pas
+            plus aussi ainsi alors cependant voir exemple remarque note attention oui non lorsque puis est sont était
+            a ont peut au aux""".split()
+        ),
+        frozenset("le les des une est dans que pour sur avec et du".split()),
+    ),
+    "es": (
+        frozenset(
+            """el la los las un una unos unas de del y o pero si que qué quien cuando cuándo como cómo donde dónde por
+            para con sin en sobre entre desde hasta tras según contra él ella ellos ellas nosotros usted ustedes yo tú
+            este esta estos estas ese esa eso su sus mi mis todo todos toda todas ningún ninguna no también así
+            entonces sin embargo véase ejemplo nota advertencia sí es son era fue al ha han puede""".split()
+        ),
+        frozenset("el los las una es en que para con por del y".split()),
+    ),
+    "it": (
+        frozenset(
+            """il lo la i gli le un uno una di del della dei delle e o ma se che chi quando come dove perché per con
+            senza in nel nella nei su sul sulla tra fra da dal dalla dopo prima durante contro egli lui lei loro noi
+            voi io tu questo questa questi queste quello quella suo sua suoi sue tutto tutti tutta tutte nessun non
+            anche così allora tuttavia vedi esempio nota attenzione sì no è sono era al ha hanno può""".split()
+        ),
+        frozenset("il gli della una è che per con nel sono di".split()),
+    ),
+    "pt": (
+        frozenset(
+            """o a os as um uma uns umas de do da dos das e ou mas se que quem quando como onde por para com sem em no
+            na nos nas sobre entre desde até após contra ele ela eles elas nós você vocês eu este esta estes estas esse
+            essa isso seu sua seus suas todo todos toda todas nenhum nenhuma não também assim então veja exemplo nota
+            aviso sim é são era foi ao há pode""".split()
+        ),
+        frozenset("os uma é em que para com não da do na são".split()),
+    ),
+    "nl": (
+        frozenset(
+            """de het een en of maar als dat die dit deze wie wat waar wanneer hoe waarom in op aan bij met zonder van
+            voor na door naar uit over onder tussen tegen tijdens hij zij ze wij we jij u ik er zijn haar hun alle
+            alles geen niet ook nog dan zo toen echter zie voorbeeld opmerking let ja nee is was worden wordt kan
+            moet""".split()
+        ),
+        frozenset("het een van voor niet met wordt zijn deze op".split()),
+    ),
+    "ru": (
+        frozenset(
+            """в во на по он она оно они мы вы я это этот эта эти как но и а с со к ко из для при о об от до за под над
+            если когда где что кто чтобы также так не нет да его её их все всё каждый см пример примечание внимание
+            после перед между через без или же ещё уже""".split()
+        ),
+        frozenset("и в на не что для с это".split()),
+    ),
+}
+"""Words that open sentences in other languages, and words that show the language.
+
+Some are parts of English names ("Die Hard", "Los Angeles"), so they count only in a text of that language."""
 
 CALENDAR = frozenset(
     """monday tuesday wednesday thursday friday saturday sunday january february march april june july

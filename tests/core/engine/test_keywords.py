@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from graphrag_core.engine.embedded.keywords import TantivyKeywords
 
@@ -16,9 +17,13 @@ TEXTS = {
 }
 
 
+def texts(by_key):
+    return [(key, (text,)) for key, text in by_key.items()]
+
+
 def filled(folder=None):
     store = TantivyKeywords(folder)
-    store.apply(7, NONE, TEXTS.items())
+    store.apply(7, NONE, texts(TEXTS))
     return store
 
 
@@ -50,13 +55,13 @@ def test_takes_any_question():
 
 def test_returns_ties_with_the_last():
     store = TantivyKeywords()
-    store.apply(1, NONE, [(key, "the same words") for key in range(30)])
+    store.apply(1, NONE, [(key, ("the same words",)) for key in range(30)])
     assert store.search("words", 3)[0].tolist() == list(range(30))
 
 
 def test_removed_texts_are_gone():
     store = filled()
-    store.apply(8, np.array([2, 99]), [(9, "New tokens.")])
+    store.apply(8, np.array([2, 99]), [(9, ("New tokens.",))])
     assert store.generation == 8
     assert sorted(store.search("tokens", 5)[0].tolist()) == [1, 9]
     assert store.keys.tolist() == [1, 3, 4, 5, 9]
@@ -65,9 +70,9 @@ def test_removed_texts_are_gone():
 def test_replace_leaves_no_tombstones():
     store = filled()
     store.apply(8, np.array([2]), [])
-    store.apply(9, None, [(1, TEXTS[1]), (3, TEXTS[3])])
+    store.apply(9, None, [(1, (TEXTS[1],)), (3, (TEXTS[3],))])
     fresh = TantivyKeywords()
-    fresh.apply(9, NONE, [(1, TEXTS[1]), (3, TEXTS[3])])
+    fresh.apply(9, NONE, [(1, (TEXTS[1],)), (3, (TEXTS[3],))])
     assert store.tombstones == 0
     assert store.keys.tolist() == [1, 3]
     assert store.search("tokens", 5)[1].tolist() == fresh.search("tokens", 5)[1].tolist()
@@ -82,15 +87,15 @@ def test_holds_what_it_should_after_any_changes():
         new = list(range(generation * 5, generation * 5 + int(random.integers(0, 5))))
         have = (have - set(gone)) | set(new)
         if generation % 4 == 3:
-            store.apply(generation, None, [(key, "words") for key in sorted(have)])
+            store.apply(generation, None, [(key, ("words",)) for key in sorted(have)])
         else:
-            store.apply(generation, np.array(gone, np.int64), [(key, "words") for key in new])
+            store.apply(generation, np.array(gone, np.int64), [(key, ("words",)) for key in new])
         assert store.keys.tolist() == sorted(have)
 
 
 def test_a_scope_lets_nothing_else_through():
     store = TantivyKeywords()
-    store.apply(1, NONE, [(key, "tokens") for key in range(6_000)])
+    store.apply(1, NONE, [(key, ("tokens",)) for key in range(6_000)])
     few = np.array([17, 5_000, 9_999])
     assert store.search("tokens", 10, few)[0].tolist() == [17, 5_000]
     many = np.arange(1, 6_000, 2)
@@ -107,3 +112,76 @@ def test_stays_on_disk(tmp_path):
     assert again.generation == 7
     assert [x.tolist() for x in again.search("tokens", 5)] == [x.tolist() for x in before]
     again.close()
+
+
+# -- fields, identifiers, phrases
+
+
+def fields(*chunks):
+    """Chunks of body, title, headings and defined terms, with keys from 0."""
+    store = TantivyKeywords(fields=4)
+    store.apply(1, NONE, list(enumerate(chunks)))
+    return store
+
+
+def test_a_word_in_title_headings_or_terms_weighs_more():
+    store = fields(
+        ("Caching - Sessions\nWords about sessions.", "Caching", "Sessions", ""),
+        ("Words about caching, sessions and pools.",),
+        ("Words about pools and other things.", "", "", "pools"),
+    )
+    assert store.search("caching", 3)[0].tolist() == [0, 1]
+    assert store.search("sessions", 3)[0].tolist() == [0, 1]
+    assert store.search("pools", 3)[0].tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("broker_url", [0, 1, 2]),
+        ("brokerUrl", [0, 1, 2]),
+        ("broker-url", [0, 1, 2]),
+        ("broker.url", [0, 1, 2]),
+        ("BROKER_URL", [0, 1, 2]),
+        ("sqlite3_open_v2()", [4]),
+        ("open", [4]),
+        ("html parser", [5]),
+        ("HTMLParser", [5]),
+        ("htmlparser", [5]),
+    ],
+)
+def test_identifiers_are_found_whole_and_by_their_parts(question, found):
+    store = fields(
+        ("The broker_url setting.",),
+        ("The brokerUrl setting.",),
+        ("The broker-url setting.",),
+        ("The url of a thing, and of another.",),
+        ("Call sqlite3_open_v2() first.",),
+        ("Use the HTMLParser class.",),
+    )
+    keys = store.search(question, 6)[0].tolist()
+    assert sorted(keys[: len(found)]) == found
+
+
+def test_a_quoted_phrase_is_found_as_a_phrase():
+    store = fields(
+        ("A pool of connections; a size of the pool; connection.",), ("Words, words, connection pool words, words.",)
+    )
+    assert store.search("connection pool", 2)[0].tolist() == [0, 1]
+    for question in ('"connection pool"', "“connection pool”", 'what is the "Connection Pools"?'):
+        assert store.search(question, 2)[0].tolist() == [1, 0]
+    for question in ('"', '""', '"x', '"the"', '"the of a"'):
+        store.search(question, 2)
+
+
+def test_a_phrase_of_chinese_characters():
+    store = fields(("日本的东京有大学，京大。",), ("我在东京大学。",))
+    assert store.search("「东京大学」", 2)[0].tolist()[0] == 1
+
+
+def test_counts_in_all_texts_and_in_a_scope():
+    store = TantivyKeywords()
+    store.apply(1, NONE, [(key, ("even words" if key % 2 == 0 else "odd words",)) for key in range(10)])
+    assert store.counts(["even", "word", "none"]).tolist() == [5, 10, 0]
+    assert store.counts(["even", "word", "none"], np.array([0, 1, 2, 77])).tolist() == [2, 3, 0]
+    assert store.counts(["even"], NONE).tolist() == [0]

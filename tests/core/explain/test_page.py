@@ -9,10 +9,10 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
-from answers import ALL, CROWD, EVIL, HOSTILE, NOTHING, PLAIN, PORTAL, TONGUES, TWO_PARTS
+from answers import ALL, CROWD, EVIL, HOSTILE, NOTHING, PLAIN, PORTAL, TONGUES, TWO_PARTS, entity, passage
 from parsed import parse
 
-from graphrag_core import Channel, Result
+from graphrag_core import Channel, Chunk, Entity, Fact, Hit, Result, Step
 from graphrag_core.explain import page, svg
 from graphrag_core.explain.page import asset
 
@@ -50,7 +50,7 @@ def test_each_hit_has_a_card_with_its_channels_and_its_path():
     assert cards[1].one("p", "path").text == "Partner Portal → Partner Portal needs Oauth. → Oauth → this passage"
     assert "vector #2 0.5 · 25 %" in cards[1].one("p", "channels").text
     assert cards[2].one("span", "graph-only").text == "found only by the graph"
-    assert cards[3].one("p", "path").text == "Found by text search."
+    assert cards[3].one("p", "path").text == "Found by plain search: vector rank 2."
 
 
 def test_shares_are_a_bar_that_is_divided_as_they_are():
@@ -95,13 +95,56 @@ def test_long_labels_are_shortened_and_complete_in_the_tooltip():
     graph = parse(CROWD.html()).one("svg", "graph")
     box = graph.all("g", "passage")[0]
     assert "…" in "".join(text.text for text in box.all("text"))
-    assert CROWD.hits[0].chunk.title in box.one("title").text
-    assert CROWD.hits[0].chunk.title in box.attributes["aria-label"]
+    assert CROWD.hits[0].chunk.title.strip() in box.one("title").text
+    assert CROWD.hits[0].chunk.title.strip() in box.attributes["aria-label"]
 
 
 def test_parts_of_one_document_can_be_told_apart():
     cards = parse(TWO_PARTS.html()).all("li", "hit")
     assert [card.one("span", "name").text for card in cards] == ["Guide · 1", "Guide · 2", "untitled"]
+
+
+def test_a_card_shows_the_sentence_that_matches_and_the_whole_passage_on_request():
+    text = "Installation\n============\n\n" + "Nothing of note is said in this sentence of the page. " * 12
+    chunk = Chunk("g.rst#2", "g.rst", text + "The **visibility timeout** is `3600` seconds.", "Guide",
+                  headings=("Installation",), page=7, start=512)  # fmt: skip
+    made = Result("What is the visibility timeout?", "keyword", (Hit(chunk, 1.0, copies=("h.rst",)),))
+    card = parse(made.html()).one("li", "hit")
+    snippet, whole = card.all("p", "text")
+    assert snippet.text.endswith("The visibility timeout is 3600 seconds.")
+    assert "===" not in card.text
+    assert [mark.text for mark in snippet.all("mark")] == ["visibility", "timeout"]
+    assert card.one("span", "name").text == "Guide - Installation"
+    assert card.one("p", "source").text == "g.rst#2 · page 7 · from character 512 · also in 1 other place"
+    assert card.one("details", "whole").one("summary").text == "Whole passage"
+    assert "**visibility timeout**" in whole.text
+
+
+def test_where_plain_search_leads_confidence_is_not_high():
+    led = replace(PORTAL, confidence=0.9, expansion_skipped="plain search leads: no name")
+    assert (led.graph_confidence, led.details(led.hits[0])["confidence"]) == (0.5, 0.5)
+    assert "0.50" in parse(led.html()).one("p", "meter").text
+    assert "graph confidence 0.50" in led.explain()
+    assert "graph confidence 0.79" in PORTAL.explain()
+    assert "graph not used" in PLAIN.explain()
+    assert not parse(PLAIN.html()).all("p", "meter")
+
+
+def test_a_path_may_start_at_a_better_hit_and_references_are_words():
+    fact = Fact(("tasks", "→workers"), "See :ref:`workers <workers>`.", "refers_to", id="f")
+    known = {"tasks": entity("Tasks"), "→workers": Entity("→workers", "Workers - Pools")}
+    first = Hit(passage("Tasks"), 1.0, {"keyword": Channel(1, 9.0)})
+    path = (Step("question", "", "?"), Step("chunk", "Tasks", "Tasks"), Step("fact", "f", fact.text),
+            Step("entity", "→workers", "Workers - Pools"), Step("chunk", "Pools", "Pools"))  # fmt: skip
+    second = Hit(passage("Pools"), 0.5, {"graph": Channel(1, 1.0)}, path)
+    made = Result("How?", "hybrid", (first, second), facts=(fact,), known=known)
+    root = parse(made.html())
+    said = "Tasks → Tasks refers to Workers - Pools: See workers. → Workers - Pools → this passage"
+    assert root.all("p", "path")[1].text == said
+    assert said in made.explain()
+    ends = {line.attributes["data-ends"] for line in root.one("svg", "graph").all("path", "line")}
+    assert len(ends) == 4, "question to passage, passage to section, section to passage, and the reference itself"
+    assert "Tasks refers to Workers - Pools See" in root.one("details", "facts").text
 
 
 def test_an_empty_result_says_so():
@@ -151,7 +194,7 @@ def test_hostile_text_changes_no_element_and_no_attribute():
 
     def without_lines(node):
         name, attributes, below = node
-        return [name, attributes, [without_lines(child) for child in below if child[0] != "text"]]
+        return [name, attributes, [without_lines(child) for child in below if child[0] not in ("text", "mark")]]
 
     evil, meekened = (skeleton(parse(answer.html())) for answer in (EVIL, tamed(EVIL)))
     assert without_lines(evil) == without_lines(meekened)
@@ -161,7 +204,7 @@ def test_hostile_text_is_shown_as_it_is():
     root = parse(EVIL.html())
     assert root.one("h1").text == HOSTILE
     assert root.all("span", "chip")[0].text == HOSTILE
-    assert root.all("p", "text")[0].text == HOSTILE
+    assert "alert(1)" in root.all("p", "text")[0].text
     assert HOSTILE in root.one("details", "facts").text
     EVIL.html().encode()
 

@@ -75,6 +75,8 @@ class EmbeddedEngine:
                 undo.callback(self._file_lock.release)
             self.records = Records(self._folder.records if self._folder else None, read_only=read_only)
             undo.callback(self.records.close)
+            if self.records.upgraded and self._folder is not None:
+                self._folder.drop_search_indexes()
             self.indexes = SearchIndexes(self.records, self._folder, merge_similar)
             self.indexes.load()
             self.indexes.sync()
@@ -257,7 +259,7 @@ class EmbeddedEngine:
         known = self.records.name_keys(wanted)
         return [name for name in wanted if name not in known]
 
-    def stored_vectors(self, document_ids: Sequence[str]) -> dict[str, Matrix]:
+    def stored_vectors(self, document_ids: Sequence[str]) -> dict[str, dict[str, Matrix]]:
         with self.reading():
             return self.records.vectors_by_text(document_ids)
 
@@ -297,7 +299,7 @@ class EmbeddedEngine:
                 entities=len(indexes.view.entity_ids),
                 facts=value("SELECT count(*) FROM facts"),
                 relations=dict(relations),
-                vectors={kind: len(store.keys) for kind, store in indexes.vectors.items()},
+                vectors={kind: self.records.vector_count(kind) for kind in indexes.vectors},
                 dim=int(self.records.meta("dim", "0")),
                 embedder=self.records.meta("embedder"),
                 generation=indexes.generation,

@@ -28,7 +28,7 @@ class Folder:
 
         records.sqlite          the records (with -wal and -shm beside it while open)
         keywords/               tantivy indexes, which have their own commits
-        derived/<generation>/   vectors and graph of a generation
+        derived/<generation>/   the graph of a generation, and the inverted lists of its vectors
         writer.lock
     """
 
@@ -46,7 +46,7 @@ class Folder:
 
     @property
     def derived(self) -> Path:
-        """The folder of the saved vectors and graphs."""
+        """The folder of the saved graphs and inverted lists."""
         return self.path / "derived"
 
     def create(self) -> None:
@@ -126,6 +126,11 @@ class Folder:
         for path in self.derived.iterdir() if self.derived.is_dir() else ():
             if path != keep and (keep is not None or not path.name.isdigit()):
                 shutil.rmtree(path, ignore_errors=True)
+
+    def drop_search_indexes(self) -> None:
+        """Delete everything but the records, from which the search indexes are built again."""
+        for path in (self.derived, self.keywords):
+            shutil.rmtree(path, ignore_errors=True)
 
     def size(self) -> int:
         """Return the bytes on disk."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.sparse import block_array, coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
+from graphrag_core.engine.embedded.graph_names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER, NameUses, entity_names
 from graphrag_core.ports import Keys
 
 Index = npt.NDArray[np.int64]
@@ -25,7 +26,10 @@ _Positions = Callable[[npt.NDArray[Any]], Index]
 SUBJECT_WEIGHT = 5.0
 
 _MATRICES = ("mentions", "subjects", "incidence", "links")
-_VECTORS = ("chunk_keys", "fact_keys", "fact_chunk", "fact_weight", "entity_ids", "name_keys", "name_entity")
+_VECTORS = (
+    "chunk_keys", "fact_keys", "fact_chunk", "fact_weight", "fact_statement", "entity_ids", "is_address", "name_keys",
+    "name_entity",
+)  # fmt: skip
 _MOST_LINKED = 64  # a fact of more entities is a list, which does not relate each to each
 _MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup table is worth its memory
 _BUCKETS = (1 << 20) - 3  # of the Bloom filter for grams; a prime
@@ -41,8 +45,13 @@ class GraphView:
         Keys of the records in ascending order; the position is the index into the array.
     entity_ids
         The number of each entity: the hash of the normalised name that represents it.
+    is_address
+        Whether each entity is the address of a section, to which links lead, and not a thing of the text.
     name_entity
-        The entity of each name.
+        The entity of each name; -1 if the documents show that it is no name (see
+        :mod:`~graphrag_core.engine.embedded.graph_names`).
+    fact_statement
+        A number that is the same for facts that say the same.
     fact_chunk, fact_weight
         The chunk (a position) and the weight (1 to 10) of each fact.
     mentions, subjects
@@ -57,7 +66,9 @@ class GraphView:
     fact_keys: Keys
     fact_chunk: Index
     fact_weight: npt.NDArray[np.float32]
+    fact_statement: npt.NDArray[np.uint32]
     entity_ids: Index
+    is_address: npt.NDArray[np.bool_]
     name_keys: Keys
     name_entity: Index
     mentions: csr_array
@@ -103,6 +114,11 @@ class GraphView:
     def facts_by_entity(self) -> csr_array:
         """Entity × fact: the transposed incidence."""
         return self.incidence.T.tocsr()
+
+    @cached_property
+    def chunks_by_subject(self) -> csr_array:
+        """Entity × chunk: the transposed subjects."""
+        return self.subjects.T.tocsr()
 
     @cached_property
     def names_by_entity(self) -> tuple[Index, Index]:
@@ -152,26 +168,59 @@ def build_view(tables: Tables, similar: Pairs) -> GraphView:
     chunks, facts, names = (np.sort(tables[t]["key"]).astype(np.int64) for t in ("chunks", "facts", "names"))
     name_order = np.argsort(tables["names"]["key"], kind="stable")
     spellings, name_spelling = np.unique(tables["names"]["entity"][name_order], return_inverse=True)
+    form = tables["names"]["form"][name_order]
     chunk_at, fact_at, name_at = map(_positions, (chunks, facts, names))
     fact_order = np.argsort(tables["facts"]["key"], kind="stable")
     fact_chunk = chunk_at(tables["facts"]["chunk"][fact_order])
     weight = tables["facts"]["weight"][fact_order]
 
-    def spelling(keys: npt.NDArray[Any]) -> Index:
-        return name_spelling[name_at(keys)]
+    mention_chunk, mention_name = chunk_at(tables["mentions"]["chunk"]), name_at(tables["mentions"]["name"])
+    subject = tables["mentions"]["subject"]
+    held_fact, held_name = fact_at(tables["fact_names"]["fact"]), name_at(tables["fact_names"]["name"])
+    gram_name, gram = name_at(tables["name_grams"]["name"]), tables["name_grams"]["gram"]
+    lower_spelling, lower_fact = _lowercase_mentions(tables, len(facts), fact_at, name_spelling[gram_name], gram)
+    is_pair = (tables["fact_grams"]["gram"] & ((1 << 31) - 1) != 0) & (tables["fact_grams"]["gram"] > 1 << 31)
+    is_word = gram < 1 << 31
+    named, common = entity_names(
+        NameUses(
+            form, name_spelling, mention_chunk, mention_name, subject,
+            held_name[tables["facts"]["triple"][fact_order][held_fact]],
+            fact_chunk[lower_fact], lower_spelling, name_spelling[gram_name[is_word]], gram[is_word],
+            fact_chunk[fact_at(tables["fact_grams"]["fact"][is_pair])], tables["fact_grams"]["gram"][is_pair],
+            len(chunks), len(spellings),
+        )
+    )  # fmt: skip
 
-    mention_chunk = chunk_at(tables["mentions"]["chunk"])
-    mention_spelling = spelling(tables["mentions"]["name"])
+    # A name that is one only as a subject is left out of the other mentions, and of the facts of other chunks.
+    mention_spelling, held_spelling = name_spelling[mention_name], name_spelling[held_name]
+    mentioned = (named[mention_name] == ALWAYS) | ((named[mention_name] == AS_SUBJECT) & subject)
+    subject_of = np.unique(mention_chunk[subject] * len(spellings) + mention_spelling[subject])
+    own = np.isin(fact_chunk[held_fact] * len(spellings) + held_spelling, subject_of)
+    held = (named[held_name] == ALWAYS) | ((named[held_name] == AS_SUBJECT) & own)
+    alive = np.zeros(len(spellings), np.bool_)
+    alive[mention_spelling[mentioned]] = alive[name_spelling[named == ALWAYS]] = True
+    is_name = (named > NEVER) & alive[name_spelling]
+    mention_chunk, mention_spelling, subject = mention_chunk[mentioned], mention_spelling[mentioned], subject[mentioned]
+    held_fact, held_spelling = held_fact[held], held_spelling[held]
+    told = alive[lower_spelling] & ~common[lower_spelling]
+    lower_spelling, lower_fact = lower_spelling[told], lower_fact[told]
+
+    def pairs(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Pairs:
+        ends = name_at(first), name_at(second)
+        both = is_name[ends[0]] & is_name[ends[1]]
+        return name_spelling[ends[0][both]], name_spelling[ends[1][both]]
+
     representative = _resolve(
-        (spelling(tables["aliases"]["short"]), spelling(tables["aliases"]["long"])),
-        (spelling(similar[0]), spelling(similar[1])),
+        pairs(tables["aliases"]["short"], tables["aliases"]["long"]),
+        pairs(*similar),
         np.bincount(mention_spelling, minlength=len(spellings)),
         spellings,
     )
-    kept, entity = np.unique(representative, return_inverse=True)
-    lower_spelling, lower_fact = _lowercase_mentions(tables, len(facts), fact_at, spelling)
+    entity = np.full(len(spellings), -1, np.int64)
+    kept, entity[alive] = np.unique(representative[alive], return_inverse=True)
+    is_address = np.zeros(len(kept), np.bool_)
+    is_address[entity[name_spelling[is_name & (form == ADDRESS)]]] = True
 
-    subject = tables["mentions"]["subject"]
     mentions = _binary(
         np.concatenate([mention_chunk, fact_chunk[lower_fact]]),
         entity[np.concatenate([mention_spelling, lower_spelling])],
@@ -179,13 +228,13 @@ def build_view(tables: Tables, similar: Pairs) -> GraphView:
     )
     subjects = _binary(mention_chunk[subject], entity[mention_spelling[subject]], mentions.shape)
     incidence = _binary(
-        np.concatenate([fact_at(tables["fact_names"]["fact"]), lower_fact]),
-        entity[np.concatenate([spelling(tables["fact_names"]["name"]), lower_spelling])],
+        np.concatenate([held_fact, lower_fact]),
+        entity[np.concatenate([held_spelling, lower_spelling])],
         (len(facts), len(kept)),
     )
     return GraphView(
-        chunks, facts, fact_chunk, weight, spellings[kept], names, entity[name_spelling],
-        mentions, subjects, incidence, _links(incidence, weight),
+        chunks, facts, fact_chunk, weight, tables["facts"]["statement"][fact_order], spellings[kept], is_address, names,
+        np.where(is_name, entity[name_spelling], -1), mentions, subjects, incidence, _links(incidence, weight),
     )  # fmt: skip
 
 
@@ -250,13 +299,15 @@ def _links(incidence: csr_array, weight: npt.NDArray[np.float32]) -> csr_array:
     return links
 
 
-def _lowercase_mentions(tables: Tables, facts: int, fact_at: _Positions, spelling: _Positions) -> Pairs:
+def _lowercase_mentions(
+    tables: Tables, facts: int, fact_at: _Positions, gram_spelling: Index, name_gram: Index
+) -> Pairs:
     """Return pairs of a spelling and a fact whose text has every gram of the spelling."""
-    names = np.sort(tables["names"]["key"])
-    _, first = np.unique(spelling(names), return_index=True)  # names of one spelling have the same grams
-    one_each = np.isin(tables["name_grams"]["name"], names[first])
-    owner = spelling(tables["name_grams"]["name"][one_each])
-    wanted = tables["name_grams"]["gram"][one_each]
+    # The grams of a spelling, once: its names have the same.
+    order = np.lexsort((name_gram, gram_spelling))
+    owner, wanted = gram_spelling[order], name_gram[order]
+    first = np.r_[True, (np.diff(owner) != 0) | (np.diff(wanted) != 0)][: len(owner)]
+    owner, wanted = owner[first], wanted[first]
 
     # A Bloom filter drops most grams of facts, as few are part of any name.
     may_match = np.zeros(_BUCKETS, np.bool_)

@@ -1,29 +1,32 @@
 """The rows of the graph as columns in memory: what a :class:`GraphView` is built from."""
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
 from graphrag_core.engine.embedded.graph import GraphView, Pairs, Tables, build_view
-from graphrag_core.engine.embedded.schema import Row
+from graphrag_core.engine.embedded.graph_names import name_form
+from graphrag_core.engine.embedded.schema import NAME_BYTES, Row
 from graphrag_core.ports import Keys
 from graphrag_core.text import unwrap
 from graphrag_core.text.lowercase_names import name_grams, sentence_grams
 
 Column = npt.NDArray[Any]
 
-_FILE = "graph.npz"
+_FILE = "graph.arrays"
 _KEY = np.int32
+_GRAM = (1 << 40) - 1  # the bits of a gram that are kept: hashes do not compress
 _TABLES: dict[str, dict[str, npt.DTypeLike]] = {
     "chunks": {"key": _KEY},
-    "names": {"key": _KEY, "entity": np.int64},
+    "names": {"key": _KEY, "entity": np.int64, "form": np.int8},
     "name_grams": {"name": _KEY, "gram": np.int64},
     "mentions": {"chunk": _KEY, "name": _KEY, "subject": np.bool_},
-    "facts": {"key": _KEY, "chunk": _KEY, "weight": np.float32},
+    "facts": {"key": _KEY, "chunk": _KEY, "weight": np.float32, "triple": np.bool_, "statement": np.uint32},
     "fact_names": {"fact": _KEY, "name": _KEY},
     "fact_grams": {"fact": _KEY, "gram": np.int64},
     "aliases": {"chunk": _KEY, "short": _KEY, "long": _KEY},
@@ -52,25 +55,35 @@ class GraphTables:
         """Add rows of the tables names, chunks, facts and aliases of the records."""
         widths = {"names": 5, "chunks": 8, "facts": 16, "aliases": 3}
         columns_of = {table: tuple(zip(*rows.get(table, ()), strict=True)) or ((),) * n for table, n in widths.items()}
-        name_keys, _, norms, entities, _ = columns_of["names"]
+        name_keys, surfaces, norms, entities, _ = columns_of["names"]
         chunk_keys, _, _, _, _, texts, subjects, chunk_names = columns_of["chunks"]
-        fact_keys, fact_chunks, _, starts, stops, own_texts, fact_names, _, weights, *_ = columns_of["facts"]
+        fact_keys, fact_chunks, _, starts, stops, own_texts, fact_names, relations, weights, *_ = columns_of["facts"]
         alias_chunk, short, long = columns_of["aliases"]
         chunks, facts, names = (np.array(keys, np.int64) for keys in (chunk_keys, fact_keys, name_keys))
         named, name_gram = name_grams(norms)
         mentioned, mention_chunk, place = _unpacked(chunk_names)
         fact_named, fact_at, _ = _unpacked(fact_names)
         unwrapped = dict(zip(chunk_keys, map(unwrap, texts), strict=True))
-        slices = [i for i, text in enumerate(own_texts) if text is None and starts[i] is not None]
-        sentence, fact_gram = sentence_grams([unwrapped[fact_chunks[i]][starts[i] : stops[i]] for i in slices])
+        fact_texts = [
+            text or (unwrapped[chunk][start:stop] if start is not None else "")
+            for text, chunk, start, stop in zip(own_texts, fact_chunks, starts, stops, strict=True)
+        ]
+        said = [i for i, relation in enumerate(relations) if relation is None and starts[i] is not None]
+        sentence, fact_gram = sentence_grams([fact_texts[i] for i in said])
         added: dict[str, tuple[Column | Sequence[Any], ...]] = {
             "chunks": (chunks,),
-            "names": (names, entities),
-            "name_grams": (names[named], name_gram),
+            "names": (names, entities, [*map(name_form, surfaces, norms)]),
+            "name_grams": (names[named], name_gram & _GRAM),
             "mentions": (chunks[mention_chunk], mentioned, place < np.array(subjects, np.int64)[mention_chunk]),
-            "facts": (facts, fact_chunks, weights),
+            "facts": (
+                facts,
+                fact_chunks,
+                weights,
+                [relation is not None for relation in relations],
+                [*map(_statement, fact_texts, relations, fact_names)],
+            ),
             "fact_names": (facts[fact_at], fact_named),
-            "fact_grams": (facts[slices][sentence] if slices else slices, fact_gram),
+            "fact_grams": (facts[said][sentence] if said else said, fact_gram & _GRAM),
             "aliases": (alias_chunk, short, long),
         }
         for table, columns in _TABLES.items():
@@ -139,19 +152,18 @@ class GraphTables:
         rows = {
             f"{table}.{column}": array for table, columns in self._tables().items() for column, array in columns.items()
         }
-        np.savez(folder / _FILE, **self.view.arrays(), **rows)  # type: ignore[arg-type]
+        save_arrays(folder / _FILE, {**self.view.arrays(), **rows})
 
     def load(self, folder: Path) -> None:
         """Load what :meth:`save` wrote; raise ``OSError`` or ``ValueError`` if it is damaged."""
         try:
-            with np.load(folder / _FILE, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            arrays = load_arrays(folder / _FILE)
             loaded = {
                 table: {column: [np.asarray(arrays[f"{table}.{column}"], dtype)] for column, dtype in columns.items()}
                 for table, columns in _TABLES.items()
             }
             view = GraphView.from_arrays(arrays)
-        except (KeyError, zipfile.BadZipFile) as error:
+        except KeyError as error:
             raise ValueError(f"{folder / _FILE} is damaged: {error}") from error
         for table, columns in loaded.items():
             if len({len(part) for (part,) in columns.values()}) > 1:
@@ -168,9 +180,19 @@ class GraphTables:
         }
 
 
+def _statement(text: str, relation: str | None, names: bytes) -> int:
+    """Return a number that is the same for facts that say the same."""
+    words = " ".join(text.lower().split()).encode("utf-8", "surrogatepass")
+    return (
+        crc32(words)
+        if relation is None
+        else crc32(names, crc32(relation.encode("utf-8", "surrogatepass"), crc32(words)))
+    )
+
+
 def _unpacked(lists: Sequence[bytes]) -> tuple[Keys, Keys, Keys]:
     """Return the keys of packed lists, and for each the list and the place in it."""
-    sizes = np.fromiter(map(len, lists), np.int64, len(lists)) // 8
+    sizes = np.fromiter(map(len, lists), np.int64, len(lists)) // NAME_BYTES
     owner = np.repeat(np.arange(len(lists)), sizes)
     place = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.frombuffer(b"".join(lists), "<i8"), owner, place
+    return np.frombuffer(b"".join(lists), "<i4").astype(np.int64), owner, place

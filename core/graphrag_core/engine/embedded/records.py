@@ -15,46 +15,78 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphrag_core.engine.embedded.analysis import pack_terms
+from graphrag_core.engine.embedded.codes import code_size, decode, encode
+from graphrag_core.engine.embedded.copies import signatures
+from graphrag_core.engine.embedded.keywords import Texts
 from graphrag_core.engine.embedded.schema import (
     APPLICATION_ID,
     FORMAT,
     KINDS,
+    NAME_BYTES,
     TABLES,
+    UPGRADES,
     Change,
     Row,
     Span,
+    deflate,
+    inflate,
+    pack,
+    said,
     unpack,
+    unpack_headings,
+    unpack_marks,
+    without_markup,
 )
 from graphrag_core.errors import DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
 from graphrag_core.filters import Condition, Filter, Not, Scalar, required_keys
 from graphrag_core.model import Chunk, Document
 from graphrag_core.ports import Keys, Matrix, StoredDocument
-from graphrag_core.text import chunk_text, fact_text
+from graphrag_core.text import chunk_text, fact_text, hash64, label, normalise
+from graphrag_core.text.markup import plain
 
 _log = logging.getLogger(__name__)
 
 _PAGE = 500
+_PAGE_BYTES = 8_192  # most rows are about a thousand bytes long, and small pages would be filled badly
 _GRAPH_PAGE = 1_000
 _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
 _INTERNAL = ("generation", "merge_similar", "next_chunk", "next_document", "next_fact", "next_name")
 
 _COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+ADDRESS = "→"  # starts the names of places that links lead to
 CHUNK = """
-SELECT c.key, c.id, d.id, c.text, d.heading, c.ordinal, c.start, d.metadata
+SELECT c.key, c.id, d.id, inflate(c.text), d.heading, c.ordinal, c.start, d.metadata, c.headings, c.page
 FROM chunks c JOIN documents d ON d.key = c.document
 """
-_FACT_TEXT = "coalesce(f.text, replace(substr(c.text, f.start + 1, f.stop - f.start), char(10), ' '))"
+_FACT_TEXT = "said(f.text, c.text, f.start, f.stop)"
 FACT = f"""
 SELECT f.key, f.names, {_FACT_TEXT}, coalesce(f.relation, ''), f.weight, f.confidence, f.source, f.status,
        coalesce(f.value, ''), f.created, f.last_accessed, f.access_count, f.start, f.stop,
        c.id || '/' || f.ordinal, c.id
 FROM facts f JOIN chunks c ON c.key = f.chunk
 """
+GRAPH_COLUMNS = {
+    "names": "*",
+    "chunks": "key, id, document, ordinal, start, inflate(text), subjects, names",
+    "facts": "*",
+    "aliases": "*",
+}
+"""The columns that the graph is built from, by table."""
+FACT_TEXT = f"SELECT f.key, {_FACT_TEXT} FROM facts f JOIN chunks c ON c.key = f.chunk"
+NEAR = """
+SELECT a.key, b.key FROM chunks a JOIN chunks b
+ON b.key <> a.key AND (b.near_1 = a.near_1 OR b.near_2 = a.near_2 OR b.near_3 = a.near_3)
+"""
+"""Pairs of chunks whose texts may be copies."""
 LISTED = "IN (SELECT value FROM json_each(?))"
 """A condition on a column; its parameter is a JSON list."""
 # One row with all keys: sqlite3 releases and takes the GIL once per row.
 _NAME_KEYS = """
-SELECT json_group_array((SELECT key FROM names WHERE surface = wanted.value)) FROM json_each(?) AS wanted
+SELECT json_group_array(
+    (SELECT key FROM names
+     WHERE entity = json_extract(wanted.value, '$[0]') AND surface = json_extract(wanted.value, '$[1]'))
+) FROM json_each(?) AS wanted
 """
 
 
@@ -76,6 +108,7 @@ class Records:
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         self.path = path
         self.read_only = read_only
+        self.upgraded = False  # whether the search indexes on disk are those of an earlier format
         self.lock = threading.RLock()
         self._side_lock = threading.Lock()
         self._side: sqlite3.Connection | None = None  # reads committed rows while the other one writes
@@ -94,7 +127,10 @@ class Records:
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         name = ":memory:" if self.path is None else f"{self.path.resolve().as_uri()}?mode={mode}"
-        return sqlite3.connect(name, uri=self.path is not None, check_same_thread=False, isolation_level=None)
+        db = sqlite3.connect(name, uri=self.path is not None, check_same_thread=False, isolation_level=None)
+        db.create_function("inflate", 1, inflate, deterministic=True)
+        db.create_function("said", 4, said, deterministic=True)
+        return db
 
     def _prepare(self) -> None:
         run = self._db.execute
@@ -103,6 +139,8 @@ class Records:
         run("PRAGMA cache_size = -8000")
         empty = run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if empty and not self.read_only:
+            run(f"PRAGMA page_size = {_PAGE_BYTES}")
+            run("PRAGMA page_size = 8192")  # rows of chunks waste less of larger pages
             run("PRAGMA journal_mode = WAL")
             self._db.executescript(
                 f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
@@ -110,7 +148,14 @@ class Records:
         elif run("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise NotAnIndex(f"{self.path} is an SQLite file, but not an index: choose another folder")
         found = run("PRAGMA user_version").fetchone()[0]
-        if found != FORMAT:
+        if found in UPGRADES and not self.read_only:
+            self._upgrade(found)
+        elif found in UPGRADES:
+            raise UnsupportedFormat(
+                f"{self.path} has format {found}, this release reads format {FORMAT}: "
+                "open it once for writing (without read_only), which upgrades it in place"
+            )
+        elif found != FORMAT:
             raise UnsupportedFormat(
                 f"{self.path} has format {found}, this release reads format {FORMAT}: "
                 "upgrade hybrid-graphrag, or index the documents again into another folder"
@@ -120,6 +165,39 @@ class Records:
         else:
             run("PRAGMA synchronous = FULL")
             run("PRAGMA secure_delete = ON")
+
+    def _upgrade(self, found: int) -> None:
+        """Turn an index of an earlier format into one of this format, in one transaction."""
+        self.rows("PRAGMA foreign_keys = OFF")  # or dropping a table would delete what refers to it
+        with self.transaction() as db:
+            for number in range(found, FORMAT):
+                for statement in UPGRADES[number].split(";"):
+                    db.execute(statement)
+            for table in ("chunks", "facts"):
+                for page in self.pages(f"SELECT key, names FROM {table}", "key", (0, 1 << 62)):
+                    packed = [(pack(np.frombuffer(names, "<i8").tolist()), key) for key, names in page]
+                    db.executemany(f"UPDATE {table} SET names = ? WHERE key = ?", packed)
+            for key, texts in self.keyword_texts("chunks", self.everything().added["chunks"]):
+                ((text, title, headings),) = db.execute(
+                    "SELECT c.text, d.heading, c.headings FROM chunks c JOIN documents d ON d.key = c.document "
+                    "WHERE c.key = ?", (key,)
+                )  # fmt: skip
+                derived = derived_columns(label(title, unpack_headings(headings)), text, texts[0])
+                db.execute(
+                    "UPDATE chunks SET terms = ?, near_1 = ?, near_2 = ?, near_3 = ?, text = ? WHERE key = ?",
+                    (*derived, deflate(text), key),
+                )
+            dim = int(self.meta("dim", "1"))
+            for kind, column in (("chunks", "vector"), ("facts", "vectors"), ("names", "vector")):
+                owner = "chunk" if kind == "facts" else kind.removesuffix("s")
+                table = f"{kind.removesuffix('s')}_vectors"
+                for page in self.pages(f"SELECT {owner}, {column} FROM {table}", owner, (0, 1 << 62)):
+                    for key, data in page:
+                        codes = encode(kind, np.frombuffer(data, "<f4").reshape(-1, dim))
+                        db.execute(f"UPDATE {table} SET {column} = ? WHERE {owner} = ?", (codes.tobytes(), key))
+            db.execute(f"PRAGMA user_version = {FORMAT}")
+        self.rows("PRAGMA foreign_keys = ON")
+        self.upgraded = True
 
     def _translated(self, error: sqlite3.DatabaseError) -> Exception:
         """Return the library's error for an error of SQLite."""
@@ -236,7 +314,7 @@ class Records:
             return None
         first, last = rows[0], rows[-1]
         added = {kind: (first[1 + 2 * i], last[2 + 2 * i]) for i, kind in enumerate(KINDS)}
-        removed = {kind: unpack(b"".join(row[7 + i] for row in rows)) for i, kind in enumerate(KINDS)}
+        removed = {kind: np.frombuffer(b"".join(row[7 + i] for row in rows), "<i8") for i, kind in enumerate(KINDS)}
         return Change(generation, last[0], added, removed)
 
     def everything(self) -> Change:
@@ -286,14 +364,16 @@ class Records:
 
     def document(self, document_id: str) -> Document | None:
         """Return a document, put together from its chunks."""
-        found = self.rows("SELECT key, title, metadata FROM documents WHERE id = ?", (document_id,))
+        found = self.rows("SELECT key, title, metadata, marks FROM documents WHERE id = ?", (document_id,))
         if not found:
             return None
-        key, title, metadata = found[0]
+        key, title, metadata, marks = found[0]
         text = ""
-        for start, piece in self.rows("SELECT start, text FROM chunks WHERE document = ? ORDER BY ordinal", (key,)):
+        for start, piece in self.rows(
+            "SELECT start, inflate(text) FROM chunks WHERE document = ? ORDER BY ordinal", (key,)
+        ):
             text += piece[len(text) - start :]
-        return Document(document_id, text, title, json.loads(metadata))
+        return Document(document_id, text, title, json.loads(metadata), unpack_marks(marks))
 
     def in_scope(self, scope: Filter) -> Keys:
         """Return the keys of the chunks whose documents match a filter, in order."""
@@ -331,37 +411,57 @@ class Records:
     def name_keys(self, names: Iterable[str]) -> dict[str, int]:
         """Return the keys of the names that exist."""
         wanted = list(names)
-        found = json.loads(self.rows(_NAME_KEYS, (json.dumps(wanted),))[0][0])
+        pairs = [(hash64(normalise(name)), name) for name in wanted]
+        found = json.loads(self.rows(_NAME_KEYS, (json.dumps(pairs),))[0][0])
         return {name: key for name, key in zip(wanted, found, strict=True) if key is not None}
 
     def chunks_of(self, document_id: str) -> list[Chunk]:
         """Return a document's chunks, in order."""
         rows = self.rows(f"{CHUNK} WHERE d.id = ? ORDER BY c.ordinal", (document_id,))
-        return [Chunk(r[1], r[2], r[3], r[4], r[5], r[6], json.loads(r[7])) for r in rows]
+        return [chunk_of(row) for row in rows]
 
     def names(self, keys: Sequence[int]) -> dict[int, Name]:
         """Return names by key."""
-        found = self.rows(f"SELECT key, surface, norm, entity, uses FROM names WHERE key {LISTED}", (json.dumps(keys),))
-        return {row[0]: Name(*row[1:]) for row in found}
+        found = self.rows(f"SELECT key, surface, entity, uses FROM names WHERE key {LISTED}", (json.dumps(keys),))
+        return {key: Name(surface, normalise(surface), entity, uses) for key, surface, entity, uses in found}
 
     # -- what the search indexes are built from
 
     def texts(self, kind: str, span: Span) -> Iterator[tuple[int, str]]:
         """Yield key and searchable text of the chunks or facts in a span, in order."""
         if kind == "chunks":
-            sql = "SELECT c.key, d.heading, c.text FROM chunks c JOIN documents d ON d.key = c.document"
+            sql = (
+                "SELECT c.key, d.heading, c.headings, inflate(c.text) "
+                "FROM chunks c JOIN documents d ON d.key = c.document"
+            )
             for page in self.pages(sql, "c.key", span):
-                yield from ((key, chunk_text(title, text)) for key, title, text in page)
+                for key, title, headings, text in page:
+                    yield key, chunk_text(label(title, unpack_headings(headings)), plain(text))
             return
         sql = (
-            f"SELECT f.key, d.heading, {_FACT_TEXT}, f.relation, f.names, f.value "
+            f"SELECT f.key, d.heading, c.headings, {_FACT_TEXT}, f.relation, f.names, f.value "
             "FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document"
         )
         for page in self.pages(sql, "f.key", span):
-            names = self.names(np.unique(unpack(b"".join(row[4] for row in page if row[3]))).tolist())
-            for key, title, text, relation, packed, value in page:
+            names = self.names(np.unique(unpack(b"".join(row[5] for row in page if row[4]))).tolist())
+            for key, title, headings, text, relation, packed, value in page:
                 ends = [*(names[name].surface for name in unpack(packed).tolist()), value or ""] if relation else []
-                yield key, fact_text(title, text, relation or "", ends)
+                yield key, fact_text(label(title, unpack_headings(headings)), text, relation or "", ends)
+
+    def keyword_texts(self, kind: str, span: Span) -> Iterator[tuple[int, Texts]]:
+        """Yield key and fields for keyword search of the chunks or facts in a span, in order."""
+        if kind == "facts":
+            yield from ((key, (text,)) for key, text in self.texts(kind, span))
+            return
+        sql = (
+            "SELECT c.key, d.heading, c.headings, inflate(c.text), c.names, c.subjects "
+            "FROM chunks c JOIN documents d ON d.key = c.document"
+        )
+        for page in self.pages(sql, "c.key", span):
+            names = self.names(np.unique(unpack(b"".join(row[4][: NAME_BYTES * row[5]] for row in page))).tolist())
+            for key, title, headings, text, packed, count in page:
+                subjects = [names[name].surface for name in unpack(packed[: NAME_BYTES * count]).tolist()]
+                yield key, keyword_fields(title, unpack_headings(headings), subjects, text)
 
     def vectors(self, kind: str, span: Span) -> Iterator[tuple[Keys, Matrix]]:
         """Yield keys and vectors of the chunks, facts or names in a span, in order, in pages."""
@@ -369,22 +469,30 @@ class Records:
         if kind != "facts":
             column = kind.removesuffix("s")
             for page in self.pages(f"SELECT {column}, vector FROM {column}_vectors", column, span):
-                yield np.array([row[0] for row in page], np.int64), _matrix(page, dim)
+                yield np.array([row[0] for row in page], np.int64), _matrix(kind, page, dim)
             return
-        keys = self.fact_keys(span)
-        if len(keys) == 0:
+        # Facts are numbered chunk by chunk: a span of facts is the facts of a span of chunks, and a chunk's facts
+        # have consecutive keys.
+        ends = self.rows("SELECT min(key), max(key) FROM facts WHERE key >= ? AND key < ?", span)[0]
+        if ends[0] is None:
             return
-        # Facts are numbered chunk by chunk, so a span of facts is the facts of a span of chunks.
-        first, last = (self.value("SELECT chunk FROM facts WHERE key = ?", (int(keys[at]),)) for at in (0, -1))
-        start = 0
-        for page in self.pages("SELECT chunk, vectors FROM fact_vectors", "chunk", (first, last + 1)):
-            vectors = _matrix(page, dim)
-            yield keys[start : start + len(vectors)], vectors
-            start += len(vectors)
+        first, last = (self.value("SELECT chunk FROM facts WHERE key = ?", (key,)) for key in ends)
+        of_chunk = "SELECT v.chunk, v.vectors, (SELECT min(key) FROM facts WHERE chunk = v.chunk) FROM fact_vectors v"
+        size = code_size(kind, dim)
+        for page in self.pages(of_chunk, "v.chunk", (first, last + 1)):
+            keys = [np.arange(row[2], row[2] + len(row[1]) // size) for row in page]
+            yield np.concatenate(keys), _matrix(kind, page, dim)
 
-    def vectors_by_text(self, document_ids: Sequence[str]) -> dict[str, Matrix]:
-        """Return the vectors of some documents' chunks and facts by the text that was embedded."""
-        found: dict[str, Matrix] = {}
+    def vector_count(self, kind: str) -> int:
+        """Return how many chunks, facts or names have a vector."""
+        size = code_size(kind, int(self.meta("dim", "1")))
+        column = "vectors" if kind == "facts" else "vector"
+        found = self.value(f"SELECT total(length({column})) FROM {kind.removesuffix('s')}_vectors")
+        return int(found) // size
+
+    def vectors_by_text(self, document_ids: Sequence[str]) -> dict[str, dict[str, Matrix]]:
+        """Return the vectors of some documents' chunks and facts, each by the text that was embedded."""
+        found: dict[str, dict[str, Matrix]] = {"chunks": {}, "facts": {}}
         spans = {
             "chunks": "SELECT min(c.key), max(c.key) + 1 FROM chunks c",
             "facts": "SELECT min(f.key), max(f.key) + 1 FROM facts f JOIN chunks c ON c.key = f.chunk",
@@ -396,7 +504,9 @@ class Records:
                 if span[0] is not None:
                     texts = dict(self.texts(kind, (span[0], span[1])))
                     for keys, vectors in self.vectors(kind, (span[0], span[1])):
-                        found.update((texts[key], vector) for key, vector in zip(keys.tolist(), vectors, strict=True))
+                        found[kind].update(
+                            (texts[key], vector) for key, vector in zip(keys.tolist(), vectors, strict=True)
+                        )
         return found
 
     def graph_rows(self, change: Change) -> Iterator[dict[str, list[Row]]]:
@@ -406,10 +516,22 @@ class Records:
             start, stop = change.added[kind]
             for first in range(start, stop, _GRAPH_PAGE):
                 span = first, min(first + _GRAPH_PAGE, stop)
-                yield {
-                    table: self.rows(f"SELECT * FROM {table} WHERE {column} >= ? AND {column} < ? ORDER BY 1", span)
+                rows = {
+                    table: self.rows(
+                        f"SELECT {GRAPH_COLUMNS[table]} FROM {table} WHERE {column} >= ? AND {column} < ? ORDER BY 1",
+                        span,
+                    )
                     for table, column in columns[kind].items()
                 }
+                if kind == "names":
+                    rows["names"] = [graph_name(*row) for row in rows["names"]]
+                else:
+                    texts = {row[0]: row[5] for row in rows["chunks"]}
+                    rows["facts"] = [
+                        (*row[:5], without_markup(texts[row[1]], row[3], row[4]), *row[6:]) if row[5] == b"" else row
+                        for row in rows["facts"]
+                    ]
+                yield rows
 
     def problems(self) -> Iterator[str]:
         """Yield what is inconsistent within the records."""
@@ -461,6 +583,34 @@ class Accesses:
             _log.warning("the access counts of facts could not be written: %s", error)
 
 
+def graph_name(key: int, surface: str, entity: int, uses: int) -> Row:
+    """Return a row of names with the normalised name, from which the graph is built."""
+    return key, surface, normalise(surface), entity, uses
+
+
+def keyword_fields(title: str, headings: Sequence[str], subjects: Iterable[str], text: str) -> Texts:
+    """Return the fields by which keyword search finds a chunk: body, title, headings and what the chunk defines.
+
+    What a chunk defines are its subjects besides title and headings. The addresses of sections are left out.
+    """
+    path = " - ".join(filter(None, (title, *headings)))
+    terms = [name for name in subjects if name not in path and not name.startswith(ADDRESS)]
+    return chunk_text(path, plain(text)), title, " - ".join(headings), "\n".join(terms)
+
+
+def derived_columns(called: str, text: str, body: str) -> tuple[bytes, int, int, int]:
+    """Return the terms and the signatures of a chunk, given by its label, its text and its body for keyword search."""
+    return pack_terms(body), *signatures(called, plain(text))
+
+
+def chunk_of(row: Row) -> Chunk:
+    """Return the chunk of a row that ``CHUNK`` selects."""
+    _, chunk_id, document_id, text, title, ordinal, start, metadata, headings, page = row
+    return Chunk(
+        chunk_id, document_id, text, title, ordinal, start, json.loads(metadata), unpack_headings(headings), page
+    )
+
+
 def _filter_sql(scope: Filter) -> tuple[str, list[Scalar]]:
     """Return a query for document keys, and its parameters. User input is in the parameters only."""
     if isinstance(scope, Not):
@@ -485,6 +635,6 @@ def _no_keys() -> dict[str, Keys]:
     return {kind: np.empty(0, np.int64) for kind in KINDS}
 
 
-def _matrix(page: Sequence[Row], dim: int) -> Matrix:
-    data = b"".join(row[1] for row in page)
-    return np.frombuffer(data, dtype="<f4").reshape(-1, dim).astype(np.float32, copy=False)
+def _matrix(kind: str, page: Sequence[Row], dim: int) -> Matrix:
+    codes = np.frombuffer(b"".join(row[1] for row in page), np.uint8)
+    return decode(kind, codes.reshape(-1, code_size(kind, dim)), dim)

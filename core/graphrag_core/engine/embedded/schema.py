@@ -7,31 +7,43 @@ rows that an addition wrote.
 
 A name is a spelling ("Auth Service"). Names with the same ``entity`` number (a hash of the
 normalised spelling) are one entity. ``uses`` counts the chunks that mention a name; a name is
-deleted with its last use. ``chunks.names`` and ``facts.names`` are packed 64-bit name keys; the
+deleted with its last use. ``chunks.names`` and ``facts.names`` are packed 32-bit name keys; the
 first ``chunks.subjects`` names of a chunk are its subjects. A fact without ``text`` is the
-slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces.
+slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces; one with an empty blob is that slice
+without markup. Its ``source`` and ``status`` are the
+first letters of the words.
 
-``documents.heading`` is the title that was found for a document without one. ``attributes`` are the
+``documents.heading`` is the title that was found for a document without one, ``documents.marks`` its marks
+(compressed JSON) and ``chunks.headings`` the headings above a chunk (JSON), NULL for none. ``chunks.terms`` are the
+24-bit hashes of the terms that keyword search finds a chunk by, and ``chunks.near_1`` to ``near_3`` its signatures
+(see :mod:`~graphrag_core.engine.embedded.copies`). A chunk's text is compressed if that makes it shorter; the SQL
+function ``inflate`` returns it. ``attributes`` are the
 metadata values that filters test, ``claims`` the types and descriptions that chunks give entities, and
 ``journal`` the keys that each generation added and removed.
 """
 
+import json
 import struct
+import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
+from graphrag_core.model import FactSource, FactStatus, Mark
 from graphrag_core.ports import Keys
+from graphrag_core.text.markup import plain
 
-FORMAT = 1
+FORMAT = 2
 APPLICATION_ID = 0x48475247  # "HGRG": identifies an index among SQLite files
 
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
     key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, heading TEXT NOT NULL,
-    metadata TEXT NOT NULL, digest TEXT NOT NULL, generation INTEGER NOT NULL, added REAL NOT NULL
+    metadata TEXT NOT NULL, digest TEXT NOT NULL, generation INTEGER NOT NULL, added REAL NOT NULL,
+    marks BLOB
 );
 CREATE TABLE attributes (
     name TEXT NOT NULL, kind TEXT NOT NULL, value NOT NULL,
@@ -43,12 +55,15 @@ CREATE TABLE chunks (
     key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, start INTEGER NOT NULL, text TEXT NOT NULL,
-    subjects INTEGER NOT NULL, names BLOB NOT NULL
+    subjects INTEGER NOT NULL, names BLOB NOT NULL,
+    headings TEXT, page INTEGER, terms BLOB, near_1 INTEGER, near_2 INTEGER, near_3 INTEGER
 );
 CREATE INDEX chunks_document ON chunks (document);
+CREATE INDEX chunks_near_1 ON chunks (near_1);
+CREATE INDEX chunks_near_2 ON chunks (near_2);
+CREATE INDEX chunks_near_3 ON chunks (near_3);
 CREATE TABLE names (
-    key INTEGER PRIMARY KEY, surface TEXT NOT NULL UNIQUE, norm TEXT NOT NULL,
-    entity INTEGER NOT NULL, uses INTEGER NOT NULL
+    key INTEGER PRIMARY KEY, surface TEXT NOT NULL, entity INTEGER NOT NULL, uses INTEGER NOT NULL
 );
 CREATE INDEX names_entity ON names (entity);
 CREATE TABLE claims (
@@ -88,21 +103,100 @@ CREATE TABLE journal (
 );
 """
 
+UPGRADES = {
+    1: """
+ALTER TABLE documents ADD COLUMN marks BLOB;
+ALTER TABLE chunks ADD COLUMN headings TEXT;
+ALTER TABLE chunks ADD COLUMN page INTEGER;
+ALTER TABLE chunks ADD COLUMN terms BLOB;
+ALTER TABLE chunks ADD COLUMN near_1 INTEGER;
+ALTER TABLE chunks ADD COLUMN near_2 INTEGER;
+ALTER TABLE chunks ADD COLUMN near_3 INTEGER;
+CREATE INDEX chunks_near_1 ON chunks (near_1);
+CREATE INDEX chunks_near_2 ON chunks (near_2);
+CREATE INDEX chunks_near_3 ON chunks (near_3);
+CREATE TABLE new_names (
+    key INTEGER PRIMARY KEY, surface TEXT NOT NULL, entity INTEGER NOT NULL, uses INTEGER NOT NULL
+);
+INSERT INTO new_names SELECT key, surface, entity, uses FROM names;
+DROP TABLE names;
+ALTER TABLE new_names RENAME TO names;
+CREATE INDEX names_entity ON names (entity);
+UPDATE facts SET source = substr(source, 1, 1) WHERE source IN ('user_edit', 'file', 'system', 'conversation');
+UPDATE facts SET status = substr(status, 1, 1) WHERE status IN ('staged', 'confirmed');
+"""
+}
+"""What makes an index of each earlier format one of the next. New columns are the last, as in ``TABLES``."""
+
 Row = tuple[Any, ...]
 Span = tuple[int, int]
 """Keys from the first up to, but not including, the second."""
 
 KINDS = ("chunks", "facts", "names")
+NAME_BYTES = 4  # of a packed name key
+LETTERS = {word: word[0] for word in (*get_args(FactSource), *get_args(FactStatus))}
+"""How the sources and statuses of facts are stored."""
+SOURCES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactSource)}
+STATUSES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactStatus)}
 
 
 def pack(keys: Sequence[int] | Keys) -> bytes:
-    """Return keys as bytes."""
-    return struct.pack(f"<{len(keys)}q", *keys)
+    """Return the keys of names as bytes."""
+    return struct.pack(f"<{len(keys)}i", *keys)
 
 
 def unpack(data: bytes) -> Keys:
     """Return the keys that :func:`pack` packed."""
-    return np.frombuffer(data, dtype="<i8").astype(np.int64)
+    return np.frombuffer(data, dtype="<i4").astype(np.int64)
+
+
+def deflate(text: str) -> str | bytes:
+    """Return a text as it is stored: compressed, if that makes it shorter."""
+    plain = text.encode("utf-8", "surrogatepass")
+    packed = zlib.compress(plain, 6, -15)
+    return packed if len(packed) < len(plain) else text
+
+
+@lru_cache(maxsize=64)
+def inflate(stored: str | bytes) -> str:
+    """Return the text that :func:`deflate` stored. The last few are cached: a chunk's facts are read one by one."""
+    return stored if isinstance(stored, str) else zlib.decompress(stored, -15).decode("utf-8", "surrogatepass")
+
+
+def without_markup(text: str, start: int, stop: int) -> str:
+    """Return a slice of a text as one line of prose."""
+    return " ".join(plain(text[start:stop]).split())
+
+
+def said(own: str | bytes | None, text: str | bytes, start: int, stop: int) -> str:
+    """Return the text of a fact from its row and its chunk's text."""
+    if isinstance(own, str):
+        return own
+    found = inflate(text)
+    return found[start:stop].replace("\n", " ") if own is None else without_markup(found, start, stop)
+
+
+def pack_marks(marks: Sequence[Mark]) -> bytes | None:
+    """Return the marks of a document as bytes."""
+    if not marks:
+        return None
+    rows = [(mark.kind, mark.start, mark.end, mark.value) for mark in marks]
+    return zlib.compress(json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8"))
+
+
+def unpack_marks(data: bytes | None) -> tuple[Mark, ...]:
+    """Return the marks that :func:`pack_marks` packed."""
+    return () if data is None else tuple(Mark(*row) for row in json.loads(zlib.decompress(data)))
+
+
+def pack_headings(headings: Sequence[str]) -> str | None:
+    """Return the headings above a chunk as text."""
+    return json.dumps(headings, ensure_ascii=False, separators=(",", ":")) if headings else None
+
+
+def unpack_headings(text: str | None) -> tuple[str, ...]:
+    """Return the headings that :func:`pack_headings` packed."""
+    return () if text is None else tuple(json.loads(text))
 
 
 class Change(NamedTuple):

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,13 @@ import numpy as np
 from graphrag_core.engine.embedded.files import Folder, release_memory
 from graphrag_core.engine.embedded.graph import GraphView, Pairs
 from graphrag_core.engine.embedded.graph_tables import GraphTables
-from graphrag_core.engine.embedded.keywords import TantivyKeywords
+from graphrag_core.engine.embedded.keywords import FIELDS, TantivyKeywords
 from graphrag_core.engine.embedded.records import Records
 from graphrag_core.engine.embedded.schema import KINDS, Change
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.engine.embedded.writer import Batch
 from graphrag_core.errors import DiskError, GraphRAGError
-from graphrag_core.ports import Keys
+from graphrag_core.ports import Keys, Matrix
 
 _log = logging.getLogger(__name__)
 
@@ -32,14 +33,15 @@ _PATIENCE = 10.0  # seconds a reader waits for a running writer to finish its ch
 _NEIGHBOURS = 8  # nearest names that each name is compared with
 _PAGE = 1_000
 
-_KEYWORD_KINDS = ("chunks", "facts")
+_KEYWORD_FIELDS = {"chunks": len(FIELDS), "facts": 1}
 
 
 class SearchIndexes:
     """Vectors of chunks, facts and names, keywords of chunks and facts, and the graph.
 
-    They are derived from the records. Vectors and graph are saved to disk together, now and
-    then; the keyword indexes commit each change and have their own generation.
+    They are derived from the records. Vectors are in the records alone, and read from there when they are first
+    needed. The graph, and the inverted lists of many vectors, are saved to disk now and then; the keyword indexes
+    commit each change and have their own generation.
 
     Attributes
     ----------
@@ -62,12 +64,15 @@ class SearchIndexes:
         self._in_memory: set[str] = set()  # keyword indexes that a reader could not take from disk
         self.complete = False
         self._reset()
-        self.keywords = {kind: self._open_keywords(kind) for kind in _KEYWORD_KINDS}
+        self.keywords = {kind: self._open_keywords(kind) for kind in _KEYWORD_FIELDS}
 
     def _reset(self) -> None:
         self.generation = 0
-        self.vectors = {kind: FaissVectors() for kind in KINDS}
+        self.vectors = {kind: FaissVectors(partial(self._stored_vectors, kind)) for kind in KINDS}
         self.graph = GraphTables()
+
+    def _stored_vectors(self, kind: str) -> Iterator[tuple[Keys, Matrix]]:
+        return self._records.vectors(kind, self._records.everything().added[kind])
 
     @property
     def nbytes(self) -> int:
@@ -141,6 +146,8 @@ class SearchIndexes:
         """Apply a change to vectors and graph; its content comes from a batch or from the records."""
         try:
             for kind, store in self.vectors.items():
+                if not store.loaded:
+                    continue
                 if len(change.removed[kind]):
                     store.remove(change.removed[kind])
                 added = [batch.vectors[kind]] if batch else self._records.vectors(kind, change.added[kind])
@@ -170,10 +177,10 @@ class SearchIndexes:
             ):
                 if self._records.read_only:  # the writer crashed before it wrote the keywords
                     self._in_memory.add(kind)
-                    self.keywords[kind] = TantivyKeywords()
+                    self.keywords[kind] = TantivyKeywords(fields=_KEYWORD_FIELDS[kind])
                 self._replace_keywords(kind)
             elif change.generation != store.generation:
-                texts = self._records.texts(kind, change.added[kind])
+                texts = self._records.keyword_texts(kind, change.added[kind])
                 store.apply(change.generation, change.removed[kind], texts)
             tombstones = 0 if self._records.read_only else store.tombstones
             if tombstones and (store.size <= _SMALL or tombstones > _MAX_TOMBSTONES * store.size):
@@ -181,28 +188,31 @@ class SearchIndexes:
         except (OSError, ValueError) as error:
             _log.warning("the keyword index of %s cannot be written (%s); it is kept in memory, the records are "
                          "safe, and the next opening writes it", kind, error)  # fmt: skip
-            self.keywords[kind] = TantivyKeywords()
+            self.keywords[kind] = TantivyKeywords(fields=_KEYWORD_FIELDS[kind])
             self._replace_keywords(kind)
 
     def _replace_keywords(self, kind: str) -> None:
         everything = self._records.everything()
-        self.keywords[kind].apply(everything.generation, None, self._records.texts(kind, everything.added[kind]))
+        self.keywords[kind].apply(
+            everything.generation, None, self._records.keyword_texts(kind, everything.added[kind])
+        )
 
     def _open_keywords(self, kind: str) -> TantivyKeywords:
+        fields = _KEYWORD_FIELDS[kind]
         if self._folder is None:
-            return TantivyKeywords()
+            return TantivyKeywords(fields=fields)
         path = self._folder.keywords / kind
         read_only = self._records.read_only
         if read_only and not path.is_dir():
-            return TantivyKeywords()
+            return TantivyKeywords(fields=fields)
         try:
-            return TantivyKeywords(path)
+            return TantivyKeywords(path, fields)
         except GraphRAGError as error:
             if read_only:
-                return TantivyKeywords()
+                return TantivyKeywords(fields=fields)
             _log.warning("%s is damaged and will be rebuilt from the records: %s", path, error)
             shutil.rmtree(path, ignore_errors=True)
-            return TantivyKeywords(path)
+            return TantivyKeywords(path, fields)
 
     def _await_writer(self) -> None:
         """Let a reader find records and keywords of one generation; a running writer may be between the two."""
@@ -265,10 +275,11 @@ class SearchIndexes:
 
         def write(folder: Path) -> None:
             _ = self.view  # builds it, with similar names merged
-            stores: dict[str, FaissVectors | GraphTables] = {**self.vectors, "graph": self.graph}
-            for name, store in stores.items():
-                (folder / name).mkdir()
-                store.save(folder / name)
+            for kind, span in self._records.everything().added.items():
+                (folder / kind).mkdir()
+                self.vectors[kind].save(folder / kind, most=span[1])
+            (folder / "graph").mkdir()
+            self.graph.save(folder / "graph")
 
         try:
             self._folder.replace_derived(self.generation, write)
@@ -283,7 +294,7 @@ class SearchIndexes:
 
     def save_if_worthwhile(self) -> None:
         """Save if a fifth of the chunks changed since the last time, so that saving costs little overall."""
-        if self._unsaved * 5 >= max(len(self.vectors["chunks"].keys), _MANY):
+        if self._unsaved * 5 >= max(self._records.value("SELECT count(*) FROM chunks"), _MANY):
             self.save()
             self.close()
             self._records.rows("PRAGMA shrink_memory")
@@ -312,7 +323,7 @@ class SearchIndexes:
             keys = np.concatenate([k for k, _ in stored] or [np.empty(0, np.int64)])
             yield from _difference(f"vectors of {kind}", vectors.keys, keys)
             if np.array_equal(vectors.keys, keys):
-                wrong = sum(int((vectors.get(k) != v).any(axis=1).sum()) for k, v in stored)
+                wrong = sum(int((vectors.get(k) != v.astype(np.float16)).any(axis=1).sum()) for k, v in stored)
                 if wrong:
                     yield f"vectors of {kind}: {wrong} differ from the records"
         fresh = GraphTables()

@@ -6,23 +6,41 @@ become record keys only here.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from graphrag_core.engine.embedded.analysis import contained, content_terms, term_set
+from graphrag_core.engine.embedded.copies import are_copies
 from graphrag_core.engine.embedded.graph import GraphView
 from graphrag_core.engine.embedded.keywords import TantivyKeywords
-from graphrag_core.engine.embedded.records import CHUNK, FACT, LISTED, Accesses, Name, Records
-from graphrag_core.engine.embedded.schema import pack
+from graphrag_core.engine.embedded.records import (
+    CHUNK,
+    FACT,
+    FACT_TEXT,
+    LISTED,
+    NEAR,
+    Accesses,
+    Name,
+    Records,
+    chunk_of,
+)
+from graphrag_core.engine.embedded.schema import NAME_BYTES, SOURCES, STATUSES, pack, unpack
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Matrix, Ranking, Scores
-from graphrag_core.text import hash64
+from graphrag_core.text import hash64, label, normalise
+from graphrag_core.text.markup import plain
 
+_OPENING = 200  # characters of a chunk in which the name that it opens with is looked for
+_OPENING_WORDS = 8
 _MAX_DESCRIPTIONS = 8  # of one entity
+_TOP_CANDIDATES = 3  # for each entity wanted, since numbers are left out
+_MOST_SEARCHED = 5_000  # facts, to find enough that are not equal
 _NAMES_PER_ENTITY = 4  # searched for each entity wanted, since several names may be one entity
 
 
@@ -66,28 +84,118 @@ class EmbeddedSnapshot:
 
     def search_vectors(self, kind: Kind, vectors: Matrix, k: int) -> list[Ranking]:
         known = self._record_keys[kind]
+        allowed, store = known if self._scoped else None, self._vectors[kind]
+        if kind == "facts":
+            return [self._once(partial(_search_one, store, vector, allowed), k) for vector in vectors]
         count = k * _NAMES_PER_ENTITY if kind == "entities" else k
-        rankings: list[Ranking] = []
-        for found, scores in self._vectors[kind].search(vectors, count, known if self._scoped else None):
-            keys = np.searchsorted(known, found)
-            if kind == "entities":
-                entities = self._view.name_entity[keys]
-                order = np.lexsort((entities, -scores))
-                _, first = np.unique(entities[order], return_index=True)
-                order = order[np.sort(first)][:k]
-                rankings.append((self.first_entity + entities[order], scores[order]))
-            else:
-                rankings.append((keys, scores))
-        return rankings
+        found = [(np.searchsorted(known, keys), scores) for keys, scores in store.search(vectors, count, allowed)]
+        return [self._entities_of(*ranking, k) for ranking in found] if kind == "entities" else found
+
+    def _entities_of(self, names: Keys, scores: Scores, k: int) -> Ranking:
+        """Return the best ``k`` entities of names, given by position."""
+        entities = self._view.name_entity[names]
+        shown = entities >= 0
+        shown[shown] = ~self._view.is_address[entities[shown]]
+        entities, scores = entities[shown], scores[shown]
+        order = np.lexsort((entities, -scores))
+        _, first = np.unique(entities[order], return_index=True)
+        order = order[np.sort(first)][:k]
+        return self.first_entity + entities[order], scores[order]
+
+    def _once(self, search: Callable[[int], Ranking], k: int) -> Ranking:
+        """Return a ranking of facts in which each statement is there once, in its best place."""
+        count = k
+        while True:
+            found, scores = search(count)
+            keys = np.searchsorted(self._view.fact_keys, found)
+            keys, scores = _known(self._view.fact_keys, keys, found, scores)
+            order = np.lexsort((self.id_order("facts", keys), -scores))
+            statements = self._view.fact_statement[keys[order]]
+            first = np.unique(np.unique(statements, return_index=True)[1])  # of each statement
+            if len(first) >= k or len(found) < count or count >= _MOST_SEARCHED:
+                return keys[order[first]], scores[order[first]]
+            count *= 4
 
     def search_keywords(self, kind: Kind, text: str, k: int) -> Ranking:
         known = self._record_keys[kind]
+        if kind == "facts":
+            allowed, store = known if self._scoped else None, self._keywords[kind]
+            return self._once(lambda count: store.search(text, count, allowed), k)
         found, scores = self._keywords[kind].search(text, k, known if self._scoped else None)
-        if len(known) == 0:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        keys = np.searchsorted(known, found)
-        is_known = known[np.minimum(keys, len(known) - 1)] == found
-        return keys[is_known], scores[is_known]
+        return _known(known, np.searchsorted(known, found), found, scores)
+
+    def terms(self, text: str) -> list[str]:
+        return content_terms(text)
+
+    def term_counts(self, terms: Sequence[str]) -> Keys:
+        return self._keywords["chunks"].counts(terms, self._view.chunk_keys if self._scoped else None)
+
+    def terms_in(self, kind: Kind, keys: Keys, terms: Sequence[str]) -> npt.NDArray[np.bool_]:
+        if kind == "entities":
+            return self._terms_in_names(keys - self.first_entity, terms)
+        wanted = self._record_keys[kind][keys].tolist()
+        if kind == "facts":
+            rows = self._records.rows(f"{FACT_TEXT} WHERE f.key {LISTED}", (json.dumps(wanted),))
+            held = {row[0]: term_set(row[1]) for row in rows}
+            found = [[term in held[key] for term in terms] for key in wanted]
+            return np.array(found, np.bool_).reshape(len(wanted), len(terms))
+        packed: dict[int, bytes] = dict(
+            self._records.rows(f"SELECT key, terms FROM chunks WHERE key {LISTED}", (json.dumps(wanted),))
+        )
+        return contained([packed[key] for key in wanted], terms)
+
+    def _terms_in_names(self, positions: Keys, terms: Sequence[str]) -> npt.NDArray[np.bool_]:
+        order, starts = self._view.names_by_entity
+        groups = [order[starts[p] : starts[p + 1]] for p in positions.tolist()]
+        keys = self._view.name_keys[np.concatenate(groups) if groups else np.empty(0, np.int64)].tolist()
+        own = self._records.names(keys)
+        found = np.zeros((len(positions), len(terms)), np.bool_)
+        at = 0
+        for row, group in enumerate(groups):
+            inside = {term for key in keys[at : at + len(group)] for term in term_set(own[key].norm)}
+            at += len(group)
+            if inside:
+                found[row] = [term in inside for term in terms]
+        return found
+
+    def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
+        pairs = self._chunk_copies(keys) if kind == "chunks" else self._fact_copies(keys)
+        found = [np.array(sorted(pairs.get(key, ())), np.int64) for key in keys.tolist()]
+        return [own[np.argsort(self.id_order(kind, own))] for own in found]
+
+    def _chunk_copies(self, chunks: Keys) -> dict[int, set[int]]:
+        known = self._view.chunk_keys
+        rows = self._records.rows(f"{NEAR} WHERE a.key {LISTED}", (json.dumps(known[chunks].tolist()),))
+        if not rows:
+            return {}
+        ends = np.array(rows, np.int64)
+        inside = np.isin(ends[:, 1], known) if self._scoped else np.ones(len(ends), np.bool_)
+        ends = ends[inside]
+        wanted = (json.dumps(np.unique(ends).tolist()),)
+        texts: dict[int, str] = dict(
+            self._records.rows(f"SELECT key, inflate(text) FROM chunks WHERE key {LISTED}", wanted)
+        )
+        copies: dict[int, set[int]] = {}
+        verdicts: dict[tuple[str, str], bool] = {}  # copies are mostly equal, so few texts are compared
+        for (one, other), place in zip(ends.tolist(), np.searchsorted(known, ends).tolist(), strict=True):
+            both = texts[one], texts[other]
+            if both not in verdicts:
+                verdicts[both] = are_copies(*map(plain, both))
+            if verdicts[both]:
+                copies.setdefault(place[0], set()).add(place[1])
+        return copies
+
+    def _fact_copies(self, facts: Keys) -> dict[int, set[int]]:
+        """Facts that say the same hold the same entities; so the facts of each one's rarest entity are compared."""
+        by_entity, incidence = self._view.facts_by_entity, self._view.incidence
+        copies: dict[int, set[int]] = {}
+        for fact in facts.tolist():
+            held = incidence.indices[incidence.indptr[fact] : incidence.indptr[fact + 1]]
+            rows = [by_entity.indices[by_entity.indptr[e] : by_entity.indptr[e + 1]] for e in held.tolist()]
+            near = min(rows, key=len, default=np.empty(0, np.int64)).astype(np.int64)
+            same = self._view.fact_statement[near] == self._view.fact_statement[fact]
+            copies[fact] = set(near[same].tolist()) - {fact}
+        return copies
 
     def similarities(self, kind: Kind, keys: Keys, vector: Matrix | None) -> Scores:
         vectors = self._vectors[kind]
@@ -104,7 +212,7 @@ class EmbeddedSnapshot:
     # -- the graph
 
     def find_entities(self, names: Iterable[str]) -> dict[str, int]:
-        by_number = {hash64(name): name for name in names}
+        by_number = {hash64(name): name for name in names if name[:1] != "→"}  # no question names an address
         rows = self._records.rows(
             f"SELECT entity, key FROM names WHERE entity {LISTED}",
             (json.dumps(list(by_number)),),
@@ -113,13 +221,40 @@ class EmbeddedSnapshot:
         known = self._view.name_keys
         for number, key in rows:
             position = int(np.searchsorted(known, key))
-            if position < len(known) and known[position] == key:
+            in_scope = position < len(known) and known[position] == key
+            if in_scope and self._view.name_entity[position] >= 0:
                 found[by_number[number]] = self.first_entity + int(self._view.name_entity[position])
         return found
 
     def entity_counts(self, entities: Keys) -> tuple[Keys, npt.NDArray[np.bool_]]:
         positions = entities - self.first_entity
         return self._view.entity_chunks[positions], self._view.is_subject[positions]
+
+    def subjects(self, chunks: Keys) -> Adjacency:
+        view = self._view
+        counts, targets, _ = _rows(view.subjects, chunks)
+        without = np.flatnonzero(counts == 0)
+        if len(without):
+            keys = view.chunk_keys[chunks[without]].tolist()
+            rows: dict[int, str] = dict(
+                self._records.rows(
+                    f"SELECT key, substr(inflate(text), 1, {_OPENING}) FROM chunks WHERE key {LISTED}",
+                    (json.dumps(keys),),
+                )
+            )
+            openings = [_openings(rows[key]) for key in keys]
+            known = self.find_entities({name for names in openings for name in names})
+            rows_, columns = np.repeat(np.arange(len(chunks)), counts).tolist(), targets.tolist()
+            for at, names in zip(without.tolist(), openings, strict=True):
+                if found := next((known[name] for name in names if name in known), 0):
+                    rows_.append(at)
+                    columns.append(found - self.first_entity)
+            order = np.argsort(rows_, kind="stable")
+            counts = np.bincount(rows_, minlength=len(chunks))
+            targets = np.array(columns, np.int64)[order]
+        targets = targets + self.first_entity
+        ones = np.ones(len(targets), np.float32)
+        return Adjacency(counts, targets, ones, view.totals[chunks], view.degrees[targets])
 
     def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         view = self._view
@@ -178,7 +313,7 @@ class EmbeddedSnapshot:
         rows = self._records.rows(
             "SELECT f.key, f.confidence, coalesce(f.last_accessed, f.created, d.added) FROM facts f "
             "JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document "
-            f"WHERE f.key {LISTED} AND (f.relation IS NULL OR substr(f.names, 1, 8) IN ({marks}))",
+            f"WHERE f.key {LISTED} AND (f.relation IS NULL OR substr(f.names, 1, {NAME_BYTES}) IN ({marks}))",
             (json.dumps(view.fact_keys[facts].tolist()), *(pack([name]) for name in names)),
         )
         pending = self._accesses.pending
@@ -199,15 +334,17 @@ class EmbeddedSnapshot:
     def chunks(self, keys: Keys) -> list[Chunk]:
         wanted = self._view.chunk_keys[keys].tolist()
         rows = {row[0]: row for row in self._records.rows(f"{CHUNK} WHERE c.key {LISTED}", (json.dumps(wanted),))}
-        ordered = [rows[key] for key in wanted]
-        return [Chunk(r[1], r[2], r[3], r[4], r[5], r[6], json.loads(r[7])) for r in ordered]
+        return [chunk_of(rows[key]) for key in wanted]
 
     def facts(self, keys: Keys) -> list[Fact]:
         wanted = self._view.fact_keys[keys].tolist()
         rows = {row[0]: row for row in self._records.rows(f"{FACT} WHERE f.key {LISTED}", (json.dumps(wanted),))}
-        held = {key: np.frombuffer(row[1], "<i8").tolist() for key, row in rows.items()}
-        if missing := {name for names in held.values() for name in names} - self._names.keys():
+        held = {key: unpack(row[1]).tolist() for key, row in rows.items()}
+        all_held = {name for names in held.values() for name in names}
+        if missing := all_held - self._names.keys():
             self._names.update(self._records.names(sorted(missing)))
+        positions = np.searchsorted(self._view.name_keys, sorted(all_held))
+        accepted = set(self._view.name_keys[positions[self._view.name_entity[positions] >= 0]].tolist())
         facts = []
         for key in wanted:
             text, relation, weight, confidence, source, status, value, created, last, count, *place = rows[key][2:]
@@ -215,12 +352,12 @@ class EmbeddedSnapshot:
             if key in self._accesses.pending:
                 more, last = self._accesses.pending[key]
                 count += more
-            entities = [self._names[name].norm for name in held[key]]
+            entities = [self._names[name].norm for name in held[key] if name in accepted]
             facts.append(
                 Fact(
                     tuple(entities if relation else dict.fromkeys(entities)), text, relation, weight, confidence,
-                    source, status, value, created, last, count, None if start is None else (start, stop),
-                    fact_id, chunk_id,
+                    cast("Any", SOURCES.get(source, source)), cast("Any", STATUSES.get(status, status)), value,
+                    created, last, count, None if start is None else (start, stop), fact_id, chunk_id,
                 )
             )  # fmt: skip
         return facts
@@ -240,10 +377,14 @@ class EmbeddedSnapshot:
             position = np.searchsorted(view.chunk_keys, chunk)
             if position < self.first_entity and view.chunk_keys[position] == chunk:
                 claims.setdefault(name, []).append((kind, description))
+        labels = self._section_labels(positions[view.is_address[positions]])
         entities = []
         for group, position in zip(groups, positions.tolist(), strict=True):
             mentions = int(view.entity_chunks[position])
             own = self._names[group[0]]
+            if position in labels:
+                entities.append(Entity(own.norm, labels[position], mentions=mentions))
+                continue
             said = [claim for key in group for claim in claims.get(key, ())]
             if len(group) == 1 and not said:
                 entities.append(Entity(own.norm, own.surface, mentions=mentions))
@@ -265,8 +406,42 @@ class EmbeddedSnapshot:
         return entities
 
     def top_entities(self, count: int) -> Keys:
-        order = np.lexsort((self._view.entity_ids, -self._view.entity_chunks))
-        return self.first_entity + order[:count]
+        things = np.flatnonzero(~self._view.is_address)
+        order = np.lexsort((self._view.entity_ids[things], -self._view.entity_chunks[things]))
+        found = things[order[: _TOP_CANDIDATES * count]]
+        rows = self._records.rows(
+            f"SELECT entity FROM names WHERE entity {LISTED} AND surface NOT GLOB '*[^0-9]*'",
+            (json.dumps(self._view.entity_ids[found].tolist()),),
+        )
+        numbers = np.array([row[0] for row in rows], np.int64)  # years, which are in every text
+        return self.first_entity + found[~np.isin(self._view.entity_ids[found], numbers)][:count]
+
+    def _section_labels(self, addresses: Keys) -> dict[int, str]:
+        """Return the labels of the sections that addresses lead to, by the position of the entity."""
+        if len(addresses) == 0:
+            return {}
+        firsts = [int(self._view.chunks_by_subject[[p]].indices.min()) for p in addresses.tolist()]
+        chunks = self.chunks(np.array(firsts, np.int64))
+        named = zip(addresses.tolist(), chunks, strict=True)
+        return {position: label(chunk.title, chunk.headings) or chunk.document_id for position, chunk in named}
+
+
+def _openings(text: str) -> list[str]:
+    """Return the normalised names that a text may open with, longest first."""
+    words = text.split()[:_OPENING_WORDS]
+    return [name for count in range(len(words), 0, -1) if (name := normalise(" ".join(words[:count])))]
+
+
+def _search_one(store: FaissVectors, vector: Matrix, allowed: Keys | None, count: int) -> Ranking:
+    return store.search(vector[None, :], count, allowed)[0]
+
+
+def _known(known: Keys, positions: Keys, found: Keys, scores: Scores) -> Ranking:
+    """Return the positions and scores of the keys found that are known."""
+    if len(known) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.float32)
+    there = known[np.minimum(positions, len(known) - 1)] == found
+    return positions[there], scores[there]
 
 
 def _rows(matrix: csr_array, rows: Keys) -> tuple[Keys, Keys, npt.NDArray[Any]]:

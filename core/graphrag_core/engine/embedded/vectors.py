@@ -1,69 +1,125 @@
 """Vector search with FAISS: exact for small indexes, inverted lists (IVF) for large ones."""
 
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import faiss
 import numpy as np
+import numpy.typing as npt
 
+from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
 from graphrag_core.ports import Keys, Matrix, Ranking, Scores
 
 _SMALL_SCOPE = 0.05  # share of all vectors up to which those in scope are compared one by one
 _LEAST_PROBES = 16
+_FEW_QUERIES = 16  # up to which one thread searches
+_LISTS = "lists.arrays"
+_FLOAT16 = faiss.ScalarQuantizer.QT_fp16
+
+Codes = npt.NDArray[np.uint8]
+Source = Callable[[], Iterable[tuple[Keys, Matrix]]]
 
 
 class FaissVectors:
     """Unit vectors under integer keys, searched by inner product, which is their cosine similarity.
 
+    In memory a component takes two bytes.
+
     Parameters
     ----------
+    source
+        Returns all keys, in ascending order, and vectors, in pages. It is read when the vectors are first needed; a
+        change before that is ignored, as the source has it by then.
     approximate_from
         The number of vectors from which an approximate IVF index replaces exact search.
-
-    Attributes
-    ----------
-    keys
-        All keys, in ascending order.
-    exact
-        Whether a query is compared with every vector.
     """
 
-    def __init__(self, *, approximate_from: int = 100_000) -> None:
-        self.keys: Keys = np.empty(0, np.int64)
-        self.exact = True
+    def __init__(self, source: Source = tuple, *, approximate_from: int = 100_000) -> None:
+        self._source: Source | None = source
+        self._loading = threading.Lock()
+        self._keys: Keys = np.empty(0, np.int64)
+        self._exact = True
         self._switch_at = approximate_from
         self._index: Any = None  # made for the dimension of the first vectors
+        self._lists: tuple[Keys, npt.NDArray[np.uint16], Matrix] | None = None  # saved keys, their lists, and centroids
+
+    @property
+    def keys(self) -> Keys:
+        """All keys, in ascending order."""
+        self._load()
+        return self._keys
+
+    @property
+    def exact(self) -> bool:
+        """Whether a query is compared with every vector."""
+        self._load()
+        return self._exact
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the vectors were read from their source."""
+        return self._source is None
 
     @property
     def nbytes(self) -> int:
         """Bytes held in memory."""
-        return int(len(self.keys) * (4 * self._index.d + (8 if self.exact else 24))) if len(self.keys) else 0
+        size = len(self._keys)
+        return int(size * (2 * self._index.d + (8 if self._exact else 24))) if size else 0
+
+    def _load(self) -> None:
+        if self._source is None:
+            return
+        with self._loading:
+            if self._source is not None:
+                keys, codes = [self._keys], []
+                for page, vectors in self._source():
+                    keys.append(page)
+                    codes.append(vectors.astype(np.float16).view(np.uint8))
+                if codes:
+                    self._keys = np.concatenate(keys)
+                    self._fill(np.concatenate(codes))
+                self._lists = self._source = None
 
     def add(self, keys: Keys, vectors: Matrix) -> None:
         """Add vectors under new keys, each greater than all keys so far."""
-        if len(keys) == 0:
+        if len(keys) == 0 or self._source is not None:
             return
         vectors = np.ascontiguousarray(vectors, np.float32)
         if self._index is None:
-            self._index = faiss.IndexFlatIP(vectors.shape[1])
-        if self.exact:
-            self._index.add(vectors)
-        else:
-            self._index.add_with_ids(vectors, keys)
-        self.keys = np.concatenate([self.keys, keys])
-        if self.exact and len(self.keys) >= self._switch_at:
-            self._switch()
+            self._index = faiss.IndexScalarQuantizer(vectors.shape[1], _FLOAT16, faiss.METRIC_INNER_PRODUCT)
+        with _one_thread():
+            if self._exact:
+                self._index.add(vectors)
+            else:
+                self._index.add_with_ids(vectors, np.ascontiguousarray(keys))
+        self._keys = np.concatenate([self._keys, keys])
+        if self._exact and len(self._keys) >= self._switch_at:
+            self._fill(faiss.vector_to_array(self._index.codes).reshape(-1, self._index.code_size))
+
+    def _fill(self, codes: Codes) -> None:
+        """Build the index of all keys from their vectors as float16, in bytes: those need not be converted again."""
+        if len(codes) >= self._switch_at:
+            self._build_lists(codes)
+            return
+        self._index = faiss.IndexScalarQuantizer(codes.shape[1] // 2, _FLOAT16, faiss.METRIC_INNER_PRODUCT)
+        faiss.copy_array_to_vector(codes.ravel(), self._index.codes)
+        self._index.ntotal = len(codes)
 
     def remove(self, keys: Keys) -> None:
         """Remove vectors; unknown keys are ignored."""
-        gone = np.isin(self.keys, keys)
-        if not gone.any():
+        if self._source is not None:
             return
-        if self.exact:
-            self._index.remove_ids(faiss.IDSelectorBatch(np.flatnonzero(gone)))
+        gone = _is_in(self._keys, keys)
+        if len(gone) == 0:
+            return
+        if self._exact:
+            self._index.remove_ids(faiss.IDSelectorBatch(gone))
         else:
-            self._index.remove_ids(faiss.IDSelectorArray(np.ascontiguousarray(self.keys[gone])))
-        self.keys = self.keys[~gone]
+            self._index.remove_ids(faiss.IDSelectorArray(np.ascontiguousarray(self._keys[gone])))
+        self._keys = np.delete(self._keys, gone)
 
     def search(self, queries: Matrix, k: int, allowed: Keys | None = None) -> list[Ranking]:
         """Return for each query the best ``k`` keys and scores, best first, and what ties with the last.
@@ -72,7 +128,7 @@ class FaissVectors:
         """
         queries = np.ascontiguousarray(np.atleast_2d(queries), np.float32)
         if allowed is not None:
-            allowed = allowed[np.isin(allowed, self.keys)]
+            allowed = self.keys[_is_in(self.keys, allowed)]
         size = len(self.keys) if allowed is None else len(allowed)
         if size == 0 or k < 1:
             return [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
@@ -81,88 +137,136 @@ class FaissVectors:
             return [_best(allowed, row, k) for row in scores]
         k = min(k, size)
         wanted = min(k + 8, size)
-        parameters = None if allowed is None and self.exact else self._parameters(allowed)
-        scores, found = self._index.search(queries, wanted, params=parameters)
+        parameters = None if allowed is None and self._exact else self._parameters(allowed)
+        scores, found = self._search(queries, wanted, parameters)
         rankings = []
         for query, row, at in zip(queries, scores, found, strict=True):
             more = wanted
             while at[-1] >= 0 and len(row) > k and row[-1] >= row[k - 1] and more < size:  # ties are cut off
                 more = min(4 * more, size)
-                (row,), (at,) = self._index.search(query[None, :], more, params=parameters)  # noqa: PLW2901
+                (row,), (at,) = self._search(query[None, :], more, parameters)  # noqa: PLW2901
             there = at >= 0
-            rankings.append(_best(self.keys[at[there]] if self.exact else at[there], row[there], k))
+            rankings.append(_best(self._keys[at[there]] if self._exact else at[there], row[there], k))
         return rankings
+
+    def _search(self, queries: Matrix, count: int, parameters: Any) -> tuple[Any, Any]:
+        with _one_thread() if len(queries) <= _FEW_QUERIES else nullcontext():
+            scores, found = self._index.search(queries, count, params=parameters)
+        return scores, found
 
     def get(self, keys: Keys) -> Matrix:
         """Return the vectors of existing keys."""
+        self._load()
         if len(keys) == 0:
             return np.empty((0, 0 if self._index is None else self._index.d), np.float32)
-        if self.exact:
-            everything = faiss.rev_swig_ptr(self._index.get_xb(), self._index.ntotal * self._index.d)
-            matrix: Matrix = everything.reshape(-1, self._index.d)[np.searchsorted(self.keys, keys)]
-            return matrix
-        rows: Matrix = self._index.reconstruct_batch(np.ascontiguousarray(keys, np.int64))
-        return rows
+        if self._exact:
+            everything = faiss.rev_swig_ptr(self._index.codes.data(), self._index.ntotal * self._index.code_size)
+            rows = everything.reshape(-1, self._index.code_size)[np.searchsorted(self._keys, keys)]
+            return np.ascontiguousarray(rows).view(np.float16).astype(np.float32)
+        matrix: Matrix = self._index.reconstruct_batch(np.ascontiguousarray(keys, np.int64))
+        return matrix
 
-    def save(self, folder: Path) -> None:
-        """Write everything into an empty folder."""
-        index = faiss.IndexFlatIP(1) if self._index is None else self._index
-        np.save(folder / "keys.npy", self.keys, allow_pickle=False)
-        faiss.write_index(index, str(folder / "vectors.faiss"))
+    # -- inverted lists
+
+    def save(self, folder: Path, most: int) -> None:
+        """Write the inverted lists, which are costly to compute, into an empty folder. Vectors are not written.
+
+        ``most`` is an upper bound of the number of vectors: without it, vectors would have to be loaded to count them.
+        """
+        if self._source is not None and self._lists is not None:
+            self._write(folder, *self._lists)
+        elif most >= self._switch_at and not self.exact:
+            self._write(folder, *self._computed_lists())
+
+    @staticmethod
+    def _write(folder: Path, keys: Keys, lists: npt.NDArray[np.uint16], centroids: Matrix) -> None:
+        save_arrays(folder / _LISTS, {"keys": keys, "lists": lists, "centroids": centroids})
+
+    def _computed_lists(self) -> tuple[Keys, npt.NDArray[np.uint16], Matrix]:
+        invlists, lists = self._index.invlists, np.empty(len(self._keys), np.uint16)
+        for number in range(self._index.nlist):
+            if size := invlists.list_size(number):
+                ids = faiss.rev_swig_ptr(invlists.get_ids(number), size)
+                lists[np.searchsorted(self._keys, ids)] = number
+        centroids = self._index.quantizer.reconstruct_n(0, self._index.nlist)
+        return self._keys, lists, centroids
 
     def load(self, folder: Path) -> None:
         """Load what :meth:`save` wrote; raise ``OSError`` or ``ValueError`` if it is damaged."""
-        keys = np.load(folder / "keys.npy", allow_pickle=False)
-        try:
-            index = faiss.read_index(str(folder / "vectors.faiss"))
-        except RuntimeError as error:
-            raise ValueError(f"{folder}: {error}") from error
-        exact = isinstance(index, faiss.IndexFlat)
-        if index.ntotal != len(keys):
-            raise ValueError(f"{folder}: {index.ntotal} vectors for {len(keys)} keys")
-        if len(keys) == 0:
+        if not (folder / _LISTS).exists():
             return
-        self.keys, self.exact, self._index = keys, exact, index
-        if not exact:
-            index.set_direct_map_type(faiss.DirectMap.Hashtable)
-        elif len(keys) >= self._switch_at:
-            self._switch()
+        arrays = load_arrays(folder / _LISTS)
+        keys, lists, centroids = (arrays.get(name, np.empty(0)) for name in ("keys", "lists", "centroids"))
+        if len(keys) != len(lists):
+            raise ValueError(f"{folder / _LISTS} is damaged: {len(lists)} lists for {len(keys)} keys")
+        self._lists = keys, lists, centroids
 
     def _parameters(self, allowed: Keys | None) -> Any:
         selector = None
         if allowed is not None:
-            within = np.flatnonzero(np.isin(self.keys, allowed)) if self.exact else allowed
+            within = _is_in(self._keys, allowed) if self._exact else allowed
             selector = faiss.IDSelectorBatch(within.astype(np.int64))
-        if self.exact:
+        if self._exact:
             return None if selector is None else faiss.SearchParameters(sel=selector)
         probed = max(_LEAST_PROBES, self._index.nlist // 8)
         return faiss.SearchParametersIVF(sel=selector, nprobe=probed)
 
-    def _switch(self) -> None:
-        """Switch to an IVF index."""
-        vectors = self.get(self.keys)
-        lists = int(max(16, 2 * np.sqrt(len(vectors))))
-        dim = self._index.d
-        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dim), dim, lists, faiss.METRIC_INNER_PRODUCT)
+    def _build_lists(self, codes: Codes) -> None:
+        """Build an IVF index, with the lists that were saved as far as they are known."""
+        halves = codes.view(np.float16)
+        dim = halves.shape[1]
+        lists = int(max(16, 2 * np.sqrt(len(codes)))) if self._lists is None else len(self._lists[2])
+        coarse = faiss.IndexFlatIP(dim)
+        index = faiss.IndexIVFScalarQuantizer(
+            coarse, dim, lists, _FLOAT16, faiss.METRIC_INNER_PRODUCT, False  # the vectors, not residuals
+        )  # fmt: skip
         index.cp.niter = 3  # more iterations do not improve recall
-        sample = np.random.default_rng(0).permutation(len(vectors))[: 40 * lists]
-        index.train(vectors[np.sort(sample)])
-        _fill(index, self.keys, vectors)
+        number = np.full(len(codes), -1, np.int64)
+        if self._lists is None:
+            sample = np.random.default_rng(0).permutation(len(codes))[: 40 * lists]
+            index.train(halves[np.sort(sample)].astype(np.float32))
+        else:
+            known, saved, centroids = self._lists
+            coarse.add(np.ascontiguousarray(centroids, np.float32))
+            index.is_trained = True
+            at = np.minimum(np.searchsorted(known, self._keys), len(known) - 1)
+            number = np.where(known[at] == self._keys, saved[at].astype(np.int64), -1)
+        if len(unknown := np.flatnonzero(number < 0)):
+            number[unknown] = coarse.search(halves[unknown].astype(np.float32), 1)[1][:, 0]
+        # Each list is filled at once: vectors added one by one would take twice the memory.
+        order = np.argsort(number, kind="stable")
+        bounds = np.searchsorted(number[order], np.arange(lists + 1))
+        for which in range(lists):
+            own = order[bounds[which] : bounds[which + 1]]
+            if len(own):
+                ids, rows = np.ascontiguousarray(self._keys[own]), np.ascontiguousarray(codes[own])
+                index.invlists.add_entries(which, len(own), faiss.swig_ptr(ids), faiss.swig_ptr(rows))
+        index.ntotal = len(self._keys)
         index.set_direct_map_type(faiss.DirectMap.Hashtable)
-        self._index, self.exact = index, False
+        self._index, self._exact = index, False
+        self._coarse = coarse  # which FAISS does not own
 
 
-def _fill(index: Any, keys: Keys, vectors: Matrix) -> None:
-    """Fill empty inverted lists, each at once: vectors added one by one would take twice the memory."""
-    _, nearest = index.quantizer.search(vectors, 1)
-    order = np.argsort(nearest[:, 0], kind="stable")
-    bounds = np.searchsorted(nearest[order, 0], np.arange(index.nlist + 1))
-    for number in range(index.nlist):
-        own = order[bounds[number] : bounds[number + 1]]
-        if len(own):
-            ids, codes = np.ascontiguousarray(keys[own]), np.ascontiguousarray(vectors[own]).view(np.uint8)
-            index.invlists.add_entries(number, len(own), faiss.swig_ptr(ids), faiss.swig_ptr(codes))
-    index.ntotal = len(keys)
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let FAISS use this thread alone. Its other threads do not exist in a forked process, which would wait forever."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)  # of this thread only
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+def _is_in(keys: Keys, wanted: Keys) -> Keys:
+    """Return the positions of the wanted keys among sorted keys; unknown ones are left out."""
+    if len(keys) == 0 or len(wanted) == 0:
+        return np.empty(0, np.int64)
+    wanted = np.unique(wanted)
+    at = np.searchsorted(keys, wanted)
+    found = keys[np.minimum(at, len(keys) - 1)] == wanted
+    positions: Keys = at[found]
+    return positions
 
 
 def _best(keys: Keys, scores: Scores, k: int) -> Ranking:

@@ -6,21 +6,42 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from struct import pack
 from typing import NamedTuple
 
 import numpy as np
 
-from graphrag_core.engine.embedded.records import LISTED, Records
-from graphrag_core.engine.embedded.schema import KINDS, Change, Row, unpack
+from graphrag_core.engine.embedded.codes import decode, encode
+from graphrag_core.engine.embedded.keywords import Texts
+from graphrag_core.engine.embedded.records import (
+    GRAPH_COLUMNS,
+    LISTED,
+    Records,
+    derived_columns,
+    graph_name,
+    keyword_fields,
+)
+from graphrag_core.engine.embedded.schema import (
+    KINDS,
+    LETTERS,
+    Change,
+    Row,
+    deflate,
+    pack,
+    pack_headings,
+    pack_marks,
+    unpack,
+    without_markup,
+)
 from graphrag_core.errors import DocumentError, ExtractionError
 from graphrag_core.filters import attributes
 from graphrag_core.model import Chunk, Extraction
 from graphrag_core.ports import Keys, Matrix, ParsedDocument
-from graphrag_core.text import chunk_text, fact_text, hash64, normalise
+from graphrag_core.text import fact_text, hash64, label, normalise
 
 _NO_VECTORS = np.empty((0, 0), np.float32)
 _MAX_PARAMETERS = 999  # of a statement, in every SQLite
+_TEXT = 5  # the place of the text in a row of chunks or facts
+_GRAPH_WIDTH = GRAPH_COLUMNS["chunks"].count(",") + 1
 _ADD_USES = "UPDATE names SET uses = uses + ? WHERE key = ?"
 
 
@@ -28,12 +49,12 @@ class Batch(NamedTuple):
     """A change, with the added rows, texts and vectors in memory, so that they are not read back.
 
     ``rows`` are those of the tables names, chunks, facts and aliases; ``texts`` are the
-    searchable texts of chunks and facts.
+    fields of chunks and facts for keyword search.
     """
 
     change: Change
     rows: Mapping[str, Sequence[Row]]
-    texts: Mapping[str, Sequence[tuple[int, str]]]
+    texts: Mapping[str, Sequence[tuple[int, Texts]]]
     vectors: Mapping[str, tuple[Keys, Matrix]]
 
 
@@ -58,8 +79,13 @@ def write(
         rows.add_names(uses, name_vectors)
         for document in added:
             rows.add_document(document)
+        vectors = rows.encode_vectors()
         db.executemany(_ADD_USES, [(uses[name], key) for name, key in known.items()])
-        for table, table_rows in rows.tables.items():
+        chunks = rows.tables["chunks"]
+        stored_chunks = [(*row[:_TEXT], deflate(row[_TEXT]), *row[_TEXT + 1 :]) for row in chunks]
+        texts = {row[0]: row[_TEXT] for row in chunks}
+        stored_facts = [_stored_fact(row, texts[row[1]]) for row in rows.tables["facts"]]
+        for table, table_rows in (rows.tables | {"chunks": stored_chunks, "facts": stored_facts}).items():
             try:
                 _insert(db, table, table_rows)
             except sqlite3.IntegrityError as error:
@@ -74,11 +100,9 @@ def write(
         following = {f"next_{what}": str(key) for what, key in rows.next.items()}
         stored = {"generation": str(before + 1), **following, **settings}
         db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", stored.items())
-    vectors = {
-        kind: (np.concatenate(keys), np.concatenate(matrices)) if keys else (np.empty(0, np.int64), _NO_VECTORS)
-        for kind, (keys, matrices) in rows.vectors.items()
-    }
-    graph_rows = {table: rows.tables[table] for table in ("names", "chunks", "facts", "aliases")}
+    graph_rows: dict[str, Sequence[Row]] = {table: rows.tables[table] for table in GRAPH_COLUMNS}
+    graph_rows["names"] = [graph_name(*row) for row in rows.tables["names"]]
+    graph_rows["chunks"] = [row[:_GRAPH_WIDTH] for row in chunks]
     return Batch(Change(before, before + 1, spans, gone), graph_rows, rows.texts, vectors)
 
 
@@ -91,7 +115,7 @@ class _Rows:
         self.names = names
         self.now = time.time()
         self.tables: defaultdict[str, list[Row]] = defaultdict(list)
-        self.texts: dict[str, list[tuple[int, str]]] = {"chunks": [], "facts": []}
+        self.texts: dict[str, list[tuple[int, Texts]]] = {"chunks": [], "facts": []}
         self.vectors: dict[str, tuple[list[Keys], list[Matrix]]] = {kind: ([], []) for kind in KINDS}
 
     def add_names(self, uses: Mapping[str, int], vectors: Mapping[str, Matrix]) -> None:
@@ -102,17 +126,12 @@ class _Rows:
                 key = self.names[name] = self.next["name"]
                 self.next["name"] += 1
                 norm = normalise(name)
-                self.tables["names"].append((key, name, norm, hash64(norm), count))
+                self.tables["names"].append((key, name, hash64(norm), count))
                 if name in vectors:
                     embedded.append(name)
         if embedded:
-            keys, matrix = (
-                [self.names[name] for name in embedded],
-                np.array([vectors[name] for name in embedded], "<f4"),
-            )
-            self.vectors["names"][0].append(np.array(keys, np.int64))
-            self.vectors["names"][1].append(matrix)
-            self.tables["name_vectors"] += zip(keys, map(np.ndarray.tobytes, matrix), strict=True)
+            self.vectors["names"][0].append(np.array([self.names[name] for name in embedded], np.int64))
+            self.vectors["names"][1].append(np.array([vectors[name] for name in embedded], np.float32))
 
     def add_document(self, parsed: ParsedDocument) -> None:
         """Add a document with its chunks, facts, vectors and filterable metadata."""
@@ -122,6 +141,7 @@ class _Rows:
         heading = parsed.chunks[0].title
         self.tables["documents"].append((
             key, document.id, document.title, heading, parsed.metadata, parsed.digest, self.generation, self.now,
+            pack_marks(document.marks),
         ))  # fmt: skip
         if document.metadata:
             own = dict.fromkeys((name, *value, key) for name, value in attributes(document.metadata))
@@ -131,17 +151,29 @@ class _Rows:
         if parsed.chunk_vectors is not None:
             self.vectors["chunks"][0].append(np.arange(chunk_key, self.next["chunk"]))
             self.vectors["chunks"][1].append(parsed.chunk_vectors)
-            for number, vector in enumerate(parsed.chunk_vectors, chunk_key):
-                self.tables["chunk_vectors"].append((number, vector.astype("<f4", copy=False).tobytes()))
         if parsed.fact_vectors is not None and self.next["fact"] > fact_key:
             self.vectors["facts"][0].append(np.arange(fact_key, self.next["fact"]))
             self.vectors["facts"][1].append(parsed.fact_vectors)
-            start = 0
-            for number, extraction in enumerate(parsed.extractions, chunk_key):
-                if extraction.facts:
-                    own_vectors = parsed.fact_vectors[start : start + len(extraction.facts)]
-                    self.tables["fact_vectors"].append((number, own_vectors.astype("<f4", copy=False).tobytes()))
-                    start += len(extraction.facts)
+
+    def encode_vectors(self) -> dict[str, tuple[Keys, Matrix]]:
+        """Add the rows of all vectors; return keys and vectors by kind, as they will be read back."""
+        encoded: dict[str, tuple[Keys, Matrix]] = {}
+        for kind, (keys, matrices) in self.vectors.items():
+            if not keys:
+                encoded[kind] = np.empty(0, np.int64), _NO_VECTORS
+                continue
+            numbers, vectors = np.concatenate(keys), np.concatenate(matrices)
+            codes = encode(kind, vectors)
+            encoded[kind] = numbers, decode(kind, codes, vectors.shape[1])
+            if kind == "facts":  # in one row for each chunk
+                facts, chunks = (np.array([row[at] for row in self.tables["facts"]], np.int64) for at in (0, 1))
+                chunks = chunks[np.searchsorted(facts, numbers)]
+                numbers, starts = np.unique(chunks, return_index=True)
+                rows = [part.tobytes() for part in np.split(codes, starts[1:])]
+            else:
+                rows = [row.tobytes() for row in codes]
+            self.tables[f"{kind.removesuffix('s')}_vectors"] += zip(numbers.tolist(), rows, strict=True)
+        return encoded
 
     def _add_chunk(
         self, document: int, heading: str, chunk: Chunk, extraction: Extraction, names: Mapping[str, bool]
@@ -150,10 +182,14 @@ class _Rows:
         known, tables, texts, text = self.names, self.tables, self.texts, chunk.text
         key, fact_key = self.next["chunk"], self.next["fact"]
         own = [known[name] for name in names]
+        subjects = [name for name, is_subject in names.items() if is_subject]
+        fields = keyword_fields(heading, chunk.headings, subjects, text)
+        texts["chunks"].append((key, fields))
+        called = label(heading, chunk.headings)
         tables["chunks"].append((
-            key, chunk.id, document, chunk.ordinal, chunk.start, text, sum(names.values()), pack(f"<{len(own)}q", *own),
+            key, chunk.id, document, chunk.ordinal, chunk.start, text, len(subjects), pack(own),
+            pack_headings(chunk.headings), chunk.page, *derived_columns(called, text, fields[0]),
         ))  # fmt: skip
-        texts["chunks"].append((key, chunk_text(heading, text)))
         for mention in extraction.mentions:
             if (mention.type or mention.description) and mention.name in known:
                 tables["claims"].append((key, known[mention.name], mention.type, mention.description))
@@ -167,15 +203,23 @@ class _Rows:
             start, stop = fact.span or (None, None)
             is_slice = start is not None and text[start:stop].replace("\n", " ") == fact.text
             tables["facts"].append((
-                fact_key, key, ordinal, start, stop, None if is_slice else fact.text, pack(f"<{len(held)}q", *held),
-                fact.relation or None, fact.weight, fact.confidence, fact.source, fact.status, fact.value or None,
+                fact_key, key, ordinal, start, stop, None if is_slice else fact.text, pack(held),
+                fact.relation or None, fact.weight, fact.confidence, LETTERS.get(fact.source, fact.source),
+                LETTERS.get(fact.status, fact.status), fact.value or None,
                 fact.created, fact.last_accessed, fact.access_count,
             ))  # fmt: skip
-            texts["facts"].append((
-                fact_key, fact_text(heading, fact.text, fact.relation, (*fact.entities, fact.value))
-            ))  # fmt: skip
+            text_of_fact = fact_text(called, fact.text, fact.relation, (*fact.entities, fact.value))
+            texts["facts"].append((fact_key, (text_of_fact,)))
             fact_key += 1
         self.next["chunk"], self.next["fact"] = key + 1, fact_key
+
+
+def _stored_fact(row: Row, text: str) -> Row:
+    """Return a row of facts without a text that its chunk's text has."""
+    start, stop, own = row[3:6]
+    if own is None or start is None or without_markup(text, start, stop) != own:
+        return row
+    return (*row[:5], b"", *row[6:])
 
 
 def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:

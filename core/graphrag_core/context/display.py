@@ -1,0 +1,291 @@
+"""What is shown of a hit: its name, the sentences that match the question best, and how it was found.
+
+The command line, the page, the notebook and the prompt context all use this module.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphrag_core.model import Chunk, Fact
+from graphrag_core.text import CJK, FUNCTION, has_cjk, label, segment, sentences, unwrap
+from graphrag_core.text.prose import plain
+
+if TYPE_CHECKING:
+    from graphrag_core.result import Hit, Result, Step
+
+REFERS_TO = "refers_to"
+"""The relation of a cross-reference."""
+
+_WORD = re.compile(r"[^\W_]+")
+_BREAK = re.compile(r"(?<![.!?:;,…。！？\s])[ \t]*\n\s*(?=[^\sa-z])")
+_LETTER = re.compile(r"[^\W\d_]")
+_CJK_ENDS = re.compile(f"[{CJK}]")
+_QUESTION_WORDS = FUNCTION | frozenset("happen happens work works tell explain give me please".split())
+_LONGEST_NAME = 200
+_FEWEST_WORDS = 3  # of a sentence that can stand for a passage
+
+# Markup that Markdown does not have: underlines of other characters, directives and roles of reStructuredText.
+_RULE = re.compile(r"^[ \t]*(?:([=\-~^*_+#`\"':.])\1{2,}|[|+\-=: \t]{3,})[ \t]*$", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:_[^\n]*:|\S[^\n]*?::)[^\n]*$|^[ \t]+:[\w-]+:[^\n]*$", re.MULTILINE)
+_ROLE = re.compile(r":[\w:+-]+:`~?([^`<\n]+?)(?:\s*<[^`\n]*>)?`")
+_TITLE_MARKS = '#=*_`~^" \t\r'
+
+
+def section(chunk: Chunk) -> str:
+    """Return the title and the nearest heading of a passage; empty if it has neither."""
+    return label(chunk.title.strip(), chunk.headings)
+
+
+def citation(chunk: Chunk) -> str:
+    """Return what a passage is called where it is cited: its label and its page, or else its id.
+
+    >>> citation(Chunk("c#4", "c", "…", "Configuration", headings=("broker_url",), page=3))
+    'Configuration - broker_url, page 3'
+    """
+    name = section(chunk) or chunk.id
+    return name if chunk.page is None else f"{name}, page {chunk.page}"
+
+
+def copies_note(hit: Hit) -> str:
+    """Return how often a passage's text occurs elsewhere; empty if it does not."""
+    count = len(hit.copies)
+    return f"also in {count:,} other place{'' if count == 1 else 's'}" if count else ""
+
+
+def how_found(hit: Hit) -> str:
+    """Return how a passage was found if no path through the graph leads to it.
+
+    >>> from graphrag_core import Channel, Hit
+    >>> how_found(Hit(Chunk("c", "c", "Text"), 1.0, {"vector": Channel(5, 0.3), "keyword": Channel(2, 7.1)}))
+    'found by plain search: keyword rank 2, vector rank 5'
+    """
+    ranks = sorted((channel.rank, name) for name, channel in hit.channels.items() if name != "graph")
+    found = ["found by plain search: " + ", ".join(f"{name} rank {rank}" for rank, name in ranks)] if ranks else []
+    if "graph" in hit.channels:
+        found.append(f"{'' if ranks else 'found by the '}graph rank {hit.channels['graph'].rank}")
+    return "; ".join(found)
+
+
+def shown_path(result: Result, hit: Hit) -> tuple[Step, ...]:
+    """Return the steps between the question and a passage, with cross-references in words."""
+    facts = {fact.id: fact for fact in result.facts if fact.relation == REFERS_TO and len(fact.entities) > 1}
+    return tuple(
+        replace(step, text=fact_words(result, facts[step.id])) if step.kind == "fact" and step.id in facts else step
+        for step in hit.path[1:-1]
+    )
+
+
+def fact_words(result: Result, fact: Fact) -> str:
+    """Return a fact as a sentence, with a subject that it does not name itself.
+
+    A cross-reference reads "X refers to Y: …", any other fact "X: …", or its own text if it names X.
+    """
+    text = _joined(readable(fact.text))
+    names = [entity.name if (entity := result.known.get(key)) else key for key in fact.entities]
+    if fact.relation == REFERS_TO and len(names) > 1:
+        words = f"{names[0]} refers to {names[1]}"
+        return f"{words}: {text}" if text and text != words else words
+    if not names or names[0].casefold() in text.casefold():
+        return text
+    return f"{names[0]}: {text}"
+
+
+def body_text(chunk: Chunk) -> str:
+    r"""Return a passage without leading lines that only repeat its title or one of its headings.
+
+    >>> body_text(Chunk("c", "c", "Guide\n=====\n\nIt starts.", "Guide"))
+    'It starts.'
+    >>> body_text(Chunk("c", "c", "# Guide", "Guide"))
+    '# Guide'
+    """
+    names = {_bare(name) for name in (chunk.title, *chunk.headings)} - {""}
+    text = chunk.text.strip()
+    rest = text
+    while rest:
+        line, _, after = rest.partition("\n")
+        if line.strip() and _bare(line) not in names and not _RULE.fullmatch(line):
+            return rest.rstrip()
+        if line.strip() and not names:
+            return rest.rstrip()
+        rest = after.lstrip("\n\r")
+    return text
+
+
+def readable(text: str) -> str:
+    r"""Return a text as prose: without the marks of headings and lists, underlines, fences, directives and emphasis.
+
+    >>> readable("Broker\n======\n\nThe `broker_url` **must** be set. See :ref:`the guide <guide>`.")
+    'Broker\n\nThe broker_url must be set. See the guide.'
+    """
+    text = plain(text) if "```" in text or "~~~" in text else text  # the rules in a code block are code
+    text = _ROLE.sub(r"\1", _DIRECTIVE.sub("", _RULE.sub("", text)))
+    return plain(text).strip()
+
+
+class Highlighter:
+    """Finds in the passages of a result what its question asks for.
+
+    A word of the question counts the more, the fewer sentences of the passages hold it. Function words
+    do not count.
+    """
+
+    def __init__(self, result: Result) -> None:
+        self._texts = {hit.chunk.id: unwrap(readable(body_text(hit.chunk))) for hit in result.hits}
+        self._sentences = {key: _candidates(text) for key, text in self._texts.items()}
+        self._names = name_pattern(name for entity in result.entities for name in (entity.name, *entity.aliases))
+        self._asked = {stem for word in _words(result.question) if (stem := _stem(word))}
+        held: Counter[str] = Counter()
+        count = 0
+        for key, spans in self._sentences.items():
+            for start, end in spans:
+                held.update(self._held(self._texts[key][start:end]))
+                count += 1
+        self._weights = {word: math.log(1 + count / (1 + held[word])) for word in self._asked}
+
+    def sentence(self, hit: Hit) -> str:
+        """Return the sentence of a passage that holds most of the question's rare words."""
+        start, end = self._best(hit)
+        return _joined(self._texts[hit.chunk.id][start:end])
+
+    def snippet(self, hit: Hit, length: int) -> str:
+        """Return the best sentence of a passage and its neighbours, in about ``length`` characters at most.
+
+        An ellipsis stands for what was left out.
+        """
+        text, spans = self._texts[hit.chunk.id], self._sentences[hit.chunk.id]
+        if not spans:
+            return ""
+        best = spans.index(self._best(hit))
+        first = last = best
+        while True:
+            after = last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= length
+            before = not after and first > 0 and spans[last][1] - spans[first - 1][0] <= length
+            if not after and not before:
+                break
+            first, last = first - before, last + after
+        shown = _joined(text[spans[first][0] : spans[last][1]])
+        if len(shown) > length:
+            shown = self._window(shown, length)
+        else:
+            shown += " …" if last + 1 < len(spans) else ""
+        return shown if first == 0 or shown.startswith("… ") else f"… {shown}"
+
+    def pieces(self, text: str) -> Iterator[tuple[str, bool]]:
+        """Yield a text in pieces, each with whether it is a name or a word of the question."""
+        at = 0
+        for start, end in self._marks(text):
+            if start > at:
+                yield text[at:start], False
+            yield text[start:end], True
+            at = end
+        if at < len(text):
+            yield text[at:], False
+
+    def names(self, text: str) -> list[str]:
+        """Split a text at the names of the question's entities; every second piece is a name."""
+        return self._names.split(text)
+
+    def _best(self, hit: Hit) -> tuple[int, int]:
+        text, spans = self._texts[hit.chunk.id], self._sentences[hit.chunk.id]
+        if not spans:
+            return 0, len(text)
+
+        def value(span: tuple[int, int]) -> tuple[float, int]:
+            sentence = text[span[0] : span[1]]
+            whole = len(_WORD.findall(segment(sentence))) >= _FEWEST_WORDS
+            return sum(self._weights[word] for word in self._held(sentence)), whole
+
+        return max(spans, key=value)
+
+    def _held(self, text: str) -> set[str]:
+        """Return the stems of the question's words that a text holds."""
+        return {stem for word in _words(text) if (stem := _stem(word)) in self._asked}
+
+    def _window(self, text: str, length: int) -> str:
+        """Return the part of a long sentence around the first marked word."""
+        at = next((start for start, _ in self._marks(text)), 0)
+        start = max(0, min(at - length // 3, len(text) - length))
+        start = text.find(" ", start, at) + 1 if start and text.find(" ", start, at) >= 0 else start
+        piece = text[start : start + length]
+        if start + length < len(text):
+            piece = (piece.rsplit(" ", 1)[0] if " " in piece[length // 2 :] else piece) + " …"
+        return piece if start == 0 else f"… {piece}"
+
+    def _marks(self, text: str) -> list[tuple[int, int]]:
+        """Return start and end of names and question words, in order and not overlapping."""
+        found = [match.span() for match in self._names.finditer(text) if match.group()]
+        taken = bytearray(len(text))
+        for start, end in found:
+            taken[start:end] = b"\1" * (end - start)
+        if has_cjk(text):  # two characters at a time, which overlap
+            pairs = bytearray(len(text))
+            for pair in filter(has_cjk, self._asked):
+                for match in re.finditer(re.escape(pair), text):
+                    pairs[match.start() : match.end()] = b"\1" * len(pair)
+            runs = (match.span() for match in re.finditer(rb"\x01+", bytes(pairs)))
+            found += [run for run in runs if not any(taken[slice(*run)])]
+        found += [
+            match.span()
+            for match in _WORD.finditer(text)
+            if _stem(match.group().lower()) in self._asked and not any(taken[match.start() : match.end()])
+        ]
+        return sorted(found)
+
+
+def name_pattern(names: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern with one group for names, the longest first, as whole words."""
+    kept = {name.strip() for name in names}
+    ordered = sorted((name for name in kept if 1 < len(name) <= _LONGEST_NAME), key=lambda name: (-len(name), name))
+    # Scripts without spaces between words have no word boundaries.
+    patterns = (
+        ("" if _CJK_ENDS.match(name[0]) else r"(?<!\w)")
+        + re.escape(name)
+        + ("" if _CJK_ENDS.match(name[-1]) else r"(?!\w)")
+        for name in ordered
+    )
+    return re.compile(f"({'|'.join(patterns) or '(?!)'})", re.IGNORECASE)
+
+
+def _candidates(text: str) -> list[tuple[int, int]]:
+    """Return the sentences of a text that hold a letter; "1." is none."""
+    return [(start, end) for start, end in sentences(text) if _LETTER.search(text, start, end)]
+
+
+def _words(text: str) -> Iterator[str]:
+    return (match.group() for match in _WORD.finditer(segment(text).lower()))
+
+
+def _stem(word: str) -> str:
+    """Return a word without a common English ending; empty for a function word.
+
+    >>> _stem("file") == _stem("files"), _stem("calls") == _stem("called"), _stem("query") == _stem("queries")
+    (True, True, True)
+    """
+    if word in _QUESTION_WORDS:
+        return ""
+    if len(word) > 4 and word.endswith("ies"):
+        word = f"{word[:-3]}y"
+    elif len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
+    word = next((word[: -len(end)] for end in ("ing", "ed") if word.endswith(end) and len(word) - len(end) > 2), word)
+    word = word.removesuffix("e") if len(word) > 3 else word
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] else word
+
+
+def _bare(line: str) -> str:
+    return " ".join(line.strip(_TITLE_MARKS).casefold().split())
+
+
+def _joined(text: str) -> str:
+    r"""Return a text in one line. A dot separates what stood in lines of its own: headings, list items, rows.
+
+    >>> _joined("Licence\nIt is free\nsoftware.\nSee below.")
+    'Licence · It is free software. See below.'
+    """
+    return " ".join(_BREAK.sub(" · ", text).split())

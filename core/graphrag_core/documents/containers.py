@@ -1,0 +1,128 @@
+"""Readers for files whose parts are in other formats: e-mail, EPUB books and notebooks."""
+
+import email
+import io
+import json
+import posixpath
+import re
+import zipfile
+from dataclasses import replace
+from email.message import EmailMessage
+from email.policy import default
+from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree as ET
+
+from graphrag_core.documents.content import Content, decode, decode_lines
+from graphrag_core.documents.html import html_content
+from graphrag_core.documents.plain import markdown_title
+from graphrag_core.errors import FileError
+from graphrag_core.model import Mark
+
+_HEADERS = ("from", "to", "cc", "date")
+_MAX_UNPACKED = 200_000_000  # bytes of one chapter or all; protects against zip bombs
+_REPLY = re.compile(r"^(?:(?:re|fwd?|aw|wg):\s*)+", re.IGNORECASE)
+
+
+def read_eml(data: bytes) -> Content:
+    """Read an e-mail: its subject, sender, recipients, date and text. Attachments are named."""
+    message = email.message_from_bytes(data, policy=default)
+    if not isinstance(message, EmailMessage) or not any(name in message for name in ("from", "subject", "date", "to")):
+        raise FileError("not an e-mail: it has no headers")
+    subject = " ".join(str(message.get("subject", "")).split())
+    headers = {name: " ".join(str(message[name]).split()) for name in _HEADERS if message[name]}
+    body = _mail_body(message)
+    names = [name for part in message.iter_attachments() if (name := part.get_filename())]
+    head = [f"# {subject}"] if subject else []
+    head.append("\n".join(f"{name.capitalize()}: {value}" for name, value in headers.items()))
+    if names:
+        head.append(f"Attachments: {', '.join(names)}")
+    intro = "\n\n".join(part for part in head if part) + "\n\n"
+    marks = tuple(replace(mark, start=mark.start + len(intro), end=mark.end + len(intro)) for mark in body.marks)
+    return Content(intro + body.text, _REPLY.sub("", subject), {"subject": subject, **headers}, marks=marks)
+
+
+def _mail_body(message: EmailMessage) -> Content:
+    part = message.get_body(("plain", "html"))
+    if part is None:
+        return Content("")
+    try:
+        text = str(part.get_content())
+    except (LookupError, UnicodeError, KeyError):  # an unknown charset or encoding
+        payload = part.get_payload(decode=True)
+        text = decode(payload) if isinstance(payload, bytes) else ""
+    text = text.replace("\r\n", "\n").replace("\x00", "")
+    return html_content(text) if part.get_content_subtype() == "html" else Content(text.strip())
+
+
+def read_epub(data: bytes) -> Content:
+    """Read the chapters of a book, in order. Links between chapters lead to places in the book."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as book:
+            if sum(member.file_size for member in book.infolist()) > _MAX_UNPACKED:
+                raise FileError("unpacks to more than 200 MB: remove its images")
+            if "META-INF/encryption.xml" in book.namelist() and b"EncryptedData" in book.read(
+                "META-INF/encryption.xml"
+            ):
+                raise FileError("encrypted: save a copy without copy protection")
+            title, chapters = _spine(book)
+            pages = [(path, html_content(decode(book.read(path)))) for path in chapters]
+    except (zipfile.BadZipFile, KeyError, ET.ParseError, EOFError) as error:
+        raise FileError("not an EPUB file, or damaged") from error
+    text, marks = "", list[Mark]()
+    for path, page in pages:
+        if not page.text.strip():
+            continue
+        text += "\n\n" * bool(text)
+        marks.append(Mark("anchor", len(text), len(text), posixpath.basename(path)))
+        for mark in page.marks:
+            value = _book_target(mark.value) if mark.kind == "link" else mark.value
+            marks.append(Mark(mark.kind, mark.start + len(text), mark.end + len(text), value))
+        text += page.text
+    return Content(text, title, marks=tuple(marks))
+
+
+def _spine(book: zipfile.ZipFile) -> tuple[str, list[str]]:
+    """Return a book's title and the paths of its chapters, without the table of contents."""
+    container = ET.fromstring(book.read("META-INF/container.xml"))  # noqa: S314 - expat limits entities
+    root = next(node.attrib["full-path"] for node in container.iter() if node.tag.endswith("rootfile"))
+    package = ET.fromstring(book.read(root))  # noqa: S314
+    titles = [node.text for node in package.iter() if node.tag.endswith("}title") and node.text]
+    items = {node.attrib.get("id"): node.attrib for node in package.iter() if node.tag.endswith("}item")}
+    order = [items.get(node.attrib.get("idref")) for node in package.iter() if node.tag.endswith("}itemref")]
+    paths = [
+        posixpath.normpath(posixpath.join(posixpath.dirname(root), unquote(item["href"])))
+        for item in order
+        if item and "nav" not in item.get("properties", "").split() and "html" in item.get("media-type", "html")
+    ]
+    return " ".join(titles[0].split()) if titles else "", paths
+
+
+def _book_target(href: str) -> str:
+    path, _, anchor = href.partition("#")
+    return href if "://" in href else f"#{anchor or posixpath.basename(unquote(path))}"
+
+
+def read_notebook(data: bytes) -> Content:
+    """Read the Markdown and code cells of a Jupyter notebook."""
+    try:
+        notebook: Any = json.loads(decode_lines(data))
+        language = str(notebook.get("metadata", {}).get("language_info", {}).get("name", "python"))
+        cells = notebook.get("cells") or [cell for sheet in notebook.get("worksheets", ()) for cell in sheet["cells"]]
+        parts = [(str(cell.get("cell_type")), _source(cell)) for cell in cells]
+    except (json.JSONDecodeError, RecursionError, AttributeError, TypeError, KeyError) as error:
+        raise FileError(f"not a notebook, or damaged ({type(error).__name__})") from error
+    prose = "\n\n".join(source for kind, source in parts if kind in ("markdown", "heading"))
+    blocks = [source if kind != "code" else _fenced(source, language) for kind, source in parts if source.strip()]
+    return Content("\n\n".join(blocks), markdown_title(prose))
+
+
+def _source(cell: Any) -> str:
+    source = cell.get("source", cell.get("input", ""))
+    text = "".join(source) if isinstance(source, list) else str(source)
+    return f"{'#' * int(cell.get('level', 1))} {text}" if cell.get("cell_type") == "heading" else text.strip("\n")
+
+
+def _fenced(code: str, language: str) -> str:
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", code)), default=0))
+    return f"{fence}{language}\n{code}\n{fence}"

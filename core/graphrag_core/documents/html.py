@@ -1,0 +1,187 @@
+"""Read web pages with selectolax: the page's own text, without what the site puts around it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from graphrag_core.documents.content import Content, decode
+from graphrag_core.documents.html_text import one_line, write_html
+from graphrag_core.documents.writer import Writer
+from graphrag_core.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+_REMOVED = (
+    "script, style, template, noscript, svg, math, iframe, object, nav, aside, footer, form, button, select, input, "
+    "textarea, dialog, [hidden], [aria-hidden=true], [role=navigation], [role=search], [role=banner], "
+    "[role=contentinfo], [role=complementary], [role=dialog], [style*='display:none'], [style*='display: none']"
+)
+_FURNITURE = set(
+    "nav navbar navigation menu mainmenu submenu searchmenu breadcrumb breadcrumbs crumbs sidebar sidebars toc "
+    "tableofcontents toctree footer pagination pager prevnext related search searchbox cookie cookies consent banner "
+    "skip permalink headerlink anchorlink editlink feedback share social tagline copyright newsletter advert ads "
+    "nosearch masthead topbar toolbar switcher".split()
+)
+"""Words in the class or id of an element that say it is no part of the page's text."""
+_CONTENT_WORDS = set("content main body article document page wrapper container layout section with has no".split())
+_KEPT_TAGS = {"html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code", "dt", "dd", "li"}
+_CLASS_WORD = re.compile(r"[a-z]+|[A-Z][a-z]*")
+_MAX_FURNITURE_SHARE = 0.3  # of the page's text; an element with more is not furniture, unless it is all links
+_MIN_MAIN_SHARE = 0.4  # of the page's text that <main> or <article> must hold to replace <body>
+
+_CONTENTS_HEADING = re.compile(
+    r"(?:table of )?contents:?|on this page|in this (?:article|page|chapter|section):?|toc", re.IGNORECASE
+)
+_TITLE_SEPARATOR = re.compile(r"\s+[|·•»:—–-]+\s+|\s*[»—|]\s*")
+_NUMBER = re.compile(r"^\s*(?:\d+\.)+\d*\s+|^\s*\d+\.\s+")
+_SECTION_NUMBER = re.compile(r"\s*(?:[0-9A-Z]+\.)*[0-9A-Z]*\.?\s*")
+
+
+def read_html(data: bytes) -> Content:
+    """Read a web page. Links, anchors and defined terms become marks."""
+    return html_content(decode(data))
+
+
+def html_content(source: str) -> Content:
+    """Read the text of a page, without navigation, tables of contents and footers."""
+    try:
+        from selectolax.lexbor import LexborHTMLParser
+    except ImportError as error:
+        raise MissingDependency("selectolax", "files", "Reading HTML") from error
+    page = LexborHTMLParser(source)
+    if page.body is None:
+        return Content("", one_line(page.css_first("title")))
+    site_title = one_line(page.css_first("title"))
+    _remove_furniture(page)
+    root = _main(page)
+    title = _title(page, root, site_title)
+    _remove_section_numbers(root)
+    writer = Writer()
+    write_html(root, writer)
+    text, marks = writer.finish()
+    return Content(text, title, marks=marks)
+
+
+# -- what is not the page's own
+
+
+def _remove_furniture(page: LexborHTMLParser) -> None:
+    for node in page.css(_REMOVED):
+        node.decompose()
+    for node in page.css("header"):
+        if node.css_first("h1") is None and not _has_parent(node, ("main", "article")):
+            node.decompose()
+    total = len(page.body.text()) if page.body else 0
+    for node in page.css("[class], [id]"):
+        if node.tag in _KEPT_TAGS or not _is_furniture(node):
+            continue
+        text = len(node.text())
+        linked = sum(len(link.text()) for link in node.css("a"))
+        if text <= total * _MAX_FURNITURE_SHARE or linked > text * 0.6:
+            node.decompose()
+    _remove_contents(page)
+
+
+def _remove_contents(page: LexborHTMLParser) -> None:
+    """Remove lists that only link to places on the page."""
+    anchors = {node.attributes.get("id") for node in page.css("[id]")}
+    anchors |= {node.attributes.get("name") for node in page.css("a[name]")}
+    for node in page.css("ul, ol"):
+        if _is_table_of_contents(node, anchors):
+            before = node.prev
+            while before is not None and not before.text(strip=True):
+                before = before.prev
+            if before is not None and _CONTENTS_HEADING.fullmatch(one_line(before)):
+                before.decompose()
+            node.decompose()
+    for node in page.css("td"):
+        if _is_menu(node, page):
+            node.decompose()
+
+
+def _is_menu(cell: LexborNode, page: LexborHTMLParser) -> bool:
+    """Whether a cell of a table that lays out the page only holds links, and the page has text besides."""
+    links = cell.css("a")
+    if len(links) < 6 or cell.css_first("ul") is None:
+        return False
+    text, linked = len(one_line(cell)), sum(len(one_line(link)) for link in links)
+    return linked > 0.7 * text and len(one_line(page.body)) > text + 200
+
+
+def _remove_section_numbers(root: LexborNode) -> None:
+    for node in root.css("h1 > span:first-child, h2 > span:first-child, h3 > span:first-child, h4 > span:first-child"):
+        if _SECTION_NUMBER.fullmatch(node.text()):
+            node.decompose()
+
+
+def _is_furniture(node: LexborNode) -> bool:
+    attributes = node.attributes
+    for value in [*(attributes.get("class") or "").split(), attributes.get("id") or ""]:
+        words = {word.lower() for word in _CLASS_WORD.findall(value)} | {re.sub(r"[^a-z]", "", value.lower())}
+        if words & _FURNITURE and not words & _CONTENT_WORDS:
+            return True
+    return False
+
+
+def _is_table_of_contents(node: LexborNode, anchors: set[str | None]) -> bool:
+    """Whether a list only links to places on its own page."""
+    links = node.css("a")
+    targets = [(link.attributes.get("href") or "").partition("#") for link in links]
+    if (
+        len(links) < 3
+        or len({path for path, _, _ in targets}) > 1
+        or not all(part in anchors for _, _, part in targets)
+    ):
+        return False
+    return sum(len(link.text(strip=True)) for link in links) >= 0.9 * len(
+        re.sub(r"\s+", " ", node.text()).strip()
+    ) - 2 * len(links)
+
+
+def _main(page: LexborHTMLParser) -> LexborNode:
+    body = page.body
+    assert body is not None  # noqa: S101 - the caller has seen it
+    for selector in ("main", "[role=main]", "article"):
+        found = page.css(selector)
+        if len(found) == 1 and len(found[0].text()) > len(body.text()) * _MIN_MAIN_SHARE:
+            return found[0]
+    return body
+
+
+def _title(page: LexborHTMLParser, root: LexborNode, site_title: str) -> str:
+    """Return the page's own title: its heading, or the <title> without the name of the site."""
+    found = [one_line(node).rstrip("¶#🔗 ") for node in root.css("h1")]
+    headings = [heading for text in found if (heading := _NUMBER.sub("", text))]
+    named = page.css_first("meta[property='og:site_name']")
+    site = (named.attributes.get("content") or "").strip() if named else ""
+    parts = [part.strip() for part in _TITLE_SEPARATOR.split(site_title) if part.strip()]
+    names = {_NUMBER.sub("", name) for name in (site_title, *parts[: max(1, len(parts) - 1)])}
+    for heading in headings:
+        if heading in names:
+            return heading
+    for node in root.css("h2, h3"):
+        if (heading := _NUMBER.sub("", one_line(node).rstrip("¶#🔗 "))) and heading in names:
+            for banner in root.css("h1") if len(found) == 1 else ():
+                banner.decompose()  # a heading that all pages of the site have
+            return heading
+    is_section = bool(found and site_title and _NUMBER.match(found[0]))  # "1. Overview" is no title
+    if len(headings) == 1 and not is_section and headings[0] != site and (len(parts) < 2 or headings[0] != parts[-1]):
+        return headings[0]
+    parts = [part for part in parts if part != site] or parts
+    if len(parts) > 1:
+        return _NUMBER.sub("", site_title[: site_title.rfind(parts[-1])].rstrip(" |·•»:—–-"))
+    if parts:
+        return _NUMBER.sub("", parts[0])
+    first = root.css_first("h1, h2, h3")
+    return _NUMBER.sub("", one_line(first).rstrip("¶#🔗 "))
+
+
+def _has_parent(node: LexborNode, tags: tuple[str, ...]) -> bool:
+    parent = node.parent
+    while parent is not None:
+        if parent.tag in tags:
+            return True
+        parent = parent.parent
+    return False

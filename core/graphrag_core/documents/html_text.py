@@ -1,0 +1,275 @@
+"""What the elements of a web page become: light Markdown and marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+from graphrag_core.documents.writer import Writer, defined_name
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
+
+_PERMALINKS = {"", "¶", "#", "§", "🔗", "∞", "link", "permalink", "[top]", "top", "^", "↑"}
+_STEP_LINKS = re.compile(
+    r"\W*(?:(?:previous|prev|next|up|home|contents|index|top|back|back to top)\b\W*)+", re.IGNORECASE
+)
+_LAST_LINES = re.compile(
+    r"(?:this page (?:was )?last|last (?:updated|modified|changed)|copyright\b|©|\(c\) \d|created using|built with|"
+    r"powered by|generated (?:by|on|with)|all rights reserved|edit (?:this page|on github)|page source)",
+    re.IGNORECASE,
+)
+_LANGUAGE = re.compile(r"(?:language|lang|highlight|brush|sourceCode)[-: ]+([A-Za-z0-9+#_-]+)")
+_NOT_LANGUAGES = {"default", "text", "none", "notranslate", "source", "highlight", "plaintext"}
+_BLOCKS = set(
+    "address article blockquote body caption center details div dd dl dt fieldset figcaption figure header hgroup hr "
+    "li main ol p pre section summary table tbody td tfoot th thead tr ul".split()
+)
+_CODE_TAGS = {"code", "tt", "kbd", "samp", "var-code"}
+_MAX_TERM = 100
+
+
+def write_html(root: LexborNode, writer: Writer) -> None:
+    """Write a node and all below, with an explicit stack: pages nest deeper than Python's recursion limit."""
+    lists: list[int] = []  # numbers of the open lists' next items; 0 for bullets
+    stack: list[LexborNode | AbstractContextManager[None]] = [root]
+    last = _last_lines(root)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, AbstractContextManager):
+            node.__exit__(None, None, None)
+            continue
+        tag = node.tag or ""
+        if tag == "-text":
+            writer.write(node.text_content or "")
+            continue
+        if tag.startswith(("-", "!")) or node.mem_id in last:
+            continue
+        attributes = node.attributes
+        for name in (attributes.get("id"), attributes.get("name") if tag == "a" else None):
+            if name:
+                writer.anchor(name)
+        if not _write_whole(node, tag, writer, in_list=bool(lists)):
+            context = _context(node, tag, writer, lists)
+            context.__enter__()
+            stack.append(context)
+            stack.extend(reversed(list(node.iter(include_text=True))))
+
+
+def _write_whole(node: LexborNode, tag: str, writer: Writer, *, in_list: bool) -> bool:
+    """Write a node whose children need no look of their own; return False for any other."""
+    if tag == "br":
+        writer.line()
+    elif tag == "hr":
+        writer.block()
+    elif tag == "pre":
+        for part in node.css("code") if len(node.css("code")) > 1 and node.text(strip=True)[:1] else [node]:
+            writer.code(part.text(), _language(node))
+    elif tag in _CODE_TAGS:
+        with _link(node.css_first("a[href]"), writer):
+            writer.literal(node.text())
+    elif tag == "table" and _is_data_table(node):
+        _write_table(node, writer)
+    elif tag == "p" and not in_list and _is_bold_heading(node):
+        _write_bold_heading(node, writer)
+    elif tag == "sup" and (power := node.text(strip=True)).isdigit() and node.css_first("a") is None:
+        writer.write(f"^{power}")
+    else:
+        return tag == "img" or (tag == "a" and _is_permalink(node))
+    return True
+
+
+def _is_permalink(node: LexborNode) -> bool:
+    text = one_line(node)
+    href = node.attributes.get("href") or ""
+    return text.lower() in _PERMALINKS or (text[:1] == "[" and href.startswith("#") and _is_self_link(node, href))
+
+
+def _context(node: LexborNode, tag: str, writer: Writer, lists: list[int]) -> AbstractContextManager[None]:  # noqa: PLR0911
+    """Return what surrounds the children of a node."""
+    if tag == "a":
+        return _link(node, writer)
+    if len(tag) == 2 and tag[0] == "h" and tag[1].isdigit():
+        return writer.heading(int(tag[1]))
+    if tag in ("ul", "ol", "menu", "dir"):
+        start = node.attributes.get("start") or "1"
+        return _list(writer, lists, int(start) if tag == "ol" and start.isdigit() else int(tag == "ol"))
+    if tag == "li":
+        number = lists[-1] if lists else 0
+        if number:
+            lists[-1] += 1
+        return writer.item(f"{number}. " if number else "- ")
+    if tag == "dt":
+        return _term(node, writer)
+    if tag == "dd":
+        return writer.item(": ")
+    if tag == "dfn":
+        return writer.span("term", one_line(node))
+    if tag in ("tr", "td", "th", "dl") or tag in _BLOCKS:
+        return _block(writer)
+    return nullcontext()
+
+
+@contextmanager
+def _block(writer: Writer) -> Iterator[None]:
+    writer.block()
+    yield
+    writer.block()
+
+
+@contextmanager
+def _list(writer: Writer, lists: list[int], first: int) -> Iterator[None]:
+    lists.append(first)
+    with writer.items():
+        yield
+    lists.pop()
+
+
+@contextmanager
+def _term(node: LexborNode, writer: Writer) -> Iterator[None]:
+    text = one_line(node).rstrip("¶#")
+    name = node.attributes.get("id") or ""
+    if not name or name.rpartition(".")[2].lower() not in text.lower():
+        name = defined_name(text)
+    writer.block()
+    with writer.span("term", name) if 0 < len(name) <= _MAX_TERM else nullcontext():
+        yield
+    writer.line()
+
+
+def _link(node: LexborNode | None, writer: Writer) -> AbstractContextManager[None]:
+    href = ((node.attributes.get("href") or "") if node else "").strip()
+    if not href or href.startswith(("javascript:", "mailto:", "data:", "tel:")) or _is_self_link(node, href):
+        return nullcontext()
+    return writer.span("link", href)
+
+
+def _is_self_link(node: LexborNode | None, href: str) -> bool:
+    """Whether a link leads to where it stands, such as the link around a heading's text."""
+    parent = node
+    for _ in range(3):
+        if parent is not None and href in ("#", f"#{parent.attributes.get('id')}"):
+            return True
+        parent = parent.parent if parent is not None else None
+    return False
+
+
+def _is_data_table(node: LexborNode) -> bool:
+    """Whether a table holds data: one that holds headings, code blocks or tables is a layout."""
+    return node.css_first("h1, h2, h3, h4, h5, h6, pre, table table, ul, ol, dl") is None and any(
+        len([cell for cell in row.iter() if cell.tag in ("td", "th")]) > 1 for row in node.css("tr")
+    )
+
+
+def _write_table(node: LexborNode, writer: Writer) -> None:
+    writer.block()
+    is_first = True
+    for caption in node.css("caption"):
+        write_html(caption, writer)
+        writer.block()
+    for row in node.css("tr"):
+        cells = [cell for cell in row.iter() if cell.tag in ("td", "th")]
+        if not any(cell.text(strip=True) for cell in cells):
+            continue
+        with writer.row():
+            for cell in cells:
+                with writer.cell():
+                    write_html(cell, writer)
+        if is_first and all(cell.tag == "th" for cell in cells):
+            writer.rule(len(cells))
+        is_first = False
+    writer.block()
+
+
+def _is_bold_heading(node: LexborNode) -> bool:
+    """Whether a paragraph is a heading in old-style markup: bold throughout, and links lead to it."""
+    text = one_line(node)
+    if not 0 < len(text) <= 200 or text.endswith((":", ",")):
+        return False
+    bold = " ".join(one_line(part) for part in node.iter() if part.tag in ("b", "strong", "i", "em", "var"))
+    if not any(part.tag in ("b", "strong") for part in node.iter()) or len(re.sub(r"\s", "", bold)) < len(
+        re.sub(r"\s", "", text)
+    ):
+        return False
+    if node.attributes.get("id") or node.css_first("a[name]"):
+        return True
+    return _is_preceded_by_anchor(node)
+
+
+def _is_preceded_by_anchor(node: LexborNode) -> bool:
+    """Whether an empty ``<a name=...>`` stands before a node, or at the end of an unclosed paragraph before it."""
+    before = node.prev
+    while before is not None:
+        if before.tag == "a" and before.attributes.get("name") and not before.text(strip=True):
+            return True
+        if before.tag == "p" and (last := before.last_child) is not None:
+            before = last
+        elif before.text(strip=True) and before.tag != "p":
+            return False
+        else:
+            before = before.prev
+    return False
+
+
+def _write_bold_heading(node: LexborNode, writer: Writer) -> None:
+    """Write the first line as a heading and the others below."""
+    for inner in node.css("a[name], [id]"):
+        writer.anchor(inner.attributes.get("id") or inner.attributes.get("name") or "")
+    lines = _one_line_per_break(node)
+    with writer.heading(_level_above(node) + 1):
+        writer.write(lines[0])
+    for line in lines[1:]:
+        writer.line()
+        writer.write(line)
+    writer.block()
+
+
+def _one_line_per_break(node: LexborNode) -> list[str]:
+    pieces: list[str] = []
+    for part in node.traverse(include_text=True):
+        if part.tag == "br":
+            pieces.append("\n")
+        elif part.tag == "-text":
+            pieces.append(re.sub(r"\s+", " ", part.text_content or ""))
+    return [line for line in (" ".join(line.split()) for line in "".join(pieces).split("\n")) if line]
+
+
+def _level_above(node: LexborNode) -> int:
+    """Return the level of the heading above a node, 1 if there is none."""
+    before = node.prev
+    while before is not None:
+        tag = before.tag or ""
+        if len(tag) == 2 and tag[0] == "h" and tag[1].isdigit():
+            return min(int(tag[1]), 5)
+        before = before.prev
+    return 1
+
+
+def _last_lines(root: LexborNode) -> set[int]:
+    """Return short blocks at the end of a page that say when it was changed or whose it is, and links to neighbours."""
+    blocks = [node for node in root.css("p, div, small, center, address") if node.text(strip=True)]
+    found = set()
+    for node in blocks[-4:]:
+        text = one_line(node)
+        if len(text) < 250 and (_LAST_LINES.match(text) or _STEP_LINKS.fullmatch(text)):
+            found.add(node.mem_id)
+    for node in blocks[:4]:
+        if _STEP_LINKS.fullmatch(one_line(node)):
+            found.add(node.mem_id)
+    return found
+
+
+def _language(node: LexborNode) -> str:
+    code = node.css_first("code")
+    parent = node.parent
+    for element in (node, code, parent, parent.parent if parent else None):
+        if element is not None and (found := _LANGUAGE.search(element.attributes.get("class") or "")):
+            return "" if found[1].lower() in _NOT_LANGUAGES else found[1]
+    return ""
+
+
+def one_line(node: LexborNode | None) -> str:
+    """Return the text of a node, in one line."""
+    return " ".join(node.text().split()) if node else ""

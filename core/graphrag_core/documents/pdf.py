@@ -1,0 +1,427 @@
+"""Read PDF files with pdfium: lines with their place and size become headings, paragraphs and code."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from graphrag_core.documents.content import Content
+from graphrag_core.documents.writer import Writer
+from graphrag_core.errors import FileError, MissingDependency
+
+_PLACEHOLDER_TITLE = re.compile(
+    r"microsoft (?:word|powerpoint|excel)\b|untitled|document\d*$|(?:slide|page) ?\d*$|"
+    r".*\.(?:docx?|odt|tex|dvi|indd|pdf|rtf|qxd|pptx?|xlsx?|ps|html?|md|txt)$|\S*_\S*$|[\W\d]*$",
+    re.IGNORECASE,
+)
+_PAGE_NUMBER = re.compile(
+    r"\W*(?:page|seite|p\.)?\s*(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:of|/|von)\s*\d{1,4})?\W*", re.IGNORECASE
+)
+_CONTENTS_LINE = re.compile(r".*(?:\.\s?){4,}\s*(?:\d+|[ivxlc]+)\s*")
+_LIST_ITEM = re.compile(r"([•‣◦▪●○■–∙·*-]|\(?(?:\d{1,2}|[a-z])[.)])\s+(?=\S)")
+_NUMBERED = re.compile(r"\(?(\d{1,2})[.)]$")
+_SENTENCE_END = (".", "!", "?", ":", ";", "。", "！", "？", "”", '"')
+_MONOSPACED = re.compile(r"mono(?!type)|courier|consol|typewriter|cmtt|menlo|-tt|fixed|NimbusMon", re.IGNORECASE)
+_HYPHENS = (0x02, 0xFFFE, 0xAD)  # a hyphen at the end of a line, as pdfium returns it
+_WORD = re.compile(r"\w+(?:-\w+)*")
+_HEADING_RATIO = 1.12  # how much larger than body text a heading is
+_LOCK = threading.Lock()  # pdfium must not be called from two threads
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of a page, or the part of it in one column. Coordinates are points, from the bottom left."""
+
+    text: str
+    left: float
+    right: float
+    base: float
+    size: float
+    page: int
+    row: int
+    is_code: bool = False
+    hyphenated: bool = False
+    level: int = 0
+
+
+def read_pdf(data: bytes) -> Content:
+    """Read the text layer of a PDF. The starts of pages become marks."""
+    try:
+        import pypdfium2
+    except ImportError as error:
+        raise MissingDependency("pypdfium2", "files", "Reading PDF") from error
+    with _LOCK:
+        try:
+            file = pypdfium2.PdfDocument(data)
+            try:
+                pages = [_page_lines(file[number], number + 1) for number in range(len(file))]
+                outline = _outline(file)
+                title = str(file.get_metadata_dict().get("Title", "")).strip()
+            finally:
+                file.close()
+        except pypdfium2.PdfiumError as error:
+            if "password" in str(error).lower() or "security" in str(error).lower():
+                raise FileError("encrypted: save a copy without a password") from error
+            raise FileError(f"damaged PDF ({str(error).splitlines()[0][:120]})") from error
+    if not any(pages):
+        raise FileError("no text, only images: run OCR first")
+    body = _body_size(pages)
+    lines = _without_running_lines([_reading_order(page, body) for page in pages])
+    lines = _with_headings(lines, body, outline)
+    writer = Writer()
+    _write(lines, writer)
+    text, marks = writer.finish()
+    if not text:
+        raise FileError("no text besides page numbers")
+    return Content(text, _title(title, lines), {"pages": len(pages)}, marks=marks)
+
+
+# -- reading lines
+
+
+def _page_lines(page: Any, number: int) -> list[_Line]:
+    """Return the parts of lines of a page, in the order of the file; a wide gap separates two parts."""
+    import pypdfium2.raw as pdfium
+
+    text_page = page.get_textpage()
+    raw = text_page.raw
+    left, right, bottom, top = (ctypes.c_double() for _ in range(4))
+    lines: list[_Line] = []
+    characters: list[str] = []
+    places: list[int] = []  # of the characters that are no spaces
+    begin = end = base = size = 0.0
+    row = 0
+
+    def flush(*, hyphenated: bool = False) -> None:
+        text = " ".join("".join(characters).split())
+        if text:
+            is_code = all(_is_monospaced(pdfium, raw, places[i]) for i in (0, len(places) // 2, -1))
+            lines.append(_Line(text, begin, end, base, size, number, row, is_code, hyphenated))
+        characters.clear()
+        places.clear()
+
+    for index in range(text_page.count_chars()):
+        code = pdfium.FPDFText_GetUnicode(raw, index)
+        if code in (10, 13) or code in _HYPHENS:
+            flush(hyphenated=code in _HYPHENS)
+            row += code != 13
+            continue
+        if code == 0 or 0xD800 <= code < 0xE000:
+            continue
+        character = chr(code)
+        if character.isspace():
+            characters.append(" ")
+            continue
+        pdfium.FPDFText_GetCharBox(raw, index, left, right, bottom, top)
+        if places and left.value - end > 1.8 * size:  # a column or a cell of a table
+            flush()
+        elif places and abs(bottom.value - base) > 1.5 * size and left.value < end:  # a new line without a break
+            flush()
+            row += 1
+        if not places:
+            begin, base, size = left.value, bottom.value, _font_size(pdfium, raw, index)
+        places.append(index)
+        characters.append(character)
+        end = right.value
+    flush()
+    text_page.close()
+    return lines
+
+
+def _font_size(pdfium: Any, raw: Any, index: int) -> float:
+    matrix = pdfium.FS_MATRIX()
+    pdfium.FPDFText_GetMatrix(raw, index, matrix)
+    scale = (matrix.c**2 + matrix.d**2) ** 0.5 or 1.0
+    return round(float(pdfium.FPDFText_GetFontSize(raw, index)) * scale * 2) / 2 or 1.0
+
+
+def _is_monospaced(pdfium: Any, raw: Any, index: int) -> bool:
+    name = ctypes.create_string_buffer(100)
+    pdfium.FPDFText_GetFontInfo(raw, index, name, len(name), ctypes.c_int())
+    return _MONOSPACED.search(name.value.decode("utf-8", "replace")) is not None
+
+
+def _outline(file: Any) -> dict[str, int]:
+    """Return the titles of the outline, with their levels."""
+    found: dict[str, int] = {}
+    for entry in file.get_toc(max_depth=6):
+        found.setdefault(_key(entry.get_title() or ""), entry.level + 1)
+    found.pop("", None)
+    return found
+
+
+def _body_size(pages: Sequence[Sequence[_Line]]) -> float:
+    sizes: Counter[float] = Counter()
+    for page in pages:
+        for line in page:
+            sizes[line.size] += len(line.text)
+    return sizes.most_common(1)[0][0]
+
+
+# -- order
+
+
+def _reading_order(lines: list[_Line], body: float) -> list[_Line]:
+    """Order the lines of a page column by column; parts of a line in the same column are joined again."""
+    gutter = _gutter(lines, body)
+    if gutter is None:
+        return _join_rows(lines)
+    ordered: list[_Line] = []
+    band: list[_Line] = []
+
+    def flush() -> None:
+        ordered.extend(_reading_order([line for line in band if line.right <= gutter], body))
+        ordered.extend(_reading_order([line for line in band if line.right > gutter], body))
+        band.clear()
+
+    for line in sorted(lines, key=lambda line: -line.base):
+        if line.left < gutter < line.right:  # over the whole width, such as a title
+            flush()
+            ordered.append(line)
+        else:
+            band.append(line)
+    flush()
+    return ordered
+
+
+def _gutter(lines: Sequence[_Line], body: float) -> float | None:
+    """Return the position of the gap between two columns of text, if there is one."""
+    if len(lines) < 16:
+        return None
+    low, high = min(line.left for line in lines), max(line.right for line in lines)
+    best: tuple[int, float] | None = None
+    for step in range(25, 76):
+        x = low + (high - low) * step / 100
+        crossing = sum(line.left < x < line.right for line in lines)
+        if best is None or crossing < best[0]:
+            best = (crossing, x)
+    if best is None or best[0] > len(lines) * 0.15:
+        return None
+    x = best[1]
+    for side, width in (([n for n in lines if n.right <= x], x - low), ([n for n in lines if n.left >= x], high - x)):
+        # The cells of a table are short; the lines of a column fill it.
+        if len(side) < 8 or median(n.right - n.left for n in side) < 0.55 * width or width < 8 * body:
+            return None
+    return x
+
+
+def _join_rows(lines: Sequence[_Line]) -> list[_Line]:
+    joined: list[_Line] = []
+    for line in lines:
+        last = joined[-1] if joined else None
+        if last and last.row == line.row and not last.hyphenated and abs(last.base - line.base) < line.size:
+            joined[-1] = replace(last, text=f"{last.text} {line.text}", right=line.right, hyphenated=line.hyphenated)
+        else:
+            joined.append(line)
+    return joined
+
+
+# -- what is repeated, and what is a heading
+
+
+def _without_running_lines(pages: list[list[_Line]]) -> list[_Line]:
+    """Remove headers, footers and page numbers: what stands at the same place of several pages."""
+    places: Counter[tuple[str, int]] = Counter()
+    edges: list[list[_Line]] = []
+    for page in pages:
+        by_height = sorted(page, key=lambda line: line.base)
+        edge = _margin(by_height) + _margin(by_height[::-1])
+        edges.append(edge)
+        places.update({_place(line) for line in edge})
+    least = max(3, len(pages) // 10) if len(pages) > 3 else 2
+    offsets = Counter(offset for edge in edges for line in edge for offset in _page_offsets(line))
+    shift, count = offsets.most_common(1)[0] if offsets else (0, 0)
+    kept = []
+    for page, edge in zip(pages, edges, strict=True):
+        outer = {id(line) for line in edge}
+        for line in page:
+            repeated = id(line) in outer and places[_place(line)] >= least
+            numbered = id(line) in outer and (
+                (len(pages) > 1 and _PAGE_NUMBER.fullmatch(line.text))
+                or (count >= max(3, len(pages) // 3) and shift in _page_offsets(line))
+            )
+            if not repeated and not numbered and not _CONTENTS_LINE.fullmatch(line.text):
+                kept.append(line)
+    return kept
+
+
+def _margin(lines: Sequence[_Line]) -> list[_Line]:
+    """Return the first lines up to a gap: a header or footer of at most three rows, or the first row."""
+    rows: list[list[_Line]] = []
+    for line in lines:
+        distance = abs(line.base - rows[-1][0].base) if rows else 0.0
+        if rows and distance < 3:
+            rows[-1].append(line)
+        elif len(rows) == 3 or (rows and distance > 1.8 * line.size):
+            break
+        else:
+            rows.append([line])
+    else:
+        return rows[0] if rows else []
+    return rows[0] if len(rows) == 3 else [line for row in rows for line in row]
+
+
+def _page_offsets(line: _Line) -> list[int]:
+    """Return the differences between numbers at the ends of a line and its page: the same for all page numbers."""
+    found = re.match(r"(\d{1,4})\b|.*?\b(\d{1,4})$", line.text)
+    return [int(number) - line.page for number in found.groups() if number] if found else []
+
+
+def _place(line: _Line) -> tuple[str, int]:
+    return re.sub(r"\d+|\b[ivxlc]+\b", "#", line.text.casefold()), round(line.base / 4)
+
+
+def _with_headings(lines: list[_Line], body: float, outline: dict[str, int]) -> list[_Line]:
+    """Set the level of lines that are headings: larger than the text, or in the outline of the file."""
+    sizes = sorted(
+        {line.size for line in lines if line.size >= body * _HEADING_RATIO and not line.is_code}, reverse=True
+    )
+    levels = {size: min(rank, 6) for rank, size in enumerate(sizes[:6], 1)}
+    found = []
+    for line in lines:
+        level = 0
+        if re.search(r"[^\W\d_]", line.text) and len(line.text) < 200 and not line.is_code:
+            if outline and line.size >= body and _key(line.text) in outline:
+                level = outline[_key(line.text)]
+            elif line.size in levels:
+                level = levels[line.size]
+        found.append(replace(line, level=level) if level else line)
+    return found
+
+
+def _key(title: str) -> str:
+    return "".join(re.findall(r"[^\W\d_]+", title.casefold()))
+
+
+def _title(title: str, lines: Sequence[_Line]) -> str:
+    """Return the title in the file's properties if it is one, or else the largest text of the first page."""
+    if title and not _PLACEHOLDER_TITLE.match(title):
+        return title
+    first = [line for line in lines if line.page == lines[0].page]
+    largest = max(line.size for line in first)
+    if not any(line.level and line.size == largest for line in first):
+        return ""
+    start = next(i for i, line in enumerate(first) if line.size == largest and line.level)
+    words = []
+    for line in first[start:]:
+        if line.size != largest:
+            break
+        words.append(line.text)
+    return " ".join(words)[:200]
+
+
+# -- writing
+
+
+def _write(lines: Sequence[_Line], writer: Writer) -> None:
+    words = {word.lower() for line in lines for word in _WORD.findall(line.text)}
+    page = 0
+    for block in _blocks(lines):
+        if block[0].page != page:
+            page = block[0].page
+            writer.page(page)
+        if block[0].is_code:
+            writer.code("\n".join(_indented(block)))
+        elif block[0].level:
+            with writer.heading(block[0].level):
+                writer.write(" ".join(line.text for line in block))
+        else:
+            page = _write_paragraph(block, writer, words)
+
+
+def _write_paragraph(block: Sequence[_Line], writer: Writer, words: set[str]) -> int:
+    """Write the lines of a paragraph or an item as one; return the page on which it ends."""
+    item = _LIST_ITEM.match(block[0].text)
+    marker = _marker(item[1]) if item else ""
+    page = block[0].page
+    writer.block() if not marker else writer.line()
+    with writer.item(marker) if marker else nullcontext():
+        for line in _dehyphenated(block, words):
+            if line.page != page:
+                page = line.page
+                writer.page(page)
+            writer.write(line.text[item.end() :] if item and marker and line.base == block[0].base else line.text)
+            writer.write(" ")
+    writer.block() if not marker else writer.line()
+    return page
+
+
+def _marker(bullet: str) -> str:
+    """Return the Markdown marker of a list item, or nothing for "a)", which Markdown does not have."""
+    number = _NUMBERED.match(bullet)
+    return f"{number[1]}. " if number else "" if bullet[-1] in ".)" else "- "
+
+
+def _dehyphenated(block: Sequence[_Line], words: set[str]) -> list[_Line]:
+    """Move the second half of a hyphenated word to the line of the first."""
+    lines: list[_Line] = []
+    for line in block:
+        last = lines[-1] if lines else None
+        first, _, rest = line.text.partition(" ")
+        if last and (last.hyphenated or last.text.endswith("-")) and first[:1].islower():
+            begin = last.text.removesuffix("-")
+            before, after = (_WORD.findall(begin) or [""])[-1].lower(), (_WORD.findall(first) or [""])[0].lower()
+            keeps = f"{before}{after}" not in words and f"{before}-{after}" in words
+            lines[-1] = replace(
+                last, text=f"{begin}{'-' if keeps else ''}{first}", hyphenated=line.hyphenated and not rest
+            )
+            if rest:
+                lines.append(replace(line, text=rest))
+        else:
+            if last and last.hyphenated:
+                lines[-1] = replace(last, text=f"{last.text}-", hyphenated=False)
+            lines.append(line)
+    return lines
+
+
+def _blocks(lines: Sequence[_Line]) -> Iterator[list[_Line]]:
+    """Group lines into headings, code blocks, items and paragraphs."""
+    pitches = [a.base - b.base for a, b in pairwise(lines) if a.page == b.page and 0 < a.base - b.base < 3 * a.size]
+    pitch = median(pitches) if pitches else 0.0
+    block: list[_Line] = []
+    right = 0.0
+    for line in lines:
+        if block and _starts_block(block, line, pitch, right):
+            yield block
+            block = []
+        right = max(right, line.right) if block and line.page == block[-1].page else line.right
+        block.append(line)
+    if block:
+        yield block
+
+
+def _starts_block(block: Sequence[_Line], line: _Line, pitch: float, right: float) -> bool:
+    last = block[-1]
+    down = last.base - line.base
+    if line.level != last.level or line.is_code != last.is_code:
+        return True
+    if line.level:
+        return line.size != last.size or not 0 < down < 2.2 * line.size
+    if line.is_code:
+        return line.page == last.page and down > 3.5 * pitch
+    if _LIST_ITEM.match(line.text) and not last.hyphenated:
+        return True
+    continues = last.hyphenated or (line.text[:1].islower() and not last.text.endswith(_SENTENCE_END))
+    if line.page != last.page or down <= 0:  # the next page or column
+        return not continues
+    indented = line.left - last.left > 0.8 * line.size and len(block) > 1
+    short = last.right < right - 0.25 * max(right - last.left, 1)
+    ended = last.text.endswith(_SENTENCE_END) and (indented or (short and not line.text[:1].islower()))
+    return ended or (down > 1.35 * pitch and down > 1.5 * line.size)
+
+
+def _indented(block: Sequence[_Line]) -> Iterator[str]:
+    """Yield lines of code with the indentation that their places show."""
+    left = min(line.left for line in block)
+    widths = [(line.right - line.left) / len(line.text) for line in block if len(line.text) > 3]
+    width = median(widths) if widths else block[0].size * 0.6
+    for line in block:
+        yield " " * max(round((line.left - left) / max(width, 0.1)), 0) + line.text

@@ -1,0 +1,507 @@
+"""What the elements, directives and roles of reStructuredText become: light Markdown and marks."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from graphrag_core.documents.content import is_version
+from graphrag_core.documents.writer import Writer, defined_name
+
+_ROLE_TARGET = re.compile(r"(.*?)\s*<([^<>]+)>", re.DOTALL)
+_IDENTIFIER = re.compile(r"[^\s`]*[A-Za-z_][^\s`]*")
+_PRIVATE_MODULE = re.compile(r"_\w+\.(?=[A-Za-z])")
+_MODULE = re.compile(r"^(?:[a-z_][a-z0-9_]*\.)+(?=\w)")
+_OBJECT_KEYWORD = re.compile(
+    r"^(?:(?:async|abstract|static|final|class|classmethod|staticmethod|property|exception|const|virtual|public)\s+)+"
+)
+
+# -- directives, by what becomes of them
+
+SKIPPED = set(
+    "toctree contents include literalinclude raw meta index sectnum section-numbering highlight role default-role "
+    "image autosummary program tabularcolumns graphviz digraph graph inheritance-diagram plot header footer title "
+    "sectionauthor moduleauthor codeauthor changelog_imports footer_topic bibliography todolist autosectionlabel "
+    "target-notes restructuredtext-test-directive acks".split()
+)
+ADMONITIONS = {
+    "note": "Note", "warning": "Warning", "tip": "Tip", "hint": "Hint", "important": "Important", "caution": "Caution",
+    "danger": "Danger", "error": "Error", "attention": "Attention", "seealso": "See also", "todo": "To do",
+}  # fmt: skip
+_VERSIONS = {
+    "versionadded": "Added in version", "versionchanged": "Changed in version", "versionremoved": "Removed in version",
+    "deprecated": "Deprecated since version", "deprecated-removed": "Deprecated since version",
+}  # fmt: skip
+CODE = set(
+    "code code-block sourcecode literal parsed-literal doctest testcode testoutput testsetup testcleanup prompt "
+    "ipython ipython3 console productionlist math mermaid uml".split()
+)
+_WRAPPERS = set(
+    "container rst-class class-wrapper compound only ifconfig hlist tab-set tabs grid figure centered".split()
+)
+_OBJECTS = set(
+    "function method attribute class exception data module currentmodule staticmethod classmethod property decorator "
+    "decoratormethod type var macro struct union enum enumerator member namespace describe object option cmdoption "
+    "envvar confval setting signal event directive role rst:directive js:function".split()
+)
+_CODE_OBJECTS = {"function", "method", "attribute", "class", "data", "exception"}
+"""Objects whose signature is text even if nothing is said about them."""
+
+# -- roles, by what becomes of them
+
+_PLAIN_ROLES = set(
+    "emphasis strong title-reference title t sub sup subscript superscript abbr dfn guilabel menuselection "
+    "raw cite footcite".split()
+)
+_LITERAL_ROLES = set("code literal samp file program kbd makevar mimetype regexp keyword token math".split())
+_SITE_ROLES = re.compile(r"user|author|contrib|issue|ticket|bug|^pr$|pull|^gh|commit|^sha$|^rev|cve|doi|wiki|pypi")
+_LABEL_ROLES = {"ref", "numref", "term", "any", "eq", "index"}
+
+
+class RstText:
+    """Writes a docutils tree with a :class:`Writer`. ``parse`` parses the argument of a directive."""
+
+    def __init__(self, document: Any, writer: Writer, parse: Callable[[str], Any]) -> None:
+        from docutils import nodes
+
+        self.nodes = nodes
+        self.document = document
+        self.writer = writer
+        self.parse = parse
+        self.level = 0
+        self.title = ""
+        self.module = ""
+        self.scope: list[str] = []
+        targets = list(document.findall(nodes.target))
+        self.labels = {name for target in targets for name in target["names"]}
+        self.targets = {name: target["refuri"] for target in targets if "refuri" in target for name in target["names"]}
+        self.anonymous = [target.get("refuri", "") for target in targets if target.get("anonymous")]
+        self.referenced = {reference.get("refname") for reference in document.findall(nodes.reference)}
+        self.has_sections = next(document.findall(nodes.section), None) is not None
+        self.substituting = 0
+
+    def write(self) -> str:
+        """Write the document and return its title."""
+        for child in self.document.children:
+            if isinstance(child, self.nodes.field_list) and not self.title:
+                continue  # ":orphan:" and other fields above the title are for the tool that builds the pages
+            self.visit(child)
+        sections = sum(isinstance(child, self.nodes.section) for child in self.document.children)
+        return "" if sections > 1 and is_version(self.title) else self.title or self.module
+
+    def visit(self, node: Any) -> None:
+        """Write a node."""
+        if isinstance(node, self.nodes.Text):
+            self.writer.write(node.astext())
+            return
+        method = getattr(self, f"visit_{node.tagname}", None)
+        if method is None:
+            self.children(node)
+        else:
+            method(node)
+
+    def _plain(self, node: Any) -> str:
+        """Return the words of a node, without markup."""
+        outer, self.writer = self.writer, Writer()
+        self.children(node)
+        text, _ = self.writer.finish()
+        self.writer = outer
+        return text.replace("`", "")
+
+    def children(self, node: Any) -> None:
+        """Write the children of a node."""
+        for child in node.children:
+            self.visit(child)
+
+    # -- blocks
+
+    def visit_section(self, node: Any) -> None:
+        """Write a section. Its title is an anchor if the document links to it by title."""
+        self.level += 1
+        for name in node["names"]:
+            if name in self.referenced and name not in self.labels:
+                self.writer.anchor(self.nodes.make_id(name))
+        self.children(node)
+        self.level -= 1
+
+    def visit_title(self, node: Any) -> None:
+        """Write a heading, and take the first as the title."""
+        if not isinstance(node.parent, self.nodes.section):
+            self.visit_paragraph(node)
+            return
+        if not self.title:
+            self.title = self._plain(node)
+        with self.writer.heading(self.level):
+            self.children(node)
+
+    def visit_paragraph(self, node: Any) -> None:
+        """Write a paragraph. In a document without headings, a bold line is one."""
+        if not self.has_sections and _is_bold_line(node):
+            self.title = self.title or self._plain(node)
+            with self.writer.heading(2):
+                self.children(node)
+            return
+        self.writer.block()
+        self.children(node)
+        self.writer.block()
+
+    visit_term = visit_attribution = visit_caption = visit_paragraph
+
+    def visit_line(self, node: Any) -> None:
+        """Write a line of a line block."""
+        self.children(node)
+        self.writer.line()
+
+    def visit_bullet_list(self, node: Any) -> None:
+        """Write a list."""
+        with self.writer.items():
+            for item in node.children:
+                with self.writer.item("- "):
+                    self.children(item)
+
+    def visit_enumerated_list(self, node: Any) -> None:
+        """Write a numbered list."""
+        with self.writer.items():
+            for number, item in enumerate(node.children, int(node.get("start", 1))):
+                with self.writer.item(f"{number}. "):
+                    self.children(item)
+
+    def visit_definition_list(self, node: Any) -> None:
+        """Write terms, each with its definition."""
+        in_glossary = isinstance(node.parent, self.nodes.container) and node.parent["directive"] == "glossary"
+        self.writer.block()
+        for item in node.children:
+            self.writer.block()
+            for child in item.children:
+                if isinstance(child, self.nodes.term):
+                    self.writer.line()
+                    name = " ".join(child.astext().split())
+                    if in_glossary:
+                        self.writer.anchor(name.lower())
+                    with self.writer.span("term", defined_name(name)):
+                        self.children(child)
+                elif isinstance(child, self.nodes.definition):
+                    with self.writer.item(": "):
+                        self.children(child)
+                else:
+                    self.writer.write(" : ")
+                    self.children(child)
+        self.writer.block()
+
+    def visit_option_list(self, node: Any) -> None:
+        """Write the options of a command, each with its description."""
+        self.writer.block()
+        for item in node.children:
+            group, description = item.children
+            names = ", ".join(option.astext() for option in group.children)
+            self.writer.block()
+            with self.writer.span("term", defined_name(names)):
+                self.writer.literal(names)
+            with self.writer.item(": "):
+                self.children(description)
+        self.writer.block()
+
+    def visit_field_list(self, node: Any) -> None:
+        """Write fields, such as the parameters of a function."""
+        with self.writer.items():
+            for field in node.children:
+                name, body = field.children
+                kind, _, argument = name.astext().partition(" ")
+                with self.writer.item("- "):
+                    if argument and kind in (
+                        "param",
+                        "parameter",
+                        "arg",
+                        "argument",
+                        "key",
+                        "keyword",
+                        "raises",
+                        "type",
+                        "ivar",
+                        "cvar",
+                    ):
+                        self.writer.literal(argument.rpartition(" ")[2])
+                    else:
+                        self.children(name)
+                    self.writer.write(": ")
+                    self._children_on_this_line(body)
+
+    def visit_literal_block(self, node: Any) -> None:
+        """Write a code block."""
+        self.writer.code(node.astext())
+
+    def visit_doctest_block(self, node: Any) -> None:
+        """Write an interactive session."""
+        self.writer.code(node.astext(), "pycon")
+
+    def visit_table(self, node: Any) -> None:
+        """Write a table."""
+        self.writer.block()
+        for title in node.findall(self.nodes.title):
+            self.visit_paragraph(title)
+        for group in node.findall(self.nodes.tgroup):
+            for part in group.children:
+                if isinstance(part, (self.nodes.thead, self.nodes.tbody)):
+                    for row in part.children:
+                        with self.writer.row():
+                            for entry in row.children:
+                                with self.writer.cell():
+                                    self.children(entry)
+                if isinstance(part, self.nodes.thead):
+                    self.writer.rule(max(len(row.children) for row in part.children))
+        self.writer.block()
+
+    def visit_footnote(self, node: Any) -> None:
+        """Write a footnote."""
+        self.writer.block()
+        label = node.children[0].astext() if node.children and isinstance(node.children[0], self.nodes.label) else ""
+        self.writer.write(f"[{label}] " if label else "")
+        for child in node.children:
+            if not isinstance(child, self.nodes.label):
+                self.children(child) if isinstance(child, self.nodes.paragraph) else self.visit(child)
+        self.writer.block()
+
+    visit_citation = visit_footnote
+
+    def visit_system_message(self, node: Any) -> None:
+        """Write the source that docutils could not place, such as a heading of a wrong level."""
+        for child in node.children if node.get("level", 0) >= 3 else ():  # after a warning, the source was used
+            if isinstance(child, self.nodes.literal_block):
+                lines = [line.strip() for line in child.astext().split("\n") if re.search(r"\w", line)]
+                if lines and node.children[0].astext().startswith("Malformed table"):
+                    self.writer.block()
+                    for line in lines:
+                        with self.writer.row():
+                            for cell in (
+                                re.split(r"\s*\|\s*", line.strip("| ")) if line[0] == "|" else re.split(r"\s{2,}", line)
+                            ):
+                                with self.writer.cell():
+                                    self._inline_source(cell, same_line=True)
+                    self.writer.block()
+                elif lines and not lines[0].startswith(".. "):
+                    self._inline_source(" ".join(lines))
+
+    def visit_container(self, node: Any) -> None:
+        """Write a directive."""
+        directive, argument = node["directive"], node["argument"]
+        name = directive.rpartition(":")[2]
+        first_line = " ".join(argument)
+        if name in ("module", "currentmodule", "automodule", "py:module"):
+            self.module = first_line
+            if name != "currentmodule":
+                self.writer.anchor(first_line)
+            self.title = self.title or (first_line if node.children else "")
+            self.level += not self.level  # its headings are below the module's name
+            self.children(node)
+        elif name in CODE:
+            self.writer.code(
+                textwrap.dedent(node["code"]) or first_line, "" if name == "math" or not node["code"] else first_line
+            )
+        elif name in ADMONITIONS:
+            self._labelled(f"{ADMONITIONS[name]}: ", node)
+        elif name in _VERSIONS:
+            version, _, text = first_line.partition(" ")
+            self._labelled(f"{_VERSIONS[name]} {version}{': ' if text or node.children else '.'}", node, text)
+        elif name in _WRAPPERS or name == "glossary" or (name == "class" and not _is_object(first_line)):
+            self.children(node)
+        elif (
+            name in _OBJECTS
+            or name.startswith("auto")
+            or ":" in directive
+            or (not node.children and _is_object(first_line))
+        ):
+            self._describe(node, name, [line.rstrip("\\") for line in argument])
+        else:
+            self._inline_source(first_line)
+            self.children(node)
+
+    def _labelled(self, label: str, node: Any, text: str = "") -> None:
+        self.writer.block()
+        self.writer.write(label)
+        self._inline_source(text, same_line=True)
+        self._children_on_this_line(node)
+
+    def _children_on_this_line(self, node: Any) -> None:
+        """Write children; the first paragraph continues the line."""
+        rest = list(node.children)
+        if rest and isinstance(rest[0], self.nodes.paragraph):
+            self.children(rest.pop(0))
+        if rest:
+            self.writer.block()
+        for child in rest:
+            self.visit(child)
+
+    def _inline_source(self, text: str, *, same_line: bool = False) -> None:
+        """Write the argument of a directive, which may hold inline markup."""
+        if not text:
+            return
+        if not same_line:
+            self.writer.block()
+        if "`" in text or "_" in text or "*" in text:
+            for child in self.parse(text).children:
+                self.children(child)
+        else:
+            self.writer.write(text)
+        if not same_line:
+            self.writer.block()
+
+    def _describe(self, node: Any, directive: str, signatures: list[str]) -> None:
+        """Write the definition of an object: its signatures and what is said about it.
+
+        Without content it names what the next heading or paragraph is about.
+        """
+        named = [(signature, name) for signature in signatures if (name := _object_name(signature))]
+        for _, name in named:
+            for anchor in self._qualified(name):
+                self.writer.anchor(anchor)
+        if not node.children and not directive.startswith("auto") and directive not in _CODE_OBJECTS:
+            for _, name in named:
+                self.writer.define(name)
+            return
+        self.writer.block()
+        for signature, name in named:
+            with self.writer.span("term", name):
+                self.writer.literal(signature)
+            self.writer.line()
+        if node.children:
+            self.scope.append(named[0][1] if named else "")
+            with self.writer.item(": "):
+                self.children(node)
+            self.scope.pop()
+        self.writer.block()
+
+    def _qualified(self, name: str) -> list[str]:
+        """Return the names under which roles refer to an object: as written, with its module, without it."""
+        inner = (
+            f"{self.scope[-1]}.{name}" if self.scope and self.scope[-1] not in ("", name.partition(".")[0]) else name
+        )
+        full = f"{self.module}.{inner}" if self.module and not inner.startswith(self.module) else inner
+        return list(dict.fromkeys((name, inner, full, _MODULE.sub("", full))))
+
+    # -- inline
+
+    def visit_literal(self, node: Any) -> None:
+        """Write inline code."""
+        self.writer.literal(node.astext())
+
+    def visit_reference(self, node: Any) -> None:
+        """Write a link."""
+        target = node.get("refuri", "")
+        if not target and node.get("anonymous"):
+            target = self.anonymous.pop(0) if self.anonymous else ""
+        elif not target:
+            name = node.get("refname", "")
+            target = self.targets.get(name, "")
+            if not target and name:
+                target = f"#{name}" if name in self.labels else f"#{self.nodes.make_id(name)}"
+        if target and not target.startswith("mailto:"):
+            with self.writer.span("link", target):
+                self.children(node)
+        else:
+            self.children(node)
+
+    def visit_target(self, node: Any) -> None:
+        """Remember an anchor for what follows."""
+        if "refuri" not in node and "refname" not in node and not node.get("anonymous"):
+            for name in node["names"]:
+                self.writer.anchor(name)
+        self.children(node)
+
+    def visit_substitution_reference(self, node: Any) -> None:
+        """Write what a substitution stands for, or its name."""
+        definition = self.document.substitution_defs.get(node.get("refname", ""))
+        if definition is None or self.substituting > 5:
+            self.children(node)
+            return
+        self.substituting += 1
+        self.children(definition)
+        self.substituting -= 1
+
+    def visit_footnote_reference(self, node: Any) -> None:
+        """Write the number of a footnote."""
+        label = node.astext()
+        self.writer.write(f"[{label}]" if label else "")
+
+    visit_citation_reference = visit_footnote_reference
+
+    def visit_inline(self, node: Any) -> None:
+        """Write a role: a literal, a link, or plain text."""
+        if "role" not in node:
+            self.children(node)
+            return
+        role, text = node["role"].lower().rpartition(":")[2], " ".join(node.astext().split())
+        # "NAME_<CONFIG>" is a name, "title <target>" and :ref:`title<label>` are links.
+        titled = _ROLE_TARGET.fullmatch(text) if " <" in text or role in ("doc", *_LABEL_ROLES) else None
+        shown, target = (titled[1], titled[2]) if titled and titled[1] else (text, text.strip("<>") if titled else text)
+        if not role:
+            self.writer.literal(text) if _IDENTIFIER.fullmatch(text) else self.writer.write(text)
+        elif role in _PLAIN_ROLES or _SITE_ROLES.search(role):
+            self.writer.write(shown)
+        elif role in ("pep", "rfc"):
+            number = target.partition("#")[0]
+            url = (
+                f"https://peps.python.org/pep-{number:0>4}/"
+                if role == "pep"
+                else f"https://www.rfc-editor.org/rfc/rfc{number}"
+            )
+            with self.writer.span("link", url):
+                self.writer.write(shown if titled else f"{role.upper()} {shown}")
+        elif role in _LITERAL_ROLES:
+            self.writer.literal(shown)
+        elif role in ("doc", "download"):
+            with self.writer.span("link", target if "/" in target else f"./{target}"):
+                self.writer.write(shown)
+        elif role in _LABEL_ROLES:
+            with self.writer.span("link", target.lower()):  # labels and terms are not case-sensitive
+                self.writer.write(shown)
+        else:
+            self._object_role(shown, target, is_titled=bool(titled and titled[1]))
+
+    def _object_role(self, shown: str, target: str, *, is_titled: bool) -> None:
+        if shown.startswith("!"):
+            self.writer.literal(shown[1:])
+            return
+        short = target.startswith("~")
+        target = _PRIVATE_MODULE.sub("", target.lstrip("~!@."), count=1)
+        if not is_titled:
+            shown = target.rpartition(".")[2] if short else target
+        name = target.partition("(")[0].strip()
+        if name in ("None", "True", "False"):
+            self.writer.literal(shown)
+            return
+        with self.writer.span("link", name):
+            if is_titled or not _IDENTIFIER.fullmatch(shown):
+                self.writer.write(shown)
+            else:
+                self.writer.literal(shown)
+
+    def skip(self, node: Any) -> None:
+        """Write nothing."""
+
+    visit_comment = visit_substitution_definition = visit_image = visit_raw = visit_label = visit_pending = skip
+
+
+def _is_bold_line(node: Any) -> bool:
+    is_bold = len(node.children) == 1 and node.children[0].tagname == "strong" and node.parent.tagname == "document"
+    return is_bold and len(node.astext()) <= 120 and not node.astext().endswith((":", ","))
+
+
+def _is_object(argument: str) -> bool:
+    return _IDENTIFIER.fullmatch(argument) is not None
+
+
+def _object_name(signature: str) -> str:
+    """Return the name in a signature.
+
+    >>> _object_name("async connect(url, *, timeout=3)"), _object_name("--broker URL"), _object_name("int run(x)")
+    ('connect', '--broker', 'run')
+    """
+    signature = _OBJECT_KEYWORD.sub("", signature.strip())
+    if signature.startswith("-"):
+        return re.split(r"[\s=,\[<]", signature, maxsplit=1)[0]
+    head = re.split(r"[(\[=]|\s->|:\s", signature, maxsplit=1)[0].strip()
+    if "(" in signature and " " in head:
+        head = head.rpartition(" ")[2].lstrip("*&")
+    return head if " " not in head else head.partition(" ")[0]

@@ -1,0 +1,59 @@
+"""Which chunks have equal or nearly equal texts: licences, generated pages, repeated notes.
+
+A chunk's three signatures are stored with it. Each is a hash of four minimum hashes of its word triples (MinHash with
+locality-sensitive hashing, Broder 1997). Two texts that share nine tenths of their triples have a signature in common
+with a probability of 96 %; those that do are compared. Short texts are copies only if they are equal.
+"""
+
+import re
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.engine.embedded.analysis import term_hash
+from graphrag_core.text import segment
+
+LEAST_SHARED = 0.9
+"""The share of word triples that two texts must have in common to be copies of each other."""
+
+_FEWEST_WORDS = 24
+_BANDS, _ROWS = 3, 4
+_WORD = re.compile(r"\w+")
+_random = np.random.default_rng(20_261)
+_FACTORS = _random.integers(1, 2**63, (_BANDS * _ROWS, 1), dtype=np.uint64) | np.uint64(1)
+_OFFSETS = _random.integers(0, 2**63, (_BANDS * _ROWS, 1), dtype=np.uint64)
+_PLACES = _random.integers(1, 2**63, 3, dtype=np.uint64) | np.uint64(1)
+
+
+def signatures(label: str, text: str) -> tuple[int, int, int]:
+    """Return three numbers of which copies have at least one in common. The label counts for short texts only."""
+    words = _words(text)
+    if len(words) < _FEWEST_WORDS:
+        whole = crc32("\0".join((label, *words)).encode("utf-8", "surrogatepass"))
+        return whole, whole, whole
+    least = (_triples(words) * _FACTORS + _OFFSETS).min(axis=1).reshape(_BANDS, _ROWS)
+    first, second, third = (crc32(band.astype("<u8").tobytes()) for band in least)
+    return first, second, third
+
+
+def are_copies(one: str, other: str) -> bool:
+    """Return whether two texts are equal but for case, space and punctuation, or share nearly all word triples."""
+    if one == other:
+        return True
+    words, others = _words(one), _words(other)
+    if words == others or min(len(words), len(others)) < _FEWEST_WORDS:
+        return words == others
+    triples, other_triples = _triples(words), _triples(others)
+    shared = len(np.intersect1d(triples, other_triples, assume_unique=True))
+    return shared >= LEAST_SHARED * (len(triples) + len(other_triples) - shared)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(segment(text).lower())
+
+
+def _triples(words: list[str]) -> npt.NDArray[np.uint64]:
+    """Return the hashes of all sequences of three words, each once."""
+    hashes = np.array([term_hash(word) for word in words], np.uint64)
+    return np.unique(hashes[:-2] * _PLACES[0] + hashes[1:-1] * _PLACES[1] + hashes[2:] * _PLACES[2])

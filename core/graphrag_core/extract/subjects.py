@@ -1,0 +1,160 @@
+"""What a chunk is about: its title, its headings, the terms it defines, and its addresses."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from graphrag_core.extract.addresses import document_address, section_addresses
+from graphrag_core.model import Chunk, Mark
+from graphrag_core.text import normalise, title_names
+from graphrag_core.text.mentions import code_names
+from graphrag_core.text.prose import plain
+from graphrag_core.text.words import FUNCTION, GENERIC_HEADINGS, GENERIC_TITLES, NEVER_ALONE, OPENERS
+
+_NUMBERING = re.compile(
+    r"\s*(?:§+\s*)?(?:(?:chapter|section|part|appendix|step|kapitel|abschnitt|chapitre|capítulo|глава|раздел)\s+)?"
+    r"(?:\(?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)+|[ivxIVX]{1,5})[.):]+\s+|\d+(?:\.\d+)+\s+|第[\d一二三四五六七八九十]+[章节節]\s*)",
+    re.IGNORECASE,
+)
+_VERSION = re.compile(
+    r"\W*(?:version|release|released|v)?[ :.]*\d+(?:\.\w+)+\b|\W*\d{4}-\d\d(?:-\d\d)?\b|\W*unreleased\b", re.IGNORECASE
+)
+_CODE = re.compile(r"[;{}=<>\\]|\w\(.*,|\*\w|\)\(|\w\(\w+\)")
+_STRAY = " \t\r\n`*_#¶:.,;|→"
+_MOST_WORDS = 8
+_MOST_HEADINGS, _MOST_TERMS, _MOST_ANCHORS = 6, 20, 20
+
+
+class Subjects(NamedTuple):
+    """The subjects of a chunk.
+
+    Attributes
+    ----------
+    title
+        The names of the document's title.
+    headings
+        Where headings start to apply, and their names: those above the chunk, then those in it.
+    terms
+        The blocks that define terms, and the names of the terms.
+    addresses
+        The places of the chunk that links can lead to.
+    """
+
+    title: tuple[str, ...]
+    headings: tuple[tuple[int, tuple[str, ...]], ...]
+    terms: tuple[tuple[Mark, tuple[str, ...]], ...]
+    addresses: tuple[str, ...]
+
+    def names(self) -> tuple[str, ...]:
+        """Return all names, the title's first and addresses last."""
+        headings = [name for _, names in self.headings for name in names]
+        terms = [name for _, names in self.terms for name in names]
+        return tuple(dict.fromkeys((*self.title, *headings, *terms, *self.addresses)))
+
+    def at(self, position: int) -> tuple[str, ...]:
+        """Return the names of the title and of the nearest heading, and of the term that is defined there."""
+        found = self.title
+        if self.headings:
+            nearest = next((names for start, names in reversed(self.headings) if start <= position), ())
+            found = tuple(dict.fromkeys((*found, *nearest)))
+        for block, names in self.terms:
+            if block.start <= position < block.end:
+                found = tuple(dict.fromkeys((*found, *names)))
+        return found
+
+
+def read_subjects(chunk: Chunk, inherited: tuple[str, ...]) -> Subjects:
+    """Return the subjects of a chunk; ``inherited`` are the addresses of the section that it continues."""
+    title = _title(chunk.title) if chunk.title else ()
+    if not chunk.headings and all(mark.kind == "paragraph" for mark in chunk.marks):
+        return Subjects(title, (), (), (document_address(chunk),) if _has_address(chunk) else ())
+    return Subjects(
+        title,
+        tuple(_headings(chunk)),
+        tuple(_terms(chunk)),
+        tuple(dict.fromkeys((*_addresses(chunk), *inherited))),
+    )
+
+
+def section_anchors(chunk: Chunk) -> tuple[str, ...]:
+    """Return the addresses of the last section that starts in a chunk: the chunks that continue it have them too."""
+    headings = [mark for mark in chunk.marks if mark.kind == "heading"]
+    if not headings:
+        return ()
+    last = headings[-1]
+    previous = headings[-2].end if len(headings) > 1 else -1
+    anchors = [m.value for m in chunk.marks if m.kind == "anchor" and previous < m.start <= last.end]
+    return tuple(address for anchor in anchors[:_MOST_ANCHORS] for address in section_addresses(chunk, anchor))
+
+
+@lru_cache(maxsize=4_096)
+def heading_names(heading: str) -> tuple[str, ...]:
+    """Return the names in a heading or defined term; none if it says nothing, like "1. Overview".
+
+    >>> heading_names("3.2 The `visibility timeout`"), heading_names("Session.begin()"), heading_names("See also")
+    (('The visibility timeout',), ('Session.begin', 'begin'), ())
+    """
+    text = " ".join(_NUMBERING.sub("", plain(heading), count=1).split()).strip(_STRAY)
+    if not text or _VERSION.match(text) or normalise(text) in GENERIC_HEADINGS or text[-1] in "?!？！":
+        return ()
+    if " " not in text or "(" in text.split(" ", 1)[0]:
+        if code := code_names(text):
+            return code if code[0] in text and " " not in code[0] else ()
+        if not text.isalpha():
+            return title_names(text) if sum(map(str.isalpha, text)) > 1 and text.isalnum() else ()
+    if _CODE.search(text):
+        return ()
+    words = text.split()
+    lower = [word.lower() for word in words]
+    if len(words) > _MOST_WORDS or all(word in OPENERS or word in NEVER_ALONE for word in lower):
+        return ()
+    while words and lower[-1] in FUNCTION and not lower[-1].isdigit():
+        words.pop()
+        lower.pop()
+    names = title_names(" ".join(words))
+    return tuple(name for name in names if normalise(name) not in GENERIC_HEADINGS and len(normalise(name)) > 1)
+
+
+@lru_cache(maxsize=4_096)
+def _title(title: str) -> tuple[str, ...]:
+    bare = normalise(_NUMBERING.sub("", title, count=1))
+    return () if bare in GENERIC_TITLES else title_names(title)
+
+
+def _headings(chunk: Chunk) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the nearest heading above a chunk that says something, and those in it."""
+    seen: set[str] = {normalise(name) for name in _title(chunk.title)} if chunk.title else set()
+    for heading in reversed(chunk.headings):
+        if names := tuple(name for name in heading_names(heading) if normalise(name) not in seen):
+            seen.update(map(normalise, names))
+            yield -1, names
+            break
+    inside = [mark for mark in chunk.marks if mark.kind == "heading"]
+    for mark in inside[:_MOST_HEADINGS]:
+        found = heading_names(chunk.text[mark.start : mark.end])
+        if names := tuple(name for name in found if normalise(name) not in seen):
+            seen.update(map(normalise, names))
+            yield mark.start, names
+
+
+def _terms(chunk: Chunk) -> Iterator[tuple[Mark, tuple[str, ...]]]:
+    blocks = [mark for mark in chunk.marks if mark.kind in {"paragraph", "item", "definition", "heading"}]
+    marks = [mark for mark in chunk.marks if mark.kind == "term"]
+    for term in marks[:_MOST_TERMS]:
+        if names := heading_names(term.value):
+            yield next((block for block in blocks if block.start <= term.start < block.end), term), names
+
+
+def _has_address(chunk: Chunk) -> bool:
+    """Return whether links can lead to a chunk without structure: those of documents with a path or URL."""
+    source = chunk.metadata.get("url") or chunk.metadata.get("source") or chunk.metadata.get("file_path")
+    return isinstance(source, str) or "/" in chunk.document_id or "." in chunk.document_id
+
+
+def _addresses(chunk: Chunk) -> Iterator[str]:
+    if (chunk.ordinal == 0 or not chunk.headings) and _has_address(chunk):
+        yield document_address(chunk)
+    anchors = [mark.value for mark in chunk.marks if mark.kind == "anchor" and mark.value.strip()]
+    for anchor in anchors[:_MOST_ANCHORS]:
+        yield from section_addresses(chunk, anchor)

@@ -1,0 +1,327 @@
+"""The second stage of a hybrid query: passages that together cover the question and are linked to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.ports import Keys, Ranking, Scores, Snapshot
+from graphrag_core.query.query import Query
+
+Values = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+_FAR = 100  # the rank of a passage in a ranking that does not contain it
+_SUBJECT = 5.0  # an edge from a chunk to its subject weighs more than this
+_NOTHING: Ranking = (np.empty(0, np.int64), np.empty(0, np.float32))
+
+
+@dataclass(frozen=True)
+class Reranked:
+    """The final ranking of a query.
+
+    Parameters
+    ----------
+    keys, scores
+        All chunks, best first; the scores fall with the rank.
+    trust
+        How far the graph decided, from 0 to 1.
+    remark
+        Why plain search decided; empty if the graph did.
+    linked
+        Passages that were found through links of other passages, and their strengths, best first.
+    """
+
+    keys: Keys
+    scores: Scores
+    trust: float = 1.0
+    remark: str = ""
+    linked: Ranking = field(default_factory=lambda: _NOTHING)
+
+
+class Reranker(Protocol):
+    """Orders the passages that plain search and the graph found. A frozen dataclass whose fields are its settings."""
+
+    def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
+        """Return the chunks of both rankings, each once, best first, and others that belong to them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """Chooses passages one by one, so that together they cover the question and are linked to each other.
+
+    A passage scores by its rank, by the words of the question that it contains and no chosen passage
+    contains, and by its strongest link to a chosen passage. How far the graph's rank counts, and not
+    that of plain search, depends on how much of the question consists of rare names that the graph
+    knows (``trust``). What the best passages of plain search mention or link to is followed as well
+    (``bridge``), as the answer is often in a passage that shares no words with the question.
+
+    Parameters
+    ----------
+    rank_offset
+        A rank counts ``rank_offset / (rank + rank_offset)``, counted from 0.
+    cover, cover_plain
+        The weight of newly covered words with full trust and without trust.
+    title
+        The weight of the question's words in a passage's subject, times the trust.
+    subject, subject_evidence
+        A link where one passage mentions the subject of the other: a constant, and the weight of the question's
+        words in the sentence that mentions it.
+    shared, shared_evidence
+        The same for an entity that both passages mention, times ``2 / number of passages that mention it``.
+    link_plain
+        How much links count without trust.
+    most_passages
+        An entity that more passages mention links none.
+    rare, enough
+        A name that ``rare`` passages or fewer mention counts in full, others less. If such names are this share of the
+        question, trust is 1.
+    bridge
+        The weight of a passage found through what the best plain passages mention or link to. The trust in the graph
+        reduces it.
+    anchors
+        How many passages are chosen before bridges count.
+    siblings
+        How much a bridge counts between passages about the same thing, such as two sections of a document.
+    bridges_from, most_bridged
+        How many plain passages are followed, and how many passages an entity on the way may be mentioned in.
+    least_linked
+        Bridges are followed if at least this share of the passages mentions the subject of another one.
+    graph_candidates, plain_candidates, bridge_candidates
+        How many passages of each ranking are considered.
+    steps
+        How many passages are chosen one by one; the others follow by their last score.
+    """
+
+    rank_offset: float = 10.0
+    cover: float = 1.5
+    cover_plain: float = 0.7
+    title: float = 0.3
+    subject: float = 0.25
+    subject_evidence: float = 0.7
+    shared: float = 0.2
+    shared_evidence: float = 0.5
+    link_plain: float = 0.5
+    most_passages: int = 20
+    rare: float = 2.0
+    enough: float = 0.4
+    bridge: float = 0.7
+    anchors: int = 2
+    siblings: float = 0.5
+    bridges_from: int = 5
+    most_bridged: int = 40
+    least_linked: float = 0.1
+    graph_candidates: int = 40
+    plain_candidates: int = 20
+    bridge_candidates: int = 20
+    steps: int = 10
+
+    def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
+        """Return all chunks of both rankings and those that the best plain passages lead to; the score is 1 / rank."""
+        snapshot = query.snapshot
+        terms = snapshot.terms(query.text)
+        everything = _each_once(np.concatenate([plain[0], graph[0]]))
+        if not terms or len(everything) == 0:
+            return _ranked(everything, 0.0, "plain search leads: the question has no words to cover")
+        weights = _normalised_idf(snapshot.term_counts(terms), snapshot.first_entity)
+        trust, share = self._trust(query, terms, weights)
+        follow = self.bridge > 0 and trust < 1 and snapshot.linked_share >= self.least_linked
+        bridges = self._bridges(query, plain[0], terms, weights) if follow else _NOTHING
+        keys = _each_once(
+            np.concatenate([graph[0][: self.graph_candidates], plain[0][: self.plain_candidates], bridges[0]])
+        )
+        covered = snapshot.terms_in("chunks", keys, terms)
+        mentions = _Mentions.of(snapshot, keys, self.most_passages)
+
+        by_graph, by_plain = (self.rank_offset / (_ranks(keys, r[0]) + self.rank_offset) for r in (graph, plain))
+        prior = trust * by_graph + (1 - trust) * by_plain
+        prior += trust * self.title * _subject_share(snapshot, mentions, terms, weights)
+        strength = dict(zip(bridges[0].tolist(), bridges[1].tolist(), strict=True))
+        bridged = (1 - trust) ** 1.5 * self.bridge * np.array([strength.get(key, 0.0) for key in keys.tolist()])
+        links = self._links(query, keys, mentions, terms, weights)
+        links *= self.link_plain + (1 - self.link_plain) * trust
+        cover = self.cover_plain + (self.cover - self.cover_plain) * trust
+        scores = _Scores(prior, bridged, cover * weights, covered, links)
+        chosen = keys[scores.choose(self.steps, self.anchors)]
+        remark = f"plain search leads: {share:.0%} of the question consists of rare names that the graph knows"
+        return _ranked(_each_once(np.concatenate([chosen, everything])), trust, remark if trust < 0.5 else "", bridges)
+
+    def _trust(self, query: Query, terms: list[str], weights: Values) -> tuple[float, float]:
+        """Return the trust in the graph, and the share of the question that consists of rare known names."""
+        if len(query.entities) == 0:
+            return 0.0, 0.0
+        counts, _ = query.snapshot.entity_counts(query.entities)
+        named = query.snapshot.terms_in("entities", query.entities, terms)
+        rarity = np.minimum(1.0, self.rare / np.maximum(counts, 1))
+        share = float((named * rarity[:, None]).max(axis=0) @ weights)
+        return min(1.0, share / self.enough), share
+
+    def _bridges(self, query: Query, plain: Keys, terms: list[str], weights: Values) -> Ranking:
+        """Return chunks that share an entity with the best plain passages, and their strengths, at most 1.
+
+        The question does not name these entities, and few chunks mention them. A chunk is the stronger the
+        better the passage it was reached from, the rarer the entity, and the more of the question the chunk
+        covers, above all of what the passage does not cover.
+        """
+        snapshot, starts = query.snapshot, plain[: self.bridges_from]
+        edges = snapshot.neighbours(starts, to="entities")
+        start = np.repeat(np.arange(len(starts)), edges.counts)
+        counts, _ = snapshot.entity_counts(edges.targets)
+        usable = (counts > 1) & (counts <= self.most_bridged) & ~np.isin(edges.targets, query.entities)
+        start, entities, counts = start[usable], edges.targets[usable], counts[usable]
+        if len(entities) == 0:
+            return _NOTHING
+        found = snapshot.neighbours(entities, to="chunks")
+        pair = np.repeat(np.arange(len(entities)), found.counts)
+        elsewhere = found.targets != starts[start[pair]]
+        both = ((edges.weights[usable] > _SUBJECT)[pair] & (found.weights > _SUBJECT))[elsewhere]  # are about it
+        pair, reached = pair[elsewhere], found.targets[elsewhere]
+        covered = snapshot.terms_in("chunks", starts, terms)
+        offset = self.rank_offset
+        prior = offset / (np.arange(len(starts)) + offset) * (0.3 + covered @ weights)
+        value = (prior[start] * np.minimum(1, 4 / counts) ** 0.5)[pair]
+        chunks, at = np.unique(reached, return_inverse=True)
+        has = snapshot.terms_in("chunks", chunks, terms)
+        missing = np.where(covered, 0, weights)  # of each start
+        value *= np.where(both, self.siblings, 1.0)
+        value *= (0.15 + (has @ weights)[at] + (has[at] * missing[start[pair]]).sum(axis=1)) ** 2
+        best = np.zeros(len(chunks))
+        np.maximum.at(best, at, value)
+        order = query.order("chunks", chunks, np.round(best, 6).astype(np.float32))[: self.bridge_candidates]
+        return chunks[order], (best[order] / max(float(best.max()), 1e-9)).astype(np.float32)
+
+    def _links(self, query: Query, keys: Keys, mentions: _Mentions, terms: list[str], weights: Values) -> Values:
+        """Return the strength of the link between each two chunks."""
+        snapshot, entities = query.snapshot, mentions.entities
+        links = np.zeros((len(keys), len(keys)))
+        if len(entities) == 0:
+            return links
+        # The best sentence of a chunk that mentions an entity: how much of the question it covers besides the name.
+        evidence = np.zeros(mentions.held.shape)
+        facts = snapshot.facts_of(entities)
+        rows = snapshot.fact_rows(facts)
+        fact = np.repeat(np.arange(len(facts)), rows.counts)
+        kept = np.isin(rows.entities, entities) & np.isin(rows.chunks, keys)[fact]
+        fact, column = fact[kept], np.searchsorted(entities, rows.entities[kept])
+        if len(fact):
+            used, place = np.unique(fact, return_inverse=True)
+            besides = ~snapshot.terms_in("entities", entities, terms)
+            said = snapshot.terms_in("facts", facts[used], terms)[place] & besides[column]
+            order = np.argsort(keys, kind="stable")
+            row = order[np.searchsorted(keys[order], rows.chunks[fact])]
+            np.maximum.at(evidence, (row, column), said @ weights)
+        rarity = np.where(np.isin(entities, query.entities), 0, 2 / np.maximum(mentions.counts, 2))
+        # Two chunks about the same thing, such as two sections of a document, are not linked by that.
+        to_subject = (mentions.held & ~mentions.subject) * (self.subject + self.subject_evidence * evidence)
+        to_mention = mentions.held * rarity * (self.shared + self.shared_evidence * evidence)
+        for one, held in enumerate(mentions.held):
+            own = np.flatnonzero(held)
+            if len(own):
+                links[one] = np.maximum(
+                    (to_subject[one, own] * mentions.subject[:, own]).max(axis=1),
+                    (to_mention[one, own] * mentions.held[:, own]).max(axis=1),
+                )
+        links = np.maximum(links, links.T)
+        np.fill_diagonal(links, 0)
+        return links
+
+
+class _Mentions(NamedTuple):
+    """The entities that at least two of some chunks mention, and which chunk mentions which.
+
+    ``subject`` says of which chunk an entity is the subject; ``subjects`` are all pairs of a chunk's position and
+    an entity it is about, and ``counts`` the number of chunks in the index that mention each entity.
+    """
+
+    entities: Keys
+    counts: Keys
+    held: Flags
+    subject: Flags
+    subjects: tuple[Keys, Keys]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, keys: Keys, most: int) -> _Mentions:
+        """Return the mentions of chunks, without entities that more than ``most`` chunks of the index mention."""
+        edges = snapshot.neighbours(keys, to="entities")
+        row = np.repeat(np.arange(len(keys)), edges.counts)
+        about = snapshot.subjects(keys)
+        about_row = np.repeat(np.arange(len(keys)), about.counts)
+        entities, holders = np.unique(edges.targets, return_counts=True)
+        counts, _ = snapshot.entity_counts(entities)
+        kept = (holders > 1) & (counts <= most)
+        entities, counts = entities[kept], counts[kept]
+        held = np.zeros((len(keys), len(entities)), np.bool_)
+        subject = np.zeros_like(held)
+        for flags, owners, targets in ((held, row, edges.targets), (subject, about_row, about.targets)):
+            inside = np.isin(targets, entities)
+            flags[owners[inside], np.searchsorted(entities, targets[inside])] = True
+        return cls(entities, counts, held, subject, (about_row, about.targets))
+
+
+def _subject_share(snapshot: Snapshot, mentions: _Mentions, terms: list[str], weights: Values) -> Values:
+    """Return for each chunk the share of the question in the name of its subject."""
+    rows, entities = mentions.subjects
+    shares = np.zeros(len(mentions.held))
+    if len(entities):
+        found = np.zeros((len(mentions.held), len(terms)), np.bool_)
+        np.logical_or.at(found, rows, snapshot.terms_in("entities", entities, terms))
+        shares = found @ weights
+    return shares
+
+
+class _Scores(NamedTuple):
+    """What the score of each candidate consists of.
+
+    ``prior`` by rank, ``bridged`` by bridges, ``weights`` of the terms, ``covered`` which candidate has
+    which term, ``links`` between candidates.
+    """
+
+    prior: Values
+    bridged: Values
+    weights: Values
+    covered: Flags
+    links: Values
+
+    def choose(self, steps: int, anchors: int) -> Keys:
+        """Return positions, best first: the first ``steps`` one by one, each with regard to those before it."""
+        missing, linked = self.weights.copy(), np.zeros(len(self.prior))
+        left = np.ones(len(self.prior), np.bool_)
+        chosen: list[int] = []
+        while True:
+            score = self.prior + self.covered @ missing + linked
+            if len(chosen) >= anchors:
+                score = score + self.bridged
+            score = np.round(score, 6)  # equal whatever the order of the sums
+            if len(chosen) == min(steps, len(score)):
+                break
+            best = int(np.where(left, score, -np.inf).argmax())
+            chosen.append(best)
+            left[best] = False
+            missing[self.covered[best]] = 0
+            linked = np.maximum(linked, self.links[best])
+        rest = np.flatnonzero(left)
+        return np.array([*chosen, *rest[np.argsort(-score[rest], kind="stable")].tolist()], np.int64)
+
+
+def _normalised_idf(frequencies: Keys, total: int) -> Values:
+    """Return the inverse document frequency of terms, normalised to sum 1."""
+    weights: Values = np.log(1 + (total - frequencies + 0.5) / (frequencies + 0.5))
+    normalised: Values = weights / weights.sum()
+    return normalised
+
+
+def _ranks(keys: Keys, ranked: Keys) -> Values:
+    place = {key: rank for rank, key in enumerate(ranked[:_FAR].tolist())}
+    return np.array([place.get(key, _FAR) for key in keys.tolist()], np.float64)
+
+
+def _each_once(keys: Keys) -> Keys:
+    _, first = np.unique(keys, return_index=True)
+    return keys[np.sort(first)]
+
+
+def _ranked(keys: Keys, trust: float, remark: str, linked: Ranking = _NOTHING) -> Reranked:
+    return Reranked(keys, (1 / np.arange(1, len(keys) + 1)).astype(np.float32), trust, remark, linked)

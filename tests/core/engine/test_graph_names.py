@@ -1,0 +1,153 @@
+"""Which names are entities, decided by how all documents use them; exact under deletion and scope."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphrag_core import Document, KnowledgeExtractor, KnowledgeIndex
+from graphrag_core.filters import parse
+from graphrag_core.testing import HashEmbedder
+
+DOCUMENTS = [
+    Document("a", "We like Session objects. You open a new session object here.", "Engine", {"kind": "x"}),
+    Document("b", "The old session object is closed. A big session pool helps.", "Pools", {"kind": "x"}),
+    Document("c", "We asked Mara and Redis about it. The worker is idle.", "Workers", {"kind": "y"}),
+    Document("d", "They left Uppsala with Mara. It uses a small session cache.", "People", {"kind": "y"}),
+]
+
+
+def index(*documents, **settings):
+    built = KnowledgeIndex(HashEmbedder(16), progress=False, **settings)
+    built.add(documents)
+    return built
+
+
+def entities(built, where=None):
+    with built.engine.snapshot(where) as snapshot:
+        count = snapshot.node_limit - snapshot.first_entity
+        return sorted(e.id for e in snapshot.entities(snapshot.first_entity + np.arange(count)))
+
+
+def edges(built):
+    with built.engine.snapshot() as snapshot:
+        names = [e.id for e in snapshot.entities(np.arange(snapshot.first_entity, snapshot.node_limit))]
+        found = snapshot.neighbours(np.arange(snapshot.first_entity, snapshot.node_limit), to="chunks")
+        chunks = [c.id for c in snapshot.chunks(found.targets)]
+        owners = np.repeat(np.array(names), found.counts).tolist()
+        return sorted(zip(owners, chunks, found.weights.tolist(), strict=True))
+
+
+def test_a_word_that_is_mostly_lower_case_is_no_name():
+    built = index(*DOCUMENTS)
+    assert "session" not in entities(built)
+    assert {"mara", "redis", "uppsala", "engine"} <= set(entities(built))
+    with built.engine.snapshot() as snapshot:
+        assert set(snapshot.find_entities(["session", "mara"])) == {"mara"}
+        facts = snapshot.facts(np.arange(8))
+        assert all("session" not in fact.entities for fact in facts)
+
+
+def test_it_is_one_again_when_the_others_are_deleted():
+    built = index(*DOCUMENTS)
+    built.delete(["b", "d"])
+    alone = index(DOCUMENTS[0], DOCUMENTS[2])
+    assert "session" in entities(built)
+    assert entities(built) == entities(alone)
+    assert edges(built) == edges(alone)
+
+
+def test_the_order_of_addition_does_not_matter():
+    one, other = index(*DOCUMENTS), KnowledgeIndex(HashEmbedder(16), progress=False)
+    for document in reversed(DOCUMENTS):
+        other.add([document])
+    assert edges(one) == edges(other)
+
+
+def test_a_scope_decides_by_its_own_documents():
+    built = index(
+        Document("a", "We like Session objects.", "Engine", {"kind": "x"}),
+        Document("b", "The old session object is closed. A big session pool helps.", "Pools", {"kind": "y"}),
+        Document("c", "A small session cache helps.", "Caches", {"kind": "y"}),
+    )
+    assert "session" not in entities(built)
+    assert "session" in entities(built, parse({"kind": "x"}))
+
+
+def test_a_title_is_a_name_however_often_it_is_a_word():
+    built = index(*DOCUMENTS, Document("e", "It groups the work of a unit.", "Session"))
+    assert "session" in entities(built)
+    assert ("session", "a", 1.0) in edges(built)
+
+
+def test_a_triple_names_what_it_says():
+    known = {"a": [("Session", "part of", "Engine")]}
+    built = index(*DOCUMENTS, extractor=KnowledgeExtractor(knowledge=known))
+    assert "session" in entities(built)
+
+
+def test_a_heading_of_many_documents_is_generic_unless_the_text_speaks_of_it():
+    text = (
+        "# {0}\n\nThe page explains what a {0} is.\n\n## Known quirks\n\nNothing is known about it so far, says Mara.\n"
+    )
+    pages = [Document(name, text.format(name), name) for name in ("Alpha", "Beta", "Gamma", "Delta", "Omega")]
+    assert "known quirks" not in entities(index(*pages))
+    assert "known quirks" in entities(index(*pages[:2]))
+    spoken = [Document(f"s{i}", f"One of the known quirks is number {i} of the list.", f"S{i}") for i in range(6)]
+    assert "known quirks" in entities(index(*pages, *spoken))
+
+
+_BETA = f"# Beta\n\n{'It is a page of the manual. ' * 9}\n\n## Retries\n\n{'It is sent again after a while. ' * 9}\n"
+LINKED = [
+    Document("guide/a.md", "# Alpha\n\nThe broker is explained in the [guide of brokers](b.md#retries) at length.\n"),
+    Document("guide/b.md", _BETA),
+]
+
+
+def test_an_address_leads_to_its_section_and_shows_its_label():
+    built = index(*LINKED)
+    with built.engine.snapshot() as snapshot:
+        everything = snapshot.entities(np.arange(snapshot.first_entity, snapshot.node_limit))
+        addresses = {e.id: e.name for e in everything if e.id[0] == "→"}
+        assert addresses["→guide/b#retries"] == "Beta - Retries"
+        assert addresses["→guide/b"] == "Beta"
+        top = snapshot.entities(snapshot.top_entities(50))
+        assert top
+        assert not any(e.name[0] == "→" or e.id[0] == "→" for e in top)
+        assert snapshot.find_entities(["→guide/b", "beta"]).keys() == {"beta"}
+        assert snapshot.linked_share > 0
+
+
+def test_a_dangling_address_is_left_out_and_comes_back():
+    built = index(LINKED[0])
+    assert "→guide/b#retries" not in entities(built)
+    built.add([LINKED[1]])
+    assert "→guide/b#retries" in entities(built)
+    built.delete(["guide/b.md"])
+    assert "→guide/b#retries" not in entities(built)
+
+
+def test_numbers_are_not_among_the_top_entities():
+    built = index(*(Document(str(i), f"In 1999 Mara met Redis number {i} in Uppsala.", f"T{i}") for i in range(4)))
+    with built.engine.snapshot() as snapshot:
+        assert "1999" in entities(built)
+        assert [e.id for e in snapshot.entities(snapshot.top_entities(3))] != []
+        assert "1999" not in [e.id for e in snapshot.entities(snapshot.top_entities(10))]
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [
+        ("开放授权提供商", "开放授权提供商与钥匙环公司通信。"),
+        ("中华人民共和国全国人民代表大会常务委员会", "法案由中华人民共和国全国人民代表大会常务委员会通过。"),
+        ("分散合意機構", "この設計は分散合意機構に基づく。"),
+    ],
+)
+def test_chinese_and_japanese_titles_are_found_inside_other_passages(title, text):
+    built = index(Document("a", "这是第一篇文章的内容。", title), Document("b", text, "另一篇"))
+    with built.engine.snapshot() as snapshot:
+        entity = snapshot.find_entities([title])[title]
+        chunks = snapshot.chunks(snapshot.neighbours(np.array([entity]), to="chunks").targets)
+        assert {chunk.id for chunk in chunks} == {"a", "b"}
+    built.delete(["a"])
+    assert title not in entities(built)

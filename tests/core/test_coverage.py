@@ -1,0 +1,116 @@
+"""The second stage: trust, coverage, links, bridges and copies."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+
+from graphrag_core import Coverage, Document, GraphRetriever, KnowledgeIndex, PageRank, Reranked, Weighted
+from graphrag_core.errors import InputError
+from graphrag_core.testing import CHAIN, HashEmbedder
+
+MANUAL = [
+    Document(
+        "workers",
+        "# Workers\n\nA worker that finds a job lost waits before it takes it again. See `visibility_timeout`.",
+    ),
+    Document(
+        "settings", "# Settings\n\n## visibility_timeout\n\nThe number of seconds. One hour unless it is changed."
+    ),
+    Document(
+        "pools", "# Pools\n\nA pool of processes runs the jobs of a worker. It grows with the load of the machine."
+    ),
+    Document(
+        "logging", "# Logging\n\nEach job writes a line into the log of its worker when it starts and when it ends."
+    ),
+    Document(
+        "routing", "# Routing\n\nJobs go to queues by their names. A queue may have many workers that take its jobs."
+    ),
+]
+QUESTION = "How many seconds does a worker wait before it takes a lost job again?"
+
+
+@pytest.fixture
+def manual():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(MANUAL)
+        yield index
+
+
+def ids(result) -> list[str]:
+    return [hit.chunk.document_id for hit in result.hits]
+
+
+def test_what_a_good_passage_names_is_followed(manual):
+    result = GraphRetriever(manual, reranker=Coverage(least_linked=0)).retrieve(QUESTION, k=3)
+    assert ids(result)[0] == "workers"
+    assert "settings" in ids(result)
+    (hit,) = [hit for hit in result.hits if hit.chunk.document_id == "settings"]
+    assert "links" in hit.channels
+
+
+def test_trust_is_the_share_of_rare_names_in_the_question():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(CHAIN)
+        named = GraphRetriever(index).retrieve("Auth Service")
+        assert named.expansion_skipped == ""
+        vague = GraphRetriever(index).retrieve("Which company sends invoices for logins in the north of Europe?")
+        assert "of the question consists of rare names" in vague.expansion_skipped
+        assert vague.graph_confidence <= 0.5
+
+
+def test_the_scores_fall_with_the_rank_and_every_passage_is_there_once(manual):
+    result = GraphRetriever(manual).retrieve(QUESTION, k=20)
+    assert sorted(ids(result)) == sorted(document.id for document in MANUAL)
+    scores = [hit.score for hit in result.hits]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_chosen_fusion_or_strategy_decides_alone(manual):
+    assert GraphRetriever(manual).reranker == Coverage()
+    assert GraphRetriever(manual, fusion=Weighted()).reranker is None
+    assert GraphRetriever(manual, graph=PageRank(), reranker=False).reranker is None
+
+
+def test_a_reranker_can_be_replaced(manual):
+    class Backwards:
+        def rerank(self, query, plain, graph):
+            keys = np.unique(np.concatenate([plain[0], graph[0]]))[::-1]
+            return Reranked(keys, (1 / np.arange(1, len(keys) + 1)).astype(np.float32))
+
+    by_default = ids(GraphRetriever(manual, k=5).retrieve(QUESTION))
+    backwards = ids(GraphRetriever(manual, k=5, reranker=Backwards(), cache=False).retrieve(QUESTION))
+    assert sorted(backwards) == sorted(by_default)
+    assert backwards == [document.id for document in reversed(MANUAL)]
+    with pytest.raises(InputError, match="not a reranker"):
+        GraphRetriever(manual, reranker=Coverage)
+
+
+def test_a_question_of_stop_words_gets_plain_search(manual):
+    assert len(GraphRetriever(manual).retrieve("what is it?", k=3).hits) == 3
+
+
+def test_copies_are_returned_once_and_listed():
+    licence = (
+        "Permission is granted to use, copy, change and share this text and all that belongs to it for any purpose. "
+    )
+    documents = [Document(f"licence-{i}", licence * 2, metadata={"team": str(i % 2)}) for i in range(4)]
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([*documents, Document("other", "Who may share the text of a song?")])
+        for method in ("hybrid", "vector", "keyword"):
+            hits = GraphRetriever(index, method=method).retrieve("permission to share this text").hits
+            assert [hit.chunk.id for hit in hits if hit.copies] == ["licence-0"], method
+            assert hits[0].copies == ("licence-1", "licence-2", "licence-3")
+        (hit, *_) = GraphRetriever(index).retrieve("permission to share this text", where={"team": "1"}).hits
+        assert (hit.chunk.id, hit.copies) == ("licence-1", ("licence-3",))
+
+
+def test_it_is_logged_once_that_the_graph_has_little_to_follow(caplog):
+    with KnowledgeIndex(HashEmbedder()) as index, caplog.at_level(logging.INFO, "graphrag_core"):
+        index.add([Document("a", "it rains today"), Document("b", "the sun came out at noon")])
+        retriever = GraphRetriever(index, cache=False)
+        retriever.retrieve("rain")
+        retriever.retrieve("sun")
+        assert caplog.text.count("the graph has little to follow") == 1

@@ -1,0 +1,80 @@
+"""Titles, headings and pages of LangChain documents, in Markdown and HTML."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.documents import Document
+
+from graphrag_core import Chunker
+from graphrag_core.errors import MissingDependency
+from graphrag_core.testing import HashEmbedder
+from langchain_graphrag import GraphRAGRetriever
+from langchain_graphrag.documents import to_core_documents
+
+HTML = """<!DOCTYPE html><html><head><title>Pools | Docs</title><script>var hidden = 1</script></head>
+<body><h1>Pools</h1><p>The <a href="workers.html#prefork">prefork</a> pool forks.</p><ul><li>It is fast.</li></ul>
+</body></html>"""
+
+
+def details_of(document: Document, question: str = "pool", **settings):
+    with GraphRAGRetriever.from_documents([document], HashEmbedder(), **settings) as retriever:
+        return retriever.invoke(question)
+
+
+def test_headers_of_a_splitter_are_title_and_headings():
+    metadata = {"Header 1": "Workers", "Header 2": "Pools", "page": 0, "total_pages": 9}
+    (found,) = details_of(Document(id="a", page_content="The pool forks.", metadata=metadata))
+    assert found.metadata["graphrag"]["title"] == "Workers"
+    assert found.metadata["graphrag"]["headings"] == ["Pools"]
+    assert found.metadata["graphrag"]["page"] == 1
+    assert {key: found.metadata[key] for key in metadata} == metadata
+
+
+def test_passages_say_where_they_start():
+    filler = "It says what a pool does, in many words. " * 10
+    text = f"# Workers\n\n{filler}\n\n## Pools\n\n{filler}\n"
+    found = details_of(Document(id="a", page_content=text), chunker=Chunker())
+    by_heading = {tuple(one.metadata["graphrag"]["headings"]): one for one in found}
+    passage = by_heading["Pools",]
+    start = passage.metadata["graphrag"]["start_index"]
+    assert text[start:] == passage.page_content
+    assert passage.page_content.startswith("## Pools")
+
+
+def test_the_name_of_a_source_is_a_title():
+    (found,) = details_of(Document(page_content="The pool forks.", metadata={"source": "docs/worker-pools.md"}))
+    assert found.metadata["graphrag"]["title"] == "worker pools"
+
+
+def test_raw_html_is_searched_and_returned_as_text():
+    pytest.importorskip("selectolax")
+    document = Document(id="a", page_content=HTML, metadata={"source": "https://example.org/pools.html"})
+    (core,) = to_core_documents([document])
+    assert core.title == "Pools"
+    assert {mark.value for mark in core.marks if mark.kind == "link"} == {"workers.html#prefork"}
+    (found,) = details_of(document)
+    assert "The prefork pool forks." in found.page_content
+    assert "<" not in found.page_content
+    assert "hidden" not in found.page_content
+
+
+def test_a_title_of_the_loader_comes_first():
+    pytest.importorskip("selectolax")
+    (found,) = details_of(Document(page_content=HTML, metadata={"title": "Given"}))
+    assert found.metadata["graphrag"]["title"] == "Given"
+
+
+def test_without_a_parser_tags_are_removed(monkeypatch):
+    def missing(source):
+        raise MissingDependency("selectolax", "files", "Reading HTML")
+
+    monkeypatch.setattr("graphrag_core.documents.html.html_content", missing)
+    (core,) = to_core_documents([Document(page_content=HTML)])
+    assert core.title == "Pools | Docs"
+    assert core.text.split() == "Pools The prefork pool forks. It is fast.".split()
+
+
+def test_markdown_with_some_html_stays_as_it_is():
+    text = '<p align="center"><img src="x.png"></p>\n\n# Name\n\nText with <b>bold</b>.\n'
+    (core,) = to_core_documents([Document(page_content=text)])
+    assert core.text == text
