@@ -272,9 +272,14 @@ class KnowledgeIndex:
     def related(self, name: str) -> list[tuple[Entity, float]]:
         """Return the entities that share a fact with an entity, and the weights of the edges, strongest first."""
         with self.engine.snapshot() as snapshot:
-            edges = snapshot.neighbours(_entity_keys(snapshot, name), to="entities")
-            pairs = zip(snapshot.entities(edges.targets), edges.weights.tolist(), strict=True)
-            return sorted(pairs, key=lambda pair: (-pair[1], pair[0].id))
+            keys = _entity_keys(snapshot, name)
+            edges = snapshot.neighbours(keys, to="entities")
+            own = {entity.id for entity in snapshot.entities(keys)}
+            found: dict[str, tuple[Entity, float]] = {}
+            for entity, weight in zip(snapshot.entities(edges.targets), edges.weights.tolist(), strict=True):
+                if entity.id not in own:  # a section and what it is about are one
+                    found[entity.id] = entity, max(weight, found.get(entity.id, (entity, 0.0))[1])
+            return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].id))
 
     # -- the whole index
 

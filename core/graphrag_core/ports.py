@@ -200,9 +200,9 @@ class Snapshot(Protocol):
         """
 
     def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
-        """Return for each chunk the others with an equal or nearly equal text, for each fact those that say the same.
+        """Return for each chunk the others that say the same or a little less, for each fact those that say the same.
 
-        In order of id.
+        In order of id. A chunk that has a word, a number or a name of its own is no copy.
         """
 
     def similarities(self, kind: Kind, keys: Keys, vector: Matrix | None) -> Scores:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import builtins
 import os
+import sys
 from itertools import islice
 
 import pytest
 from files import DOCUMENTS, pdf
 from reportlab.pdfgen import canvas
 
-from graphrag_core.documents import load_documents, walk_files
+from graphrag_core import KnowledgeIndex
+from graphrag_core.documents import Catalogue, FileSource, load_documents, sync_files, walk_files
+from graphrag_core.documents import load as load_module
 from graphrag_core.documents.load import file_documents
+from graphrag_core.errors import InputError
+from graphrag_core.testing import HashEmbedder
 
 
 def load(*paths, **settings):
@@ -253,3 +258,85 @@ def test_rows_are_streamed(tmp_path):
 def test_given_metadata_is_on_every_document(docs):
     found, _ = load(docs, metadata={"tenant": "acme"})
     assert {d.metadata["tenant"] for d in found.values()} == {"acme"}
+
+
+def test_one_path_is_a_str_or_a_path(tmp_path):
+    (tmp_path / "a.md").write_text("Alpha is here.")
+    for given in (str(tmp_path), tmp_path, [tmp_path], str(tmp_path / "*.md")):
+        assert [document.id for document in load_documents(given)] == ["a.md"]
+        assert [file.name for file in walk_files(given)] == ["a.md"]
+    assert FileSource(str(tmp_path)).paths == (str(tmp_path),)
+
+
+@pytest.mark.parametrize("given", [None, 3, [None], b"docs", [""], ""])
+def test_what_is_no_path_is_an_error_that_says_what_to_pass(given):
+    with pytest.raises(InputError, match="pass a str or a Path"):
+        list(load_documents(given))
+
+
+def test_a_link_to_itself_hides_no_other_file(tmp_path):
+    for name in "abcdefgh":
+        (tmp_path / f"{name}.md").write_text("Alpha is here.")
+        (tmp_path / f"{name}-link.md").symlink_to(f"{name}-link.md")
+    found, problems = load(tmp_path)
+    assert sorted(found) == [f"{name}.md" for name in "abcdefgh"]
+    assert len(problems) == 8
+    assert all("levels of symbolic links" in problem.reason for problem in problems)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere file names are Unicode")
+def test_a_file_or_folder_whose_name_is_no_text_is_reported(tmp_path):
+    (tmp_path / "a.md").write_text("Alpha is here.")
+    (tmp_path / os.fsdecode(b"bad\xff.md")).write_text("Beta is here.")
+    (tmp_path / os.fsdecode(b"folder\xfe")).mkdir()
+    (tmp_path / os.fsdecode(b"folder\xfe/c.md")).write_text("Gamma is here.")
+    found, problems = load(tmp_path)
+    assert list(found) == ["a.md"]
+    assert [problem.reason for problem in problems] == ["its name is not valid UTF-8: rename it"] * 2
+    assert all(problem.path.isprintable() for problem in problems)
+
+
+def test_a_reader_that_fails_ends_no_run(tmp_path, monkeypatch):
+    (tmp_path / "a.md").write_text("Alpha is here.")
+    (tmp_path / "b.docx").write_bytes(b"PK")
+    monkeypatch.setitem(load_module._READERS, "docx", (lambda data: data.index(b"x"), ".docx"))
+    found, problems = load(tmp_path)
+    assert list(found) == ["a.md"]
+    assert [p.reason for p in problems] == [
+        "its reader failed (ValueError: subsection not found): the file may be damaged"
+    ]
+
+
+def test_a_number_of_very_many_digits_is_a_problem_of_its_file(tmp_path):
+    (tmp_path / "a.json").write_text('[{"id": ' + "9" * 5_000 + ', "text": "Alpha is here."}]')
+    (tmp_path / "b.jsonl").write_text('{"id": ' + "9" * 5_000 + ', "text": "Alpha"}\n{"text": "Beta is here."}\n')
+    found, problems = load(tmp_path)
+    assert [document.text for document in found.values()] == ["Beta is here."]
+    assert len(problems) == 2
+    assert all("invalid JSON" in problem.reason for problem in problems)
+
+
+def test_the_documents_of_missing_files_are_deleted_together(tmp_path, monkeypatch):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"{number}.md").write_text(f"Service {number} is here.")
+    (folder / "kept.csv").write_text("name,city\nAda,Rome\nBo,Oslo\nCy,Bern\n")
+    deleted = []
+    delete = KnowledgeIndex.delete
+    monkeypatch.setattr(KnowledgeIndex, "delete", lambda self, ids: deleted.append(list(ids)) or delete(self, ids))
+    index = KnowledgeIndex(HashEmbedder(16), progress=False)
+
+    def run():
+        with Catalogue(tmp_path / "files.sqlite") as catalogue:
+            return sync_files(index, catalogue, FileSource(str(folder)))
+
+    assert run().added == 33
+    for file in folder.glob("*.md"):
+        file.unlink()
+    (folder / "kept.csv").write_text("name,city\nAda,Rome\n")
+    assert run().removed == 32
+    assert run().removed == 0
+    assert [len(ids) for ids in deleted if ids] == [2, 30]
+    assert len(index) == 1
+    assert index.verify()

@@ -877,3 +877,11 @@ def test_reading_imports_no_library_before_it_is_needed():
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
         == "[]"
     )
+
+
+def test_a_very_long_line_of_rst_is_kept_as_it_is(tmp_path):
+    (tmp_path / "a.rst").write_text(f"Title\n=====\n\nAlpha is here.\n\n{'*word ' * 5_000}\n")
+    (document,) = load_documents(tmp_path)
+    assert document.title == "Title"
+    assert "Alpha is here." in document.text
+    assert document.text.count("word") == 5_000

@@ -296,6 +296,21 @@ def test_the_addresses_that_a_link_may_mean(target, expected):
     assert link_addresses(Chunk("1", "docs/guide/tasks.md", "…"), target) == expected
 
 
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("canvas.html#a%20b", ("→example.org/guide/canvas#a b",)),
+        ("../faq", ("→example.org/faq",)),
+        ("/api/app.html", ("→example.org/api/app",)),
+        ("https://EXAMPLE.org/guide/index.html", ("→example.org/guide",)),
+        ("caf%C3%A9.html", ("→example.org/guide/café",)),
+    ],
+)
+def test_the_addresses_of_links_on_a_site(target, expected):
+    chunk = Chunk("1", "1", "…", metadata={"url": "https://example.org/guide/tasks.html"})
+    assert link_addresses(chunk, target) == expected
+
+
 def test_a_link_in_a_statement_is_a_reference():
     text = "# Tasks\n\nTasks are composed with the primitives of the [canvas guide](canvas.md#chains) of this manual.\n"
     _, (extraction,) = extracted(text, "Tasks")

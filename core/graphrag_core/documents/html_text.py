@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from graphrag_core.documents.writer import Writer, defined_name
@@ -249,13 +250,13 @@ def _level_above(node: LexborNode) -> int:
 
 def _last_lines(root: LexborNode) -> set[int]:
     """Return short blocks at the end of a page that say when it was changed or whose it is, and links to neighbours."""
-    blocks = [node for node in root.css("p, div, small, center, address") if node.text(strip=True)]
+    blocks = root.css("p, div, small, center, address")  # nested, so few of them are read
     found = set()
-    for node in blocks[-4:]:
+    for node in islice((node for node in reversed(blocks) if node.text(strip=True)), 4):
         text = one_line(node)
         if len(text) < 250 and (_LAST_LINES.match(text) or _STEP_LINKS.fullmatch(text)):
             found.add(node.mem_id)
-    for node in blocks[:4]:
+    for node in islice((node for node in blocks if node.text(strip=True)), 4):
         if _STEP_LINKS.fullmatch(one_line(node)):
             found.add(node.mem_id)
     return found

@@ -52,7 +52,7 @@ _SEPARATORS = re.compile(r"[-_\s]+")
 
 
 def load_documents(
-    paths: Iterable[str | Path],
+    paths: str | Path | Iterable[str | Path],
     *,
     metadata: Mapping[str, Any] | None = None,
     max_bytes: int = MAX_BYTES,
@@ -66,7 +66,7 @@ def load_documents(
     Parameters
     ----------
     paths
-        Folders are walked recursively; ``*``, ``?`` and ``**`` are wildcards.
+        One path or several. Folders are walked recursively; ``*``, ``?`` and ``**`` are wildcards.
     metadata
         Added to every document, beside ``source``, ``file_name``, ``folder``, ``format`` and
         the metadata in the file itself.
@@ -109,6 +109,10 @@ def file_documents(
         yield Problem(str(file.path), str(error), empty=file.size == 0)
     except OSError as error:
         yield Problem(str(file.path), f"cannot be read ({error.strerror or error})")
+    except Exception as error:  # noqa: BLE001 - a parser may raise anything; one file must not end the run
+        _log.debug("%s", file.path, exc_info=True)
+        reason = " ".join(str(error).split())[:200]
+        yield Problem(str(file.path), f"its reader failed ({type(error).__name__}: {reason}): the file may be damaged")
     else:
         if not keys:
             yield Problem(str(file.path), "contains no text", empty=True)

@@ -249,7 +249,7 @@ def _read_package(data: bytes, kind: str, read: Callable[[], _Result]) -> _Resul
         with zipfile.ZipFile(io.BytesIO(data)) as package:
             unpacked = sum(member.file_size for member in package.infolist())
     except zipfile.BadZipFile as error:
-        raise FileError(f"not a {kind} file, or damaged") from error
+        raise FileError(f"not {'an' if kind.startswith('E') else 'a'} {kind} file, or damaged") from error
     if unpacked > _MAX_UNPACKED:
         raise FileError(f"unpacks to {unpacked:,} bytes: save it without images")
     try:

@@ -217,7 +217,7 @@ def _open_text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
 def _parse_json(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=lambda _: None)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise FileError(f"invalid JSON ({error})") from error
 
 

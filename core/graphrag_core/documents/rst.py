@@ -19,6 +19,7 @@ from graphrag_core.documents.rst_text import ADMONITIONS, CODE, SKIPPED, RstText
 from graphrag_core.documents.writer import Writer
 from graphrag_core.errors import MissingDependency
 
+_LONGEST_LINE = 10_000  # characters
 _UNDERLINED = re.compile(r"^(?=\S)(.{2,})\n([=\-~^\"'`*+#.:_])\2{2,}[ \t]*$", re.MULTILINE)
 _DIRECTIVE_OR_ROLE = re.compile(r"^[ \t]*\.\. (?:[\w:+-]+::|_[^\n:]+:)|(?<![\w`]):[a-z][\w:-]*:`[^`\n]+`", re.MULTILINE)
 
@@ -43,11 +44,16 @@ def read_rst(data: bytes) -> Content:
 
 
 def rst_content(text: str) -> Content:
-    """Parse a text as reStructuredText. A text that docutils cannot parse is kept as it is."""
+    """Parse a text as reStructuredText. A text that docutils cannot parse is kept as it is.
+
+    It refuses lines of more than 10,000 characters, for which its time would be quadratic.
+    """
     try:
         parse = _parser()
     except ImportError as error:
         raise MissingDependency("docutils", "files", "Reading reStructuredText") from error
+    if max(map(len, text.splitlines()), default=0) > _LONGEST_LINE:
+        return _as_it_is(text)
     writer = Writer()
     collects = gc.isenabled()
     gc.disable()  # a tree has many objects, and they live until it is written
@@ -55,14 +61,18 @@ def rst_content(text: str) -> Content:
         document = parse(text)
         title = RstText(document, writer, parse).write()
     except (RecursionError, ValueError, TypeError, AttributeError, AssertionError, IndexError, KeyError):
-        # docutils is not free of defects on malformed input. The source is better than nothing.
-        heading = _UNDERLINED.search(text)
-        return Content(text, heading[1].strip() if heading else "")
+        return _as_it_is(text)  # docutils is not free of defects on malformed input
     finally:
         if collects:
             gc.enable()
     body, marks = writer.finish()
     return Content(body, title, marks=marks)
+
+
+def _as_it_is(text: str) -> Content:
+    """Return the source, which is better than nothing."""
+    heading = _UNDERLINED.search(text)
+    return Content(text, heading[1].strip() if heading else "")
 
 
 @functools.cache

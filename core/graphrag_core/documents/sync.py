@@ -12,11 +12,12 @@ from typing import Any
 
 from graphrag_core.documents.catalogue import Catalogue, CatalogueEntry
 from graphrag_core.documents.load import FORMATS, MAX_BYTES, file_documents
-from graphrag_core.documents.walk import File, Problem, is_pattern, split_pattern, walk_files
+from graphrag_core.documents.walk import File, Problem, as_paths, is_pattern, split_pattern, walk_files
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.pipeline import BatchLimit
 from graphrag_core.model import Document
 
+_DELETED_AT_ONCE = 10_000  # documents
 _READERS_VERSION = "2"  # increase when readers return other documents for the same bytes
 
 
@@ -31,6 +32,9 @@ class FileSource:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     max_bytes: int = MAX_BYTES
     pipeline: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "paths", as_paths(self.paths))
 
     def scan(self, file: File) -> tuple[str, int]:
         """Return a hash of a file's bytes and of the settings it is read with, and how many rows a table has.
@@ -216,22 +220,29 @@ class _SyncRun:
     def delete_stale(self) -> None:
         """Delete rows that are no longer in their files, after everything else is indexed."""
         self._mark_read_files()
-        for entry, digest in self.shrunk:
-            stale = self.catalogue.documents(entry, stale=True)
-            self.report.removed += self.index.delete(stale)
+        stale_of = [self.catalogue.documents(entry, stale=True) for entry, _ in self.shrunk]
+        self._delete([document_id for stale in stale_of for document_id in stale])
+        for (entry, digest), stale in zip(self.shrunk, stale_of, strict=True):
             self.catalogue.remove_documents(stale)
             self.catalogue.set_digest(entry, digest)
         self.catalogue.commit()
 
     def delete_missing(self) -> None:
-        """Delete the documents of files that no longer exist."""
+        """Delete the documents of files that no longer exist, together: each deletion writes the search indexes."""
+        gone: dict[CatalogueEntry, list[str]] = {}
         for folder, matches in _existing_folders(self.source.paths):
             for entry, path in self.catalogue.missing_files(folder):
                 name = Path(path).relative_to(folder).as_posix()
                 if not os.path.lexists(path) and (matches is None or matches.fullmatch(name)):
-                    self.report.removed += self.index.delete(self.catalogue.documents(entry))
-                    self.catalogue.remove_file(entry)
+                    gone[entry] = list(self.catalogue.documents(entry))
+        self._delete([document_id for documents in gone.values() for document_id in documents])
+        for entry in gone:
+            self.catalogue.remove_file(entry)
         self.catalogue.commit()
+
+    def _delete(self, document_ids: list[str]) -> None:
+        for start in range(0, len(document_ids), _DELETED_AT_ONCE):
+            self.report.removed += self.index.delete(document_ids[start : start + _DELETED_AT_ONCE])
 
     def _add_problem(self, problem: Problem) -> None:
         self.report.problems.append(problem)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from stat import S_ISREG
 
+from graphrag_core.errors import InputError
 from graphrag_core.index import KnowledgeIndex
 
 _SKIPPED_NAMES = {"node_modules", "__pycache__", "site-packages", "bower_components", "venv"}
@@ -43,14 +44,30 @@ class Problem:
         return f"{self.path}: {self.reason}"
 
 
-def walk_files(paths: Iterable[str | Path]) -> Iterator[File | Problem]:
+def as_paths(paths: str | Path | Iterable[str | Path]) -> tuple[str, ...]:
+    """Return one path or several as a tuple; the characters of a string are not paths.
+
+    >>> as_paths("docs"), as_paths(["docs", "notes.md"])
+    (('docs',), ('docs', 'notes.md'))
+    """
+    try:
+        given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+        found = [os.fspath(path) for path in given]
+    except TypeError as error:
+        raise InputError(f"{paths!r:.80} is not a path: pass a str or a Path, or a list of them") from error
+    if not all(isinstance(path, str) and path for path in found):
+        raise InputError(f"{paths!r:.80} has a path that is empty or bytes: pass a str or a Path for each")
+    return tuple(found)
+
+
+def walk_files(paths: str | Path | Iterable[str | Path]) -> Iterator[File | Problem]:
     """Yield the files of folders (recursively), paths and glob patterns, each file once.
 
     Hidden files, caches, version control and index folders are skipped unless given by
     their own path. Symbolic links are followed; cycles end. Whatever cannot be opened is
     yielded as a :class:`Problem`.
     """
-    given = [os.fspath(path) for path in paths]
+    given = as_paths(paths)
     seen = _Seen(deduplicate=len(given) > 1)
     for path in given:
         if os.path.isdir(path):
@@ -112,7 +129,12 @@ class _Seen:
 
 def _file(path: Path, name: str, seen: _Seen, *, explicit: bool) -> Iterator[File | Problem]:
     try:
+        name.encode()
         stat = path.stat()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "replace")
+        yield Problem(shown, "its name is not valid UTF-8: rename it")
+        return
     except OSError as error:
         yield _cannot_open(path, error)
         return
@@ -133,7 +155,7 @@ def _walk_folder(root: Path, seen: _Seen, matches: re.Pattern[str] | None = None
                     if entry.name.startswith((".", "~$")) or entry.name in _SKIPPED_NAMES:
                         continue
                     path = Path(entry.path)
-                    if entry.is_dir():
+                    if _is_folder(entry):
                         if not KnowledgeIndex.exists(path):
                             pending.append(path)
                         continue
@@ -142,6 +164,13 @@ def _walk_folder(root: Path, seen: _Seen, matches: re.Pattern[str] | None = None
                         yield from _file(path, name, seen, explicit=False)
         except OSError as error:
             yield _cannot_open(folder, error)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a symbolic link to itself
+        return False
 
 
 def _cannot_open(path: Path, error: OSError) -> Problem:

@@ -9,7 +9,6 @@ import posixpath
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from urllib.parse import unquote, urljoin, urlsplit
 
 from graphrag_core.model import Chunk
 from graphrag_core.text import normalise
@@ -20,7 +19,8 @@ _SUFFIX = re.compile(
     re.IGNORECASE,
 )
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=\S)")
-_WEB = re.compile(r"https?://", re.IGNORECASE)
+_WEB = re.compile(r"https?://([^/?#]*)([^?#]*)", re.IGNORECASE)
+_ESCAPED = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _LABEL = re.compile(r"[^/#?\n]+")
 _MOST_PARENTS = 4  # of the folders that a target from the root may mean
 
@@ -61,7 +61,7 @@ def link_addresses(chunk: Chunk, target: str) -> tuple[str, ...]:
 @lru_cache(maxsize=4_096)
 def _resolve(base: str, target: str) -> tuple[str, ...]:
     path, _, anchor = target.partition("#")
-    tail = f"#{unquote(anchor)}" if anchor else ""
+    tail = f"#{_unquote(anchor)}" if anchor else ""
     if not path:
         return (f"{_address(base)}{tail}",) if anchor else ()
     if _WEB.match(target):
@@ -76,8 +76,9 @@ def _resolve(base: str, target: str) -> tuple[str, ...]:
 
 def _places(base: str, path: str) -> Iterator[str]:
     """Yield the places that a path in the document ``base`` may mean."""
-    if _WEB.match(base):
-        yield urljoin(base, path)
+    if site := _WEB.match(base):
+        host = f"https://{site[1]}"
+        yield host + (path if path.startswith("/") else posixpath.join(posixpath.dirname(site[2]) or "/", path))
         return
     folder = posixpath.dirname(base.replace("\\", "/"))
     if not path.startswith("/"):
@@ -94,11 +95,17 @@ def _places(base: str, path: str) -> Iterator[str]:
 @lru_cache(maxsize=4_096)
 def _address(place: str) -> str:
     """Return the address of a URL or path: without scheme, query, suffix and "index"."""
-    if _WEB.match(place):
-        parts = urlsplit(place)
-        place = f"{parts.netloc.lower()}/{parts.path}"
-    place = posixpath.normpath(unquote(place).replace("\\", "/")).removeprefix("./").rstrip("/")
+    if site := _WEB.match(place):
+        place = f"{site[1].lower()}/{site[2]}"
+    place = posixpath.normpath(_unquote(place).replace("\\", "/")).removeprefix("./").rstrip("/")
     place = _SUFFIX.sub("", place)
     if posixpath.basename(place).lower() == "index":
         place = posixpath.dirname(place)
     return f"→{place.replace('//', '/')}"
+
+
+def _unquote(text: str) -> str:
+    """Return a part of a URL with the escaped characters as themselves."""
+    if "%" not in text:
+        return text
+    return _ESCAPED.sub(lambda m: bytes.fromhex(m.group().replace("%", "")).decode("utf-8", "replace"), text)

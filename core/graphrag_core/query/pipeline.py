@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from weakref import WeakSet
 
 import numpy as np
@@ -229,18 +230,22 @@ def _fuse(query: Query, plan: Plan, plain: Ranking, expanded: Expanded) -> tuple
 def _without_copies(query: Query, ranking: Ranking, k: int) -> tuple[Ranking, list[Keys]]:
     """Return the first ``k`` chunks that are not copies of a better one, and the copies of each."""
     keys, scores = ranking
-    count = k
-    while True:
-        found = query.snapshot.copies("chunks", keys[:count])
-        places: list[int] = []
-        gone: set[int] = set()
-        for place, (key, copies) in enumerate(zip(keys[:count].tolist(), found, strict=True)):
-            if key not in gone:
+    places: list[int] = []
+    copies: list[Keys] = []
+    gone: set[int] = set()
+    waiting = keys.tolist()
+    start = 0
+    while start < len(waiting) and len(places) < k:
+        asked = list(islice((at for at in range(start, len(waiting)) if waiting[at] not in gone), k - len(places)))
+        for place, found in zip(asked, query.snapshot.copies("chunks", keys[asked]), strict=True):
+            start = place + 1
+            if waiting[place] not in gone:
                 places.append(place)
-                gone.update(copies.tolist())
-        if len(places) >= k or count >= len(keys):
-            return (keys[places[:k]], scores[places[:k]]), [found[place] for place in places[:k]]
-        count *= 4
+                copies.append(found)
+                gone.update(found.tolist())
+        if not asked:
+            break
+    return (keys[places], scores[places]), copies
 
 
 def _paths(query: Query, keys: Keys, channels: dict[str, Ranking], expanded: Expanded) -> list[EntityPath]:

@@ -198,9 +198,9 @@ class EngineSuite:
             assert [fact.id for fact in snapshot.facts(ordered)] == ["a/0", "b/0", "b/1"]
 
     def test_copies_are_listed_in_order_of_id(self) -> None:
-        """Equal texts, texts with few other words, and equal facts; in the scope alone."""
+        """Equal texts, those that say nearly as much but nothing else, and equal facts; in the scope alone."""
         words = [f"w{n}" for n in range(100)]
-        nearly = [*words[:50], "other", *words[51:]]
+        nearly = [*words[:50], *words[51:]]
         acme, same = {"tenant": "acme"}, "Echo met Foxtrot in Malmö."
         extractor = FixedExtractor({name: [Fact(("Echo", "Foxtrot"), same, weight=3)] for name in ("q", "p")})
         with KnowledgeIndex(HashEmbedder(), engine=self.make(), extractor=extractor, chunker=None) as index:
@@ -209,12 +209,13 @@ class EngineSuite:
                 Document("p", " ".join(words).upper() + ".", metadata=acme),
                 Document("r", " ".join(nearly), metadata={"tenant": "umbrella"}),
                 Document("s", " ".join(reversed(words)), metadata=acme),
+                Document("w", " ".join([*words[:50], "other", *words[51:]]), metadata=acme),
                 Document("t", "short text", metadata=acme),
                 Document("u", "short texts", metadata=acme),
                 Document("v", "Short text.", metadata=acme),
             ])  # fmt: skip
             assert _copies(index, None) == {
-                "p": ["q", "r"], "q": ["p", "r"], "r": ["p", "q"], "s": [], "t": ["v"], "u": [], "v": ["t"],
+                "p": ["q", "r"], "q": ["p", "r"], "r": [], "s": [], "t": ["v"], "u": [], "v": ["t"], "w": ["r"],
             }  # fmt: skip
             assert _copies(index, {"tenant": "acme"})["p"] == ["q"]
             with index.engine.snapshot() as snapshot:

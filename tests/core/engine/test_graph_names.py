@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
-from graphrag_core import Document, KnowledgeExtractor, KnowledgeIndex
+from graphrag_core import Document, GraphRetriever, KnowledgeExtractor, KnowledgeIndex
 from graphrag_core.filters import parse
 from graphrag_core.testing import HashEmbedder
 
@@ -108,23 +110,38 @@ def test_an_address_leads_to_its_section_and_shows_its_label():
     built = index(*LINKED)
     with built.engine.snapshot() as snapshot:
         everything = snapshot.entities(np.arange(snapshot.first_entity, snapshot.node_limit))
-        addresses = {e.id: e.name for e in everything if e.id[0] == "→"}
-        assert addresses["→guide/b#retries"] == "Beta - Retries"
-        assert addresses["→guide/b"] == "Beta"
+        assert Counter(e.name for e in everything)["Beta - Retries"] == 2  # in its document, and in the project
+        assert Counter(e.id for e in everything)["beta"] > 1  # the name, and the addresses of the document
         top = snapshot.entities(snapshot.top_entities(50))
         assert top
-        assert not any(e.name[0] == "→" or e.id[0] == "→" for e in top)
+        assert not any(e.name[0] == "→" or e.id[0] == "→" for e in (*top, *everything))
         assert snapshot.find_entities(["→guide/b", "beta"]).keys() == {"beta"}
         assert snapshot.linked_share > 0
 
 
 def test_a_dangling_address_is_left_out_and_comes_back():
     built = index(LINKED[0])
-    assert "→guide/b#retries" not in entities(built)
+    assert "beta retries" not in entities(built)
     built.add([LINKED[1]])
-    assert "→guide/b#retries" in entities(built)
+    assert "beta retries" in entities(built)
     built.delete(["guide/b.md"])
-    assert "→guide/b#retries" not in entities(built)
+    assert "beta retries" not in entities(built)
+
+
+def test_nothing_that_a_user_sees_names_an_address():
+    built = index(*LINKED)
+    assert ("Beta - Retries", 1.0) in [(entity.name, weight) for entity, weight in built.related("Alpha")]
+    assert ("alpha", "beta retries") in [fact.entities for fact in built.facts("Alpha")]
+    for name in ("Alpha", "Beta", "Retries"):
+        assert "→" not in f"{built.entity(name)} {built.facts(name)} {built.related(name)}"
+    result = GraphRetriever(built).retrieve("After which while is it sent again, says the guide of brokers of Alpha?")
+    assert [fact for fact in result.facts if fact.relation == "refers_to"]
+    assert "→" not in f"{result.entities} {result.facts} {result.known} {[hit.path for hit in result]}"
+
+
+def test_addresses_are_not_counted_as_entities():
+    built = index(*LINKED)
+    assert built.stats().entities == len([name for name in set(entities(built)) if name != "beta retries"])
 
 
 def test_numbers_are_not_among_the_top_entities():

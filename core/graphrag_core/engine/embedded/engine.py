@@ -14,6 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import numpy as np
+
 from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.engine.embedded.records import Accesses, Records
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
@@ -296,7 +298,7 @@ class EmbeddedEngine:
             return Stats(
                 documents=value("SELECT count(*) FROM documents"),
                 chunks=value("SELECT count(*) FROM chunks"),
-                entities=len(indexes.view.entity_ids),
+                entities=int(np.count_nonzero(~indexes.view.is_address)),
                 facts=value("SELECT count(*) FROM facts"),
                 relations=dict(relations),
                 vectors={kind: self.records.vector_count(kind) for kind in indexes.vectors},

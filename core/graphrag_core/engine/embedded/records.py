@@ -74,13 +74,12 @@ GRAPH_COLUMNS = {
 }
 """The columns that the graph is built from, by table."""
 FACT_TEXT = f"SELECT f.key, {_FACT_TEXT} FROM facts f JOIN chunks c ON c.key = f.chunk"
-NEAR = """
-SELECT a.key, b.key FROM chunks a JOIN chunks b
-ON b.key <> a.key AND (b.near_1 = a.near_1 OR b.near_2 = a.near_2 OR b.near_3 = a.near_3)
-"""
-"""Pairs of chunks whose texts may be copies."""
 LISTED = "IN (SELECT value FROM json_each(?))"
 """A condition on a column; its parameter is a JSON list."""
+NEAR = f"""
+SELECT key, near_1, near_2, near_3 FROM chunks WHERE near_1 {LISTED} OR near_2 {LISTED} OR near_3 {LISTED}
+"""
+"""Chunks whose texts may be copies of those with some signatures."""
 # One row with all keys: sqlite3 releases and takes the GIL once per row.
 _NAME_KEYS = """
 SELECT json_group_array(
@@ -140,7 +139,6 @@ class Records:
         empty = run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
         if empty and not self.read_only:
             run(f"PRAGMA page_size = {_PAGE_BYTES}")
-            run("PRAGMA page_size = 8192")  # rows of chunks waste less of larger pages
             run("PRAGMA journal_mode = WAL")
             self._db.executescript(
                 f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"

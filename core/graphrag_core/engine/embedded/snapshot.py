@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from graphrag_core.engine.embedded.analysis import contained, content_terms, term_set
-from graphrag_core.engine.embedded.copies import are_copies
+from graphrag_core.engine.embedded.copies import is_copy
 from graphrag_core.engine.embedded.graph import GraphView
 from graphrag_core.engine.embedded.keywords import TantivyKeywords
 from graphrag_core.engine.embedded.records import (
@@ -41,6 +41,7 @@ _OPENING_WORDS = 8
 _MAX_DESCRIPTIONS = 8  # of one entity
 _TOP_CANDIDATES = 3  # for each entity wanted, since numbers are left out
 _MOST_SEARCHED = 5_000  # facts, to find enough that are not equal
+_MOST_COMPARED = 100  # different texts, to find the copies of one chunk
 _NAMES_PER_ENTITY = 4  # searched for each entity wanted, since several names may be one entity
 
 
@@ -164,25 +165,40 @@ class EmbeddedSnapshot:
         return [own[np.argsort(self.id_order(kind, own))] for own in found]
 
     def _chunk_copies(self, chunks: Keys) -> dict[int, set[int]]:
-        known = self._view.chunk_keys
-        rows = self._records.rows(f"{NEAR} WHERE a.key {LISTED}", (json.dumps(known[chunks].tolist()),))
-        if not rows:
-            return {}
-        ends = np.array(rows, np.int64)
-        inside = np.isin(ends[:, 1], known) if self._scoped else np.ones(len(ends), np.bool_)
-        ends = ends[inside]
-        wanted = (json.dumps(np.unique(ends).tolist()),)
-        texts: dict[int, str] = dict(
-            self._records.rows(f"SELECT key, inflate(text) FROM chunks WHERE key {LISTED}", wanted)
+        keys = self._view.chunk_keys[chunks].tolist()
+        own = self._records.rows(
+            f"SELECT key, near_1, near_2, near_3 FROM chunks WHERE key {LISTED}", (json.dumps(keys),)
         )
+        near = self._records.rows(NEAR, [json.dumps(list({row[band] for row in own})) for band in (1, 2, 3)])
+        if self._scoped:
+            inside = np.isin([row[0] for row in near], self._view.chunk_keys).tolist()
+            near = [row for row, kept in zip(near, inside, strict=True) if kept]
+        if all(len({row[band] for row in near}) == len(near) for band in (1, 2, 3)):
+            return {}
+        texts: dict[int, str] = dict(
+            self._records.rows(
+                f"SELECT key, inflate(text) FROM chunks WHERE key {LISTED}", (json.dumps([row[0] for row in near]),)
+            )
+        )
+        bands: dict[tuple[int, int], dict[str, list[int]]] = {}  # the chunks by band, signature and text
+        for key, *signatures in near:
+            for band in enumerate(signatures):
+                bands.setdefault(band, {}).setdefault(texts[key], []).append(key)
+        found: dict[tuple[str, tuple[int, ...]], list[int]] = {}  # copies are mostly equal: each is compared once
         copies: dict[int, set[int]] = {}
-        verdicts: dict[tuple[str, str], bool] = {}  # copies are mostly equal, so few texts are compared
-        for (one, other), place in zip(ends.tolist(), np.searchsorted(known, ends).tolist(), strict=True):
-            both = texts[one], texts[other]
-            if both not in verdicts:
-                verdicts[both] = are_copies(*map(plain, both))
-            if verdicts[both]:
-                copies.setdefault(place[0], set()).add(place[1])
+        for key, *signatures in own:
+            text, like = texts[key], (texts[key], tuple(signatures))
+            if like not in found:
+                near_texts: dict[str, list[int]] = {}
+                for band in enumerate(signatures):
+                    near_texts.update(bands[band])
+                equal, shown = near_texts.pop(text), plain(text)
+                if len(near_texts) > _MOST_COMPARED:  # rows of a table or a log
+                    near_texts = {}
+                others = [key for other, keys in near_texts.items() if is_copy(plain(other), shown) for key in keys]
+                found[like] = np.searchsorted(self._view.chunk_keys, [*equal, *others]).tolist()
+            position = int(np.searchsorted(self._view.chunk_keys, key))
+            copies[position] = set(found[like]) - {position}
         return copies
 
     def _fact_copies(self, facts: Keys) -> dict[int, set[int]]:
@@ -344,7 +360,13 @@ class EmbeddedSnapshot:
         if missing := all_held - self._names.keys():
             self._names.update(self._records.names(sorted(missing)))
         positions = np.searchsorted(self._view.name_keys, sorted(all_held))
-        accepted = set(self._view.name_keys[positions[self._view.name_entity[positions] >= 0]].tolist())
+        positions = positions[self._view.name_entity[positions] >= 0]
+        shown = {key: self._names[key].norm for key in self._view.name_keys[positions].tolist()}
+        is_address = self._view.is_address[self._view.name_entity[positions]]
+        sections = self._section_labels(self._view.name_entity[positions[is_address]])
+        for position in positions[is_address].tolist():
+            called = sections[int(self._view.name_entity[position])]
+            shown[int(self._view.name_keys[position])] = normalise(called) or called
         facts = []
         for key in wanted:
             text, relation, weight, confidence, source, status, value, created, last, count, *place = rows[key][2:]
@@ -352,10 +374,12 @@ class EmbeddedSnapshot:
             if key in self._accesses.pending:
                 more, last = self._accesses.pending[key]
                 count += more
-            entities = [self._names[name].norm for name in held[key] if name in accepted]
+            entities = [shown[name] for name in held[key] if name in shown]
+            if relation in ("", "refers_to"):
+                entities = list(dict.fromkeys(entities))
             facts.append(
                 Fact(
-                    tuple(entities if relation else dict.fromkeys(entities)), text, relation, weight, confidence,
+                    tuple(entities), text, relation, weight, confidence,
                     cast("Any", SOURCES.get(source, source)), cast("Any", STATUSES.get(status, status)), value,
                     created, last, count, None if start is None else (start, stop), fact_id, chunk_id,
                 )
@@ -378,12 +402,14 @@ class EmbeddedSnapshot:
             if position < self.first_entity and view.chunk_keys[position] == chunk:
                 claims.setdefault(name, []).append((kind, description))
         labels = self._section_labels(positions[view.is_address[positions]])
+        things = self._things(labels)
         entities = []
         for group, position in zip(groups, positions.tolist(), strict=True):
             mentions = int(view.entity_chunks[position])
             own = self._names[group[0]]
             if position in labels:
-                entities.append(Entity(own.norm, labels[position], mentions=mentions))
+                called = labels[position]
+                entities.append(things.get(called) or Entity(normalise(called) or called, called, mentions=mentions))
                 continue
             said = [claim for key in group for claim in claims.get(key, ())]
             if len(group) == 1 and not said:
@@ -424,6 +450,14 @@ class EmbeddedSnapshot:
         chunks = self.chunks(np.array(firsts, np.int64))
         named = zip(addresses.tolist(), chunks, strict=True)
         return {position: label(chunk.title, chunk.headings) or chunk.document_id for position, chunk in named}
+
+    def _things(self, labels: Mapping[int, str]) -> dict[str, Entity]:
+        """Return the entities that sections are about, by the label of the section; none for many sections."""
+        norms = {called: normalise(called) for called in labels.values()}
+        known = self.find_entities(set(norms.values())) if norms else {}
+        named = [called for called, norm in norms.items() if norm in known]
+        found = self.entities(np.array([known[norms[called]] for called in named], np.int64)) if named else []
+        return dict(zip(named, found, strict=True))
 
 
 def _openings(text: str) -> list[str]:
