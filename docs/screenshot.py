@@ -13,7 +13,7 @@ from graphrag_core.embedders import WordLlama
 
 QUESTION = "What happens if we change the vendor of the OAuth Provider?"
 PASSAGES = 8
-SELECTED = "Identity Team"
+SELECTED = "Keyring"
 WIDTH, HEIGHT, SCALE = 1240, 740, 1.25
 HERE = Path(__file__).parent
 

@@ -25,7 +25,19 @@ from langchain_graphrag.documents import RetrievedDocuments, from_core_document,
 from langchain_graphrag.extraction import StoredKnowledgeExtractor, from_graph_documents, llm_extractor
 
 Filter = Mapping[str, Any]
-_CORE_FIELDS = ("index", "k", "method", "graph", "fusion", "gate", "recogniser", "router", "candidates", "cache")
+_CORE_FIELDS = (
+    "index",
+    "k",
+    "method",
+    "graph",
+    "fusion",
+    "reranker",
+    "gate",
+    "recogniser",
+    "router",
+    "candidates",
+    "cache",
+)
 
 
 class GraphRAGRetriever(DocumentIndex):
@@ -46,8 +58,8 @@ class GraphRAGRetriever(DocumentIndex):
         ``"hybrid"``, ``"vector"``, ``"keyword"``, ``"graph"`` or ``"agentic"``.
     filter
         Restricts every query to matching documents. A filter passed with a call narrows it further.
-    graph, fusion, gate, recogniser, router, candidates
-        Settings of :class:`graphrag_core.GraphRetriever`; None for the core's defaults.
+    graph, fusion, reranker, gate, recogniser, router, candidates
+        Settings of :class:`graphrag_core.GraphRetriever`; None (for the reranker True) for the core's defaults.
     cache
         Caches results; by default each retriever has its own. None or False for no cache.
 
@@ -75,6 +87,7 @@ class GraphRAGRetriever(DocumentIndex):
     filter: Filter | None = None
     graph: Any = None
     fusion: Any = None
+    reranker: Any = True
     gate: Gate | None = None
     recogniser: Recogniser | None = None
     router: Router | None = None

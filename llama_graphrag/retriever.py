@@ -87,7 +87,7 @@ class GraphRAGRetriever(BaseRetriever):
     callback_manager, object_map, objects, verbose
         As for every LlamaIndex retriever.
     settings
-        Further settings of :class:`~graphrag_core.GraphRetriever`, such as ``cache``.
+        Further settings of :class:`~graphrag_core.GraphRetriever`, such as ``cache`` or ``reranker``.
 
     It is safe to use from many threads and tasks at once. In a coroutine await ``aretrieve``,
     :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they do not block the event loop.

@@ -16,6 +16,7 @@ import graphrag_core
 from graphrag_core import (
     Anchored,
     Chunker,
+    Coverage,
     Gate,
     GraphRetriever,
     KnowledgeIndex,
@@ -218,7 +219,7 @@ class TestSettings:
         [
             {"fusion": ReciprocalRank()}, {"fusion": Weighted(alpha=0.1, beta=0.9)}, {"fusion": Anchored(anchors=1)},
             {"gate": Gate(min_confidence=1.0)}, {"graph": PageRank(damping=0.3)}, {"graph": SpreadingActivation()},
-            {"method": "vector"}, {"k": 2, "candidates": 3},
+            {"method": "vector"}, {"k": 2, "candidates": 3}, {"reranker": False}, {"reranker": Coverage(bridge=0)},
         ],
     )  # fmt: skip
     def test_are_the_cores(self, documents, settings):

@@ -138,7 +138,8 @@ class Coverage:
 
         by_graph, by_plain = (self.rank_offset / (_ranks(keys, r[0]) + self.rank_offset) for r in (graph, plain))
         prior = trust * by_graph + (1 - trust) * by_plain
-        prior += trust * self.title * _subject_share(snapshot, mentions, terms, weights)
+        if trust > 0:
+            prior += trust * self.title * _subject_share(snapshot, mentions, terms, weights)
         strength = dict(zip(bridges[0].tolist(), bridges[1].tolist(), strict=True))
         bridged = (1 - trust) ** 1.5 * self.bridge * np.array([strength.get(key, 0.0) for key in keys.tolist()])
         links = self._links(query, keys, mentions, terms, weights)

@@ -83,12 +83,6 @@ def content_terms(text: str) -> list[str]:
     return [term for term in terms(text) if term not in _STOPWORDS]
 
 
-@lru_cache(maxsize=16_384)
-def term_set(text: str) -> frozenset[str]:
-    """Return the terms of a name or of a fact's text without stop words. The same ones are met again and again."""
-    return frozenset(content_terms(text))
-
-
 def phrases(text: str) -> list[list[str]]:
     """Return the terms of each phrase of two or more words that a question has in quotation marks."""
     quoted = ("".join(match) for match in _QUOTED.findall(text))

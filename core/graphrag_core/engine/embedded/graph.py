@@ -25,7 +25,7 @@ _Positions = Callable[[npt.NDArray[Any]], Index]
 
 SUBJECT_WEIGHT = 5.0
 
-_MATRICES = ("mentions", "subjects", "incidence", "links")
+_MATRICES = ("mentions", "subjects", "incidence")
 _VECTORS = (
     "chunk_keys", "fact_keys", "fact_chunk", "fact_weight", "fact_statement", "entity_ids", "is_address", "name_keys",
     "name_entity",
@@ -58,8 +58,6 @@ class GraphView:
         Chunk × entity: 1 if the chunk mentions the entity, or if the entity is its subject.
     incidence
         Fact × entity: 1 if the fact holds the entity.
-    links
-        Entity × entity, symmetric: the sum of weight / 10 over the facts that hold both.
     """
 
     chunk_keys: Keys
@@ -74,7 +72,11 @@ class GraphView:
     mentions: csr_array
     subjects: csr_array
     incidence: csr_array
-    links: csr_array
+
+    @cached_property
+    def links(self) -> csr_array:
+        """Entity × entity, symmetric: the sum of weight / 10 over the facts that hold both."""
+        return _links(self.incidence, self.fact_weight)
 
     @cached_property
     def adjacency(self) -> csr_array:
@@ -149,7 +151,7 @@ class GraphView:
         """Return the view whose :meth:`arrays` these are."""
         vectors = {name: arrays[f"view.{name}"] for name in _VECTORS}
         chunks, facts, entities = (len(vectors[name]) for name in ("chunk_keys", "fact_keys", "entity_ids"))
-        rows = {"mentions": chunks, "subjects": chunks, "incidence": facts, "links": entities}
+        rows = {"mentions": chunks, "subjects": chunks, "incidence": facts}
         matrices = {
             name: csr_array(
                 tuple(arrays[f"view.{name}.{part}"] for part in ("data", "indices", "indptr")),
@@ -234,7 +236,7 @@ def build_view(tables: Tables, similar: Pairs) -> GraphView:
     )
     return GraphView(
         chunks, facts, fact_chunk, weight, tables["facts"]["statement"][fact_order], spellings[kept], is_address, names,
-        np.where(is_name, entity[name_spelling], -1), mentions, subjects, incidence, _links(incidence, weight),
+        np.where(is_name, entity[name_spelling], -1), mentions, subjects, incidence,
     )  # fmt: skip
 
 

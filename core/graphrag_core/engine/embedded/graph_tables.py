@@ -19,6 +19,7 @@ from graphrag_core.text.lowercase_names import name_grams, sentence_grams
 Column = npt.NDArray[Any]
 
 _FILE = "graph.arrays"
+_STATEMENTS = "view.fact_statement"  # not saved: the rows have it
 _KEY = np.int32
 _GRAM = (1 << 40) - 1  # the bits of a gram that are kept: hashes do not compress
 _TABLES: dict[str, dict[str, npt.DTypeLike]] = {
@@ -152,7 +153,8 @@ class GraphTables:
         rows = {
             f"{table}.{column}": array for table, columns in self._tables().items() for column, array in columns.items()
         }
-        save_arrays(folder / _FILE, {**self.view.arrays(), **rows})
+        view = {name: array for name, array in self.view.arrays().items() if name != _STATEMENTS}
+        save_arrays(folder / _FILE, {**view, **rows})
 
     def load(self, folder: Path) -> None:
         """Load what :meth:`save` wrote; raise ``OSError`` or ``ValueError`` if it is damaged."""
@@ -162,7 +164,8 @@ class GraphTables:
                 table: {column: [np.asarray(arrays[f"{table}.{column}"], dtype)] for column, dtype in columns.items()}
                 for table, columns in _TABLES.items()
             }
-            view = GraphView.from_arrays(arrays)
+            order = np.argsort(arrays["facts.key"], kind="stable")
+            view = GraphView.from_arrays({**arrays, _STATEMENTS: arrays["facts.statement"][order]})
         except KeyError as error:
             raise ValueError(f"{folder / _FILE} is damaged: {error}") from error
         for table, columns in loaded.items():

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphrag_core.engine.embedded.analysis import pack_terms
+from graphrag_core.engine.embedded.analysis import content_terms, pack_terms
 from graphrag_core.engine.embedded.codes import code_size, decode, encode
 from graphrag_core.engine.embedded.copies import signatures
 from graphrag_core.engine.embedded.keywords import Texts
@@ -48,6 +48,7 @@ from graphrag_core.text.markup import plain
 _log = logging.getLogger(__name__)
 
 _PAGE = 500
+_MOST_CACHED = 50_000  # facts or names whose terms are kept in memory
 _PAGE_BYTES = 8_192  # most rows are about a thousand bytes long, and small pages would be filled badly
 _GRAPH_PAGE = 1_000
 _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
@@ -109,6 +110,7 @@ class Records:
         self.read_only = read_only
         self.upgraded = False  # whether the search indexes on disk are those of an earlier format
         self.lock = threading.RLock()
+        self._terms: dict[str, dict[int, frozenset[str]]] = {"facts": {}, "names": {}}
         self._side_lock = threading.Lock()
         self._side: sqlite3.Connection | None = None  # reads committed rows while the other one writes
         try:
@@ -422,6 +424,22 @@ class Records:
         """Return names by key."""
         found = self.rows(f"SELECT key, surface, entity, uses FROM names WHERE key {LISTED}", (json.dumps(keys),))
         return {key: Name(surface, normalise(surface), entity, uses) for key, surface, entity, uses in found}
+
+    def terms_of(self, kind: str, keys: Sequence[int]) -> dict[int, frozenset[str]]:
+        """Return the terms of facts or names by key. They are cached: a row never changes."""
+        cache = self._terms[kind]
+        if len(cache) > _MOST_CACHED:
+            cache.clear()
+        found = {key: terms for key in keys if (terms := cache.get(key)) is not None}
+        missing = [key for key in keys if key not in found]
+        if missing:
+            sql = f"{FACT_TEXT} WHERE f.key" if kind == "facts" else "SELECT key, surface FROM names WHERE key"
+            rows = self.rows(f"{sql} {LISTED}", (json.dumps(missing),))
+            form = normalise if kind == "names" else str
+            fresh = {key: frozenset(content_terms(form(text))) for key, text in rows}
+            cache.update(fresh)
+            found |= fresh
+        return found
 
     # -- what the search indexes are built from
 

@@ -8,20 +8,20 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from graphrag_core.engine.embedded.analysis import contained, content_terms, term_set
+from graphrag_core.engine.embedded.analysis import contained, content_terms
 from graphrag_core.engine.embedded.copies import is_copy
 from graphrag_core.engine.embedded.graph import GraphView
 from graphrag_core.engine.embedded.keywords import TantivyKeywords
 from graphrag_core.engine.embedded.records import (
     CHUNK,
     FACT,
-    FACT_TEXT,
     LISTED,
     NEAR,
     Accesses,
@@ -136,10 +136,7 @@ class EmbeddedSnapshot:
             return self._terms_in_names(keys - self.first_entity, terms)
         wanted = self._record_keys[kind][keys].tolist()
         if kind == "facts":
-            rows = self._records.rows(f"{FACT_TEXT} WHERE f.key {LISTED}", (json.dumps(wanted),))
-            held = {row[0]: term_set(row[1]) for row in rows}
-            found = [[term in held[key] for term in terms] for key in wanted]
-            return np.array(found, np.bool_).reshape(len(wanted), len(terms))
+            return _contained(self._records.terms_of("facts", wanted), [[key] for key in wanted], terms)
         packed: dict[int, bytes] = dict(
             self._records.rows(f"SELECT key, terms FROM chunks WHERE key {LISTED}", (json.dumps(wanted),))
         )
@@ -149,15 +146,9 @@ class EmbeddedSnapshot:
         order, starts = self._view.names_by_entity
         groups = [order[starts[p] : starts[p + 1]] for p in positions.tolist()]
         keys = self._view.name_keys[np.concatenate(groups) if groups else np.empty(0, np.int64)].tolist()
-        own = self._records.names(keys)
-        found = np.zeros((len(positions), len(terms)), np.bool_)
-        at = 0
-        for row, group in enumerate(groups):
-            inside = {term for key in keys[at : at + len(group)] for term in term_set(own[key].norm)}
-            at += len(group)
-            if inside:
-                found[row] = [term in inside for term in terms]
-        return found
+        bounds = np.cumsum([0, *map(len, groups)]).tolist()
+        own = [keys[start:stop] for start, stop in pairwise(bounds)]
+        return _contained(self._records.terms_of("names", keys), own, terms)
 
     def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
         pairs = self._chunk_copies(keys) if kind == "chunks" else self._fact_copies(keys)
@@ -458,6 +449,19 @@ class EmbeddedSnapshot:
         named = [called for called, norm in norms.items() if norm in known]
         found = self.entities(np.array([known[norms[called]] for called in named], np.int64)) if named else []
         return dict(zip(named, found, strict=True))
+
+
+def _contained(
+    held: Mapping[int, frozenset[str]], groups: Sequence[Sequence[int]], terms: Sequence[str]
+) -> npt.NDArray[np.bool_]:
+    """Return which terms each group of keys contains, given the terms of each key."""
+    found = np.zeros((len(groups), len(terms)), np.bool_)
+    column, wanted = {term: at for at, term in enumerate(terms)}, frozenset(terms)
+    for row, group in enumerate(groups):
+        for key in group:
+            for term in held[key] & wanted:
+                found[row, column[term]] = True
+    return found
 
 
 def _openings(text: str) -> list[str]:
