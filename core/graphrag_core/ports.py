@@ -202,7 +202,7 @@ class Snapshot(Protocol):
     def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
         """Return for each chunk the others that say the same or a little less, for each fact those that say the same.
 
-        In order of id. A chunk that has a word, a number or a name of its own is no copy.
+        In order of id. A chunk with a word, number or name that the other lacks is not a copy.
         """
 
     def similarities(self, kind: Kind, keys: Keys, vector: Matrix | None) -> Scores:

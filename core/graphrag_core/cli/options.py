@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they stand for: an open index, an embedder, a filter."""
+"""Options that several commands share, and functions that turn them into an index, an embedder or a filter."""
 
 import json
 import re

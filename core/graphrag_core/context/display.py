@@ -283,7 +283,7 @@ def _bare(line: str) -> str:
 
 
 def _joined(text: str) -> str:
-    r"""Return a text in one line. A dot separates what stood in lines of its own: headings, list items, rows.
+    r"""Return a text in one line. A dot separates headings, list items and rows, which were separate lines.
 
     >>> _joined("Licence\nIt is free\nsoftware.\nSee below.")
     'Licence · It is free software. See below.'

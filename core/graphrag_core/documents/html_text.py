@@ -60,7 +60,7 @@ def write_html(root: LexborNode, writer: Writer) -> None:
 
 
 def _write_whole(node: LexborNode, tag: str, writer: Writer, *, in_list: bool) -> bool:
-    """Write a node whose children need no look of their own; return False for any other."""
+    """Write a node without visiting its children, if possible; return False if the children must be visited."""
     if tag == "br":
         writer.line()
     elif tag == "hr":

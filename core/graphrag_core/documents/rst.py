@@ -85,7 +85,7 @@ def _parser() -> Callable[[str], Any]:  # noqa: C901 - classes of docutils, whic
     from docutils.utils import new_document
 
     class Directive(rst.Directive):  # type: ignore[misc]
-        """Stands for every directive: takes all lines as content and splits them itself, so it never fails."""
+        """Handles every directive name with any arguments and options, so that unknown directives do not fail."""
 
         has_content = True
 
@@ -124,7 +124,7 @@ def _parser() -> Callable[[str], Any]:  # noqa: C901 - classes of docutils, whic
             node += glossary
 
         def _parse(self, content: Any, node: Any) -> None:
-            """Parse lines, which may have headings of their own, as Sphinx allows."""
+            """Parse nested lines. They may contain headings, as in Sphinx."""
             memo = self.state.memo
             styles, level = memo.title_styles, memo.section_level
             memo.title_styles, memo.section_level = [], 0

@@ -410,7 +410,7 @@ class RstText:
         self.children(node)
 
     def visit_substitution_reference(self, node: Any) -> None:
-        """Write what a substitution stands for, or its name."""
+        """Write the replacement text of a substitution, or its name if it is undefined."""
         definition = self.document.substitution_defs.get(node.get("refname", ""))
         if definition is None or self.substituting > 5:
             self.children(node)

@@ -138,7 +138,7 @@ class Chunker:
     def _sections(self, text: str, headings: Sequence[Mark], title: str, above: tuple[str, ...]) -> Iterator[_Section]:
         """Yield the text before the first heading, then each heading with its text.
 
-        Headings without text of their own belong to the section that follows, the last to the one before.
+        A heading without text belongs to the section that follows; the last one belongs to the section before.
         """
         known = {normalise(name) for name in (title, *above)}
         stack: list[tuple[int, str]] = []

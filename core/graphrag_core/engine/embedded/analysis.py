@@ -84,14 +84,17 @@ def content_terms(text: str) -> list[str]:
 
 
 def phrases(text: str) -> list[list[str]]:
-    """Return the terms of each phrase of two or more words that a question has in quotation marks."""
+    """Return the quoted phrases of a question, each as a list of terms. A single word is not a phrase."""
     quoted = ("".join(match) for match in _QUOTED.findall(text))
     found = [_ANALYZER.analyze(segment(phrase)) for phrase in quoted]
     return [phrase for phrase in found if len(phrase) > 1]
 
 
 def pack_terms(text: str) -> bytes:
-    """Return the hashes of the terms of a text without stop words: three bytes each. One in 160,000 answers errs."""
+    """Return the packed 24-bit hashes of a text's terms, without stop words.
+
+    About one lookup in 160,000 is a false positive.
+    """
     found = np.array([term_hash(term) for term in content_terms(text)], "<u4")
     return np.unique(found & _MASK).view(np.uint8).reshape(-1, 4)[:, :3].tobytes()
 
