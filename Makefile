@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint types layers check notebooks wheel test-oldest test-frameworks-oldest test-browser screenshots \
-	bench-index bench-speed bench-quality bench-adapters bench-hops bench-graph \
+	bench-index bench-speed bench-quality bench-settings bench-adapters bench-hops bench-graph \
 	bench-entities clean
 
 demo: $(VENV)/.demo
@@ -62,6 +62,10 @@ bench-speed: $(VENV)/.dev
 bench-quality: $(VENV)/.dev
 	$(BIN)/python benchmarks/quality.py
 
+# Settings of the second stage, leaving one set out: make bench-settings SETS=all SETTINGS="enough=0.3/0.5 bridge=0"
+bench-settings: $(VENV)/.dev
+	$(BIN)/python benchmarks/settings.py $(or $(SETS),all) $(SETTINGS)
+
 bench-adapters: $(VENV)/.dev
 	$(BIN)/python benchmarks/adapters.py
 
@@ -90,7 +94,7 @@ $(VENV)/.demo: $(VENV)/.venv pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml
 	@echo "Installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[cli,files,langchain,llama,onnx,dev]'
+	@$(BIN)/python -m pip install --quiet --editable '.[cli,files,langchain,llama,onnx,fastembed,dev]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.browser: $(VENV)/.dev

@@ -34,7 +34,7 @@ def main() -> None:
                 reduced_motion="reduce",
             )
             page.goto(file.as_uri())
-            page.locator("#graph .passage", has_text=SELECTED).click()
+            page.locator("#graph .passage", has_text=SELECTED).first.click()
             page.mouse.move(1, 1)
             page.evaluate("scrollTo(0, 0)")
             page.screenshot(path=HERE / f"explain-{scheme}.png")

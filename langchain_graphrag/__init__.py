@@ -1,7 +1,7 @@
 """The LangChain adapter: a retriever over vectors, keywords and a knowledge graph, and a memory tool for agents.
 
-Import :class:`GraphRAGRetriever`, :class:`RetrievedDocuments`, :func:`create_memory_search_tool` and
-:func:`llm_extractor` from here; the modules inside are private.
+Import :class:`GraphRAGRetriever`, :class:`RetrievedDocuments`, :func:`compressor_reranker`,
+:func:`create_memory_search_tool` and :func:`llm_extractor` from here; the modules inside are private.
 
 >>> from graphrag_core.testing import HashEmbedder
 >>> retriever = GraphRAGRetriever.from_texts(
@@ -22,13 +22,20 @@ try:
     from langchain_graphrag.documents import RetrievedDocuments
     from langchain_graphrag.extraction import llm_extractor
     from langchain_graphrag.memory_tool import create_memory_search_tool
+    from langchain_graphrag.rerank import compressor_reranker
     from langchain_graphrag.retriever import GraphRAGRetriever
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "langchain_core":
         raise
     raise MissingDependency("langchain-core", "langchain", "langchain_graphrag") from error
 
-__all__ = ["GraphRAGRetriever", "RetrievedDocuments", "create_memory_search_tool", "llm_extractor"]
+__all__ = [
+    "GraphRAGRetriever",
+    "RetrievedDocuments",
+    "compressor_reranker",
+    "create_memory_search_tool",
+    "llm_extractor",
+]
 
 if TYPE_CHECKING:
     Found = RetrievedDocuments

@@ -109,6 +109,14 @@ def knowledge_of(chunk: Chunk) -> Knowledge | None:
     return dict(json.loads(stored[0][0])) if isinstance(stored, list) else None
 
 
+def candidate(chunk: Chunk, score: float) -> Document:
+    """Return a chunk as a document for a reranker: as it was added, with its id also in the metadata."""
+    metadata = copy.deepcopy(dict(chunk.metadata))
+    metadata.pop(_STORED_KNOWLEDGE, None)
+    details = {"id": chunk.id, "document_id": chunk.document_id, "title": chunk.title, "headings": list(chunk.headings)}
+    return Document(id=chunk.id, page_content=chunk.text, metadata={**metadata, SCORE: score, DETAILS: details})
+
+
 def _from_hit(result: Result, hit: Hit) -> Document:
     metadata = copy.deepcopy(dict(hit.chunk.metadata))
     details = {**result.details(hit), "start_index": hit.chunk.start}

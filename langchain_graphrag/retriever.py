@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,22 @@ from pydantic import ConfigDict, Field, PrivateAttr, field_validator
 from typing_extensions import Self, override
 
 import graphrag_core
-from graphrag_core import Cache, Gate, GraphRetriever, KnowledgeIndex, Recogniser, Router, SentenceExtractor
+from graphrag_core import (
+    Cache,
+    Gate,
+    GraphRetriever,
+    KnowledgeIndex,
+    Recogniser,
+    Router,
+    ScoreReranker,
+    SentenceExtractor,
+)
 from graphrag_core.errors import EmbedderError, InputError, NotAnIndex
 from graphrag_core.ingest.embedding import identity_of
 from graphrag_core.ports import Embedder
 from langchain_graphrag.documents import RetrievedDocuments, from_core_document, from_texts, to_core_documents
 from langchain_graphrag.extraction import StoredKnowledgeExtractor, from_graph_documents, llm_extractor
+from langchain_graphrag.rerank import arun_search, run_search, to_reranker
 
 Filter = Mapping[str, Any]
 _CORE_FIELDS = (
@@ -58,8 +69,12 @@ class GraphRAGRetriever(DocumentIndex):
         ``"hybrid"``, ``"vector"``, ``"keyword"``, ``"graph"`` or ``"agentic"``.
     filter
         Restricts every query to matching documents. A filter passed with a call narrows it further.
-    graph, fusion, reranker, gate, recogniser, router, candidates
-        Settings of :class:`graphrag_core.GraphRetriever`; None (for the reranker True) for the core's defaults.
+    graph, fusion, gate, recogniser, router, candidates
+        Settings of :class:`graphrag_core.GraphRetriever`; None for the core's defaults.
+    reranker
+        True for the core's default, False for none, a reranker of the core such as ``CrossEncoder(folder)``, or a
+        LangChain ``BaseDocumentCompressor`` such as ``CrossEncoderReranker``
+        (:func:`~langchain_graphrag.compressor_reranker`).
     cache
         Caches results; by default each retriever has its own. None or False for no cache.
 
@@ -127,7 +142,8 @@ class GraphRAGRetriever(DocumentIndex):
         self._reusable_filter = _with_lists(self.filter)
 
     def _make_core(self, **changed: Any) -> GraphRetriever:
-        return GraphRetriever(**{**{name: getattr(self, name) for name in _CORE_FIELDS}, **changed})
+        settings = {**{name: getattr(self, name) for name in _CORE_FIELDS}, **changed}
+        return GraphRetriever(**{**settings, "reranker": to_reranker(settings["reranker"])})
 
     # -- constructors
 
@@ -369,7 +385,8 @@ class GraphRAGRetriever(DocumentIndex):
         use_graph: bool = True,
         min_graph_score: float | None = None,
     ) -> list[Document]:
-        return self._search(query, k, method, filter, use_graph, min_graph_score)
+        search = partial(self._search, query, k, method, filter, use_graph, min_graph_score)
+        return run_search(search, run_manager.get_child())
 
     @override
     async def _aget_relevant_documents(
@@ -383,11 +400,15 @@ class GraphRAGRetriever(DocumentIndex):
         use_graph: bool = True,
         min_graph_score: float | None = None,
     ) -> list[Document]:
-        awaits = (method or self.method) != "keyword" and self._has_coroutine("aembed_query")
-        embedding = await self._aembed_query(query) if awaits else None
-        return await run_in_executor(
-            None, self._search, query, k, method, filter, use_graph, min_graph_score, embedding
-        )
+        embedding = None
+        if (method or self.method) != "keyword":
+            if self._has_coroutine("aembed_query"):
+                embedding = await self._aembed_query(query)
+            elif isinstance(self._core.reranker, ScoreReranker):  # the search may run twice
+                embedding = await run_in_executor(None, self._embed_query, query)
+        search = partial(self._search, query, k, method, filter, use_graph, min_graph_score, embedding)
+        sync_callbacks = run_manager.get_sync().get_child()
+        return await arun_search(lambda: run_in_executor(None, search), run_manager.get_child(), sync_callbacks)
 
     def _search(
         self,
@@ -447,6 +468,13 @@ class GraphRAGRetriever(DocumentIndex):
             raise EmbedderError(
                 f"{name} raised {kind} on {len(texts)} texts, the first of document {documents[0].id!r}: {error}"
             ) from error
+
+    def _embed_query(self, query: str) -> Any:
+        """Return the query's vector, or the exception if there is none."""
+        try:
+            return self.index.embedding.query(query) if self.index.embedding else None
+        except EmbedderError as error:
+            return error
 
     async def _aembed_query(self, query: str) -> Any:
         """Return the query's vector, or the exception if there is none that the index can use."""

@@ -180,7 +180,7 @@ class MetadataWithDetails(dict[str, Any]):
 
 
 def _found_node(hit: Hit, result: Result) -> BaseNode:
-    node = _stored_node(hit.chunk)
+    node = stored_node(hit.chunk)
     return node.model_copy(
         update={
             "metadata": MetadataWithDetails(node.metadata, **{DETAILS: result.details(hit)}),
@@ -190,7 +190,8 @@ def _found_node(hit: Hit, result: Result) -> BaseNode:
     )
 
 
-def _stored_node(chunk: Chunk) -> BaseNode:
+def stored_node(chunk: Chunk) -> BaseNode:
+    """Return the node of a chunk as it was inserted."""
     rest = _rest(chunk)
     visible = {key: value for key, value in chunk.metadata.items() if key != _STORED}
     metadata = json.loads(json.dumps(visible))  # a copy: the core may cache the result

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from llama_index.core.graph_stores.types import PropertyGraphStore
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
 from llama_index.core.ingestion import run_transformations
 from llama_index.core.llms import LLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import (
     BaseNode,
     Document,
@@ -39,11 +41,14 @@ from graphrag_core import (
     KnowledgeIndex,
     LLMExtractor,
     Result,
+    ScoreReranker,
     SentenceExtractor,
 )
-from graphrag_core.errors import NotAnIndex
+from graphrag_core.errors import EmbedderError, NotAnIndex
 from graphrag_core.ports import Embedder, Extractor
+from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.fusion import Fusion
+from graphrag_core.query.rerank import PassageScores
 from graphrag_core.query.strategies import GraphStrategy
 from graphrag_core.retriever import Method
 from llama_graphrag.embedding import EmbedModel, LlamaEmbedder, check_vectors, embedder_errors, to_embedder
@@ -60,6 +65,7 @@ from llama_graphrag.nodes import (
     to_nodes,
     with_stable_ids,
 )
+from llama_graphrag.rerank import arun_search, run_search, to_reranker
 from llama_graphrag.sources import read_property_graph, read_vector_index
 
 _log = logging.getLogger(__name__)
@@ -82,12 +88,16 @@ class GraphRAGRetriever(BaseRetriever):
         Restricts every query to matching nodes, at every hop through the graph.
     method, graph, fusion, gate
         Settings of :class:`~graphrag_core.GraphRetriever`.
+    reranker
+        True for the core's default, False for none, a reranker of the core such as ``CrossEncoder(folder)``, or a
+        LlamaIndex ``BaseNodePostprocessor`` such as ``SentenceTransformerRerank``
+        (:func:`~llama_graphrag.postprocessor_reranker`).
     use_graph
         False searches by vector and keyword only.
     callback_manager, object_map, objects, verbose
         As for every LlamaIndex retriever.
     settings
-        Further settings of :class:`~graphrag_core.GraphRetriever`, such as ``cache`` or ``reranker``.
+        Further settings of :class:`~graphrag_core.GraphRetriever`, such as ``cache``.
 
     It is safe to use from many threads and tasks at once. In a coroutine await ``aretrieve``,
     :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they do not block the event loop.
@@ -103,6 +113,7 @@ class GraphRAGRetriever(BaseRetriever):
         graph: GraphStrategy | None = None,
         fusion: Fusion | None = None,
         gate: Gate | None = None,
+        reranker: Reranker | PassageScores | BaseNodePostprocessor | bool = True,
         use_graph: bool = True,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
@@ -112,7 +123,14 @@ class GraphRAGRetriever(BaseRetriever):
     ) -> None:
         super().__init__(callback_manager, object_map, objects, verbose)
         self._core = GraphRetriever(
-            index, method=method, k=similarity_top_k, graph=graph, fusion=fusion, gate=gate, **settings
+            index,
+            method=method,
+            k=similarity_top_k,
+            graph=graph,
+            fusion=fusion,
+            gate=gate,
+            reranker=to_reranker(reranker),
+            **settings,
         )
         self.filters = filters
         self.use_graph = use_graph
@@ -321,7 +339,7 @@ class GraphRAGRetriever(BaseRetriever):
                 embedding = self._checked(model.get_agg_embedding_from_queries(list(bundle.embedding_strs)))
             except Exception as error:  # noqa: BLE001 - the core falls back to keywords
                 embedding = error
-        return self._report(self._retrieve_core(bundle, embedding, settings))
+        return self._report(run_search(lambda: self._retrieve_core(bundle, embedding, settings)))
 
     async def asearch(self, query: QueryType, **settings: Any) -> Result:
         """Async version of :meth:`search`; the query is embedded on the event loop."""
@@ -333,13 +351,25 @@ class GraphRAGRetriever(BaseRetriever):
                 embedding = self._checked(await model.aget_agg_embedding_from_queries(list(bundle.embedding_strs)))
             except Exception as error:  # noqa: BLE001 - the core falls back to keywords
                 embedding = error
-        return self._report(await asyncio.to_thread(self._retrieve_core, bundle, embedding, settings))
+        elif embedding is None and isinstance(self._core.reranker, ScoreReranker):  # the search may run twice
+            embedding = await asyncio.to_thread(self._embed_question, bundle.query_str, settings)
+        search = partial(asyncio.to_thread, self._retrieve_core, bundle, embedding, settings)
+        return self._report(await arun_search(search))
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return to_nodes(self.search(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(to_nodes, await self.asearch(query_bundle))
+
+    def _embed_question(self, question: str, settings: Mapping[str, Any]) -> Any:
+        """Return the vector of a question, the exception if there is none, or None if none is needed."""
+        if self.index.embedding is None or (settings.get("method") or self._core.method) == "keyword":
+            return None
+        try:
+            return self.index.embedding.query(question)
+        except EmbedderError as error:
+            return error
 
     def _query_model(self, bundle: QueryBundle, settings: Mapping[str, Any]) -> BaseEmbedding | None:
         """Return the LlamaIndex model if the query has to be embedded with one."""

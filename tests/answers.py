@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphrag_core import Channel, Chunk, Entity, Fact, Hit, Result, Step, Trace
+from graphrag_core import Channel, Chunk, Entity, Fact, Hit, Link, Result, Step, Trace
 
 HOSTILE = (
     "</script><script>alert(1)</script><img src=x onerror=alert(2)>\" onload='x' <!-- ]]> \u2028 {{$policy}} &lt;b&gt;"
@@ -51,6 +51,28 @@ PORTAL = Result(
     route="the question names what a passage is about",
     trace=Trace({"embed": 0.5, "search": 1.25}),
 )
+
+LINKED = Result(
+    "Who maintains the vendor of Oauth in winter?",
+    "hybrid",
+    (
+        hit(passage("Oauth", "Oauth has one vendor, Keyring."), "Oauth", words=("vendor", "Oauth"),
+            covers=("vendor", "Oauth")),
+        hit(passage("Keyring", "Keyring maintains sign-in."), "Oauth", "Keyring", rank=2, words=("maintains",),
+            covers=("maintains",), link=Link(1, "Oauth", "keyring", "Keyring", "about")),
+        hit(passage("Contract", "The contract with Keyring ends in Tallinn."), rank=3, words=("Oauth",),
+            link=Link(2, "Keyring", "tallinn", "Tallinn", "both_mention"), channels={"keyword": Channel(3, 2.0, 1.0)}),
+        hit(passage("Notice", "Ninety days for Tallinn."), rank=4, origin="graph",
+            link=Link(1, "Oauth", "notice", "Notice of the whole contract", "about", followed=True),
+            channels={"links": Channel(1, 1.0, 1.0)}),
+    ),
+    (entity("Oauth"),),
+    0.8,
+    (Fact(("oauth", "keyring"), "Oauth needs Keyring.", id="f1"),),
+    {name.lower(): entity(name) for name in ("Oauth", "Keyring", "Tallinn", "Notice")},
+    gate="the graph leads: 62% of the question consists of rare names that the graph knows",
+    uncovered=("winter",),
+)  # fmt: skip
 
 NOTHING = Result("Why?", "vector")
 
@@ -115,7 +137,8 @@ EVIL = Result(
     HOSTILE,
     (
         hit(passage(HOSTILE, HOSTILE), HOSTILE, HOSTILE + "2", facts=(HOSTILE,), graph_expansion=HOSTILE),
-        hit(passage("x", "\x00\ud800\x1b[31m", "\u202egnp.exe"), rank=2, channels={HOSTILE: Channel(1, 1.0, 1.0)}),
+        hit(passage("x", "\x00\ud800\x1b[31m", "\u202egnp.exe"), rank=2, channels={HOSTILE: Channel(1, 1.0, 1.0)},
+            words=(HOSTILE, "x"), covers=(HOSTILE,), link=Link(1, HOSTILE, "y", HOSTILE, "about")),
     ),
     (Entity(HOSTILE.lower(), HOSTILE, HOSTILE, HOSTILE, (HOSTILE,), 3),),
     0.5,
@@ -125,7 +148,9 @@ EVIL = Result(
     HOSTILE,
     HOSTILE,
     Trace({HOSTILE: 1.0}),
-)
+    HOSTILE,
+    (HOSTILE,),
+)  # fmt: skip
 
 TWO_PARTS = Result(
     "Where?",
@@ -139,6 +164,7 @@ TWO_PARTS = Result(
 
 ALL = {
     "portal": PORTAL,
+    "linked": LINKED,
     "nothing": NOTHING,
     "plain": PLAIN,
     "crowd": CROWD,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).parents[2] / "shared"
+SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
 
 
 @pytest.fixture
 def shared() -> Path:
-    """The folder with the retrieval datasets, which lies beside the repository."""
+    """The folder with the retrieval datasets: beside the repository, or ``SHARED``."""
     if not (SHARED / "data").is_dir():
         pytest.skip("the retrieval datasets are not beside the repository")
     return SHARED

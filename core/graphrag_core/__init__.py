@@ -25,8 +25,10 @@ from graphrag_core.model import (
     Verification,
 )
 from graphrag_core.query.coverage import Coverage, Reranked
+from graphrag_core.query.cross_encoder import CrossEncoder
 from graphrag_core.query.fusion import Anchored, Gate, ReciprocalRank, Weighted
 from graphrag_core.query.recognise import Recogniser
+from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.query.routing import Route, Router, Rule
 from graphrag_core.query.strategies import (
     Expansion,
@@ -36,7 +38,7 @@ from graphrag_core.query.strategies import (
     Relevance,
     SpreadingActivation,
 )
-from graphrag_core.result import Channel, Hit, Result, Step, Trace
+from graphrag_core.result import Channel, Hit, Link, Result, Step, Trace
 from graphrag_core.retriever import Cache, GraphRetriever
 
 __version__ = "0.1.0"
@@ -50,6 +52,7 @@ __all__ = [
     "Chunker",
     "Combined",
     "Coverage",
+    "CrossEncoder",
     "Document",
     "Entity",
     "Estimate",
@@ -63,6 +66,7 @@ __all__ = [
     "KnowledgeExtractor",
     "KnowledgeIndex",
     "LLMExtractor",
+    "Link",
     "Mark",
     "Mention",
     "Neighbourhood",
@@ -75,6 +79,7 @@ __all__ = [
     "Route",
     "Router",
     "Rule",
+    "ScoreReranker",
     "SentenceExtractor",
     "SpreadingActivation",
     "Stats",

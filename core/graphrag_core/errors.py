@@ -10,6 +10,7 @@
     ├── EmbedderError           an embedder failed or returned unusable vectors
     │   └── EmbedderMismatch    the index was built with another embedder
     ├── ExtractionError         an extractor violated its contract
+    ├── RerankerError           a reranker violated its contract
     ├── StorageError            the index's files cannot be used
     │   ├── NotAnIndex          the folder contains something else
     │   ├── UnsupportedFormat   written by another release
@@ -59,6 +60,10 @@ class EmbedderMismatch(EmbedderError):
 
 class ExtractionError(GraphRAGError):
     """An extractor violated its contract: one extraction for each chunk, in order."""
+
+
+class RerankerError(GraphRAGError):
+    """A reranker violated its contract, for instance by changing the passages that it was to order."""
 
 
 class StorageError(GraphRAGError):

@@ -1,7 +1,7 @@
 """What a query returns: passages, with the reason for each."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,9 +12,13 @@ from graphrag_core.context import (
     Style,
     citation,
     copies_note,
+    covered_words,
     how_found,
+    link_words,
+    linked_path,
     one_line,
-    shown_path,
+    path_ends_in_link,
+    uncovered_words,
     write_context,
 )
 from graphrag_core.model import Chunk, Entity, Fact
@@ -27,6 +31,7 @@ _SNIPPET = 240  # characters
 
 StepKind = Literal["question", "entity", "fact", "chunk"]
 Origin = Literal["plain", "graph"]
+LinkKind = Literal["about", "mentions", "both_about", "both_mention"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,31 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """How a passage is linked to a better one.
+
+    Attributes
+    ----------
+    rank, chunk_id
+        The rank of the other passage in the result, from 1, and its id.
+    entity_id, entity
+        The id and the name of the entity that links them. A section is named by its title and heading.
+    kind
+        ``"about"``: the passage is about the entity, and the other mentions it. ``"mentions"``: the other way round.
+        ``"both_about"`` or ``"both_mention"``: both do the same.
+    followed
+        Whether the passage was found by following the other one, which plain search had found.
+    """
+
+    rank: int
+    chunk_id: str
+    entity_id: str
+    entity: str
+    kind: LinkKind
+    followed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A retrieved passage.
 
@@ -74,6 +104,13 @@ class Hit:
         (:class:`~graphrag_core.ExpansionQueries`).
     copies
         The ids of other passages with the same or nearly the same text.
+    words
+        The words of the question that the passage contains, as the question writes them. This field and the next two
+        are empty if no reranker looked at them.
+    covers
+        Those of the words that no better passage of the result contains.
+    link
+        The strongest link to a better passage of the result; None if there is none.
     """
 
     chunk: Chunk
@@ -83,6 +120,9 @@ class Hit:
     origin: Origin = "plain"
     graph_expansion: str = ""
     copies: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ()
+    link: Link | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +160,13 @@ class Result:
         Why the graph did not lead or did not run; empty if it did.
     fallback
         What was unavailable, such as the embedder; empty if nothing was.
+    trace
+        How long each stage took.
+    gate
+        Why the graph led: how much of the question consists of rare names that it knows. Empty if it did not, or if
+        no reranker decided.
+    uncovered
+        The words of the question that no hit contains; empty if no reranker looked at them.
     """
 
     question: str
@@ -133,6 +180,8 @@ class Result:
     expansion_skipped: str = ""
     fallback: str = ""
     trace: Trace = field(default_factory=Trace)
+    gate: str = ""
+    uncovered: tuple[str, ...] = ()
 
     @property
     def graph_confidence(self) -> float:
@@ -207,20 +256,26 @@ class Result:
                 for name, channel in hit.channels.items()
             },
             "path": [{"kind": step.kind, "id": step.id, "text": step.text} for step in hit.path],
+            "words": list(hit.words),
+            "covers": list(hit.covers),
+            "link": asdict(hit.link) if hit.link else None,
             "entities": [entity.name for entity in self.entities],
             "method": self.method,
             "confidence": self.graph_confidence,
             "route": self.route,
             "expansion_skipped": self.expansion_skipped,
+            "gate": self.gate,
+            "uncovered": list(self.uncovered),
             "fallback": self.fallback,
         }
 
     def explain(self) -> str:
-        """Return a report for a person: each hit with its channels, its best sentence and its path."""
+        """Return a report for a person: each hit with its channels, its best sentence, its path, and what it adds."""
         named = ", ".join(one_line(entity.name) for entity in self.entities) or "no known entity"
         graph = f"graph confidence {self.graph_confidence:.2f}" if self.graph_used else "graph not used"
         lines = [one_line(self.question), f"  entities: {named}; method {self.method}, {graph}"]
-        lines += [f"  {remark}" for remark in (self.route, self.expansion_skipped, self.fallback) if remark]
+        remarks = (self.route, self.gate, self.expansion_skipped, self.fallback, one_line(uncovered_words(self)))
+        lines += [f"  {remark}" for remark in remarks if remark]
         texts = Highlighter(self)
         for rank, hit in enumerate(self.hits, 1):
             found = ", ".join(
@@ -228,9 +283,15 @@ class Result:
                 for name, channel in hit.channels.items()
             )
             lines.append(f"{rank:>3}. {one_line(citation(hit.chunk))}  [{hit.score:.3f}]  {found}")
-            path = " → ".join(one_line(step.text) for step in shown_path(self, hit))
+            path = " → ".join(one_line(step.text) for step in linked_path(self, hit))
             reason = f"{path} → this passage" if path else how_found(hit)
-            more = (one_line(texts.snippet(hit, _SNIPPET)), reason, copies_note(hit))
+            link = "" if path_ends_in_link(hit) else link_words(hit)
+            more = (
+                one_line(texts.snippet(hit, _SNIPPET)),
+                "; ".join(filter(None, (reason, one_line(link)))),
+                one_line(covered_words(hit)),
+                copies_note(hit),
+            )
             lines += [f"     {line}" for line in more if line]
         stages = ", ".join(f"{name} {ms:.1f}" for name, ms in self.trace.stages.items())
         return "\n".join([*lines, f"  {self.trace.total:.1f} ms: {stages}"])

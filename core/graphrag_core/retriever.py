@@ -18,6 +18,7 @@ from graphrag_core.query.coverage import Coverage, Reranker
 from graphrag_core.query.fusion import Anchored, Fusion, Gate
 from graphrag_core.query.pipeline import Plan, answer
 from graphrag_core.query.recognise import Recogniser
+from graphrag_core.query.rerank import PassageScores, ScoreReranker
 from graphrag_core.query.routing import Router
 from graphrag_core.query.strategies import GraphStrategy, PageRank
 from graphrag_core.result import Result, Trace
@@ -102,7 +103,9 @@ class GraphRetriever:
         PageRank is :class:`~graphrag_core.Anchored`.
     reranker
         Orders the passages of the hybrid method. True uses :class:`~graphrag_core.Coverage` where both the
-        strategy and the fusion are the default; False orders them by the fusion alone.
+        strategy and the fusion are the default; False orders them by the fusion alone. A function that scores
+        passages, such as a :class:`~graphrag_core.CrossEncoder`, orders the best of them
+        (:class:`~graphrag_core.ScoreReranker`).
     gate, recogniser, router
         When the graph is trusted, how entities are found in a question, and how ``"agentic"`` chooses.
     candidates
@@ -129,7 +132,7 @@ class GraphRetriever:
         k: int = 5,
         graph: GraphStrategy | None = None,
         fusion: Fusion | None = None,
-        reranker: Reranker | bool = True,
+        reranker: Reranker | PassageScores | bool = True,
         gate: Gate | None = None,
         recogniser: Recogniser | None = None,
         router: Router | None = None,
@@ -146,8 +149,10 @@ class GraphRetriever:
         if reranker is True:
             by_default = fusion is None and isinstance(self.graph, PageRank) and isinstance(self.fusion, Anchored)
             self.reranker: Reranker | None = Coverage() if by_default else None
+        elif callable(reranker) and not isinstance(reranker, type) and not hasattr(reranker, "rerank"):
+            self.reranker = ScoreReranker(reranker)
         else:
-            self.reranker = reranker or None
+            self.reranker = reranker or None  # type: ignore[assignment]
         if self.reranker is not None:
             _require(self.reranker, "rerank", "reranker", "rerank(query, plain, graph)")
         self.gate = gate or Gate()

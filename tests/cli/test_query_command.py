@@ -43,6 +43,26 @@ def test_json_has_paths_and_shares(run, kb):
     assert sum(channel["share"] for channel in found["channels"].values()) == pytest.approx(1)
 
 
+def test_new_words_and_links_are_shown_and_read(run, kb):
+    shown = " ".join(run("query", QUESTION, "--k", "3").stdout.split())
+    answer = json.loads(run("query", QUESTION, "--k", "3", "--json").stdout)
+    explained = " ".join(run("explain", QUESTION, "--k", "3").stdout.split())
+    first, second, _ = answer["hits"]
+    assert "2103" in " ".join(first["covers"])
+    assert f"words of the question: {', '.join(first['covers'])}" in shown
+    assert f"words of the question: {', '.join(first['covers'])}" in explained
+    link = second["link"]
+    assert (link["rank"], link["chunk_id"], link["entity"]) == (1, first["id"], "Joaquim Prates")
+    assert "Joaquim Prates (mentioned in passage 1)" in shown
+    assert "Joaquim Prates (mentioned in passage 1)" in explained
+    assert answer["gate"] or answer["expansion_skipped"]
+    assert (answer["gate"] or answer["expansion_skipped"]) in explained
+    assert not set(answer["uncovered"]) & {word for hit in answer["hits"] for word in hit["words"]}
+    plain = run("query", QUESTION, "--method", "vector").stdout + run("explain", QUESTION, "--method", "vector").stdout
+    assert "of the question" not in plain
+    assert "passage 1" not in plain
+
+
 def test_where_filters_by_text_and_numbers(run, docs):
     run("index", docs)
     asked = ["query", "Who runs the Tide Feed?", "--json"]
@@ -150,6 +170,7 @@ def test_compare_measures_whether_the_graph_helps(run, kb, tmp_path):
     assert (report["judged"], report["worse"]) == (3, 0)
     assert report["methods"]["hybrid"]["recall"] == 1
     assert report["p_value"] == report["chance"]
+    assert report["gain_interval"][0] <= report["gain"] <= report["gain_interval"][1]
     assert report["methods"]["vector"]["recall"] == pytest.approx(2 / 3)
     shown = run("compare", "q.jsonl")
     assert shown.exit_code == 0
@@ -176,3 +197,28 @@ def test_compare_reports_invalid_questions(run, kb, tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"ask": 1}\n')
     assert "bad.jsonl, line 1: needs 'question'" in run("compare", "bad.jsonl").stderr
     assert run("compare", "missing.jsonl").exit_code == 1
+
+
+def test_a_cross_encoder_orders_the_passages(run, kb, tmp_path):
+    tiny = pytest.importorskip("tiny_cross_encoder", reason="onnx is not installed")
+    folder = tiny.write_cross_encoder(tmp_path / "tiny", [QUESTION])
+    (tmp_path / "questions.jsonl").write_text(json.dumps({"question": QUESTION, "gold": ["inc-2103.md"]}), "utf-8")
+    reranked = json.loads(run("query", QUESTION, "--json", "--rerank", f"onnx:{folder}").stdout)["hits"]
+    scores = [hit["score"] for hit in reranked]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] > 1, "the number of words in common"
+    assert run("explain", QUESTION, "--rerank", f"onnx:{folder}").exit_code == 0
+    report = json.loads(run("compare", "questions.jsonl", "--json", "--rerank", f"onnx:{folder}").stdout)
+    found = report["answers"][0]["found"]
+    assert found["hybrid"] == [hit["document"] for hit in reranked]
+    assert (
+        found["vector+keyword"]
+        != json.loads(run("compare", "questions.jsonl", "--json").stdout)["answers"][0]["found"]["vector+keyword"]
+    ), "plain search is scored too, so that the comparison is that of the graph"
+
+
+def test_an_unknown_cross_encoder_is_an_error(run, kb, tmp_path):
+    for name, problem in (("best", "use onnx:FOLDER"), (f"onnx:{tmp_path}", "has no model.onnx")):
+        result = run("query", QUESTION, "--rerank", name)
+        assert result.exit_code == 1
+        assert problem in result.stderr.replace("\n", " ")

@@ -224,7 +224,7 @@ def test_a_full_disk_changes_nothing(tmp_path):
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
         index.add(SERVICES)
         before = snapshot(index)
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("forkserver")  # a fork of this process could inherit locked mutexes
     answer = context.Queue()
     process = context.Process(target=_fill, args=(tmp_path / "kb", 300_000, answer))
     process.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +14,18 @@ from graphrag_core import Document, GraphRetriever, KnowledgeIndex, Mark
 from graphrag_core.errors import UnsupportedFormat
 from graphrag_core.testing import CHAIN_QUESTION, CountingEmbedder
 
-STORED = Path(__file__).parent / "data" / "index-format-1.tar.gz"
+DATA = Path(__file__).parent / "data"
+
+
+def extracted(number, tmp_path):
+    with tarfile.open(DATA / f"index-format-{number}.tar.gz") as archive:
+        archive.extractall(tmp_path / "kb", filter="data")
+    return tmp_path / "kb"
 
 
 @pytest.fixture
 def folder(tmp_path):
-    with tarfile.open(STORED) as archive:
-        archive.extractall(tmp_path / "kb", filter="data")
-    return tmp_path / "kb"
+    return extracted(1, tmp_path)
 
 
 @pytest.mark.parametrize("missing", [(), ("derived",), ("keywords",), ("derived", "keywords")], ids=str)
@@ -73,3 +78,52 @@ def test_an_index_of_format_1_can_be_changed(folder):
         assert index.verify()
     with KnowledgeIndex.open(folder, CountingEmbedder(), read_only=True) as index:
         assert index.document_ids() == ["auth", "keyring", "vault"]
+
+
+GUIDE = Document(
+    "guide",
+    "# Operations Guide\n\n## Rotating Keys\n\nRotate the **Signing Key** of the [OAuth Provider](oauth.md) with "
+    "`rotate_keys`. Keyring stores it.\n\n## Backups\n\nBackups of Keyring run in Tallinn every night.\n",
+)
+
+
+def chunk_rows(folder):
+    """Return the columns of chunks, and of documents, that do not depend on the order of adding."""
+    with sqlite3.connect(folder / "records.sqlite") as db:
+        chunks = db.execute(
+            "SELECT id, terms, fact_terms, near_1, near_2, near_3, headings, text FROM chunks ORDER BY id"
+        )
+        documents = db.execute("SELECT id, title, heading, metadata, digest FROM documents ORDER BY id")
+        return chunks.fetchall(), documents.fetchall()
+
+
+@pytest.mark.parametrize("missing", [(), ("derived", "keywords")], ids=str)
+def test_an_index_of_format_2_becomes_the_one_that_this_version_writes(tmp_path, missing):
+    folder = extracted(2, tmp_path)
+    for name in missing:
+        shutil.rmtree(folder / name)
+    with pytest.raises(UnsupportedFormat, match="open it once for writing"):
+        KnowledgeIndex.open(folder, CountingEmbedder(), read_only=True)
+    embedder = CountingEmbedder()
+    with KnowledgeIndex.open(folder, embedder) as index:
+        assert list(index.document_ids()) == ["auth", "guide", "keyring", "oauth"]
+        assert index.get("guide") == GUIDE
+        assert index.chunks("guide")[0].title == "Operations Guide"
+        hits = GraphRetriever(index).retrieve(CHAIN_QUESTION, where={"tenant": "acme"}).hits
+        assert [hit.chunk.id for hit in hits][:2] == ["auth", "oauth"]
+        assert index.verify()
+        assert embedder.texts == []
+        documents = [index.get(name) for name in index.document_ids()]
+    with KnowledgeIndex.open(tmp_path / "fresh", CountingEmbedder()) as fresh:
+        fresh.add(documents)
+    assert chunk_rows(folder) == chunk_rows(tmp_path / "fresh")
+
+
+def test_a_chunk_without_the_terms_of_its_facts_is_reported(tmp_path):
+    with KnowledgeIndex.open(tmp_path / "kb", CountingEmbedder()) as index:
+        index.add([GUIDE])
+        assert index.verify()
+    with sqlite3.connect(tmp_path / "kb" / "records.sqlite") as db:
+        db.execute("UPDATE chunks SET fact_terms = NULL WHERE ordinal = 0")
+    with KnowledgeIndex.open(tmp_path / "kb", CountingEmbedder()) as index:
+        assert "1 chunks lack the terms of their facts" in str(index.verify())

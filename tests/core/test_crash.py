@@ -21,7 +21,7 @@ from graphrag_core.engine.embedded.keywords import TantivyKeywords
 from graphrag_core.engine.embedded.records import Records
 from graphrag_core.testing import HashEmbedder
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 
 BATCH = 3
 State = dict[str, str]
@@ -73,7 +73,9 @@ def work(folder: Path, seed: int, log: Path) -> None:
 
 
 def start(target: Callable[..., None], *arguments: object) -> multiprocessing.Process:
-    process = multiprocessing.get_context("fork").Process(target=target, args=arguments)
+    context = multiprocessing.get_context("forkserver")  # a fork of this process could inherit locked mutexes
+    context.set_forkserver_preload(["graphrag_core.testing"])
+    process = context.Process(target=target, args=arguments)
     process.start()
     return process
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from graphrag_core import GraphRetriever
 from graphrag_core.errors import InputError
-from graphrag_core.evaluation import METHODS, WITHOUT_GRAPH, Answered, Question, Report, compare
+from graphrag_core.evaluation import (
+    METHODS,
+    WITHOUT_GRAPH,
+    Answered,
+    Question,
+    Report,
+    bootstrap_interval,
+    compare,
+    resampled_means,
+)
 
 
 def report(*recalls, k=5):
@@ -42,7 +52,7 @@ def test_a_verdict_claims_no_more_than_was_seen():
     assert report(*[(1, 2)] * 5).verdict.startswith("The graph looks better, which may be chance: recall@5 +25 points")
     assert report((1, 2), (2, 1)).verdict.startswith("The graph looks no different, which may be chance")
     assert report(*[(1, 2)] * 6).verdict == (
-        "The graph helps: recall@5 +25 points, more found on 6 of 6 questions, less on 0."
+        "The graph helps: recall@5 +25 points (95 % interval +25 to +25), more found on 6 of 6 questions, less on 0."
     )
     assert report(*[(2, 1)] * 6).verdict.startswith("The graph does not help: recall@5 -25 points")
     assert Report(5).verdict == "There are no questions."
@@ -70,3 +80,34 @@ def test_every_method_is_asked_and_documents_count_once(services):
     assert asked == [answer.question]
     assert all(len(documents) == len(set(documents)) <= 2 for documents in answer.found.values())
     assert found.score("hybrid").recall == 1
+
+
+def test_intervals_are_those_of_the_binomial_distribution():
+    # The sum of a bootstrap sample of ones and zeros is binomial: n = 100, p = 0.3 has 2.5 % and 97.5 % quantiles 21
+    # and 39.
+    low, high = bootstrap_interval([1.0] * 30 + [0.0] * 70)
+    assert low == pytest.approx(0.21, abs=0.011)
+    assert high == pytest.approx(0.39, abs=0.011)
+    means = resampled_means([1.0] * 30 + [0.0] * 70)
+    assert means.mean() == pytest.approx(0.3, abs=0.002)
+    assert means.std() == pytest.approx((0.3 * 0.7 / 100) ** 0.5, rel=0.05)
+
+
+def test_columns_are_drawn_together_and_samples_are_the_same_every_time(monkeypatch):
+    values = np.random.default_rng(1).random((40, 2))
+    means = resampled_means(values, resamples=200)
+    assert np.allclose(means[:, 0] - means[:, 1], resampled_means(values[:, 0] - values[:, 1], resamples=200))
+    assert np.array_equal(means, resampled_means(values, resamples=200))
+    assert not np.array_equal(means, resampled_means(values, resamples=200, seed=1))
+    monkeypatch.setattr("graphrag_core.evaluation.bootstrap._BLOCK", 1000)
+    assert np.allclose(means, resampled_means(values, resamples=200))
+    with pytest.raises(InputError, match="at least one question"):
+        bootstrap_interval([])
+
+
+def test_the_interval_of_the_gain_is_paired():
+    found = report(*[(1, 2)] * 10, *[(3, 4)] * 10)  # methods differ by a quarter on every question
+    assert found.gain == pytest.approx(0.25)
+    assert found.gain_interval == pytest.approx((0.25, 0.25))
+    low, high = found.score("hybrid").interval
+    assert low < found.score("hybrid").recall < high

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from support import SERVICES, snapshot, vector_search
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import DocumentError, EmbedderError
+from graphrag_core.ingest.embedding import CheckedEmbedder, unit_vector
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
 
 
@@ -89,3 +91,14 @@ def test_a_hit_as_plain_data_has_everything_but_text_metadata_and_score(services
     assert (told["method"], told["confidence"], told["origin"]) == ("hybrid", result.confidence, hit.origin)
     told["path"].clear()
     assert result.details(hit)["path"]
+
+
+def test_a_unit_vector_stays_as_it_is_however_it_comes():
+    """A question that is embedded by the core, by the caller or normalised twice has the same vector."""
+    embedder = CheckedEmbedder(HashEmbedder())
+    for text in ("Ada Lovelace met Lord Byron in Vienna", "a red fox", "東京は日本の首都です", "x y z " * 9):
+        vector = embedder.query(text)
+        assert np.array_equal(unit_vector(vector.tolist(), None), vector)
+        assert np.array_equal(unit_vector(unit_vector(HashEmbedder().embed_query(text), None), None), vector)
+        assert np.allclose(unit_vector(3 * vector, None), vector)
+        assert np.array_equal(embedder.documents([text, "other"], ["a", "b"])[0], vector)

@@ -11,19 +11,23 @@ import graphrag_core
 
 NAMES = {
     "graphrag_core": """
-        Added Anchored Cache Channel Chunk Chunker Combined Coverage Document Entity Estimate Expansion ExpansionQueries
-        Extraction Fact Gate GraphRetriever Hit KnowledgeExtractor KnowledgeIndex LLMExtractor Mark Mention
-        Neighbourhood PageRank ReciprocalRank Recogniser Relevance Reranked Result Route Router Rule SentenceExtractor
-        SpreadingActivation Stats Step Trace TripleExtractor Verification Weighted __version__
+        Added Anchored Cache Channel Chunk Chunker Combined Coverage CrossEncoder Document Entity Estimate Expansion
+        ExpansionQueries Extraction Fact Gate GraphRetriever Hit KnowledgeExtractor KnowledgeIndex LLMExtractor Link
+        Mark Mention Neighbourhood PageRank ReciprocalRank Recogniser Relevance Reranked Result Route Router Rule
+        ScoreReranker SentenceExtractor SpreadingActivation Stats Step Trace TripleExtractor Verification Weighted
+        __version__
     """,
     "graphrag_core.embedders": "Onnx WordLlama",
     "graphrag_core.testing": """
         CHAIN CHAIN_QUESTION CountingEmbedder EmbedderSuite EngineSuite ExtractorSuite FixedExtractor FusionSuite
         HashEmbedder StrategySuite TokenCounterSuite run_suite
     """,
-    "langchain_graphrag": "GraphRAGRetriever RetrievedDocuments create_memory_search_tool llm_extractor",
+    "langchain_graphrag": """
+        GraphRAGRetriever RetrievedDocuments compressor_reranker create_memory_search_tool llm_extractor
+    """,
     "llama_graphrag": """
         GraphRAGInsertEvent GraphRAGRetrievalEvent GraphRAGRetriever LocalEmbedding memory_search_tool
+        postprocessor_reranker
     """,
 }
 

@@ -33,6 +33,7 @@ def compare(
     k: options.Count = 5,
     json: options.Json = False,
     embedder: options.EmbedderName = None,
+    rerank: options.RerankerName = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Measure whether the graph helps on your questions: recall of each method, and a verdict.
@@ -43,7 +44,8 @@ def compare(
     with options.open_index(kb, embedder) as index:
         unknown = sorted({gold for question in asked for gold in question.gold if gold not in index})
         bar = tqdm(asked, "querying", unit=" questions", disable=quiet or None, leave=False, dynamic_ncols=True)
-        report = run_comparison(GraphRetriever(index, cache=None), bar, k=k)
+        retriever = GraphRetriever(index, cache=None, reranker=options.make_reranker(rerank))
+        report = run_comparison(retriever, bar, k=k)
         if json:
             render.print_json(_report_to_dict(report))
         else:
@@ -83,13 +85,15 @@ def _parse_line(line: str, where: str) -> Question:
 
 
 def _show_scores(report: Report) -> None:
-    numbers = [Column(f"{name}@{report.k}", justify="right") for name in ("recall", "all found")]
+    names = (f"recall@{report.k}", "95 % interval", f"all found@{report.k}")
+    numbers = [Column(name, justify="right") for name in names]
     table = Table("method", *numbers, "", box=None, pad_edge=False, header_style="quiet")
     for method in report.methods:
         score = report.score(method)
         bar = Text("━" * round(score.recall * _BAR_WIDTH), "graph" if method in ("hybrid", "graph") else "vector")
         name = Text(method, "bold" if method == "hybrid" else "")
-        table.add_row(name, f"{score.recall:.1%}", f"{score.complete:.1%}", bar)
+        low, high = score.interval
+        table.add_row(name, f"{score.recall:.1%}", f"{low:.1%} – {high:.1%}", f"{score.complete:.1%}", bar)
     render.stdout().print(table)
 
 
@@ -111,6 +115,8 @@ def _report_to_dict(report: Report) -> dict[str, Any]:
         "questions": len(report.answered),
         "judged": len(report.judged),
         "methods": {method: asdict(report.score(method)) for method in report.methods if report.judged},
+        "gain": report.gain if report.judged else None,
+        "gain_interval": report.gain_interval if report.judged else None,
         "better": report.better,
         "worse": report.worse,
         "p_value": report.p_value,

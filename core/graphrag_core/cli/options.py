@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typing_extensions import Self
 
-from graphrag_core import Chunker, Combined, KnowledgeIndex, SentenceExtractor
+from graphrag_core import Chunker, Combined, CrossEncoder, KnowledgeIndex, SentenceExtractor
 from graphrag_core.cli.render import program
 from graphrag_core.documents import Catalogue, parse_value
 from graphrag_core.embedders import Onnx, WordLlama
@@ -29,6 +29,15 @@ EmbedderName = Annotated[
         metavar="NAME",
         help="wordllama, or onnx:FOLDER with model.onnx and tokenizer.json. "
         "Default: the embedder of the index; wordllama for a new one.",
+    ),
+]
+RerankerName = Annotated[
+    str | None,
+    typer.Option(
+        "--rerank",
+        metavar="NAME",
+        help="Order the best passages of the hybrid method with a cross-encoder: onnx:FOLDER with model.onnx and "
+        "tokenizer.json, or fastembed:MODEL, which must be in fastembed's cache.",
     ),
 ]
 MethodName = Annotated[
@@ -124,6 +133,18 @@ def make_embedder(name: str) -> Embedder:
     if kind == "onnx" and folder:
         return Onnx(folder)
     raise InputError(f"unknown embedder {name!r}: use wordllama or onnx:FOLDER")
+
+
+def make_reranker(name: str | None) -> CrossEncoder | bool:
+    """Create the cross-encoder that ``--rerank`` names; True for the default reranker."""
+    if name is None:
+        return True
+    kind, _, model = name.partition(":")
+    if kind == "onnx" and model:
+        return CrossEncoder(model)
+    if kind == "fastembed" and model:
+        return CrossEncoder.fastembed(model)
+    raise InputError(f"unknown cross-encoder {name!r}: use onnx:FOLDER or fastembed:MODEL")
 
 
 def make_extractor(*others: Extractor) -> Combined:

@@ -42,6 +42,7 @@ def query(
     ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print the size of the index first.")] = False,
     embedder: options.EmbedderName = None,
+    rerank: options.RerankerName = None,
 ) -> None:
     """Search the index for passages that answer a question."""
     if question is not None and query_ is not None:
@@ -53,7 +54,7 @@ def query(
             render.show_stats(index.stats(), as_json=json)
             if text is None:
                 return
-        retriever = GraphRetriever(index, method=method, k=k)
+        retriever = GraphRetriever(index, method=method, k=k, reranker=options.make_reranker(rerank))
 
         def answer(question: str, **settings: Any) -> bool:
             """Print the results; return whether there are any."""
@@ -85,10 +86,12 @@ def explain(
     where: options.Where = None,
     load: options.Findings = None,
     embedder: options.EmbedderName = None,
+    rerank: options.RerankerName = None,
 ) -> None:
     """Show why passages are found: entities, scores by channel, paths through the graph, and facts."""
     with options.open_index(kb, embedder, findings=load) as index:
-        result = GraphRetriever(index, method=method, k=k).retrieve(question, where=options.parse_where(where))
+        retriever = GraphRetriever(index, method=method, k=k, reranker=options.make_reranker(rerank))
+        result = retriever.retrieve(question, where=options.parse_where(where))
         if html is None:
             render.show_explanation(result)
         else:

@@ -18,9 +18,21 @@ from rich.tree import Tree
 from tqdm import tqdm
 
 from graphrag_core import Hit, Result, Stats, Step
-from graphrag_core.context import Highlighter, copies_note, fact_words, how_found, one_line, section, shown_path
+from graphrag_core.context import (
+    Highlighter,
+    copies_note,
+    covered_words,
+    fact_words,
+    how_found,
+    link_words,
+    linked_path,
+    one_line,
+    path_ends_in_link,
+    section,
+    uncovered_words,
+)
 
-_CHANNELS = {"graph": "magenta", "vector": "cyan", "keyword": "yellow"}
+_CHANNELS = {"graph": "magenta", "vector": "cyan", "keyword": "yellow", "links": "blue"}
 _STYLES = {"title": "bold", "match": "bold", "quiet": "dim", "good": "green", "bad": "red", "partial": "yellow"}
 _THEME = Theme({**_STYLES, **_CHANNELS})
 _MAX_PASSAGE = 320  # characters
@@ -83,7 +95,7 @@ def relative(path: str) -> str:
 
 
 def show_result(result: Result) -> None:
-    """Print the hits: section, best sentences, rank in each channel, and the path through the graph."""
+    """Print the hits: section, best sentences, rank in each channel, the path, the link and new words."""
     console = stdout()
     texts = Highlighter(result)
     for note in (result.route, result.fallback):
@@ -99,15 +111,23 @@ def show_result(result: Result) -> None:
         found_by = [Text.assemble((name, name), (f" #{rank}", "quiet")) for name, rank in ranks]
         print_indented(console, Text(" · ").join(found_by))
         if len(hit.path) > 3:
-            print_indented(console, _path_line(shown_path(result, hit)))
+            print_indented(console, _path_line(linked_path(result, hit)))
+        link = "" if len(hit.path) > 3 and path_ends_in_link(hit) else link_words(hit)
+        if reason := "; ".join(filter(None, (link, covered_words(hit)))):
+            print_indented(console, Text(one_line(reason), "quiet"))
 
 
 def show_explanation(result: Result) -> None:
-    """Print the recognised entities, the method, each hit's scores and path, and the facts."""
+    """Print the recognised entities, the method, each hit's scores, path, link and new words, and the facts."""
     console = stdout()
     console.print(Text(result.question, "title"))
     entities = (f"{entity.name} ({entity.type})" if entity.type else entity.name for entity in result.entities)
-    notes = (("route", result.route), ("graph", result.expansion_skipped), ("fallback", result.fallback))
+    notes = (
+        ("route", result.route),
+        ("graph", result.expansion_skipped or result.gate),
+        ("fallback", result.fallback),
+        ("words", one_line(uncovered_words(result))),
+    )
     graph = f"graph confidence {result.graph_confidence:.2f}" if result.graph_used else "graph not used"
     print_rows(
         console,
@@ -130,10 +150,13 @@ def show_explanation(result: Result) -> None:
             for name, channel in shares
         ]
         print_indented(console, Text("  ").join(bars))
-        if path := shown_path(result, hit):
+        if path := linked_path(result, hit):
             console.print(Padding(path_tree((*path, hit.path[-1])), (0, 0, 0, 4)))
         else:
             print_indented(console, Text(how_found(hit), "quiet"))
+        for note in ("" if path_ends_in_link(hit) else link_words(hit), covered_words(hit)):
+            if note:
+                print_indented(console, Text(one_line(note), "quiet"))
     if result.facts:
         console.print(Text("\nSupporting facts", "title"))
         for fact in result.facts[:_MAX_FACTS]:
@@ -170,7 +193,9 @@ def result_to_dict(result: Result) -> dict[str, Any]:
         "route": result.route,
         "confidence": round(result.graph_confidence, 4),
         "expansion_skipped": result.expansion_skipped,
+        "gate": result.gate,
         "fallback": result.fallback,
+        "uncovered": list(result.uncovered),
         "entities": [asdict(entity) for entity in result.entities],
         "hits": [
             {
@@ -188,6 +213,9 @@ def result_to_dict(result: Result) -> dict[str, Any]:
                 "copies": list(hit.copies),
                 "channels": {name: asdict(channel) for name, channel in hit.channels.items()},
                 "path": [asdict(step) for step in hit.path],
+                "words": list(hit.words),
+                "covers": list(hit.covers),
+                "link": asdict(hit.link) if hit.link else None,
                 "metadata": dict(hit.chunk.metadata),
             }
             for rank, hit in enumerate(result.hits, 1)

@@ -10,10 +10,15 @@ from graphrag_core.context.display import (
     body_text,
     citation,
     copies_note,
+    covered_words,
     fact_words,
     how_found,
+    link_words,
+    linked_path,
+    path_ends_in_link,
     section,
     shown_path,
+    uncovered_words,
 )
 from graphrag_core.context.escape import one_line
 from graphrag_core.context.styles import ContextSource
@@ -27,11 +32,16 @@ __all__ = [
     "body_text",
     "citation",
     "copies_note",
+    "covered_words",
     "fact_words",
     "how_found",
+    "link_words",
+    "linked_path",
     "one_line",
+    "path_ends_in_link",
     "section",
     "shown_path",
     "token_counter",
+    "uncovered_words",
     "write_context",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,10 +24,12 @@ REFERS_TO = "refers_to"
 
 _WORD = re.compile(r"[^\W_]+")
 _BREAK = re.compile(r"(?<![.!?:;,…。！？\s])[ \t]*\n\s*(?=[^\sa-z])")
+_POSSESSIVE = re.compile(r"['’]s\b")
 _LETTER = re.compile(r"[^\W\d_]")
 _CJK_ENDS = re.compile(f"[{CJK}]")
 _QUESTION_WORDS = FUNCTION | frozenset("happen happens work works tell explain give me please".split())
 _LONGEST_NAME = 200
+_MAX_WORDS = 12  # of the question, listed for a hit
 _FEWEST_WORDS = 3  # of a sentence that can stand for a passage
 
 # Markup that Markdown does not have: underlines of other characters, directives and roles of reStructuredText.
@@ -65,11 +67,110 @@ def how_found(hit: Hit) -> str:
     >>> how_found(Hit(Chunk("c", "c", "Text"), 1.0, {"vector": Channel(5, 0.3), "keyword": Channel(2, 7.1)}))
     'found by plain search: keyword rank 2, vector rank 5'
     """
-    ranks = sorted((channel.rank, name) for name, channel in hit.channels.items() if name != "graph")
+    ranks = sorted((channel.rank, name) for name, channel in hit.channels.items() if name not in ("graph", "links"))
     found = ["found by plain search: " + ", ".join(f"{name} rank {rank}" for rank, name in ranks)] if ranks else []
     if "graph" in hit.channels:
         found.append(f"{'' if ranks else 'found by the '}graph rank {hit.channels['graph'].rank}")
+    if "links" in hit.channels and not found:
+        found.append("found through what other passages mention")
     return "; ".join(found)
+
+
+def covered_words(hit: Hit) -> str:
+    """Return the words of the question that a hit contains and no hit above it; empty if there are none.
+
+    >>> from graphrag_core import Hit
+    >>> covered_words(Hit(Chunk("c", "c", "Text"), 1.0, words=("auth", "vendor"), covers=("vendor",)))
+    'new words of the question: vendor'
+    """
+    heading = "words of the question" if hit.words == hit.covers else "new words of the question"
+    return f"{heading}: {listed(hit.covers)}" if hit.covers else ""
+
+
+def uncovered_words(result: Result) -> str:
+    """Return the words of the question that no hit contains; empty if there are none."""
+    return f"in no passage: {listed(result.uncovered)}" if result.uncovered else ""
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return words with commas, and how many more there are."""
+    more = len(words) - _MAX_WORDS
+    return ", ".join(words[:_MAX_WORDS]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def link_words(hit: Hit) -> str:
+    """Return how a hit is linked to one above it; empty if it is not.
+
+    >>> from graphrag_core import Hit, Link
+    >>> link_words(Hit(Chunk("c", "c", "Text"), 0.5, link=Link(1, "a", "keyring", "Keyring", "about")))
+    'about Keyring, which passage 1 mentions'
+    """
+    return "".join(link_pieces(hit))
+
+
+def link_pieces(hit: Hit) -> list[str]:
+    """Return the words on a link in pieces: at 1 is the entity, at 3 the other passage; empty without a link."""
+    link = hit.link
+    if link is None:
+        return []
+    before, between, after = {
+        "about": ("about ", ", which ", " mentions"),
+        "mentions": ("mentions ", ", the subject of ", ""),
+        "both_about": ("about ", ", as is ", ""),
+        "both_mention": ("mentions ", ", as does ", ""),
+    }[link.kind]
+    if link.followed and hit.channels.keys() <= {"graph", "links"}:
+        before = f"found through passage {link.rank}: {before}"
+    return [before, link.entity, between, f"passage {link.rank}", after]
+
+
+def marked_words(hit: Hit) -> list[tuple[str, bool]]:
+    """Return the words of the question in a hit, each with whether no hit above contains it.
+
+    >>> from graphrag_core import Hit
+    >>> marked_words(Hit(Chunk("c", "c", "Text"), 1.0, words=("broker_url", "set"), covers=("url",)))
+    [('broker', False), ('url', True), ('set', False)]
+    """
+    new = {word.casefold() for word in hit.covers}
+    parts = re.compile("|".join(f"({_whole(word)})" for word in sorted(hit.covers, key=len, reverse=True)) or "(?!)")
+    marked: dict[str, bool] = {}
+    for word in hit.words:
+        at = 0
+        for match in [] if word.casefold() in new else parts.finditer(word):
+            marked.setdefault(word[at : match.start()].strip("_./:-"), False)
+            marked[match.group()] = True
+            at = match.end()
+        marked.setdefault(word[at:].strip("_./:-"), word.casefold() in new)
+    return [(word, is_new) for word, is_new in marked.items() if word]
+
+
+def path_ends_in_link(hit: Hit) -> bool:
+    """Return whether the path and the link of a hit lead through the same entity, so that the path tells the link."""
+    return hit.link is not None and ("entity", hit.link.entity_id) in [(s.kind, s.id) for s in hit.path[-2:-1]]
+
+
+def path_starts_at_link(hit: Hit) -> bool:
+    """Return whether the path of a hit starts at the passage that the hit is linked to."""
+    return hit.link is not None and ("chunk", hit.link.chunk_id) in [(s.kind, s.id) for s in hit.path[1:2]]
+
+
+def linked_path(result: Result, hit: Hit) -> tuple[Step, ...]:
+    """Return the path of a hit with the ranks of the hits on it; its last entity tells the link if that is the same."""
+    path = shown_path(result, hit)
+    link = hit.link
+    if path and path[0].kind == "chunk":
+        ranks = {other.chunk.id: rank for rank, other in enumerate(result.hits, 1)}
+        rank = ranks.get(path[0].id)
+        path = (replace(path[0], text=f"{path[0].text} (passage {rank})"), *path[1:]) if rank else path
+    if link is None or not path_ends_in_link(hit) or path_starts_at_link(hit):
+        return path
+    note = {
+        "about": f"mentioned in passage {link.rank}",
+        "mentions": f"subject of passage {link.rank}",
+        "both_about": f"also the subject of passage {link.rank}",
+        "both_mention": f"also in passage {link.rank}",
+    }[link.kind]
+    return (*path[:-1], replace(path[-1], text=f"{path[-1].text} ({note})"))
 
 
 def shown_path(result: Result, hit: Hit) -> tuple[Step, ...]:
@@ -139,7 +240,7 @@ class Highlighter:
         self._texts = {hit.chunk.id: unwrap(readable(body_text(hit.chunk))) for hit in result.hits}
         self._sentences = {key: _candidates(text) for key, text in self._texts.items()}
         self._names = name_pattern(name for entity in result.entities for name in (entity.name, *entity.aliases))
-        self._asked = {stem for word in _words(result.question) if (stem := _stem(word))}
+        self._asked = {stem for word in _words(_POSSESSIVE.sub("", result.question)) if (stem := _stem(word))}
         held: Counter[str] = Counter()
         count = 0
         for key, spans in self._sentences.items():
@@ -236,6 +337,11 @@ class Highlighter:
             if _stem(match.group().lower()) in self._asked and not any(taken[match.start() : match.end()])
         ]
         return sorted(found)
+
+
+def _whole(word: str) -> str:
+    """Return a pattern for a word that is no part of another one; Chinese and Japanese have no boundaries."""
+    return re.escape(word) if has_cjk(word) else rf"(?<![^\W_]){re.escape(word)}(?![^\W_])"
 
 
 def name_pattern(names: Iterable[str]) -> re.Pattern[str]:

@@ -40,24 +40,10 @@ class Onnx:
 
     def __init__(self, folder: str | Path, *, max_tokens: int = 256, threads: int = 0) -> None:
         folder = Path(folder)
-        for name in ("model.onnx", "tokenizer.json"):
-            if not (folder / name).is_file():
-                raise InputError(f"{folder} has no {name}: an ONNX embedder needs model.onnx and tokenizer.json")
-        try:
-            import onnxruntime
-            import tokenizers
-        except ImportError as error:
-            raise MissingDependency("onnxruntime and tokenizers", "onnx", "An ONNX embedder") from error
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        self._session: Any = onnxruntime.InferenceSession(
-            str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"]
-        )
+        self._session, self._tokenizer, content = load_model(folder, threads, "ONNX embedder")
         self._inputs = {item.name for item in self._session.get_inputs()}
-        self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(max_tokens)
-        content = hashlib.blake2b((folder / "model.onnx").read_bytes(), digest_size=6).hexdigest()
         self.identity = f"onnx-{folder.name}-{content}-{max_tokens}"
 
     def embed_documents(self, texts: list[str]) -> Matrix:
@@ -75,3 +61,24 @@ class Onnx:
         vector = out.mean(axis=0) if out.ndim == 2 else out
         unit: Matrix = (vector / max(float(np.linalg.norm(vector)), 1e-12)).astype(np.float32)
         return unit
+
+
+def load_model(folder: Path, threads: int, purpose: str) -> tuple[Any, Any, str]:
+    """Return the session, the tokenizer and a hash of the model in a folder.
+
+    ``purpose`` is for error messages: what the model is for.
+    """
+    for name in ("model.onnx", "tokenizer.json"):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder} has no {name}: an {purpose} needs model.onnx and tokenizer.json")
+    try:
+        import onnxruntime
+        import tokenizers
+    except ImportError as error:
+        raise MissingDependency("onnxruntime and tokenizers", "onnx", f"An {purpose}") from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session: Any = onnxruntime.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
+    tokenizer: Any = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    content = hashlib.blake2b((folder / "model.onnx").read_bytes(), digest_size=6).hexdigest()
+    return session, tokenizer, content

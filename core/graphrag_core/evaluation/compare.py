@@ -1,4 +1,4 @@
-"""Compare retrieval methods on a set of questions, with a sign test for the effect of the graph."""
+"""Compare retrieval methods on a set of questions: intervals, and a sign test for the effect of the graph."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from math import comb
 from typing import Any
 
 from graphrag_core.errors import InputError
+from graphrag_core.evaluation.bootstrap import Interval, bootstrap_interval
 from graphrag_core.retriever import GraphRetriever
 
 WITHOUT_GRAPH = "vector+keyword"
@@ -48,17 +49,21 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A method's mean recall, and the fraction of questions for which it retrieved every gold document."""
+    """A method's mean recall, the fraction of questions for which it retrieved every gold document, and an interval.
+
+    ``interval`` is the 95 % bootstrap interval of ``recall``.
+    """
 
     recall: float
     complete: float
+    interval: Interval
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """The results of several methods on the same questions.
 
-    ``better``, ``worse``, ``p_value`` and ``verdict`` compare the hybrid method with vector and
+    ``gain``, ``better``, ``worse``, ``p_value`` and ``verdict`` compare the hybrid method with vector and
     keyword search without the graph, on the questions that have gold documents.
     """
 
@@ -76,7 +81,18 @@ class Report:
         recalls = [answer.recall(method) for answer in self.judged]
         if not recalls:
             raise InputError("no question has gold documents: give them as 'gold', a list of document ids")
-        return Score(sum(recalls) / len(recalls), sum(recall == 1 for recall in recalls) / len(recalls))
+        complete = sum(recall == 1 for recall in recalls) / len(recalls)
+        return Score(sum(recalls) / len(recalls), complete, bootstrap_interval(recalls))
+
+    @property
+    def gain(self) -> float:
+        """The mean recall with the graph minus that without."""
+        return self.score("hybrid").recall - self.score(WITHOUT_GRAPH).recall
+
+    @property
+    def gain_interval(self) -> Interval:
+        """The 95 % interval of ``gain``, by a paired bootstrap: questions are resampled, not methods."""
+        return bootstrap_interval([answer.recall("hybrid") - answer.recall(WITHOUT_GRAPH) for answer in self.judged])
 
     @property
     def better(self) -> int:
@@ -107,11 +123,12 @@ class Report:
                 f"other documents into the first {self.k}, on average. "
                 "Give gold documents to see whether these are better."
             )
-        gain = self.score("hybrid").recall - self.score(WITHOUT_GRAPH).recall
+        gain, (low, high) = self.gain, self.gain_interval
         if self.better + self.worse == 0:
             return f"The graph makes no difference to vectors and keywords on these {len(self.judged)} questions."
         counts = f"more found on {self.better} of {len(self.judged)} questions, less on {self.worse}"
-        points = f"recall@{self.k} {gain * 100:+.0f} points, {counts}"
+        interval = f"95 % interval {low * 100:+.0f} to {high * 100:+.0f}"
+        points = f"recall@{self.k} {gain * 100:+.0f} points ({interval}), {counts}"
         if self.p_value > _SIGNIFICANCE:
             leaning = "looks better" if gain > 0 else "looks worse" if gain < 0 else "looks no different"
             return f"The graph {leaning}, which may be chance: {points}. Ask more questions."

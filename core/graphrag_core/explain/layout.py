@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import igraph
 
-from graphrag_core.explain.labels import is_right_to_left, width, wrap
+from graphrag_core.explain.labels import is_right_to_left, shorten, width, wrap
 from graphrag_core.explain.network import Edge, Network, Node, NodeKind
 
 FONT = 13
@@ -24,6 +24,13 @@ _GAP = 14
 _MAX_GAP = 30
 _SMALL = 420
 """Drawings that are lower than this get wider gaps."""
+
+_NOTE = 11
+_NOTE_HEIGHT = 15
+"""Font size and height of the note below a label."""
+
+_LINK_ROOM = 68
+"""Room right of the passages for links between them."""
 
 _BEND = 10
 _BETWEEN = 76
@@ -59,6 +66,7 @@ class Box(Place):
 
     node: Node = field(kw_only=True)
     label: list[str] = field(kw_only=True)
+    note: str = field(kw_only=True, default="")
 
     @property
     def left(self) -> float:
@@ -68,9 +76,18 @@ class Box(Place):
     @property
     def lines(self) -> list[tuple[str, float, float, str]]:
         """The lines of the label: text, x, y and text anchor. A passage's label starts where its script starts."""
-        first = self.y - (len(self.label) - 1) * LINE_HEIGHT / 2 + FONT * 0.35
+        shift = _NOTE_HEIGHT / 2 if self.note else 0.0
+        first = self.y - shift - (len(self.label) - 1) * LINE_HEIGHT / 2 + FONT * 0.35
+        return self._placed(self.label, first)
+
+    @property
+    def notes(self) -> list[tuple[str, float, float, str]]:
+        """The note below the label, placed as its lines are."""
+        return self._placed([self.note], self.y + self.height / 2 - 10) if self.note else []
+
+    def _placed(self, lines: list[str], first: float) -> list[tuple[str, float, float, str]]:
         placed = []
-        for number, line in enumerate(self.label):
+        for number, line in enumerate(lines):
             x, anchor, backwards = self.x, "middle", is_right_to_left(line)
             if self.node.kind == "passage":
                 x, anchor = self.left + BADGE + PADDING, "start"
@@ -110,7 +127,8 @@ class Line:
     def _bulge(self) -> float:
         """The x of the control points of a line that leaves its column to the right and comes back."""
         (x, y), (next_x, next_y) = self.points
-        return max(x, next_x) + 18 + min(40.0, abs(next_y - y) / 6)
+        most = 64.0 if self.edge.kind == "link" else 40.0
+        return max(x, next_x) + 18 + min(most, abs(next_y - y) / 6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +157,15 @@ def layout(network: Network) -> Layout:
 
     tallest = max((box.height for box in boxes.values() if box.column), default=0.0)
     gap = max(_GAP, min(_MAX_GAP, _SMALL / max(map(len, columns)) - tallest))
-    _place_paths([(edge, chain) for edge, chain in chains if edge.hits], gap)
+    _place_paths([(edge, chain) for edge, chain in chains if edge.hits and edge.kind != "link"], gap)
     _place_related(columns, [chain for _, chain in chains], gap)
     top = min(place.y - place.height / 2 for place in places) - _MARGIN - _HEADING
     for place in places:
         place.y -= top
     bottom = max(place.y + place.height / 2 for place in places)
     lines = [_line(edge, chain) for edge, chain in chains]
-    return Layout(list(boxes.values()), lines, centres, lefts[-1] + widths[-1] + _MARGIN, bottom + _MARGIN)
+    right = lefts[-1] + widths[-1] + (_LINK_ROOM if any(line.edge.kind == "link" for line in lines) else _MARGIN)
+    return Layout(list(boxes.values()), lines, centres, right, bottom + _MARGIN)
 
 
 def _box(node: Node) -> Box:
@@ -154,8 +173,9 @@ def _box(node: Node) -> Box:
     label = wrap(node.text, room / FONT, max_lines)
     text = room if node.kind in ("question", "passage") else max(40.0, *(width(line) * FONT for line in label))
     badge = BADGE if node.kind == "passage" else 0
-    size = text + 2 * PADDING + badge, len(label) * LINE_HEIGHT + 14.0
-    return Box(node.column, bool(node.hits), *size, node=node, label=label)
+    note = shorten(node.note, room / _NOTE) if node.note else ""
+    size = text + 2 * PADDING + badge, len(label) * LINE_HEIGHT + 14.0 + (_NOTE_HEIGHT if note else 0)
+    return Box(node.column, bool(node.hits), *size, node=node, label=label, note=note)
 
 
 def _chain(edge: Edge, boxes: dict[str, Box]) -> list[Place]:

@@ -6,14 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from graphrag_core.context.display import how_found, section, shown_path
+from graphrag_core.context.display import (
+    covered_words,
+    how_found,
+    link_words,
+    path_starts_at_link,
+    section,
+    shown_path,
+)
 from graphrag_core.model import Entity, Fact
 
 if TYPE_CHECKING:
     from graphrag_core.result import Hit, Result, Step
 
 NodeKind = Literal["question", "named", "linked", "passage"]
-EdgeKind = Literal["names", "fact", "mention", "match"]
+EdgeKind = Literal["names", "fact", "mention", "match", "link", "hidden"]
 
 MAX_NODES = 40
 MAX_RELATED = 12
@@ -24,7 +31,10 @@ QUESTION = "question"
 
 @dataclass(slots=True)
 class Node:
-    """A box. ``hits`` are the ranks of the hits whose paths contain it."""
+    """A box. ``hits`` are the ranks of the hits whose paths contain it.
+
+    ``linked`` are the ranks of the hits that a passage leads to, and ``note`` is what links it to a better one.
+    """
 
     key: str
     kind: NodeKind
@@ -32,11 +42,16 @@ class Node:
     tooltip: str
     column: int
     hits: set[int] = field(default_factory=set)
+    linked: set[int] = field(default_factory=set)
+    note: str = ""
 
 
 @dataclass(slots=True)
 class Edge:
-    """A line. The question names an entity, a fact links two, a passage mentions one, or the text matches."""
+    """A line. The question names an entity or matches a passage, a fact links two entities, a passage mentions one.
+
+    A link leads from a passage to another. A hidden edge only gives a passage its place.
+    """
 
     source: str
     target: str
@@ -93,6 +108,7 @@ def build_network(result: Result) -> Network:
     places = {hit.chunk.id: rank for rank, hit in reversed(list(enumerate(result.hits, 1)))}
     for rank, hit in enumerate(result.hits, 1):
         _add_path(network, rank, hit, shown_path(result, hit), places)
+        _add_link(network, rank, hit)
     deepest = max(2, network.columns - 1)
     waiting = [fact for fact in result.facts if len(fact.entities) > 1]
     while remaining := [fact for fact in waiting if not _add_fact(network, fact, deepest)]:
@@ -121,27 +137,40 @@ def _add_path(network: Network, rank: int, hit: Hit, steps: Sequence[Step], plac
     ``places`` are the ranks of passages by id.
     """
     name, key = passage_name(hit), f"passage {rank}"
-    tooltip = f"{rank}. {name}\n{how_found(hit)}"
+    tooltip = "\n".join(filter(None, (f"{rank}. {name}", how_found(hit), link_words(hit), covered_words(hit))))
     # A box has room for a few words: the heading tells passages of one document apart.
     heading = hit.chunk.headings[-1] if hit.chunk.headings else ""
     text = f"{heading} - {hit.chunk.title}" if heading and hit.chunk.title.strip() else name
     network.nodes[key] = Node(key, "passage", text, tooltip, 0, {rank})
     network.nodes[QUESTION].hits.add(rank)
+    if steps and steps[0].kind == "chunk" and places.get(steps[0].id, rank) < rank:
+        network.connect(QUESTION, key, "hidden", rank)
+        told = "\n".join(step.text for step in steps if step.kind == "fact")
+        _connect_passages(network, places[steps[0].id], rank, steps[-1].text, told)
+        return
     at, column, fact = QUESTION, 0, ""
     for step in steps:
         if step.kind == "fact":
             fact = step.text
-        elif step.kind == "chunk":
-            at = f"passage {places[step.id]}" if places.get(step.id, rank) < rank else QUESTION
         elif step.kind == "entity":
             node = network.add_entity(step.id, column + 1, name=step.text)
             node.hits.add(rank)
-            if at.startswith("passage"):
-                network.connect(node.key, at, "mention", rank, fact)
-            else:
-                network.connect(at, node.key, "fact" if fact or at != QUESTION else "names", rank, fact)
+            network.connect(at, node.key, "fact" if fact or at != QUESTION else "names", rank, fact)
             at, column, fact = node.key, node.column, ""
     network.connect(at, key, "match" if at == QUESTION else "mention", rank, fact)
+
+
+def _add_link(network: Network, rank: int, hit: Hit) -> None:
+    """Connect a hit with the better one that it is linked to, unless its path starts there."""
+    if hit.link and f"passage {hit.link.rank}" in network.nodes and not path_starts_at_link(hit):
+        _connect_passages(network, hit.link.rank, rank, hit.link.entity, link_words(hit))
+
+
+def _connect_passages(network: Network, better: int, rank: int, name: str, text: str) -> None:
+    node = network.nodes[f"passage {rank}"]
+    node.note = " · ".join(dict.fromkeys(filter(None, (node.note, name))))
+    network.nodes[f"passage {better}"].linked.add(rank)
+    network.connect(f"passage {better}", node.key, "link", rank, text)
 
 
 def _add_fact(network: Network, fact: Fact, deepest: int) -> bool:

@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from graphrag_core.context.display import Highlighter, body_text, copies_note, how_found, shown_path
+from graphrag_core.context.display import (
+    Highlighter,
+    body_text,
+    copies_note,
+    how_found,
+    link_pieces,
+    linked_path,
+    marked_words,
+    path_ends_in_link,
+)
 from graphrag_core.explain.labels import shorten
 from graphrag_core.explain.layout import FONT, layout
 from graphrag_core.explain.network import Network, build_network, passage_name
@@ -32,6 +41,7 @@ if TYPE_CHECKING:
 _MAX_TITLE = 60
 _MAX_SNIPPET = 420
 _MAX_PASSAGE = 6_000
+_MAX_WORDS = 24
 _INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 _KINDS = {
@@ -41,7 +51,12 @@ _KINDS = {
     "passage": "Passage",
 }
 _HEADINGS = {"question": "Question", "named": "Entities", "linked": "Linked by facts", "passage": "Passages"}
-_KEY = {"on-path": "path to a passage", "related": "related facts", "match": "text match, no path"}
+_KEY = {
+    "on-path": "path to a passage",
+    "related": "related facts",
+    "match": "text match, no path",
+    "link": "linked passages",
+}
 
 
 def page(result: Result) -> str:
@@ -52,8 +67,8 @@ def page(result: Result) -> str:
     """
     network = build_network(result)
     css, script = asset("graph.css") + asset("page.css"), asset("page.js")
-    edges = network.edges.values()
-    kinds = {"match" if edge.kind == "match" else "on-path" if edge.hits else "related" for edge in edges}
+    edges = [edge for edge in network.edges.values() if edge.kind != "hidden"]
+    kinds = {edge.kind if edge.kind in ("match", "link") else "on-path" if edge.hits else "related" for edge in edges}
     notes = {"Route": result.route, "Fallback": result.fallback}
     return _render(
         "page.html",
@@ -74,7 +89,11 @@ def page(result: Result) -> str:
         whole_text=_whole_text,
         source=_source,
         how_found=how_found,
-        steps=partial(shown_path, result),
+        steps=partial(linked_path, result),
+        link=_link,
+        words=marked_words,
+        covering=[(rank, hit.covers) for rank, hit in enumerate(result.hits, 1) if hit.covers],
+        max_words=_MAX_WORDS,
         shares=_shares,
         style=None,
     )
@@ -159,7 +178,10 @@ def _render(template: str, result: Result, network: Network, **values: object) -
         network=network,
         layout=placed,
         # Paths are drawn over related facts, and those over text matches.
-        lines=sorted(placed.lines, key=lambda line: (line.edge.kind != "match", bool(line.edge.hits))),
+        lines=sorted(
+            (line for line in placed.lines if line.edge.kind != "hidden"),
+            key=lambda line: (line.edge.kind != "match", bool(line.edge.hits)),
+        ),
         numbers={key: number for number, key in enumerate(network.nodes)},
         headings=[next(group) for _, group in groupby(columns, key=lambda column: column[0])],
         kinds=_KINDS,
@@ -179,9 +201,14 @@ def _graph_use(result: Result) -> str:
     if not result.graph_used:
         return "The graph was not used."
     graph_only = sum(hit.origin == "graph" for hit in result.hits)
-    if not graph_only:
-        return "The graph was used."
-    return f"The graph was used; {graph_only} of {len(result.hits)} passages found only by it."
+    used = (result.gate or "the graph was used").rstrip(".")
+    return _sentence(f"{used}; {graph_only} of {len(result.hits)} passages found only by it" if graph_only else used)
+
+
+def _link(hit: Hit) -> list[str]:
+    """Return the words on a link in pieces, as a sentence; empty if there is none or the path tells it."""
+    pieces = [] if path_ends_in_link(hit) else link_pieces(hit)
+    return [pieces[0][:1].upper() + pieces[0][1:], *pieces[1:]] if pieces else []
 
 
 def _sentence(text: str) -> str:

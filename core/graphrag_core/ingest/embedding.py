@@ -9,6 +9,7 @@ from graphrag_core.errors import DocumentError, EmbedderError, InputError
 from graphrag_core.ports import Embedder, Matrix
 
 _TINY = 1e-12
+_ROUNDING = 2e-6  # how far the norm of a unit vector in single precision may be from 1
 
 
 def identity_of(embedder: Embedder) -> str:
@@ -36,7 +37,15 @@ def unit_vector(values: Iterable[float], dim: int | None) -> Matrix:
         raise ValueError(f"has shape {vector.shape}: it must be a 1-D array of finite numbers")
     if dim is not None and len(vector) != dim:
         raise ValueError(f"has dimension {len(vector)}, the index has dimension {dim}: use the index's embedder")
-    unit: Matrix = vector / np.float32(max(float(np.linalg.norm(vector)), _TINY))
+    unit: Matrix = _normalised(vector[None, :])[0]
+    return unit
+
+
+def _normalised(vectors: Matrix) -> Matrix:
+    """Return rows as unit vectors. Unit vectors stay as they are, however often they pass through here."""
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    norms[np.abs(norms - 1) < _ROUNDING] = 1
+    unit: Matrix = (vectors / np.maximum(norms, _TINY)).astype(np.float32)
     return unit
 
 
@@ -137,5 +146,4 @@ class CheckedEmbedder:
         bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if len(bad):
             raise EmbedderError(f"{self.identity} returned NaN or infinity for document {owners[int(bad[0])]!r}")
-        unit: Matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY)
-        return unit
+        return _normalised(vectors)

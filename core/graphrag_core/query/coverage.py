@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from graphrag_core.ports import Keys, Ranking, Scores, Snapshot
+from graphrag_core.query.paths import among
 from graphrag_core.query.query import Query
-
-Values = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+from graphrag_core.query.reasons import Bridges, Flags, Links, Reasons, Values
 
 _FAR = 100  # the rank of a passage in a ranking that does not contain it
+_FEW = 5  # an entity that so few passages mention links them in any index
 _SUBJECT = 5.0  # an edge from a chunk to its subject weighs more than this
 _NOTHING: Ranking = (np.empty(0, np.int64), np.empty(0, np.float32))
 
@@ -33,6 +32,10 @@ class Reranked:
         Why plain search decided; empty if the graph did.
     linked
         Passages that were found through links of other passages, and their strengths, best first.
+    gate
+        Why the graph decided; empty if plain search did.
+    reasons
+        What the hits are explained with; None if nothing is known.
     """
 
     keys: Keys
@@ -40,6 +43,8 @@ class Reranked:
     trust: float = 1.0
     remark: str = ""
     linked: Ranking = field(default_factory=lambda: _NOTHING)
+    gate: str = ""
+    reasons: Reasons | None = None
 
 
 class Reranker(Protocol):
@@ -72,10 +77,8 @@ class Coverage:
         words in the sentence that mentions it.
     shared, shared_evidence
         The same for an entity that both passages mention, times ``2 / number of passages that mention it``.
-    link_plain
-        How much links count without trust.
     most_passages
-        An entity that more passages mention links none.
+        An entity that more passages mention, or more than a tenth of a small index, links none and is no bridge.
     rare, enough
         A name that ``rare`` passages or fewer mention counts in full, others less. If such names are this share of the
         question, trust is 1.
@@ -86,8 +89,8 @@ class Coverage:
         How many passages are chosen before bridges count.
     siblings
         How much a bridge counts between passages about the same thing, such as two sections of a document.
-    bridges_from, most_bridged
-        How many plain passages are followed, and how many passages an entity on the way may be mentioned in.
+    bridges_from
+        How many plain passages are followed.
     least_linked
         Bridges are followed if at least this share of the passages mentions the subject of another one.
     graph_candidates, plain_candidates, bridge_candidates
@@ -101,18 +104,16 @@ class Coverage:
     cover_plain: float = 0.7
     title: float = 0.3
     subject: float = 0.25
-    subject_evidence: float = 0.7
+    subject_evidence: float = 1.0
     shared: float = 0.2
     shared_evidence: float = 0.5
-    link_plain: float = 0.5
-    most_passages: int = 20
-    rare: float = 2.0
+    most_passages: int = 40
+    rare: float = 3.0
     enough: float = 0.4
     bridge: float = 0.7
     anchors: int = 2
     siblings: float = 0.5
     bridges_from: int = 5
-    most_bridged: int = 40
     least_linked: float = 0.1
     graph_candidates: int = 40
     plain_candidates: int = 20
@@ -129,26 +130,36 @@ class Coverage:
         weights = _normalised_idf(snapshot.term_counts(terms), snapshot.first_entity)
         trust, share = self._trust(query, terms, weights)
         follow = self.bridge > 0 and trust < 1 and snapshot.linked_share >= self.least_linked
-        bridges = self._bridges(query, plain[0], terms, weights) if follow else _NOTHING
+        followed, bridges = self._bridges(query, plain[0], terms, weights) if follow else (_NOTHING, Bridges.none())
         keys = _each_once(
-            np.concatenate([graph[0][: self.graph_candidates], plain[0][: self.plain_candidates], bridges[0]])
+            np.concatenate([graph[0][: self.graph_candidates], plain[0][: self.plain_candidates], followed[0]])
         )
         covered = snapshot.terms_in("chunks", keys, terms)
-        mentions = _Mentions.of(snapshot, keys, self.most_passages)
+        mentions = _Mentions.of(snapshot, keys, self._most(snapshot))
 
         by_graph, by_plain = (self.rank_offset / (_ranks(keys, r[0]) + self.rank_offset) for r in (graph, plain))
         prior = trust * by_graph + (1 - trust) * by_plain
         if trust > 0:
             prior += trust * self.title * _subject_share(snapshot, mentions, terms, weights)
-        strength = dict(zip(bridges[0].tolist(), bridges[1].tolist(), strict=True))
-        bridged = (1 - trust) ** 1.5 * self.bridge * np.array([strength.get(key, 0.0) for key in keys.tolist()])
+        strength = dict(zip(followed[0].tolist(), followed[1].tolist(), strict=True))
+        follow_weight = (1 - trust) ** 1.5 * self.bridge
+        bridged = follow_weight * np.array([strength.get(key, 0.0) for key in keys.tolist()])
         links = self._links(query, keys, mentions, terms, weights)
-        links *= self.link_plain + (1 - self.link_plain) * trust
         cover = self.cover_plain + (self.cover - self.cover_plain) * trust
-        scores = _Scores(prior, bridged, cover * weights, covered, links)
+        scores = _Scores(prior, bridged, cover * weights, covered, links.strengths)
         chosen = keys[scores.choose(self.steps, self.anchors)]
-        remark = f"plain search leads: {share:.0%} of the question consists of rare names that the graph knows"
-        return _ranked(_each_once(np.concatenate([chosen, everything])), trust, remark if trust < 0.5 else "", bridges)
+        bridges = bridges._replace(strengths=bridges.strengths * follow_weight)
+        why = f"{share:.0%} of the question consists of rare names that the graph knows"
+        return replace(
+            _ranked(_each_once(np.concatenate([chosen, everything])), trust, "", followed),
+            remark=f"plain search leads: {why}" if trust < 0.5 else "",
+            gate=f"the graph leads: {why}" if trust >= 0.5 else "",
+            reasons=Reasons(keys, terms, covered, links, bridges),
+        )
+
+    def _most(self, snapshot: Snapshot) -> float:
+        """Return how many passages may mention an entity that links passages."""
+        return min(self.most_passages, max(_FEW, snapshot.first_entity / 10))
 
     def _trust(self, query: Query, terms: list[str], weights: Values) -> tuple[float, float]:
         """Return the trust in the graph, and the share of the question that consists of rare known names."""
@@ -160,8 +171,8 @@ class Coverage:
         share = float((named * rarity[:, None]).max(axis=0) @ weights)
         return min(1.0, share / self.enough), share
 
-    def _bridges(self, query: Query, plain: Keys, terms: list[str], weights: Values) -> Ranking:
-        """Return chunks that share an entity with the best plain passages, and their strengths, at most 1.
+    def _bridges(self, query: Query, plain: Keys, terms: list[str], weights: Values) -> tuple[Ranking, Bridges]:
+        """Return chunks that share an entity with the best plain passages, their strengths, at most 1, and the ways.
 
         The question does not name these entities, and few chunks mention them. A chunk is the stronger the
         better the passage it was reached from, the rarer the entity, and the more of the question the chunk
@@ -171,63 +182,73 @@ class Coverage:
         edges = snapshot.neighbours(starts, to="entities")
         start = np.repeat(np.arange(len(starts)), edges.counts)
         counts, _ = snapshot.entity_counts(edges.targets)
-        usable = (counts > 1) & (counts <= self.most_bridged) & ~np.isin(edges.targets, query.entities)
+        usable = (counts > 1) & (counts <= self._most(snapshot)) & ~among(edges.targets, np.sort(query.entities))
         start, entities, counts = start[usable], edges.targets[usable], counts[usable]
         if len(entities) == 0:
-            return _NOTHING
+            return _NOTHING, Bridges.none()
         found = snapshot.neighbours(entities, to="chunks")
         pair = np.repeat(np.arange(len(entities)), found.counts)
         elsewhere = found.targets != starts[start[pair]]
-        both = ((edges.weights[usable] > _SUBJECT)[pair] & (found.weights > _SUBJECT))[elsewhere]  # are about it
+        start_is_about = (edges.weights[usable] > _SUBJECT)[pair][elsewhere]
+        is_about = (found.weights > _SUBJECT)[elsewhere]
         pair, reached = pair[elsewhere], found.targets[elsewhere]
-        covered = snapshot.terms_in("chunks", starts, terms)
+        chunks, at = np.unique(reached, return_inverse=True)
+        held = snapshot.terms_in("chunks", np.concatenate([starts, chunks]), terms)
+        covered, has = held[: len(starts)], held[len(starts) :]
         offset = self.rank_offset
         prior = offset / (np.arange(len(starts)) + offset) * (0.3 + covered @ weights)
         value = (prior[start] * np.minimum(1, 4 / counts) ** 0.5)[pair]
-        chunks, at = np.unique(reached, return_inverse=True)
-        has = snapshot.terms_in("chunks", chunks, terms)
         missing = np.where(covered, 0, weights)  # of each start
-        value *= np.where(both, self.siblings, 1.0)
+        value *= np.where(start_is_about & is_about, self.siblings, 1.0)
         value *= (0.15 + (has @ weights)[at] + (has[at] * missing[start[pair]]).sum(axis=1)) ** 2
         best = np.zeros(len(chunks))
         np.maximum.at(best, at, value)
         order = query.order("chunks", chunks, np.round(best, 6).astype(np.float32))[: self.bridge_candidates]
-        return chunks[order], (best[order] / max(float(best.max()), 1e-9)).astype(np.float32)
+        most = max(float(best.max()), 1e-9)
+        kept = value >= best[at] / 2  # another start may be shown where the best is not
+        kept &= among(at, np.sort(order))
+        ways = Bridges(
+            starts[start[pair[kept]]], entities[pair[kept]], reached[kept], value[kept] / most, start_is_about[kept],
+            is_about[kept],
+        )  # fmt: skip
+        return (chunks[order], (best[order] / most).astype(np.float32)), ways
 
-    def _links(self, query: Query, keys: Keys, mentions: _Mentions, terms: list[str], weights: Values) -> Values:
-        """Return the strength of the link between each two chunks."""
+    def _links(self, query: Query, keys: Keys, mentions: _Mentions, terms: list[str], weights: Values) -> Links:
+        """Return the strength of the link between each two chunks, and what it consists of."""
         snapshot, entities = query.snapshot, mentions.entities
-        links = np.zeros((len(keys), len(keys)))
-        if len(entities) == 0:
-            return links
         # The best sentence of a chunk that mentions an entity: how much of the question it covers besides the name.
         evidence = np.zeros(mentions.held.shape)
         facts = snapshot.facts_of(entities)
         rows = snapshot.fact_rows(facts)
         fact = np.repeat(np.arange(len(facts)), rows.counts)
-        kept = np.isin(rows.entities, entities) & np.isin(rows.chunks, keys)[fact]
+        kept = among(rows.entities, entities) & among(rows.chunks, np.sort(keys))[fact]
         fact, column = fact[kept], np.searchsorted(entities, rows.entities[kept])
         if len(fact):
             used, place = np.unique(fact, return_inverse=True)
-            besides = ~snapshot.terms_in("entities", entities, terms)
-            said = snapshot.terms_in("facts", facts[used], terms)[place] & besides[column]
+            named, own = np.unique(column, return_inverse=True)
+            besides = ~snapshot.terms_in("entities", entities[named], terms)
+            said = snapshot.terms_in("facts", facts[used], terms)[place] & besides[own]
             order = np.argsort(keys, kind="stable")
             row = order[np.searchsorted(keys[order], rows.chunks[fact])]
             np.maximum.at(evidence, (row, column), said @ weights)
-        rarity = np.where(np.isin(entities, query.entities), 0, 2 / np.maximum(mentions.counts, 2))
+        rarity = np.where(among(entities, np.sort(query.entities)), 0, 2 / np.maximum(mentions.counts, 2))
         # Two chunks about the same thing, such as two sections of a document, are not linked by that.
         to_subject = (mentions.held & ~mentions.subject) * (self.subject + self.subject_evidence * evidence)
         to_mention = mentions.held * rarity * (self.shared + self.shared_evidence * evidence)
-        for one, held in enumerate(mentions.held):
-            own = np.flatnonzero(held)
-            if len(own):
-                links[one] = np.maximum(
-                    (to_subject[one, own] * mentions.subject[:, own]).max(axis=1),
-                    (to_mention[one, own] * mentions.held[:, own]).max(axis=1),
-                )
+        links = np.maximum(_strongest(to_subject, mentions.subject), _strongest(to_mention, mentions.held))
         links = np.maximum(links, links.T)
         np.fill_diagonal(links, 0)
-        return links
+        return Links(links, entities, mentions.held, mentions.subject, to_subject, to_mention)
+
+
+def _strongest(values: Values, flags: Flags) -> Values:
+    """Return for each two rows the largest value of the second in a column that the first has; both are 2-D."""
+    strongest = np.zeros((len(flags), len(values)))
+    rows, columns = np.nonzero(flags)
+    if len(rows):
+        first = np.concatenate([[0], 1 + np.flatnonzero(rows[1:] != rows[:-1])])
+        strongest[rows[first]] = np.maximum.reduceat(values.T[columns], first)
+    return strongest
 
 
 class _Mentions(NamedTuple):
@@ -244,7 +265,7 @@ class _Mentions(NamedTuple):
     subjects: tuple[Keys, Keys]
 
     @classmethod
-    def of(cls, snapshot: Snapshot, keys: Keys, most: int) -> _Mentions:
+    def of(cls, snapshot: Snapshot, keys: Keys, most: float) -> _Mentions:
         """Return the mentions of chunks, without entities that more than ``most`` chunks of the index mention."""
         edges = snapshot.neighbours(keys, to="entities")
         row = np.repeat(np.arange(len(keys)), edges.counts)
@@ -257,7 +278,7 @@ class _Mentions(NamedTuple):
         held = np.zeros((len(keys), len(entities)), np.bool_)
         subject = np.zeros_like(held)
         for flags, owners, targets in ((held, row, edges.targets), (subject, about_row, about.targets)):
-            inside = np.isin(targets, entities)
+            inside = among(targets, entities)
             flags[owners[inside], np.searchsorted(entities, targets[inside])] = True
         return cls(entities, counts, held, subject, (about_row, about.targets))
 
@@ -320,8 +341,7 @@ def _ranks(keys: Keys, ranked: Keys) -> Values:
 
 
 def _each_once(keys: Keys) -> Keys:
-    _, first = np.unique(keys, return_index=True)
-    return keys[np.sort(first)]
+    return np.array(list(dict.fromkeys(keys.tolist())), np.int64)  # faster than np.unique for a few hundred
 
 
 def _ranked(keys: Keys, trust: float, remark: str, linked: Ranking = _NOTHING) -> Reranked:

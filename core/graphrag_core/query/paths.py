@@ -43,9 +43,9 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
     mentioned = query.snapshot.neighbours(chunks, to="entities")
     starts, ends, costs = _links_around(query, np.unique(mentioned.targets))
     entities = np.unique(np.concatenate([query.entities, starts, ends]))
-    inside = np.flatnonzero(_among(mentioned.targets, entities))
+    inside = np.flatnonzero(among(mentioned.targets, entities))
     mentions, _ = query.snapshot.entity_counts(mentioned.targets[inside])
-    named = _among(mentioned.targets[inside], np.sort(query.entities))
+    named = among(mentioned.targets[inside], np.sort(query.entities))
     telling = named | _is_specific(query, mentions, mentioned.weights[inside])
     inside, mentions = inside[telling], mentions[telling]
     holders, owners = mentioned.targets[inside], np.repeat(np.arange(len(chunks)), mentioned.counts)[inside]
@@ -133,7 +133,7 @@ def _without_unrelated(query: Query, paths: list[EntityPath], chunks: Keys) -> l
     numbers = {key for key, entity in names if not any(character.isalpha() for character in entity.name)}
     frequent = set(passed[mentions > _few(query)].tolist())
     second = np.array(sorted({path[3] for path in paths if len(path) > 3}), np.int64)
-    elsewhere = set(second[~_among(query.snapshot.fact_rows(second).chunks, np.sort(chunks))].tolist())
+    elsewhere = set(second[~among(query.snapshot.fact_rows(second).chunks, np.sort(chunks))].tolist())
     return [
         ()
         if numbers.intersection(path[2::2]) or (len(path) > 3 and (path[2] in frequent or path[3] in elsewhere))
@@ -156,12 +156,12 @@ def _links_around(query: Query, wanted: Keys) -> tuple[Keys, Keys, Scores]:
         edges = query.snapshot.neighbours(entities, to="entities")
         mentions, _ = query.snapshot.entity_counts(edges.targets)
         strength = edges.weights / np.sqrt(mentions.clip(1))
-        kept = _among(edges.targets, wanted)
+        kept = among(edges.targets, wanted)
         if hop == 1:
             strongest = np.argsort(-strength, kind="stable")[:_MAX_BETWEEN]
             kept[strongest] = True
         else:
-            kept &= ~_among(edges.targets, np.sort(query.entities))
+            kept &= ~among(edges.targets, np.sort(query.entities))
         starts.append(np.repeat(entities, edges.counts)[kept])
         ends.append(edges.targets[kept])
         strengths.append(strength[kept])
@@ -171,7 +171,7 @@ def _links_around(query: Query, wanted: Keys) -> tuple[Keys, Keys, Scores]:
     return np.concatenate(starts), np.concatenate(ends), costs
 
 
-def _among(keys: Keys, ascending: Keys) -> npt.NDArray[np.bool_]:
+def among(keys: Keys, ascending: Keys) -> npt.NDArray[np.bool_]:
     """Return which keys are among others in ascending order; faster than ``np.isin``."""
     if len(ascending) == 0:
         return np.zeros(len(keys), np.bool_)
@@ -196,6 +196,6 @@ def choose_facts(query: Query, paths: Sequence[EntityPath], chunks: Keys, follow
     chosen.update(dict.fromkeys(followed.tolist()))
     around = query.snapshot.facts_of(query.entities, limit=_MAX_SCANNED)
     rows = query.snapshot.fact_rows(around)
-    order = query.order("facts", around, _among(rows.chunks, np.sort(chunks)).astype(np.float32), rows.weights)
+    order = query.order("facts", around, among(rows.chunks, np.sort(chunks)).astype(np.float32), rows.weights)
     chosen.update(dict.fromkeys(around[order[:_MAX_FACTS]].tolist()))
     return np.array(list(chosen)[: max(_MAX_FACTS, len(followed), on_paths)], np.int64)

@@ -1,4 +1,4 @@
-"""The query pipeline: embed → recognise → search → expand → fuse → explain."""
+"""The query pipeline: embed → search → recognise → expand → rerank or fuse → explain."""
 
 import logging
 import re
@@ -20,9 +20,11 @@ from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.fusion import Fusion, Gate, Lead, confidence
 from graphrag_core.query.paths import EntityPath, choose_facts, find_paths, paths_from_passages
 from graphrag_core.query.query import Expansion, GraphStrategy, Query
+from graphrag_core.query.reasons import Reason, Reasons
 from graphrag_core.query.recognise import Recogniser
+from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.query.routing import TargetMethod
-from graphrag_core.result import CONFIDENCE_WITHOUT_GRAPH, Channel, Hit, Origin, Result, Step, Trace
+from graphrag_core.result import CONFIDENCE_WITHOUT_GRAPH, Channel, Hit, Link, Origin, Result, Step, Trace
 from graphrag_core.text import label, normalise
 
 _log = logging.getLogger(__name__)
@@ -52,7 +54,7 @@ class Plan:
 class Expanded:
     """What the graph contributed.
 
-    ``lead`` is the gate's decision, ``skipped`` why the graph does not lead or did not run.
+    ``lead`` is the gate's decision, ``skipped`` why the graph does not lead or did not run, ``gate`` why it leads.
     """
 
     expansion: Expansion = field(default_factory=Expansion)
@@ -61,6 +63,8 @@ class Expanded:
     skipped: str = ""
     ran: bool = False
     linked: Ranking = field(default_factory=lambda: (np.empty(0, np.int64), np.empty(0, np.float32)))
+    gate: str = ""
+    reasons: Reasons | None = None
 
 
 def answer(
@@ -79,20 +83,22 @@ def answer(
     with _timed(stages, "embed"):
         vector, problem = _embed(embedder, question, plan, given)
     with engine.snapshot(scope) as snapshot:
-        with _timed(stages, "recognise"):
-            entities = plan.recogniser.recognise(question, vector, snapshot)
-            query = Query(question, snapshot, vector, entities, embedder)
-            if scope is None and plan.use_graph and plan.method in ("hybrid", "graph"):
-                _log_unlinked(engine, snapshot, plan)
+        query = Query(question, snapshot, vector, embedder=embedder, k=plan.k)
         with _timed(stages, "search"):
             channels, plain = _search(query, plan)
+        with _timed(stages, "recognise"):
+            entities = plan.recogniser.recognise(question, vector, snapshot, plain[0])
+            query = replace(query, entities=entities)
+            if scope is None and plan.use_graph and plan.method in ("hybrid", "graph"):
+                _log_unlinked(engine, snapshot, plan)
         with _timed(stages, "expand"):
             expanded = _expand(query, plan, channels, plain)
-        with _timed(stages, "fuse"):
+        with _timed(stages, "rerank" if _is_reranked(plan, expanded) else "fuse"):
             ranking, expanded, remark = _fuse(query, plan, plain, expanded)
         with _timed(stages, "explain"):
             ranking, copies = _without_copies(query, ranking, plan.k)
-            hits, facts, known = _explain(query, plan, ranking, copies, channels, expanded)
+            reasons, uncovered = _reasons(query, ranking[0], expanded)
+            hits, facts, known = _explain(query, plan, ranking, copies, channels, expanded, reasons)
         result = Result(
             question=question,
             method=plan.method,
@@ -104,6 +110,8 @@ def answer(
             known={name: entity for entity in known.values() for name in (*map(normalise, entity.aliases), entity.id)},
             route=plan.route,
             expansion_skipped=expanded.skipped,
+            gate=expanded.gate,
+            uncovered=uncovered,
             fallback="; ".join(filter(None, (problem, expanded.expansion.remark, remark))),
             trace=Trace(stages),
         )
@@ -204,6 +212,10 @@ def _unmatched_names(query: Query) -> str:
     return " (names are not embedded and could not be matched by similarity: embed_names=True)"
 
 
+def _is_reranked(plan: Plan, expanded: Expanded) -> bool:
+    return plan.reranker is not None and plan.method == "hybrid" and expanded.ran
+
+
 def _fuse(query: Query, plan: Plan, plain: Ranking, expanded: Expanded) -> tuple[Ranking, Expanded, str]:
     """Return the final ranking, what the graph contributed to it, and a remark if the graph found nothing."""
     expansion = expanded.expansion
@@ -211,12 +223,19 @@ def _fuse(query: Query, plan: Plan, plain: Ranking, expanded: Expanded) -> tuple
     remark = ""
     if len(expansion.keys) and plan.method == "graph":
         keys, scores = expansion.keys, expansion.strengths
-    elif plan.reranker is not None and plan.method == "hybrid" and expanded.ran:
+    elif plan.reranker is not None and _is_reranked(plan, expanded):
         reranked = plan.reranker.rerank(query, plain, (expansion.keys, expansion.strengths))
         keys, scores = reranked.keys, reranked.scores
         lead: Lead = "plain" if reranked.remark else "graph"
         why = reranked.remark + (_unmatched_names(query) if reranked.remark else "")
-        expanded = replace(expanded, lead=lead, skipped=why, linked=reranked.linked)
+        expanded = replace(
+            expanded,
+            lead=lead,
+            skipped=why,
+            linked=reranked.linked,
+            gate="" if why else reranked.gate,
+            reasons=reranked.reasons,
+        )
     elif len(expansion.keys):
         fused = plan.fusion.fuse(plain, (expansion.keys, expansion.strengths), lead=expanded.lead)
         keys, scores = np.asarray(fused[0], np.int64), np.asarray(fused[1])
@@ -224,6 +243,8 @@ def _fuse(query: Query, plan: Plan, plain: Ranking, expanded: Expanded) -> tuple
         keys, scores = keys[order], scores[order]
     elif plan.method == "graph" and not expanded.skipped:
         remark = "the graph leads to no passage: plain search answers"
+    elif isinstance(plan.reranker, ScoreReranker) and plan.method == "hybrid":
+        keys, scores = plan.reranker.rerank_plain(query, plain)
     return (keys, scores), expanded, remark
 
 
@@ -269,6 +290,13 @@ def _paths(query: Query, keys: Keys, channels: dict[str, Ranking], expanded: Exp
     return [path or other for path, other in zip(paths, others, strict=True)]
 
 
+def _reasons(query: Query, shown: Keys, expanded: Expanded) -> tuple[list[Reason], tuple[str, ...]]:
+    """Return the reason for each chunk shown, and the words of the question that none covers; empty if unknown."""
+    if expanded.reasons is None:
+        return [Reason((), (), None)] * len(shown), ()
+    return expanded.reasons.of(query.text, query.snapshot, shown)
+
+
 def _explain(
     query: Query,
     plan: Plan,
@@ -276,8 +304,9 @@ def _explain(
     copies: list[Keys],
     channels: dict[str, Ranking],
     expanded: Expanded,
+    reasons: list[Reason],
 ) -> tuple[tuple[Hit, ...], tuple[Fact, ...], dict[int, Entity]]:
-    """Return the hits with channels and paths, the supporting facts, and all entities in them by key."""
+    """Return the hits with channels, paths and links, the supporting facts, and all entities in them by key."""
     snapshot, expansion = query.snapshot, expanded.expansion
     keys, scores = ranking
     if expanded.ran:
@@ -287,7 +316,8 @@ def _explain(
     fact_keys = choose_facts(query, paths, keys, expansion.facts) if expanded.ran else expansion.facts
     on_paths = [key for path in paths for key in path[::2] if key >= snapshot.first_entity]
     entity_keys = np.unique(np.concatenate([
-        snapshot.fact_rows(fact_keys).entities, query.entities, np.array(on_paths, np.int64)
+        snapshot.fact_rows(fact_keys).entities, query.entities, np.array(on_paths, np.int64),
+        np.array([reason.link.entity for reason in reasons if reason.link], np.int64),
     ]))  # fmt: skip
     known = dict(zip(entity_keys.tolist(), snapshot.entities(entity_keys), strict=True))
     facts = dict(zip(fact_keys.tolist(), snapshot.facts(fact_keys), strict=True))
@@ -300,8 +330,9 @@ def _explain(
             found_by[hit][name] = (place + 1, float(own[place]))
     hits = []
     chunk_of = dict(zip(keys.tolist(), snapshot.chunks(keys), strict=True))
-    rows = zip(chunk_of.items(), scores.tolist(), paths, found_by, copies, strict=True)
-    for (chunk_key, chunk), score, path, ranks, others in rows:
+    ids = [chunk.id for chunk in chunk_of.values()]
+    rows = zip(chunk_of.items(), scores.tolist(), paths, found_by, copies, reasons, strict=True)
+    for (chunk_key, chunk), score, path, ranks, others, reason in rows:
         total = sum(1 / rank for rank, _ in ranks.values())
         shares = {name: Channel(rank, own, 1 / rank / total) for name, (rank, own) in ranks.items()}
         steps = [
@@ -317,8 +348,12 @@ def _explain(
         generated = expansion.queries.get(chunk_key, "")
         by_graph = bool(generated) or (bool(shares) and set(shares) <= {"graph", "links"})
         origin: Origin = "graph" if by_graph else "plain"
-        ids = tuple(copy.id for copy in snapshot.chunks(others[:_MAX_COPIES]))
-        hits.append(Hit(chunk, score, shares, tuple(steps), origin, generated, ids))
+        same = tuple(copy.id for copy in snapshot.chunks(others[:_MAX_COPIES]))
+        link = None
+        if reason.link:
+            place, entity, kind, followed = reason.link
+            link = Link(place + 1, ids[place], known[entity].id, known[entity].name, kind, followed)
+        hits.append(Hit(chunk, score, shares, tuple(steps), origin, generated, same, reason.words, reason.covers, link))
     return tuple(hits), tuple(facts.values()), known
 
 

@@ -34,6 +34,8 @@ class Query:
         The entities that the question names.
     embedder
         Embeds further texts, such as expansion queries.
+    k
+        How many passages the query returns.
     """
 
     text: str
@@ -41,6 +43,7 @@ class Query:
     vector: Matrix | None = None
     entities: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     embedder: CheckedEmbedder | None = None
+    k: int = 0
 
     def by_vector(self, kind: Kind, k: int) -> Ranking:
         """Return the chunks, facts or entities nearest to the question; none without an embedding."""

@@ -1,5 +1,7 @@
 """Finds the entities that a question names, without a model."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 from itertools import islice
@@ -31,21 +33,33 @@ Span = tuple[int, int, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Recogniser:
-    """Finds known names in a question, longest match first; if there is none, the nearest names by vector.
+    """Finds known names in a question.
+
+    First names that are written as in the documents, the longest first. Then names of the best plain passages that
+    the question writes in another form: without diacritics, in the plural, with a comma less. If there is neither, the
+    nearest names by vector.
 
     Parameters
     ----------
+    subjects_of, names_of
+        How many of the best plain passages are searched for names in another form: for their subjects, and for all
+        names that they mention.
     nearest
         How many entities to take by vector if the question names none.
     least_similarity
         The minimum cosine similarity of such a name.
     """
 
+    subjects_of: int = 10
+    names_of: int = 3
     nearest: int = 3
     least_similarity: float = 0.75
 
-    def recognise(self, question: str, vector: Matrix | None, snapshot: Snapshot) -> Keys:
-        """Return the entities that a question names, in the order of its words."""
+    def recognise(self, question: str, vector: Matrix | None, snapshot: Snapshot, plain: Keys | None = None) -> Keys:
+        """Return the entities that a question names: first exact names in the order of its words, then others.
+
+        ``plain`` are the passages that plain search found, best first.
+        """
         spans = _candidates(_POSSESSIVE.sub("", question))
         known = snapshot.find_entities({norm for _, _, norm in spans})
         found: dict[int, int] = {}
@@ -55,10 +69,43 @@ class Recogniser:
             if used.isdisjoint(range(start, end)):
                 used.update(range(start, end))
                 found.setdefault(known[norm], start)
-        if not found and vector is not None:
+        exact = np.array(sorted(found, key=found.__getitem__), np.int64)
+        entities = np.concatenate([exact, self._in_another_form(question, snapshot, exact, plain)])
+        if len(entities) == 0 and vector is not None:
             ((entities, similarity),) = snapshot.search_vectors("entities", vector[None, :], self.nearest)
             return entities[similarity >= self.least_similarity][: self.nearest]
-        return np.array(sorted(found, key=found.__getitem__), np.int64)
+        return entities
+
+    def _in_another_form(self, question: str, snapshot: Snapshot, exact: Keys, plain: Keys | None) -> Keys:
+        """Return entities of plain passages all of whose terms are adjacent in the question, longest names first.
+
+        At least half of a name's terms belong to no longer name and to no exact one.
+        """
+        terms = snapshot.terms(question)
+        if plain is None or len(plain) == 0 or not terms:
+            return np.empty(0, np.int64)
+        subjects = snapshot.subjects(plain[: self.subjects_of]).targets
+        mentioned = snapshot.neighbours(plain[: self.names_of], to="entities").targets
+        entities = np.setdiff1d(np.concatenate([subjects, mentioned]), exact)
+        entities = entities[snapshot.terms_in("entities", entities, terms).any(axis=1)]
+        taken = np.logical_or.reduce(snapshot.terms_in("entities", exact, terms), axis=0)
+        places = {term: place for place, term in enumerate(terms)}
+        spelt = [(key, name) for key, entity in zip(entities.tolist(), snapshot.entities(entities), strict=True)
+                 for name in (entity.name, *entity.aliases)]  # fmt: skip
+        known = snapshot.find_entities({normalise(name) for _, name in spelt})
+        named: list[tuple[int, str, int, list[int]]] = []
+        for key, name in spelt:
+            words = snapshot.terms(name)
+            at = sorted(places[word] for word in words if word in places)
+            # The place that a link leads to has the name of a section, but a question does not mean the place.
+            if words and len(at) == len(words) == at[-1] - at[0] + 1 and known.get(normalise(name)) == key:
+                named.append((-len(at), name, key, at))
+        found: list[int] = []
+        for _, _, key, at in sorted(named):
+            if key not in found and 2 * np.count_nonzero(taken[at]) <= len(at):
+                found.append(key)
+                taken[at] = True
+        return np.array(found, np.int64)
 
 
 def _candidates(question: str) -> list[Span]:

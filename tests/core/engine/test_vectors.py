@@ -129,3 +129,21 @@ def test_a_damaged_file_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises((OSError, ValueError)):
         FaissVectors().load(tmp_path)
+
+
+@pytest.mark.parametrize("scoped", [False, True])
+@pytest.mark.parametrize("count", [7, 23, 101])
+def test_a_score_does_not_depend_on_where_a_vector_lies(scoped, count):
+    """Not even in the last bit, or ties would be broken by the order of addition."""
+    random = np.random.default_rng(3)
+    vectors = random.normal(size=(count, 64)).astype(np.float32)
+    queries = random.normal(size=(30, 64)).astype(np.float32)
+    found = []
+    for order in (np.arange(count), random.permutation(count)):
+        store = FaissVectors()
+        assert len(store.keys) == 0
+        store.add(np.arange(count), vectors[order])
+        rankings = [store.search(query, count, np.arange(count) if scoped else None)[0] for query in queries]
+        found.append([dict(zip(order[keys].tolist(), scores.tolist(), strict=True)) for keys, scores in rankings])
+    assert found[0] == found[1]
+    assert all(len(scores) == count for scores in found[0])

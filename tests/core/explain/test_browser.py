@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 
 import pytest
-from answers import ALL, CROWD, EVIL, PORTAL
+from answers import ALL, CROWD, EVIL, LINKED, PORTAL
 
 NEEDED = "BROWSER_NEEDED" in os.environ
 if not NEEDED:
@@ -124,6 +124,21 @@ def test_selecting_a_card_highlights_and_describes_its_path(visit):
     seen.page.keyboard.press("Escape")
     assert seen.highlighted() == set()
     assert "Click a passage" in seen.page.text_content("#details")
+
+
+def test_a_link_is_highlighted_with_both_its_passages_and_leads_to_the_other(visit):
+    seen = visit(LINKED, reduced_motion="reduce")
+    style = "getComputedStyle(e).stroke"
+    assert len(set(seen.all("#graph .line.link", style)) & set(seen.all("#graph .line.on-path:not(.link)", style))) == 0
+    seen.page.click(".hit:nth-child(3) .select")
+    assert {"Passage: 2. Keyring", "Passage: 3. Contract"} <= seen.highlighted()
+    assert "Passage: 1. Oauth" not in seen.highlighted()
+    assert seen.all("#graph .line.link.highlighted", "e.dataset.hits") == ["3"]
+    assert "Mentions Tallinn, as does passage 2." in seen.page.text_content("#details")
+    seen.page.click(".hit:nth-child(3) .link button")
+    assert seen.all(".hit.highlighted", "e.dataset.hits") == ["2"]
+    inside = "e.getBBox().x >= 0 && e.getBBox().x + e.getBBox().width <= e.ownerSVGElement.viewBox.baseVal.width"
+    assert all(seen.all("#graph .line.link", inside))
 
 
 def test_selecting_a_passage_in_the_graph_highlights_its_card_and_scrolls_to_it(visit):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsed import parse
 
-from graphrag_core import Entity, Fact, Result
+from graphrag_core import Entity, Fact, Link, Result
 from graphrag_core.explain import frame, page, svg
 
 INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -21,13 +21,18 @@ def said_everywhere(text: str) -> Result:
     return Result(
         text,
         text,
-        (hit(passage("id", f"x{text}", text), text, facts=(text,), graph_expansion=text),),
+        (
+            hit(passage("id", f"x{text}", text), text, facts=(text,), graph_expansion=text),
+            hit(passage("id2"), words=(text,), covers=(text,), link=Link(1, "id", "g", text, "about")),
+        ),
         (Entity("e", text, text, text, (text,)),),
         facts=(Fact(("e", "f"), text, text, value=text),),
         known={"f": Entity("f", text)},
         route=text,
         expansion_skipped=text,
         fallback=text,
+        gate=text,
+        uncovered=(text,),
     )
 
 
@@ -39,6 +44,8 @@ def test_any_text_comes_back_as_text_from_between_tags_and_from_attributes(text)
     assert root.one("h1").text == shown
     chip = root.one("span", "chip")
     assert (chip.text, chip.attributes["title"]) == (shown, shown)
+    assert [word.text for word in root.all("span", "missing")] == [shown]
+    assert root.one("p", "link").one("b").text == shown
     assert root.one("details", "facts").all("span")[0].text == shown
     assert root.one("g", "question").one("title").text == shown
     assert root.one("g", "question").attributes["aria-label"] == f"Question: {shown}"

@@ -109,9 +109,10 @@ def test_columns_stand_from_left_to_right(answer):
 def branches(drawn) -> dict[str, list[int]]:
     """The ranks of the passages that hang on each box, from above."""
     found: dict[str, list[int]] = {}
+    paths = [edge for edge in drawn.edges.values() if edge.kind != "link"]
     for box in sorted(layout(drawn).boxes, key=lambda box: box.y):
         if box.node.kind == "passage":
-            (source,) = (edge.source for edge in drawn.edges.values() if edge.target == box.node.key)
+            (source,) = (edge.source for edge in paths if edge.target == box.node.key)
             found.setdefault(source, []).extend(box.node.hits)
     return found
 

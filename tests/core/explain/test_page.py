@@ -9,7 +9,7 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
-from answers import ALL, CROWD, EVIL, HOSTILE, NOTHING, PLAIN, PORTAL, TONGUES, TWO_PARTS, entity, passage
+from answers import ALL, CROWD, EVIL, HOSTILE, LINKED, NOTHING, PLAIN, PORTAL, TONGUES, TWO_PARTS, entity, passage
 from parsed import parse
 
 from graphrag_core import Channel, Chunk, Entity, Fact, Hit, Result, Step
@@ -139,12 +139,58 @@ def test_a_path_may_start_at_a_better_hit_and_references_are_words():
     second = Hit(passage("Pools"), 0.5, {"graph": Channel(1, 1.0)}, path)
     made = Result("How?", "hybrid", (first, second), facts=(fact,), known=known)
     root = parse(made.html())
-    said = "Tasks → Tasks refers to Workers - Pools: See workers. → Workers - Pools → this passage"
+    said = "Tasks (passage 1) → Tasks refers to Workers - Pools: See workers. → Workers - Pools → this passage"
     assert root.all("p", "path")[1].text == said
     assert said in made.explain()
-    ends = {line.attributes["data-ends"] for line in root.one("svg", "graph").all("path", "line")}
-    assert len(ends) == 4, "question to passage, passage to section, section to passage, and the reference itself"
+    graph = root.one("svg", "graph")
+    assert len(graph.all("path", "line")) == 2, "question to passage, and passage to passage"
+    assert [line.hits for line in graph.all("path", "link")] == [[2]]
+    assert [note.text for note in graph.all("text", "note")] == ["Workers - Pools"]
+    assert graph.one("g", "link").one("title").text == "Tasks refers to Workers - Pools: See workers."
     assert "Tasks refers to Workers - Pools See" in root.one("details", "facts").text
+
+
+def test_the_words_that_each_hit_adds_are_shown_at_the_hit_and_above():
+    root = parse(LINKED.html())
+    words = [
+        [(word.text, "new" in word.classes) for word in card.all("span", "word")] for card in root.all("li", "hit")
+    ]
+    assert words == [[("vendor", True), ("Oauth", True)], [("maintains", True)], [("Oauth", False)], []]
+    above = [(group.all("b", "rank"), group.all("span", "word")) for group in root.all("span", "covered")]
+    said = [([rank.text for rank in ranks], [word.text for word in group]) for ranks, group in above]
+    assert said == [(["1"], ["vendor", "Oauth"]), (["2"], ["maintains"]), ([], ["winter"])]
+    header = root.one("header").text
+    assert "The graph leads: 62% of the question consists of rare names that the graph knows; 1 of 4 passages" in header
+    assert "words of the question: vendor, Oauth\n" in LINKED.explain()
+    assert "  in no passage: winter\n" in LINKED.explain()
+
+
+def test_a_link_is_told_once_and_leads_to_the_other_card():
+    root = parse(LINKED.html())
+    cards = root.all("li", "hit")
+    assert cards[1].one("p", "path").text.endswith("Keyring (mentioned in passage 1) → this passage")
+    assert not cards[1].all("p", "link")
+    assert cards[2].one("p", "link").text == "Mentions Tallinn, as does passage 2."
+    told = "Found through passage 1: about Notice of the whole contract, which passage 1 mentions."
+    assert cards[3].one("p", "link").text == told
+    assert cards[3].one("p", "path").text == "Found through what other passages mention."
+    assert [card.one("p", "link").one("button").attributes["data-to"] for card in cards[2:]] == ["2", "1"]
+    explained = LINKED.explain()
+    assert explained.count("mentioned in passage 1") == 1
+    assert "about Keyring, which passage 1 mentions" not in explained
+    assert "keyword rank 3; mentions Tallinn, as does passage 2" in explained
+
+
+def test_links_are_drawn_between_the_passages_with_their_names():
+    graph = parse(LINKED.html()).one("svg", "graph")
+    links = graph.all("path", "link")
+    assert [link.hits for link in links] == [[2], [3], [4]]
+    assert [note.text for note in graph.all("text", "note")] == ["Keyring", "Tallinn", "Notice of the whole contr…"]
+    marks = [mark.one("title").text for mark in graph.all("g", "link")]
+    assert marks[0] == "about Keyring, which passage 1 mentions"
+    linked = [box.attributes.get("data-linked") for box in graph.all("g", "passage")]
+    assert linked == ["2 4", "3", None, None]
+    assert not parse(PORTAL.html()).one("svg", "graph").all("path", "link")
 
 
 def test_an_empty_result_says_so():
@@ -173,7 +219,8 @@ def test_only_the_pages_own_style_and_script_may_run(answer):
     everything = root.all()
     assert not [e.name for e in everything if e.name in ("img", "iframe", "object", "embed", "form", "a", "base")]
     assert not [key for e in everything for key in e.attributes if key.startswith("on") or key in ("style", "src")]
-    outside = re.findall(r"(?:https?:)?//[\w.-]+", re.sub(r"<script>.*</script>", "", answer.html(), flags=re.DOTALL))
+    text = re.sub(r"<script>.*</script>|sha256-[\w+/=]+", "", answer.html(), flags=re.DOTALL)
+    outside = re.findall(r"(?:https?:)?//[\w.-]+", text)
     assert set(outside) <= {"http://www.w3.org"}
 
 

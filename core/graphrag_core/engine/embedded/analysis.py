@@ -8,15 +8,18 @@ identifier is indexed by its parts and as a whole: ``CELERY_BROKER_URL``, ``cele
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 import tantivy
 
+from graphrag_core.ports import Keys
 from graphrag_core.text import segment
 
 _MASK = 0xFFFFFF
+_BYTES = 3  # of a stored hash
 _LONGEST = 60  # characters of a term; longer ones are left out
 _STOPWORDS = frozenset(
     (
@@ -78,6 +81,13 @@ def terms(text: str) -> list[str]:
     return list(dict.fromkeys(_ANALYZER.analyze(prepare(text))))
 
 
+def name_terms(normalised: str) -> tuple[str, ...]:
+    """Return the terms of a normalised name, stop words included."""
+    if normalised.isascii() and normalised.replace(" ", "").isalnum():  # no word has other forms
+        return tuple(_ANALYZER.analyze(normalised))
+    return tuple(terms(normalised))
+
+
 def content_terms(text: str) -> list[str]:
     """Return the terms of a text, each once, without stop words."""
     return [term for term in terms(text) if term not in _STOPWORDS]
@@ -90,28 +100,102 @@ def phrases(text: str) -> list[list[str]]:
     return [phrase for phrase in found if len(phrase) > 1]
 
 
-def pack_terms(text: str) -> bytes:
-    """Return the packed 24-bit hashes of a text's terms, without stop words.
-
-    About one lookup in 160,000 is a false positive.
-    """
-    found = np.array([term_hash(term) for term in content_terms(text)], "<u4")
-    return np.unique(found & _MASK).view(np.uint8).reshape(-1, 4)[:, :3].tobytes()
-
-
 @lru_cache(maxsize=65_536)
 def term_hash(term: str) -> int:
     """Return a 32-bit hash of a term. It is the same on every machine and in every version."""
     return crc32(term.encode("utf-8"))
 
 
+def short_hash(term: str) -> int:
+    """Return the 24 bits of a term's hash that are stored."""
+    return term_hash(term) & _MASK
+
+
+def hashes(text: str) -> set[int]:
+    """Return the 24-bit hashes of a text's terms, without stop words."""
+    return set(chain.from_iterable(map(_word_hashes, text.split())))
+
+
+@lru_cache(maxsize=65_536)
+def _word_hashes(word: str) -> tuple[int, ...]:
+    return tuple(map(short_hash, content_terms(word)))
+
+
+def pack_terms(text: str, facts: Sequence[str]) -> tuple[bytes, bytes | None]:
+    """Return the packed hashes of a chunk's terms, and which of them each of its facts has.
+
+    The second are the terms of facts that the chunk lacks (their number, and their hashes), then one bit for each
+    term of the chunk and each of these, for each fact; None without facts. About one lookup in 160,000 is a false
+    positive.
+    """
+    own = sorted(hashes(text))
+    packed = _pack(own)
+    if not facts:
+        return packed, None
+    of_facts = [hashes(fact) for fact in facts]
+    more = sorted(set().union(*of_facts).difference(own))
+    place = {number: at for at, number in enumerate([*own, *more])}
+    width = (len(place) + 7) // 8
+    bits = [sum(1 << place[number] for number in held).to_bytes(width, "little") for held in of_facts]
+    return packed, b"".join([_pack([len(more), *more]), *bits])
+
+
 def contained(packed: Sequence[bytes], wanted: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Return which of the wanted terms each packed list of hashes has."""
-    sizes = np.fromiter(map(len, packed), np.int64, len(packed)) // 3
-    owners = np.repeat(np.arange(len(packed)), sizes)
-    found = np.zeros((len(packed), len(wanted)), np.bool_)
-    places = np.frombuffer(b"".join(packed), np.uint8).reshape(-1, 3).astype(np.uint32)
-    everything = places[:, 0] | places[:, 1] << 8 | places[:, 2] << 16
-    for column, term in enumerate(wanted):
-        found[owners[everything == (term_hash(term) & _MASK)], column] = True
+    """Return which of the wanted terms each chunk has, given their packed hashes."""
+    found: npt.NDArray[np.bool_] = _places(packed, wanted) >= 0
     return found
+
+
+def contained_in_facts(
+    packed: Sequence[tuple[bytes, bytes]], chunks: Keys, ordinals: Keys, wanted: Sequence[str]
+) -> npt.NDArray[np.bool_]:
+    """Return which of the wanted terms facts have, each given by the place of its chunk in ``packed`` and its number.
+
+    ``packed`` has what :func:`pack_terms` returned for each chunk.
+    """
+    lists, bits = [], []
+    for terms, facts in packed:
+        end = _BYTES * (1 + int.from_bytes(facts[:_BYTES], "little"))
+        lists.append(terms + facts[_BYTES:end])
+        bits.append(facts[end:])
+    widths = (np.fromiter(map(len, lists), np.int64, len(lists)) // _BYTES + 7) // 8
+    sizes = np.fromiter(map(len, bits), np.int64, len(bits))
+    row = (np.cumsum(sizes) - sizes)[chunks] + ordinals * widths[chunks]
+    place = _places(lists, wanted)[chunks]
+    there = place >= 0
+    place[~there] = 0
+    found = np.zeros(place.shape, np.bool_)
+    at, place = (row[:, None] + (place >> 3))[there], place[there]
+    found[there] = np.frombuffer(b"".join(bits), np.uint8)[at] >> (place & 7) & 1
+    return found
+
+
+def is_packed(terms: bytes, facts: bytes | None, count: int) -> bool:
+    """Return whether :func:`pack_terms` may have returned these for a chunk with so many facts."""
+    if facts is None:
+        return count == 0
+    more = int.from_bytes(facts[:_BYTES], "little")
+    return len(facts) == _BYTES * (1 + more) + count * ((len(terms) // _BYTES + more + 7) // 8)
+
+
+def _places(packed: Sequence[bytes], wanted: Sequence[str]) -> Keys:
+    """Return the place of each wanted term in each packed list of hashes; -1 if it is not there."""
+    sizes = np.fromiter(map(len, packed), np.int64, len(packed)) // _BYTES
+    starts = np.cumsum(sizes) - sizes
+    found = np.full((len(packed), len(wanted)), -1, np.int64)
+    numbers = np.array([short_hash(term) for term in wanted], np.uint32)
+    everything = np.frombuffer(b"".join(packed), np.uint8).reshape(-1, _BYTES)
+    # Most hashes differ in their first byte already.
+    begins = np.zeros(256, np.bool_)
+    begins[numbers & 0xFF] = True
+    at = np.flatnonzero(begins[everything[:, 0]])
+    low, middle, high = everything[at].astype(np.uint32).T
+    hit, column = np.nonzero((low | middle << 8 | high << 16)[:, None] == numbers)
+    at = at[hit]
+    owner = np.searchsorted(starts, at, "right") - 1
+    found[owner, column] = at - starts[owner]
+    return found
+
+
+def _pack(numbers: Sequence[int]) -> bytes:
+    return np.array(numbers, "<u4").view(np.uint8).reshape(-1, 4)[:, :_BYTES].tobytes()

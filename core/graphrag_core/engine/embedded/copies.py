@@ -37,11 +37,16 @@ def signatures(label: str, text: str) -> tuple[int, int, int]:
     """Return three numbers of which copies have at least one in common. The label counts for short texts only."""
     words = _words(text)
     if len(words) < _FEWEST_WORDS:
-        whole = crc32("\0".join((label, *words)).encode("utf-8", "surrogatepass"))
+        whole = _signed(crc32("\0".join((label, *words)).encode("utf-8", "surrogatepass")))
         return whole, whole, whole
     least = (_triples(words) * _FACTORS + _OFFSETS).min(axis=1).reshape(_BANDS, _ROWS)
-    first, second, third = (crc32(band.astype("<u8").tobytes()) for band in least)
+    first, second, third = (_signed(crc32(band.astype("<u8").tobytes())) for band in least)
     return first, second, third
+
+
+def _signed(number: int) -> int:
+    """Return a 32-bit number in the range that SQLite stores in 4 bytes."""
+    return number - (number >> 31 << 32)
 
 
 def is_copy(text: str, other: str) -> bool:

@@ -91,7 +91,8 @@ class GraphView:
     @cached_property
     def totals(self) -> npt.NDArray[np.float32]:
         """The sum of the weights of each node's edges."""
-        return np.asarray(self.adjacency.sum(axis=1), np.float32).ravel()
+        sums = self.adjacency @ np.ones(self.adjacency.shape[1])  # in double precision, see _links
+        return np.round(np.asarray(sums), 6).astype(np.float32)
 
     @cached_property
     def degrees(self) -> npt.NDArray[np.float32]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphrag_core.engine.embedded.analysis import content_terms, pack_terms
+from graphrag_core.engine.embedded.analysis import is_packed, name_terms, pack_terms
 from graphrag_core.engine.embedded.codes import code_size, decode, encode
 from graphrag_core.engine.embedded.copies import signatures
 from graphrag_core.engine.embedded.keywords import Texts
@@ -32,8 +32,10 @@ from graphrag_core.engine.embedded.schema import (
     deflate,
     inflate,
     pack,
+    pack_digest,
     said,
     unpack,
+    unpack_digest,
     unpack_headings,
     unpack_marks,
     without_markup,
@@ -48,7 +50,7 @@ from graphrag_core.text.markup import plain
 _log = logging.getLogger(__name__)
 
 _PAGE = 500
-_MOST_CACHED = 50_000  # facts or names whose terms are kept in memory
+_MOST_CACHED = 50_000  # names whose terms are kept in memory
 _PAGE_BYTES = 8_192  # most rows are about a thousand bytes long, and small pages would be filled badly
 _GRAPH_PAGE = 1_000
 _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
@@ -56,8 +58,9 @@ _INTERNAL = ("generation", "merge_similar", "next_chunk", "next_document", "next
 
 _COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 ADDRESS = "→"  # starts the names of places that links lead to
-CHUNK = """
-SELECT c.key, c.id, d.id, inflate(c.text), d.heading, c.ordinal, c.start, d.metadata, c.headings, c.page
+_TITLE = "CASE d.heading WHEN x'' THEN d.title ELSE d.heading END"
+CHUNK = f"""
+SELECT c.key, c.id, d.id, inflate(c.text), {_TITLE}, c.ordinal, c.start, d.metadata, c.headings, c.page
 FROM chunks c JOIN documents d ON d.key = c.document
 """
 _FACT_TEXT = "said(f.text, c.text, f.start, f.stop)"
@@ -77,6 +80,12 @@ GRAPH_COLUMNS = {
 FACT_TEXT = f"SELECT f.key, {_FACT_TEXT} FROM facts f JOIN chunks c ON c.key = f.chunk"
 LISTED = "IN (SELECT value FROM json_each(?))"
 """A condition on a column; its parameter is a JSON list."""
+_WANTED = "FROM json_each(?) AS wanted CROSS JOIN"  # faster than LISTED for keys that are known to exist
+NAMED = f"""
+SELECT n.key, n.surface, n.entity, n.uses, c.chunk, c.type, c.description
+{_WANTED} names n ON n.key = wanted.value LEFT JOIN claims c ON c.name = n.key ORDER BY c.description
+"""
+"""Names with the types and descriptions that chunks give them."""
 NEAR = f"""
 SELECT key, near_1, near_2, near_3 FROM chunks WHERE near_1 {LISTED} OR near_2 {LISTED} OR near_3 {LISTED}
 """
@@ -110,7 +119,7 @@ class Records:
         self.read_only = read_only
         self.upgraded = False  # whether the search indexes on disk are those of an earlier format
         self.lock = threading.RLock()
-        self._terms: dict[str, dict[int, frozenset[str]]] = {"facts": {}, "names": {}}
+        self._name_terms: dict[int, tuple[str, ...]] = {}
         self._side_lock = threading.Lock()
         self._side: sqlite3.Connection | None = None  # reads committed rows while the other one writes
         try:
@@ -131,6 +140,7 @@ class Records:
         db = sqlite3.connect(name, uri=self.path is not None, check_same_thread=False, isolation_level=None)
         db.create_function("inflate", 1, inflate, deterministic=True)
         db.create_function("said", 4, said, deterministic=True)
+        db.create_function("pack_digest", 1, pack_digest, deterministic=True)  # for an upgrade
         return db
 
     def _prepare(self) -> None:
@@ -173,31 +183,38 @@ class Records:
             for number in range(found, FORMAT):
                 for statement in UPGRADES[number].split(";"):
                     db.execute(statement)
-            for table in ("chunks", "facts"):
-                for page in self.pages(f"SELECT key, names FROM {table}", "key", (0, 1 << 62)):
-                    packed = [(pack(np.frombuffer(names, "<i8").tolist()), key) for key, names in page]
-                    db.executemany(f"UPDATE {table} SET names = ? WHERE key = ?", packed)
+            if found == 1:
+                self._shorten_keys_and_vectors(db)
             for key, texts in self.keyword_texts("chunks", self.everything().added["chunks"]):
                 ((text, title, headings),) = db.execute(
-                    "SELECT c.text, d.heading, c.headings FROM chunks c JOIN documents d ON d.key = c.document "
-                    "WHERE c.key = ?", (key,)
+                    f"SELECT inflate(c.text), {_TITLE}, c.headings "
+                    "FROM chunks c JOIN documents d ON d.key = c.document WHERE c.key = ?", (key,)
                 )  # fmt: skip
-                derived = derived_columns(label(title, unpack_headings(headings)), text, texts[0])
+                facts = db.execute(f"{FACT_TEXT} WHERE f.chunk = ? ORDER BY f.key", (key,)).fetchall()
+                called = label(title, unpack_headings(headings))
+                derived = derived_columns(called, text, texts[0], [fact for _, fact in facts])
                 db.execute(
-                    "UPDATE chunks SET terms = ?, near_1 = ?, near_2 = ?, near_3 = ?, text = ? WHERE key = ?",
-                    (*derived, deflate(text), key),
-                )
-            dim = int(self.meta("dim", "1"))
-            for kind, column in (("chunks", "vector"), ("facts", "vectors"), ("names", "vector")):
-                owner = "chunk" if kind == "facts" else kind.removesuffix("s")
-                table = f"{kind.removesuffix('s')}_vectors"
-                for page in self.pages(f"SELECT {owner}, {column} FROM {table}", owner, (0, 1 << 62)):
-                    for key, data in page:
-                        codes = encode(kind, np.frombuffer(data, "<f4").reshape(-1, dim))
-                        db.execute(f"UPDATE {table} SET {column} = ? WHERE {owner} = ?", (codes.tobytes(), key))
+                    "UPDATE chunks SET terms = ?, near_1 = ?, near_2 = ?, near_3 = ?, fact_terms = ?, text = ? "
+                    "WHERE key = ?", (*derived, deflate(text), key)
+                )  # fmt: skip
             db.execute(f"PRAGMA user_version = {FORMAT}")
         self.rows("PRAGMA foreign_keys = ON")
-        self.upgraded = True
+        self.upgraded = found == 1
+
+    def _shorten_keys_and_vectors(self, db: sqlite3.Connection) -> None:
+        """Store keys of names with 4 bytes, and vectors as codes, which format 1 did not."""
+        for table in ("chunks", "facts"):
+            for page in self.pages(f"SELECT key, names FROM {table}", "key", (0, 1 << 62)):
+                packed = [(pack(np.frombuffer(names, "<i8").tolist()), key) for key, names in page]
+                db.executemany(f"UPDATE {table} SET names = ? WHERE key = ?", packed)
+        dim = int(self.meta("dim", "1"))
+        for kind, column in (("chunks", "vector"), ("facts", "vectors"), ("names", "vector")):
+            owner = "chunk" if kind == "facts" else kind.removesuffix("s")
+            table = f"{kind.removesuffix('s')}_vectors"
+            for page in self.pages(f"SELECT {owner}, {column} FROM {table}", owner, (0, 1 << 62)):
+                for key, data in page:
+                    codes = encode(kind, np.frombuffer(data, "<f4").reshape(-1, dim))
+                    db.execute(f"UPDATE {table} SET {column} = ? WHERE {owner} = ?", (codes.tobytes(), key))
 
     def _translated(self, error: sqlite3.DatabaseError) -> Exception:
         """Return the library's error for an error of SQLite."""
@@ -344,7 +361,7 @@ class Records:
                     rows = self._side.execute(sql, (json.dumps(ids),)).fetchall()
                 except sqlite3.DatabaseError as error:
                     raise self._translated(error) from error
-        return {row[0]: StoredDocument(row[1], row[2]) for row in rows}
+        return {row[0]: StoredDocument(unpack_digest(row[1]), row[2]) for row in rows}
 
     def document_ids(self, after: str | None, scope: Filter | None) -> list[str]:
         """Return a page of ids of the documents that match a filter, in order of id, after an id."""
@@ -425,21 +442,26 @@ class Records:
         found = self.rows(f"SELECT key, surface, entity, uses FROM names WHERE key {LISTED}", (json.dumps(keys),))
         return {key: Name(surface, normalise(surface), entity, uses) for key, surface, entity, uses in found}
 
-    def terms_of(self, kind: str, keys: Sequence[int]) -> dict[int, frozenset[str]]:
-        """Return the terms of facts or names by key. They are cached: a row never changes."""
-        cache = self._terms[kind]
+    def name_terms(self, keys: Sequence[int]) -> dict[int, tuple[str, ...]]:
+        """Return the terms of names by key, stop words included. They are cached: a row never changes."""
+        cache = self._name_terms
         if len(cache) > _MOST_CACHED:
             cache.clear()
         found = {key: terms for key in keys if (terms := cache.get(key)) is not None}
-        missing = [key for key in keys if key not in found]
-        if missing:
-            sql = f"{FACT_TEXT} WHERE f.key" if kind == "facts" else "SELECT key, surface FROM names WHERE key"
-            rows = self.rows(f"{sql} {LISTED}", (json.dumps(missing),))
-            form = normalise if kind == "names" else str
-            fresh = {key: frozenset(content_terms(form(text))) for key, text in rows}
+        if len(found) < len(keys):
+            missing = [key for key in keys if key not in found]
+            rows = self.rows(
+                f"SELECT n.key, n.surface {_WANTED} names n ON n.key = wanted.value", (json.dumps(missing),)
+            )
+            fresh = {key: name_terms(normalise(surface)) for key, surface in rows}
             cache.update(fresh)
             found |= fresh
         return found
+
+    def chunk_terms(self, keys: Sequence[int]) -> dict[int, tuple[bytes, bytes]]:
+        """Return by key the packed terms of chunks, and of their facts."""
+        sql = f"SELECT c.key, c.terms, coalesce(c.fact_terms, x'') {_WANTED} chunks c ON c.key = wanted.value"
+        return {key: (terms, facts) for key, terms, facts in self.rows(sql, (json.dumps(keys),))}
 
     # -- what the search indexes are built from
 
@@ -447,7 +469,7 @@ class Records:
         """Yield key and searchable text of the chunks or facts in a span, in order."""
         if kind == "chunks":
             sql = (
-                "SELECT c.key, d.heading, c.headings, inflate(c.text) "
+                f"SELECT c.key, {_TITLE}, c.headings, inflate(c.text) "
                 "FROM chunks c JOIN documents d ON d.key = c.document"
             )
             for page in self.pages(sql, "c.key", span):
@@ -455,7 +477,7 @@ class Records:
                     yield key, chunk_text(label(title, unpack_headings(headings)), plain(text))
             return
         sql = (
-            f"SELECT f.key, d.heading, c.headings, {_FACT_TEXT}, f.relation, f.names, f.value "
+            f"SELECT f.key, {_TITLE}, c.headings, {_FACT_TEXT}, f.relation, f.names, f.value "
             "FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document"
         )
         for page in self.pages(sql, "f.key", span):
@@ -470,7 +492,7 @@ class Records:
             yield from ((key, (text,)) for key, text in self.texts(kind, span))
             return
         sql = (
-            "SELECT c.key, d.heading, c.headings, inflate(c.text), c.names, c.subjects "
+            f"SELECT c.key, {_TITLE}, c.headings, inflate(c.text), c.names, c.subjects "
             "FROM chunks c JOIN documents d ON d.key = c.document"
         )
         for page in self.pages(sql, "c.key", span):
@@ -554,12 +576,24 @@ class Records:
         yield from (f"records: {row[0]}" for row in self.rows("PRAGMA integrity_check") if row[0] != "ok")
         yield from (f"records: {row[0]} refers to a missing row" for row in self.rows("PRAGMA foreign_key_check"))
         counted: Counter[int] = Counter()
-        for page in self.pages("SELECT key, names FROM chunks", "key", self.everything().added["chunks"]):
+        chunks = self.everything().added["chunks"]
+        for page in self.pages("SELECT key, names FROM chunks", "key", chunks):
             counted.update(unpack(b"".join(row[1] for row in page)).tolist())
         stored: dict[int, int] = dict(self.rows("SELECT key, uses FROM names"))
         wrong = [key for key in counted.keys() | stored.keys() if counted[key] != stored.get(key, 0)]
         if wrong:
             yield f"records: {len(wrong)} names are counted wrongly, such as key {min(wrong)}"
+        facts: dict[int, int] = dict(self.rows("SELECT chunk, count(*) FROM facts GROUP BY chunk"))
+        without = [
+            key
+            for page in self.pages(
+                "SELECT key, terms, fact_terms FROM chunks", "key", self.everything().added["chunks"]
+            )
+            for key, terms, fact_terms in page
+            if not is_packed(terms, fact_terms, facts.get(key, 0))
+        ]
+        if without:
+            yield f"records: {len(without)} chunks lack the terms of their facts, such as key {min(without)}"
 
     def _keys(self, sql: str, parameters: Sequence[Any]) -> Keys:
         rows = self.rows(sql, parameters)
@@ -614,9 +648,13 @@ def keyword_fields(title: str, headings: Sequence[str], subjects: Iterable[str],
     return chunk_text(path, plain(text)), title, " - ".join(headings), "\n".join(terms)
 
 
-def derived_columns(called: str, text: str, body: str) -> tuple[bytes, int, int, int]:
-    """Return the terms and the signatures of a chunk, given by its label, its text and its body for keyword search."""
-    return pack_terms(body), *signatures(called, plain(text))
+def derived_columns(called: str, text: str, body: str, facts: Sequence[str]) -> Row:
+    """Return the last columns of a chunk: its terms, its signatures, and the terms of its facts.
+
+    ``called`` is the label of the chunk, ``body`` its body for keyword search, ``facts`` the texts of its facts.
+    """
+    terms, fact_terms = pack_terms(body, facts)
+    return terms, *signatures(called, plain(text)), fact_terms
 
 
 def chunk_of(row: Row) -> Chunk:

@@ -13,13 +13,14 @@ slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces; 
 without markup. Its ``source`` and ``status`` are the
 first letters of the words.
 
-``documents.heading`` is the title that was found for a document without one, ``documents.marks`` its marks
-(compressed JSON) and ``chunks.headings`` the headings above a chunk (JSON), NULL for none. ``chunks.terms`` are the
-24-bit hashes of the terms that keyword search finds a chunk by, and ``chunks.near_1`` to ``near_3`` its signatures
-(see :mod:`~graphrag_core.engine.embedded.copies`). A chunk's text is compressed if that makes it shorter; the SQL
-function ``inflate`` returns it. ``attributes`` are the
-metadata values that filters test, ``claims`` the types and descriptions that chunks give entities, and
-``journal`` the keys that each generation added and removed.
+``documents.heading`` is the title that was found for a document without one (an empty blob: the same as ``title``),
+``documents.digest`` a blob if it is hexadecimal, ``documents.marks`` its marks (compressed JSON) and
+``chunks.headings`` the headings above a chunk (JSON), NULL for none. ``chunks.terms`` are the 24-bit hashes of the
+terms that keyword search finds a chunk by, ``chunks.fact_terms`` which of them each of its facts has (see
+:func:`~graphrag_core.engine.embedded.analysis.pack_terms`), and ``chunks.near_1`` to ``near_3`` its signatures (see
+:mod:`~graphrag_core.engine.embedded.copies`). A chunk's text is compressed if that makes it shorter; the SQL function
+``inflate`` returns it. ``attributes`` are the metadata values that filters test, ``claims`` the types and descriptions
+that chunks give entities, and ``journal`` the keys that each generation added and removed.
 """
 
 import json
@@ -35,7 +36,7 @@ from graphrag_core.model import FactSource, FactStatus, Mark
 from graphrag_core.ports import Keys
 from graphrag_core.text.markup import plain
 
-FORMAT = 2
+FORMAT = 3
 APPLICATION_ID = 0x48475247  # "HGRG": identifies an index among SQLite files
 
 TABLES = """
@@ -56,7 +57,7 @@ CREATE TABLE chunks (
     document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
     ordinal INTEGER NOT NULL, start INTEGER NOT NULL, text TEXT NOT NULL,
     subjects INTEGER NOT NULL, names BLOB NOT NULL,
-    headings TEXT, page INTEGER, terms BLOB, near_1 INTEGER, near_2 INTEGER, near_3 INTEGER
+    headings TEXT, page INTEGER, terms BLOB, near_1 INTEGER, near_2 INTEGER, near_3 INTEGER, fact_terms BLOB
 );
 CREATE INDEX chunks_document ON chunks (document);
 CREATE INDEX chunks_near_1 ON chunks (near_1);
@@ -124,7 +125,12 @@ ALTER TABLE new_names RENAME TO names;
 CREATE INDEX names_entity ON names (entity);
 UPDATE facts SET source = substr(source, 1, 1) WHERE source IN ('user_edit', 'file', 'system', 'conversation');
 UPDATE facts SET status = substr(status, 1, 1) WHERE status IN ('staged', 'confirmed');
-"""
+""",
+    2: """
+ALTER TABLE chunks ADD COLUMN fact_terms BLOB;
+UPDATE documents SET heading = x'' WHERE heading = title;
+UPDATE documents SET digest = pack_digest(digest);
+""",
 }
 """What makes an index of each earlier format one of the next. New columns are the last, as in ``TABLES``."""
 
@@ -187,6 +193,20 @@ def pack_marks(marks: Sequence[Mark]) -> bytes | None:
 def unpack_marks(data: bytes | None) -> tuple[Mark, ...]:
     """Return the marks that :func:`pack_marks` packed."""
     return () if data is None else tuple(Mark(*row) for row in json.loads(zlib.decompress(data)))
+
+
+def pack_digest(digest: str) -> str | bytes:
+    """Return a digest as it is stored: in half the bytes if it is hexadecimal."""
+    try:
+        packed = bytes.fromhex(digest)
+    except ValueError:
+        return digest
+    return packed if packed.hex() == digest != "" else digest
+
+
+def unpack_digest(stored: str | bytes) -> str:
+    """Return the digest that :func:`pack_digest` packed."""
+    return stored if isinstance(stored, str) else stored.hex()
 
 
 def pack_headings(headings: Sequence[str]) -> str | None:

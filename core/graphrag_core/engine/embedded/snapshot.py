@@ -8,14 +8,13 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from graphrag_core.engine.embedded.analysis import contained, content_terms
+from graphrag_core.engine.embedded.analysis import contained, contained_in_facts, content_terms
 from graphrag_core.engine.embedded.copies import is_copy
 from graphrag_core.engine.embedded.graph import GraphView
 from graphrag_core.engine.embedded.keywords import TantivyKeywords
@@ -23,6 +22,7 @@ from graphrag_core.engine.embedded.records import (
     CHUNK,
     FACT,
     LISTED,
+    NAMED,
     NEAR,
     Accesses,
     Name,
@@ -77,6 +77,9 @@ class EmbeddedSnapshot:
         self._record_keys = {"chunks": view.chunk_keys, "facts": view.fact_keys, "entities": view.name_keys}
         self._scoped = allowed is not None
         self._names: dict[int, Name] = {}  # read so far
+        self._terms: dict[int, tuple[bytes, bytes]] = {}
+        self._entities: dict[int, Entity] = {}
+        self._analysed: dict[str, list[str]] = {}
 
     # -- search
 
@@ -126,7 +129,9 @@ class EmbeddedSnapshot:
         return _known(known, np.searchsorted(known, found), found, scores)
 
     def terms(self, text: str) -> list[str]:
-        return content_terms(text)
+        if text not in self._analysed:  # each stage of a query asks for the question's
+            self._analysed[text] = content_terms(text)
+        return [*self._analysed[text]]
 
     def term_counts(self, terms: Sequence[str]) -> Keys:
         return self._keywords["chunks"].counts(terms, self._view.chunk_keys if self._scoped else None)
@@ -134,21 +139,44 @@ class EmbeddedSnapshot:
     def terms_in(self, kind: Kind, keys: Keys, terms: Sequence[str]) -> npt.NDArray[np.bool_]:
         if kind == "entities":
             return self._terms_in_names(keys - self.first_entity, terms)
-        wanted = self._record_keys[kind][keys].tolist()
-        if kind == "facts":
-            return _contained(self._records.terms_of("facts", wanted), [[key] for key in wanted], terms)
-        packed: dict[int, bytes] = dict(
-            self._records.rows(f"SELECT key, terms FROM chunks WHERE key {LISTED}", (json.dumps(wanted),))
-        )
-        return contained([packed[key] for key in wanted], terms)
+        view = self._view
+        if len(keys) == 0:
+            return np.zeros((0, len(terms)), np.bool_)
+        if kind == "chunks":
+            return contained([terms for terms, _ in self._packed_terms(view.chunk_keys[keys])], terms)
+        # A chunk's facts have consecutive keys.
+        chunks, place = np.unique(view.fact_chunk[keys], return_inverse=True)
+        ordinals = view.fact_keys[keys] - view.fact_keys[np.searchsorted(view.fact_chunk, chunks)][place]
+        return contained_in_facts(self._packed_terms(view.chunk_keys[chunks]), place, ordinals, terms)
+
+    def _packed_terms(self, keys: Keys) -> list[tuple[bytes, bytes]]:
+        """Return the packed terms of chunks and of their facts. Each row is read once in a query."""
+        wanted = keys.tolist()
+        if missing := [key for key in wanted if key not in self._terms]:
+            self._terms.update(self._records.chunk_terms(missing))
+        return [self._terms[key] for key in wanted]
 
     def _terms_in_names(self, positions: Keys, terms: Sequence[str]) -> npt.NDArray[np.bool_]:
+        groups = self._names_of(positions)
+        held = self._records.name_terms([key for group in groups for key in group])
+        column = {term: at for at, term in enumerate(terms)}
+        found = np.zeros((len(groups), len(terms)), np.bool_)
+        for row, group in enumerate(groups):
+            for key in group:
+                for term in held[key]:
+                    if term in column:
+                        found[row, column[term]] = True
+        return found
+
+    def _names_of(self, positions: Keys) -> list[list[int]]:
+        """Return the record keys of the names of entities."""
         order, starts = self._view.names_by_entity
-        groups = [order[starts[p] : starts[p + 1]] for p in positions.tolist()]
-        keys = self._view.name_keys[np.concatenate(groups) if groups else np.empty(0, np.int64)].tolist()
-        bounds = np.cumsum([0, *map(len, groups)]).tolist()
-        own = [keys[start:stop] for start, stop in pairwise(bounds)]
-        return _contained(self._records.terms_of("names", keys), own, terms)
+        first = starts[positions]
+        counts = starts[positions + 1] - first
+        ends = counts.cumsum()
+        at = np.arange(ends[-1] if len(ends) else 0) + (first - ends + counts).repeat(counts)
+        keys = self._view.name_keys[order[at]].tolist()
+        return [keys[end - count : end] for end, count in zip(ends.tolist(), counts.tolist(), strict=True)]
 
     def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
         pairs = self._chunk_copies(keys) if kind == "chunks" else self._fact_copies(keys)
@@ -208,7 +236,8 @@ class EmbeddedSnapshot:
         vectors = self._vectors[kind]
         if vector is None or len(keys) == 0 or len(vectors.keys) == 0:
             return np.zeros(len(keys), np.float32)
-        similarity: Scores = vectors.get(self._record_keys[kind][keys]) @ vector
+        # Row by row: a matrix product rounds a row differently by its position.
+        similarity: Scores = np.vecdot(vectors.get(self._record_keys[kind][keys]), vector)
         return similarity
 
     def id_order(self, kind: Kind, keys: Keys) -> Keys:
@@ -313,9 +342,7 @@ class EmbeddedSnapshot:
         facts = self.facts_of(np.array([entity]))
         if len(facts) > limit:
             facts = facts[np.lexsort((self.id_order("facts", facts), -view.fact_weight[facts]))[:limit]]
-        order, starts = view.names_by_entity
-        position = entity - self.first_entity
-        names = view.name_keys[order[starts[position] : starts[position + 1]]].tolist()
+        (names,) = self._names_of(np.array([entity - self.first_entity]))
         marks = ", ".join("?" * len(names))
         rows = self._records.rows(
             "SELECT f.key, f.confidence, coalesce(f.last_accessed, f.created, d.added) FROM facts f "
@@ -339,6 +366,8 @@ class EmbeddedSnapshot:
     # -- records
 
     def chunks(self, keys: Keys) -> list[Chunk]:
+        if len(keys) == 0:
+            return []
         wanted = self._view.chunk_keys[keys].tolist()
         rows = {row[0]: row for row in self._records.rows(f"{CHUNK} WHERE c.key {LISTED}", (json.dumps(wanted),))}
         return [chunk_of(rows[key]) for key in wanted]
@@ -378,20 +407,24 @@ class EmbeddedSnapshot:
         return facts
 
     def entities(self, keys: Keys) -> list[Entity]:
-        view = self._view
         positions = keys - self.first_entity
-        order, starts = view.names_by_entity
-        groups = [view.name_keys[order[starts[p] : starts[p + 1]]].tolist() for p in positions.tolist()]
+        missing = [position for position in dict.fromkeys(positions.tolist()) if position not in self._entities]
+        if missing:
+            self._entities.update(zip(missing, self._read_entities(np.array(missing, np.int64)), strict=True))
+        return [self._entities[position] for position in positions.tolist()]
+
+    def _read_entities(self, positions: Keys) -> list[Entity]:
+        view = self._view
+        groups = self._names_of(positions)
         wanted = [key for group in groups for key in group]
-        self._names.update(self._records.names(wanted))
         claims: dict[int, list[tuple[str, str]]] = {}
-        for name, chunk, kind, description in self._records.rows(
-            f"SELECT name, chunk, type, description FROM claims WHERE name {LISTED} ORDER BY description",
-            (json.dumps(wanted),),
-        ):
-            position = np.searchsorted(view.chunk_keys, chunk)
-            if position < self.first_entity and view.chunk_keys[position] == chunk:
-                claims.setdefault(name, []).append((kind, description))
+        for name, surface, entity, uses, chunk, kind, description in self._records.rows(NAMED, (json.dumps(wanted),)):
+            if name not in self._names:
+                self._names[name] = Name(surface, normalise(surface), entity, uses)
+            if chunk is not None:
+                position = np.searchsorted(view.chunk_keys, chunk)
+                if position < self.first_entity and view.chunk_keys[position] == chunk:
+                    claims.setdefault(name, []).append((kind, description))
         labels = self._section_labels(positions[view.is_address[positions]])
         things = self._things(labels)
         entities = []
@@ -437,8 +470,10 @@ class EmbeddedSnapshot:
         """Return the labels of the sections that addresses lead to, by the position of the entity."""
         if len(addresses) == 0:
             return {}
-        firsts = [int(self._view.chunks_by_subject[[p]].indices.min()) for p in addresses.tolist()]
-        chunks = self.chunks(np.array(firsts, np.int64))
+        counts, owned, _ = _rows(self._view.chunks_by_subject, addresses)
+        # The first in the order of ids, whatever the order in which documents were added.
+        order = np.lexsort((self._id_places[owned], np.repeat(np.arange(len(addresses)), counts)))
+        chunks = self.chunks(owned[order[np.cumsum(counts) - counts]])
         named = zip(addresses.tolist(), chunks, strict=True)
         return {position: label(chunk.title, chunk.headings) or chunk.document_id for position, chunk in named}
 
@@ -449,19 +484,6 @@ class EmbeddedSnapshot:
         named = [called for called, norm in norms.items() if norm in known]
         found = self.entities(np.array([known[norms[called]] for called in named], np.int64)) if named else []
         return dict(zip(named, found, strict=True))
-
-
-def _contained(
-    held: Mapping[int, frozenset[str]], groups: Sequence[Sequence[int]], terms: Sequence[str]
-) -> npt.NDArray[np.bool_]:
-    """Return which terms each group of keys contains, given the terms of each key."""
-    found = np.zeros((len(groups), len(terms)), np.bool_)
-    column, wanted = {term: at for at, term in enumerate(terms)}, frozenset(terms)
-    for row, group in enumerate(groups):
-        for key in group:
-            for term in held[key] & wanted:
-                found[row, column[term]] = True
-    return found
 
 
 def _openings(text: str) -> list[str]:

@@ -27,6 +27,7 @@ from graphrag_core.engine.embedded.schema import (
     Row,
     deflate,
     pack,
+    pack_digest,
     pack_headings,
     pack_marks,
     unpack,
@@ -140,8 +141,8 @@ class _Rows:
         self.next["document"] += 1
         heading = parsed.chunks[0].title
         self.tables["documents"].append((
-            key, document.id, document.title, heading, parsed.metadata, parsed.digest, self.generation, self.now,
-            pack_marks(document.marks),
+            key, document.id, document.title, b"" if heading == document.title else heading, parsed.metadata,
+            pack_digest(parsed.digest), self.generation, self.now, pack_marks(document.marks),
         ))  # fmt: skip
         if document.metadata:
             own = dict.fromkeys((name, *value, key) for name, value in attributes(document.metadata))
@@ -188,7 +189,8 @@ class _Rows:
         called = label(heading, chunk.headings)
         tables["chunks"].append((
             key, chunk.id, document, chunk.ordinal, chunk.start, text, len(subjects), pack(own),
-            pack_headings(chunk.headings), chunk.page, *derived_columns(called, text, fields[0]),
+            pack_headings(chunk.headings), chunk.page,
+            *derived_columns(called, text, fields[0], [fact.text for fact in extraction.facts]),
         ))  # fmt: skip
         for mention in extraction.mentions:
             if (mention.type or mention.description) and mention.name in known:

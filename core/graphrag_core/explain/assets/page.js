@@ -17,7 +17,7 @@
   function matcher(element) {
     const hits = new Set(list(element, "hits"));
     if (element.classList.contains("question")) return () => true;
-    if (hits.size) return (other) => list(other, "hits").some((hit) => hits.has(hit));
+    if (hits.size) return (other) => [...list(other, "hits"), ...list(other, "linked")].some((hit) => hits.has(hit));
     const node = element.dataset.node;
     if (node === undefined) {
       const ends = list(element, "ends");
@@ -43,7 +43,8 @@
     }
     for (const part of parts) if (part.hasAttribute("aria-pressed")) part.setAttribute("aria-pressed", String(part.dataset.hits === hit));
     const card = cards.find((c) => c.dataset.hits === hit);
-    details.replaceChildren(card ? pathOf(card) : hint);
+    const link = card?.querySelector(".link");
+    details.replaceChildren(...(card ? [pathOf(card)] : [hint]), ...(link ? [link.cloneNode(true)] : []));
     highlight(selected);
     if (selected && from === "card") scrollTo(selected);
   }
@@ -64,6 +65,15 @@
     card.addEventListener("pointerenter", () => { if (!selected) highlight(box); });
     card.addEventListener("pointerleave", () => { if (!selected) highlight(null); });
   }
+
+  // The passage that another is linked to.
+  addEventListener("click", (event) => {
+    const box = passage(event.target.closest?.(".link button")?.dataset.to);
+    if (!box) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (box !== selected) select(box, "graph");
+  }, { capture: true });
 
   // Tooltips replace the browser's own, which are slow and ignore the keyboard.
   const tooltips = new Map();

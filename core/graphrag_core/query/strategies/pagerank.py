@@ -6,9 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.ports import Keys, Ranking, Scores, Snapshot
+from graphrag_core.ports import Keys, Ranking, Snapshot
 from graphrag_core.query.fusion import Anchored, Fusion
 from graphrag_core.query.query import Expansion, Query
+
+Doubles = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,7 @@ class PageRank:
         order = query.order("chunks", chunks, scores)[:count]
         return Expansion(chunks[order], scores[order], facts=facts)
 
-    def _seeds(self, query: Query, plain: Ranking) -> tuple[Keys, Scores, Keys]:
+    def _seeds(self, query: Query, plain: Ranking) -> tuple[Keys, Doubles, Keys]:
         """Return the seed nodes, which may repeat, their weights, and the seed facts."""
         by_vector = query.by_vector("facts", self.candidates)
         by_keyword = query.snapshot.search_keywords("facts", query.text, self.candidates)
@@ -88,14 +90,17 @@ class PageRank:
         ]
         seeds = [(nodes, part * (weight / part.sum())) for nodes, part, weight in classes if part.sum() > 0]
         if not seeds:
-            return np.empty(0, np.int64), np.empty(0, np.float32), facts
-        weights = np.concatenate([part for _, part in seeds])
-        return np.concatenate([nodes for nodes, _ in seeds]), (weights / weights.sum()).astype(np.float32), facts
+            return np.empty(0, np.int64), np.empty(0), facts
+        weights = np.concatenate([part for _, part in seeds]).astype(np.float64)
+        return np.concatenate([nodes for nodes, _ in seeds]), weights / weights.sum(), facts
 
-    def _push(self, snapshot: Snapshot, seeds: Keys, weights: Scores) -> tuple[Keys, Scores]:
-        """Return the chunks that forward push reaches, and their PageRank."""
+    def _push(self, snapshot: Snapshot, seeds: Keys, weights: Doubles) -> tuple[Keys, Doubles]:
+        """Return the chunks that forward push reaches, and their PageRank.
+
+        In double precision: the order of the sums, which is that of the keys, must not show in a rounded score.
+        """
         size = snapshot.node_limit
-        settled, residual = np.zeros(size, np.float32), np.zeros(size, np.float32)
+        settled, residual = np.zeros(size), np.zeros(size)
         last_seen = np.empty(size, np.int64)
         np.add.at(residual, seeds, weights)
         active = _unique(seeds, last_seen)
@@ -110,7 +115,7 @@ class PageRank:
                 settled, residual = np.pad(settled, (0, grown)), np.pad(residual, (0, grown))
                 last_seen, size = np.pad(last_seen, (0, grown)), snapshot.node_limit
             per_weight = self.damping * mass / np.maximum(edges.totals, 1e-12)
-            np.add.at(residual, edges.targets, edges.weights * per_weight.astype(np.float32).repeat(edges.counts))
+            np.add.at(residual, edges.targets, edges.weights * per_weight.repeat(edges.counts))
             visited.append(edges.targets)
             active = _unique(edges.targets[residual[edges.targets] > self.tolerance * edges.degrees], last_seen)
             if len(active) == 0:

@@ -1,0 +1,154 @@
+"""Settings of the second stage, chosen on some sets and checked on another: ``make bench-settings``.
+
+Each set is indexed once and each question is searched once; only ``Coverage`` runs again for every setting. The first
+tables show the difference of each setting to the default in points, by set and on average ("-u" is a set without its
+titles). The last one leaves out one set after the other: the other sets choose the setting with the best mean of
+recall@2 and recall@5, and the set that was left out shows what the choice is worth. A gain that is lost there was
+fitted to the questions. Variants of the same questions (untitled, translated) are left out together. Intervals are
+95 %, paired.
+
+``settings.py SETS [SETTING ...]`` where SETS is "all" or names as in ``quality.py``, and a SETTING is
+
+- ``enough=0.3``: one setting; ``enough=0.3,cover=1.2``: one setting that changes two fields;
+- ``enough=0.2/0.3/0.5``: one setting for each value;
+- ``enough``: half and one and a half times the default.
+
+Without settings, every field is tried like the last.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import product
+from typing import Any
+
+import numpy as np
+from quality import DEPTH, SETS, Dataset, Recalls, cell, load, model_of
+
+from graphrag_core import Chunk, Coverage, GraphRetriever, KnowledgeIndex, Reranked
+from graphrag_core.evaluation import resampled_means
+from graphrag_core.ports import Ranking
+from graphrag_core.query.pipeline import _without_copies
+from graphrag_core.query.query import Query
+
+MEASURES = ("recall@2", "recall@5", "recall@10")
+DECIDE = [0, 1]  # the measures by which a setting is chosen
+DEFAULT = "default"
+
+
+@dataclass(frozen=True)
+class EachSetting:
+    """A reranker that applies every setting to the same candidates and keeps the passages of each."""
+
+    settings: Mapping[str, Coverage]
+    chunks: dict[str, list[Chunk]] = field(default_factory=dict)
+
+    def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
+        for name, coverage in self.settings.items():
+            reranked = coverage.rerank(query, plain, graph)
+            (keys, _), _ = _without_copies(query, (reranked.keys, reranked.scores), DEPTH)
+            self.chunks[name] = query.snapshot.chunks(keys)
+        return reranked
+
+
+def measure(dataset: Dataset, settings: Mapping[str, Coverage]) -> dict[str, Recalls]:
+    """Return for each setting a row for each question and a column for each of ``MEASURES``."""
+    found: dict[str, list[list[float]]] = {name: [] for name in settings}
+    with KnowledgeIndex(model_of("wordllama"), progress=False) as index:
+        index.add(dataset.documents)
+        for row in dataset.questions:
+            each = EachSetting(settings)
+            hits = GraphRetriever(index, k=DEPTH, reranker=each, cache=False).retrieve(row["question"]).hits
+            for name, recalls in found.items():  # without a graph, nothing is reranked
+                recalls.append(dataset.recall(row, each.chunks.get(name, [hit.chunk for hit in hits])))
+    return {name: np.array(recalls)[:, : len(MEASURES)] for name, recalls in found.items()}
+
+
+def parse(arguments: Sequence[str]) -> dict[str, Coverage]:
+    """Return settings by the text that describes them; the default is the first."""
+    default: dict[str, Any] = {item.name: item.default for item in fields(Coverage)}
+    settings = {DEFAULT: Coverage()}
+    for argument in arguments or list(default):
+        choices = []
+        for part in argument.split(","):
+            name, _, values = part.partition("=")
+            if name not in default:
+                sys.exit(f"{name}: no field of Coverage; use one of {', '.join(default)}")
+            kind: type[Any] = type(default[name])
+            around = (kind(default[name] / 2), kind(default[name] * 1.5))
+            choices.append(
+                [(name, kind(value)) for value in values.split("/")] if values else [(name, v) for v in around]
+            )
+        for chosen in product(*choices):
+            settings[",".join(f"{name}={value:g}" for name, value in chosen)] = Coverage(**dict(chosen))
+    return settings
+
+
+def family(name: str) -> str:
+    """Return what variants of the same questions have in common."""
+    return name.partition(":")[0].partition("_")[0]
+
+
+def show_settings(recalls: Mapping[str, Mapping[str, Recalls]], settings: Sequence[str]) -> None:
+    """Print a table for each measure: the difference of each setting to the default."""
+    width = 2 + max(map(len, settings))
+    for column, measure in enumerate(MEASURES):
+        print(f"\n{measure:<{width}}{'mean of all sets':<24}" + "".join(f"{short(name):>11}" for name in recalls))
+        means = [100 * found[DEFAULT][:, column].mean() for found in recalls.values()]
+        print(f"{DEFAULT:<{width}}{np.mean(means):5.1f}{'':<19}" + "".join(f"{mean:11.1f}" for mean in means))
+        for name in settings[1:]:
+            gains = {key: (found[name] - found[DEFAULT])[:, column] for key, found in recalls.items()}
+            by_set = "".join(f"{100 * gain.mean() + 0.0:+11.1f}" for gain in gains.values())
+            print(f"{name:<{width}}{mean_of_sets(gains):<24}{by_set}")
+
+
+def show_left_out(recalls: Mapping[str, Mapping[str, Recalls]], settings: Sequence[str]) -> None:
+    """Print what the setting that the other sets choose is worth on each set."""
+    width = 2 + max(map(len, settings))
+    print(f"\n{'left out':<26}{'others choose':<{width}}" + "".join(f"{measure:<24}" for measure in MEASURES).rstrip())
+    gains = {}
+    for name, found in recalls.items():
+        others = [other for key, other in recalls.items() if family(key) != family(name)]
+        if not others:
+            sys.exit("leaving one set out needs two sets that are not variants of each other")
+        best = max(settings, key=lambda setting: np.mean([other[setting][:, DECIDE].mean() for other in others]))
+        gains[name] = found[best] - found[DEFAULT]
+        print(f"{name:<26}{best:<{width}}" + "".join(f"{cell(column, '+'):<24}" for column in gains[name].T).rstrip())
+    columns = [{name: gain[:, at] for name, gain in gains.items()} for at in range(len(MEASURES))]
+    print(f"{'mean':<{26 + width}}" + "".join(f"{mean_of_sets(column):<24}" for column in columns).rstrip())
+
+
+def mean_of_sets(gains: Mapping[str, Recalls]) -> str:
+    """Return the mean of the sets' mean gains and its interval.
+
+    Variants of the same questions are resampled together, other sets independently.
+    """
+    families = list(dict.fromkeys(map(family, gains)))
+    samples = [resampled_means(gain, seed=families.index(family(name))) for name, gain in gains.items()]
+    low, high = 100 * np.percentile(np.mean(samples, axis=0), (2.5, 97.5)) + 0.0
+    return f"{100 * np.mean([gain.mean() for gain in gains.values()]) + 0.0:+5.2f} [{low:+.2f}, {high:+.2f}]"
+
+
+def short(name: str) -> str:
+    return name.replace("_train", "").replace(":untitled", "-u")
+
+
+def main() -> None:
+    names = SETS if len(sys.argv) < 2 or sys.argv[1] == "all" else sys.argv[1].split(",")
+    settings = parse(sys.argv[2:])
+    recalls = {}
+    for name in names:
+        start = time.perf_counter()
+        dataset = load(name)
+        recalls[name] = measure(dataset, settings)
+        seconds = time.perf_counter() - start
+        print(f"{name}: {len(dataset.questions)} questions, {len(settings)} settings, {seconds:.0f} s", flush=True)
+    show_settings(recalls, list(settings))
+    show_left_out(recalls, list(settings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""``ScoreReranker``: lets a function, such as a cross-encoder, score the best passages and order them by score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+
+from graphrag_core.errors import InputError, RerankerError
+from graphrag_core.model import Chunk
+from graphrag_core.ports import Keys, Ranking
+from graphrag_core.query.coverage import Coverage, Reranked, Reranker
+from graphrag_core.query.query import Query
+
+PassageScores = Callable[[str, Sequence[Chunk]], Iterable[float | None]]
+"""Scores passages for a question: one number for each, higher is better, or None to drop the passage."""
+
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class ScoreReranker:
+    """Orders the best passages of another reranker by the scores of a function.
+
+    The score of a hit is the function's score. Passages with equal scores keep their order. If the function drops a
+    passage, the passages that it has not seen are dropped too, as they are worse. What the other reranker explains
+    (its trust in the graph, links) is kept. Without the graph (``use_graph=False``, or because of the gate) the best
+    passages of plain search are scored.
+
+    Results are cached if the function can be hashed: it must return the same scores for the same passages. An
+    exception that it raises is not caught.
+
+    Parameters
+    ----------
+    score
+        Takes the question and a list of :class:`~graphrag_core.Chunk`, best first, without copies. Returns one number
+        for each, higher is better, or None to drop the passage.
+    passages
+        How many passages are scored, and at least as many as the query returns. Up to this number, a larger ``k``
+        adds hits and leaves the first ones as they are.
+    first
+        Orders the passages before; :class:`~graphrag_core.Coverage` by default.
+
+    Raises
+    ------
+    RerankerError
+        In a query: the function did not return one finite number or None for each passage.
+
+    Examples
+    --------
+    >>> from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+    >>> from graphrag_core.testing import HashEmbedder
+    >>> index = KnowledgeIndex(HashEmbedder())
+    >>> _ = index.add([Document("a", "Ada Lovelace wrote notes."), Document("b", "Ada Lovelace wrote.")])
+    >>> shortest = ScoreReranker(lambda question, chunks: [-len(chunk.text) for chunk in chunks])
+    >>> [(hit.chunk.id, hit.score) for hit in GraphRetriever(index, reranker=shortest).retrieve("Ada Lovelace")]
+    [('b', -19.0), ('a', -25.0)]
+    """
+
+    score: PassageScores
+    passages: int = 20
+    first: Reranker = field(default_factory=Coverage)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.score, type) or not callable(self.score):
+            raise InputError(f"{self.score!r} cannot score passages: pass a function score(question, chunks)")
+        if isinstance(self.passages, bool) or not isinstance(self.passages, int) or self.passages < 1:
+            raise InputError(f"passages is {self.passages!r}: use an integer of at least 1")
+        if isinstance(self.first, type) or not callable(getattr(self.first, "rerank", None)):
+            raise InputError(f"{self.first!r} is not a reranker: first needs rerank(query, plain, graph)")
+
+    def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
+        """Return the ranking of the first reranker with its best passages ordered by score."""
+        ordered = self.first.rerank(query, plain, graph)
+        keys, scores = self._by_score(query, ordered.keys)
+        return replace(ordered, keys=keys, scores=scores)
+
+    def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:
+        """Return the ranking of plain search with its best passages ordered by score."""
+        if isinstance(self.first, ScoreReranker):
+            plain = self.first.rerank_plain(query, plain)
+        return self._by_score(query, plain[0])
+
+    def _by_score(self, query: Query, keys: Keys) -> Ranking:
+        shown = _without_copies(query, keys, max(self.passages, query.k))
+        scores = _checked(self.score, query.text, query.snapshot.chunks(shown)) if len(shown) else []
+        kept = [place for place, score in enumerate(scores) if score is not None]
+        values = np.array([scores[place] for place in kept], np.float64)
+        order = np.argsort(-values, kind="stable")
+        best, values = shown[kept][order], values[order]
+        if len(kept) < len(shown):
+            return best, values.astype(np.float32)
+        rest = keys[~np.isin(keys, shown)]  # below the lowest score
+        below = (values[-1] if len(values) else 0.0) - np.arange(1, len(rest) + 1) / (len(rest) + 1)
+        return np.concatenate([best, rest]), np.concatenate([values, below]).astype(np.float32)
+
+
+def scores_of_order(order: Sequence[int], own: Sequence[float | None], count: int) -> list[float | None]:
+    """Return scores that put some of ``count`` passages into a given order and drop the others.
+
+    For rerankers that return passages instead of scores.
+
+    Parameters
+    ----------
+    order
+        Positions of passages, best first. A position that occurs again is ignored.
+    own
+        The reranker's own score of each, or None. They are kept if none is higher than the one before;
+        otherwise the score is 1 / rank.
+
+    Examples
+    --------
+    >>> scores_of_order([2, 0], [0.9, 0.4], 3), scores_of_order([2, 0], [None, None], 3)
+    ([0.4, None, 0.9], [0.5, None, 1.0])
+    """
+    given: dict[int, float | None] = {}
+    for place, score in zip(order, own, strict=True):
+        given.setdefault(place, score)
+    values = [score for score in given.values() if score is not None and np.isfinite(score)]
+    falls = all(one >= other for one, other in pairwise(values))
+    if len(values) < len(given) or not falls:
+        values = [1 / rank for rank in range(1, len(given) + 1)]
+    scores: list[float | None] = [None] * count
+    below = np.inf
+    for place, value in zip(given, values, strict=True):
+        below = min(float(value), float(np.nextafter(below, -np.inf)))  # equal scores would not keep the order
+        scores[place] = below
+    return scores
+
+
+def _checked(score: PassageScores, question: str, chunks: list[Chunk]) -> list[float | None]:
+    """Return the scores of chunks, each a number that can be stored, or None."""
+    name = getattr(score, "__qualname__", type(score).__qualname__)
+    scores = list(score(question, chunks))
+    if len(scores) != len(chunks):
+        raise RerankerError(f"{name} returned {len(scores)} scores for {len(chunks)} passages: return one for each")
+    checked: list[float | None] = []
+    for chunk, value in zip(chunks, scores, strict=True):
+        try:
+            number = None if value is None else float(value)
+        except (TypeError, ValueError):
+            number = np.nan
+        if number is not None and not abs(number) <= _LARGEST:
+            raise RerankerError(
+                f"{name} returned {value!r:.80} for {chunk.id!r}: return a finite number, or None to drop the passage"
+            )
+        checked.append(number)
+    return checked
+
+
+def _without_copies(query: Query, keys: Keys, count: int) -> Keys:
+    """Return the first ``count`` chunks that are not copies of a better one."""
+    shown: list[int] = []
+    gone: set[int] = set()
+    for start in range(0, len(keys), count):
+        part = keys[start : start + count]
+        for key, copies in zip(part.tolist(), query.snapshot.copies("chunks", part), strict=True):
+            if key not in gone:
+                shown.append(key)
+                gone.update(copies.tolist())
+        if len(shown) >= count:
+            break
+    return np.array(shown[:count], np.int64)

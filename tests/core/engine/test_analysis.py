@@ -1,0 +1,52 @@
+"""Terms as they are stored: packed hashes of chunks and of their facts."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphrag_core.engine.embedded.analysis import (
+    contained,
+    contained_in_facts,
+    content_terms,
+    is_packed,
+    name_terms,
+    pack_terms,
+)
+from graphrag_core.text import normalise
+
+WORDS = st.sampled_from(
+    "the Carol's brokerUrl broker_url celery.broker-url running runs Ångström 大学 北京大学 中文_name X 2005 A1b2 "
+    "naïve re-run don’t C++ v1.2 — HTTPServer of".split()
+)
+TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
+
+
+@given(st.lists(st.tuples(TEXTS, st.lists(TEXTS, max_size=9)), max_size=6), st.lists(TEXTS, max_size=3))
+def test_packed_terms_are_those_of_the_texts(chunks, questions):
+    packed = [pack_terms(text, facts) for text, facts in chunks]
+    wanted = list(dict.fromkeys(term for text in [*questions, *(t for t, _ in chunks)] for term in content_terms(text)))
+    expected = [[term in content_terms(text) for term in wanted] for text, _ in chunks]
+    assert contained([terms for terms, _ in packed], wanted).tolist() == expected
+    assert all(is_packed(terms, own, len(facts)) for (terms, own), (_, facts) in zip(packed, chunks, strict=True))
+    places = [(at, ordinal) for at, (_, facts) in enumerate(chunks) for ordinal in range(len(facts))]
+    places.reverse()  # facts are asked for in any order
+    at, ordinals = np.array(places, np.int64).reshape(-1, 2).T
+    found = contained_in_facts([(terms, own or b"") for terms, own in packed], at, ordinals, wanted)
+    assert found.tolist() == [[term in content_terms(chunks[c][1][o]) for term in wanted] for c, o in places]
+
+
+def test_a_chunk_does_not_have_the_terms_that_only_its_facts_have():
+    terms, facts = pack_terms("Carol runs it.", ["Carol operates it.", "Carol runs it."])
+    assert contained([terms], ["carol", "oper", "run"]).tolist() == [[True, False, True]]
+    found = contained_in_facts([(terms, facts)], np.array([0, 0]), np.array([0, 1]), ["carol", "oper", "run"])
+    assert found.tolist() == [[True, True, False], [True, False, True]]
+    assert pack_terms("Carol runs it.", []) == (terms, None)
+
+
+@given(TEXTS.map(normalise))
+def test_the_terms_of_a_name_are_those_of_its_text(name):
+    stop = set(name_terms(name)) - set(content_terms(name))
+    assert set(content_terms(name)) <= set(name_terms(name))
+    assert stop <= {"the", "of", "a", "t", "s", "is"}

@@ -1,0 +1,255 @@
+"""The reason for each hit: the words of the question that it adds, and its link to a better hit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphrag_core import Coverage, Document, GraphRetriever, KnowledgeIndex, Link, PageRank, Weighted
+from graphrag_core.demo import sample_documents
+from graphrag_core.query.reasons import Bridges, Links, Reasons
+from graphrag_core.testing import HashEmbedder
+
+MANUAL = [
+    Document(
+        "workers",
+        "# Workers\n\nA worker that finds a job lost waits before it takes it again. See `visibility_timeout`.",
+    ),
+    Document(
+        "settings", "# Settings\n\n## visibility_timeout\n\nThe number of seconds. One hour unless it is changed."
+    ),
+    Document("pools", "# Pools\n\nA pool of processes runs the jobs of a worker. It grows with the load."),
+    Document("logging", "# Logging\n\nEach job writes a line into the log of its worker when it ends."),
+]
+QUESTION = "How many seconds does a worker wait before it takes a lost job again?"
+SERVICES = [
+    Document("ledger", "The Ledger is written by the Tariff Engine. The Tariff Engine belongs to Ada Stone.", "Ledger"),
+    Document("tariff", "The Tariff Engine computes prices for companies every night.", "Tariff Engine"),
+    Document("ada", "Ada Stone lives in Kiel and studied oceanography.", "Ada Stone"),
+    Document("harbour", "A harbour has cranes.", "Harbour"),
+]
+
+
+def ask(documents, question, k=5, **settings):
+    with KnowledgeIndex(HashEmbedder(), progress=False) as index:
+        index.add(documents)
+        return GraphRetriever(index, **settings).retrieve(question, k=k)
+
+
+def by_id(result):
+    return {hit.chunk.document_id: hit for hit in result.hits}
+
+
+def test_words_are_shown_as_the_question_writes_them_and_once():
+    result = ask(SERVICES, "Which companies get prices from the engine that writes the Ledger?", k=2)
+    assert [hit.chunk.id for hit in result.hits] == ["tariff", "ledger"]
+    assert result.hits[0].covers == result.hits[0].words == ("companies", "prices", "engine")
+    assert result.hits[1].words == ("engine", "Ledger")
+    assert result.hits[1].covers == ("Ledger",)
+    assert result.uncovered == ("get", "writes")
+
+
+def test_every_word_is_new_in_the_first_hit_that_contains_it():
+    with KnowledgeIndex(HashEmbedder(), progress=False) as index:
+        index.add(sample_documents())
+        for question in (
+            "Who owns the vendor of the OAuth Provider?",
+            "Where did the author of the decision study oceanography?",
+        ):
+            result = GraphRetriever(index, k=30).retrieve(question)
+            seen: set[str] = set()
+            for hit in result.hits:
+                assert set(hit.covers) == set(hit.words) - seen
+                assert all(word in question for word in hit.words)
+                seen |= set(hit.words)
+            assert not seen.intersection(result.uncovered)
+            scores = [hit.score for hit in result.hits]
+            assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_a_link_leads_to_a_shown_hit_above_through_an_entity_of_both(k):
+    with KnowledgeIndex(HashEmbedder(), progress=False) as index:
+        index.add(sample_documents())
+        linked = 0
+        for question in ("Who is the boss of the author of ADR-019?", "Which team keeps the contract with Keyring?"):
+            result = GraphRetriever(index).retrieve(question, k=k)
+            for rank, hit in enumerate(result.hits, 1):
+                if hit.link:
+                    linked += 1
+                    other = result.hits[hit.link.rank - 1]
+                    assert hit.link.rank < rank
+                    assert hit.link.chunk_id == other.chunk.id
+                    assert hit.link.entity_id in result.known
+                    for chunk in (hit.chunk, other.chunk):
+                        assert hit.link.entity.casefold() in f"{chunk.title}\n{chunk.text}".casefold()
+        assert linked
+
+
+def test_a_link_says_which_of_the_two_is_about_the_entity():
+    hits = by_id(ask(SERVICES, "Who wrote the Ledger?", k=3))
+    link = hits["tariff"].link
+    assert (link.rank, link.chunk_id, link.entity, link.kind) == (1, "ledger", "Tariff Engine", "about")
+    hits = by_id(ask(SERVICES, "When does the Tariff Engine compute prices for companies?", k=3))
+    link = hits["ledger"].link
+    assert (link.chunk_id, link.entity, link.kind) == ("tariff", "Tariff Engine", "mentions")
+
+
+def test_a_followed_passage_names_where_it_was_found_from_and_through_what():
+    result = ask(MANUAL, QUESTION, k=3, reranker=Coverage(least_linked=0, bridge=2.0))
+    hit = by_id(result)["settings"]
+    assert hit.link == Link(1, "workers", "visibility timeout", "visibility_timeout", "about", followed=True)
+    assert "seconds" in hit.covers
+
+
+def test_a_section_that_is_linked_to_is_shown_by_its_label():
+    documents = [
+        Document("guide", "# Guide\n\nWhen a job is lost, look at [the limits](limits.md#time-limits)."),
+        Document(
+            "limits",
+            "# Limits\n\nAll of them.\n\n## Time limits\n\nAn hour, then the worker gives up.\n\n## Size\n\nOne.",
+        ),
+        Document("pools", "# Pools\n\nA pool of processes grows with the load of the machine."),
+    ]
+    result = ask(documents, "What do I do when a job is lost?", k=5, reranker=Coverage(least_linked=0))
+    links = [hit.link for hit in result.hits if hit.link]
+    assert links
+    assert not any(link.entity.startswith("→") or link.entity_id.startswith("→") for link in links)
+
+
+def test_copies_do_not_cover_and_are_not_linked_to():
+    notice = "It was Ada Stone who wrote the Tariff Engine for the ports of the north, and she keeps it. " * 2
+    documents = [
+        *(Document(f"notice-{n}", notice) for n in range(4)),
+        Document("engine", "The Tariff Engine computes prices for companies every night.", "Tariff Engine"),
+        Document("harbour", "A harbour has cranes.", "Harbour"),
+    ]
+    question = "Who wrote the Tariff Engine that computes prices for companies?"
+    result = ask(documents, question)
+    shown = [hit.chunk.id for hit in result.hits]
+    assert sum(name.startswith("notice") for name in shown) == 1
+    seen: set[str] = set()
+    for rank, hit in enumerate(result.hits, 1):
+        assert set(hit.covers) == set(hit.words) - seen
+        seen |= set(hit.words)
+        assert hit.link is None or shown[hit.link.rank - 1] == hit.link.chunk_id
+        assert hit.link is None or hit.link.rank < rank
+    assert {"engine", "notice-0"} <= {hit.chunk.id for hit in result.hits if hit.covers}
+    assert any(hit.link for hit in result.hits)
+
+
+def test_reasons_are_those_of_the_hits_shown_whatever_the_reranker_chose():
+    """Three candidates in a row, each linked to the one before; without the first, only the rest counts."""
+    with KnowledgeIndex(HashEmbedder(), progress=False) as index:
+        index.add(SERVICES)
+        with index.engine.snapshot() as snapshot:
+            terms = snapshot.terms("red green blue")
+            entity = np.array(list(snapshot.find_entities({"tariff engine"}).values()))
+            held = np.ones((3, 1), np.bool_)
+            strengths = np.array([[0, 0.5, 0.2], [0.5, 0, 0], [0.2, 0, 0]])
+            values = np.full((3, 1), 0.5)
+            links = Links(strengths, entity, held, ~held, 0 * values, values)
+            covered = np.array([[True, True, False], [True, False, False], [False, True, True]])
+            reasons = Reasons(np.arange(3), terms, covered, links, Bridges.none())
+            told, missing = reasons.of("red green blue", snapshot, np.arange(3))
+            assert [reason.covers for reason in told] == [("red", "green"), (), ("blue",)]
+            assert [reason.link and reason.link.place for reason in told] == [None, 0, 0]
+            assert missing == ()
+            told, missing = reasons.of("red green blue", snapshot, np.array([2, 1]))
+            assert [reason.covers for reason in told] == [("green", "blue"), ("red",)]
+            assert [reason.link for reason in told] == [None, None]
+            told, missing = reasons.of("red green blue", snapshot, np.array([1]))
+            assert missing == ("green", "blue")
+
+
+def test_chinese_and_identifiers_are_words_and_possessive_endings_are_not():
+    documents = [
+        Document("tokyo", "东京大学在东京。"),
+        Document("head", "校长是藤井辉夫。"),
+        Document("broker", "Set the broker url of Ada's worker."),
+        Document("config", "brokerUrl is a setting."),
+    ]
+    result = ask(documents, "东京大学的校长")
+    hits = by_id(result)
+    assert hits["tokyo"].covers == ("东京大学",)
+    assert hits["head"].covers == ("校长",)
+    assert result.uncovered == ("的",)
+    result = ask(documents, "Ada's broker_url?")
+    hits = by_id(result)
+    assert "s" not in [word for hit in result.hits for word in hit.words]
+    assert hits["config"].words == ("broker_url",)
+    assert hits["broker"].words == ("Ada", "broker_url")
+
+
+def test_the_gate_is_told_in_words_whichever_leads():
+    named = ask(SERVICES, "Ledger")
+    assert named.gate == "the graph leads: 100% of the question consists of rare names that the graph knows"
+    assert named.expansion_skipped == ""
+    vague = ask(SERVICES, "Who studied at night?")
+    assert vague.gate == ""
+    assert vague.expansion_skipped.startswith("plain search leads: 0% of the question")
+    for result, said in ((named, named.gate), (vague, vague.expansion_skipped)):
+        assert said in result.explain()
+        assert said[1:] in result.html()
+        assert result.details(result.hits[0])["gate"] == result.gate
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"reranker": False}, {"fusion": Weighted()}, {"method": "vector"}, {"method": "graph"}, {"method": "keyword"}],
+)
+def test_without_the_reranker_nothing_is_said(settings):
+    result = ask(SERVICES, "Who wrote the Ledger?", **settings)
+    assert result.hits
+    assert (result.gate, result.uncovered) == ("", ())
+    assert all((hit.words, hit.covers, hit.link) == ((), (), None) for hit in result.hits)
+    assert "of the question" not in result.explain().replace(result.expansion_skipped or " ", "")
+    assert 'class="words"' not in result.html()
+    assert 'class="coverage"' not in result.html()
+    assert "line link" not in result.html()
+
+
+def test_a_cached_result_has_the_same_reasons():
+    with KnowledgeIndex(HashEmbedder(), progress=False) as index:
+        index.add(SERVICES)
+        retriever = GraphRetriever(index)
+        first, cached = (retriever.retrieve("Who wrote the Ledger?") for _ in range(2))
+        assert "cache" in cached.trace.stages
+        assert replace(cached, trace=first.trace) == first
+        assert json.loads(json.dumps(cached.details(cached.hits[1]))) == first.details(first.hits[1])
+
+
+def test_reordering_the_ranking_keeps_the_reasons_true():
+    class Reversed:
+        def rerank(self, query, plain, graph):
+            ranked = Coverage().rerank(query, plain, graph)
+            return replace(ranked, keys=ranked.keys[::-1].copy())
+
+    result = ask(SERVICES, "Who wrote the Ledger?", reranker=Reversed(), cache=False)
+    seen: set[str] = set()
+    for rank, hit in enumerate(result.hits, 1):
+        assert set(hit.covers) == set(hit.words) - seen
+        seen |= set(hit.words)
+        assert hit.link is None or hit.link.rank < rank
+    assert any(hit.link for hit in result.hits)
+
+
+def test_a_path_and_a_link_through_the_same_entity_are_told_once():
+    result = ask(SERVICES, "Who wrote the Ledger?", graph=PageRank())
+    hit = by_id(result)["tariff"]
+    assert hit.path[-2].id == hit.link.entity_id
+    lines = result.explain().splitlines()
+    assert [line for line in lines if "Tariff Engine (mentioned in passage 1) → this passage" in line]
+    assert not [line for line in lines if "which passage 1 mentions" in line and "Tariff Engine" in line]
+
+
+def test_reasons_do_not_depend_on_the_order_in_which_documents_were_added():
+    question = "Which team keeps the contract with the vendor of the OAuth Provider?"
+    told = []
+    for documents in (list(sample_documents()), list(reversed(list(sample_documents())))):
+        result = ask(documents, question, k=10)
+        told.append([(hit.chunk.id, hit.words, hit.covers, hit.link) for hit in result.hits])
+    assert told[0] == told[1]

@@ -1,0 +1,351 @@
+"""LangChain's document compressors, and rerankers of the core, as the retriever's reranker."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from copy import deepcopy
+
+import pytest
+from langchain_classic.retrievers import ContextualCompressionRetriever
+from langchain_classic.retrievers.document_compressors import (
+    CrossEncoderReranker,
+    DocumentCompressorPipeline,
+    LLMChainExtractor,
+    LLMListwiseRerank,
+)
+from langchain_classic.retrievers.document_compressors.cross_encoder import BaseCrossEncoder
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.runnables import RunnableLambda
+
+from graphrag_core import Coverage, CrossEncoder, GraphRetriever, ScoreReranker
+from graphrag_core.errors import InputError, RerankerError
+from graphrag_core.testing import CHAIN, HashEmbedder
+from graphrag_core.testing import CHAIN_QUESTION as QUESTION
+from langchain_graphrag import GraphRAGRetriever, compressor_reranker
+
+LONG = 30  # timeout in seconds of what must not hang
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
+
+
+def overlap(question: str, text: str) -> float:
+    return len(words(question) & words(text)) - len(text) / 1_000
+
+
+class Overlap(BaseCrossEncoder):
+    """A model that scores by common words."""
+
+    def __init__(self):
+        self.pairs = []
+
+    def score(self, text_pairs):
+        self.pairs.append(list(text_pairs))
+        return [overlap(*pair) for pair in text_pairs]
+
+
+class Copies(BaseDocumentCompressor):
+    """Returns copies with a score and without an id, as the packages of Cohere and FlashRank do."""
+
+    top_n: int = 3
+    sign: int = 1
+
+    def compress_documents(self, documents, query, callbacks=None):
+        scored = [(self.sign * overlap(query, document.page_content), document) for document in documents]
+        scored.sort(key=lambda pair: -pair[0])
+        return [
+            Document(
+                page_content=document.page_content,
+                metadata={"id": 7, "relevance_score": score, **deepcopy(document.metadata)},
+            )
+            for score, document in scored[: self.top_n]
+        ]
+
+
+class Service(Copies):
+    """Has a coroutine of its own; the plain method must not be called."""
+
+    def compress_documents(self, documents, query, callbacks=None):
+        raise AssertionError("the plain method was called")
+
+    async def acompress_documents(self, documents, query, callbacks=None):
+        await asyncio.sleep(0)
+        return Copies(top_n=self.top_n).compress_documents(documents, query)
+
+
+def ids(documents) -> list[str]:
+    return [document.id for document in documents]
+
+
+def by_overlap(question, chunks):
+    return [overlap(question, chunk.text) for chunk in chunks]
+
+
+class TestACompressor:
+    def test_orders_what_coverage_found(self, documents):
+        model = Overlap()
+        with GraphRAGRetriever.from_documents(
+            documents, HashEmbedder(), reranker=CrossEncoderReranker(model=model, top_n=20)
+        ) as retriever:
+            found = retriever.invoke(QUESTION, k=2)
+            covered = GraphRetriever(retriever.index).retrieve(QUESTION, k=5)
+            assert model.pairs == [[(QUESTION, hit.chunk.text) for hit in covered]], "more than k, in coverage's order"
+            expected = GraphRetriever(retriever.index, reranker=by_overlap).retrieve(QUESTION, k=2)
+            assert ids(found) == [hit.chunk.id for hit in expected]
+            assert [one.metadata["score"] for one in found] == [1, 1 / 2], "it does not tell its scores"
+            assert found.result.hits[0].channels == expected.hits[0].channels
+            assert found.result.hits[0].path == expected.hits[0].path
+
+    def test_of_which_the_score_is_known_gives_it_to_the_document(self, documents):
+        with GraphRAGRetriever.from_documents(documents, HashEmbedder(), reranker=Copies(top_n=20)) as retriever:
+            found = retriever.invoke(QUESTION, k=4)
+            expected = GraphRetriever(retriever.index, reranker=by_overlap).retrieve(QUESTION, k=4)
+            assert [(one.id, one.metadata["score"]) for one in found] == [(h.chunk.id, h.score) for h in expected]
+            assert "relevance_score" not in found[0].metadata
+
+    def test_gets_documents_as_they_were_added(self, documents):
+        seen = []
+
+        class Reads(Copies):
+            def compress_documents(self, documents, query, callbacks=None):
+                seen.extend(documents)
+                for document in documents:
+                    document.metadata["title"] = "scribble"
+                return documents
+
+        documents = [
+            Document(id=d.id, page_content=d.page_content, metadata={**d.metadata, "relevance_score": 0.1})
+            for d in documents
+        ]
+        with GraphRAGRetriever.from_documents(documents, HashEmbedder(), reranker=Reads()) as retriever:
+            found = retriever.invoke(QUESTION, k=5)
+            assert sorted(ids(seen)) == sorted(ids(documents))
+            by_id = {document.id: document for document in documents}
+            for document in seen:
+                assert document.page_content == by_id[document.id].page_content
+                assert document.metadata["tenant"] == by_id[document.id].metadata["tenant"]
+            assert all(one.metadata["title"] == by_id[one.id].metadata["title"] for one in found)
+            assert all(one.metadata["relevance_score"] == 0.1 for one in found), "the document's own"
+            assert ids(found) == [hit.chunk.id for hit in GraphRetriever(retriever.index).retrieve(QUESTION, k=5)]
+
+    def test_that_returns_fewer_drops_the_others(self, documents):
+        with GraphRAGRetriever.from_documents(documents, HashEmbedder(), reranker=Copies(top_n=2)) as retriever:
+            assert len(retriever.invoke(QUESTION)) == 2
+            assert len(retriever.invoke(QUESTION, k=1)) == 1
+            retriever.reranker = Copies(top_n=0)
+            assert retriever.invoke(QUESTION) == []
+
+    def test_that_knows_documents_by_their_text_alone_is_understood(self, retriever):
+        class Bare(Copies):
+            def compress_documents(self, documents, query, callbacks=None):
+                return [Document(page_content=one.page_content) for one in reversed(documents)]
+
+        order = ids(retriever.invoke(QUESTION))
+        assert ids(retriever.model_copy(update={"reranker": Bare()}).invoke(QUESTION)) == order[::-1]
+
+    def test_that_changes_the_text_is_refused_with_advice(self, retriever):
+        extractor = LLMChainExtractor.from_llm(FakeListChatModel(responses=["Only this."]))
+        retriever.reranker = extractor
+        advice = r"LLMChainExtractor changed the text of 'auth'.*ContextualCompressionRetriever"
+        with pytest.raises(RerankerError, match=advice):
+            retriever.invoke(QUESTION)
+        retriever.reranker = True
+        found = ContextualCompressionRetriever(base_compressor=extractor, base_retriever=retriever).invoke(QUESTION)
+        assert found[0].page_content == "Only this."
+
+        class Adds(Copies):
+            def compress_documents(self, documents, query, callbacks=None):
+                return [*documents, Document(page_content="new")]
+
+        retriever.reranker = Adds()
+        with pytest.raises(RerankerError, match="Adds returned a document that it was not given"):
+            retriever.invoke(QUESTION)
+
+    async def test_of_an_llm_is_a_part_of_the_trace(self, retriever):
+        class Listens(BaseCallbackHandler):
+            parents = {}  # noqa: RUF012 - for one test
+
+            def on_retriever_start(self, serialized, query, *, run_id, **kwargs):
+                self.retriever = run_id
+
+            def on_chain_start(self, serialized, inputs, *, run_id, parent_run_id=None, **kwargs):
+                self.parents[run_id] = parent_run_id
+
+        chain = RunnableLambda(lambda given: list(reversed(given["documents"])))
+        order = ids(retriever.invoke(QUESTION))
+        retriever.reranker = LLMListwiseRerank(reranker=chain, top_n=5)
+        listens = Listens()
+        assert ids(retriever.invoke(QUESTION, {"callbacks": [listens]})) == order[::-1]
+        assert list(listens.parents.values()) == [listens.retriever]
+        listens.parents.clear()
+        assert ids(await retriever.ainvoke(QUESTION, {"callbacks": [listens]})) == order[::-1]
+        assert list(listens.parents.values()) == [listens.retriever]
+
+    def test_errors_are_raised_as_they_are(self, retriever):
+        class Fails(Copies):
+            def compress_documents(self, documents, query, callbacks=None):
+                raise ConnectionError("no route")
+
+        retriever.reranker = Fails()
+        with pytest.raises(ConnectionError, match="no route"):
+            retriever.invoke(QUESTION)
+
+
+class TestSettings:
+    def test_are_those_of_the_reranker(self, retriever):
+        model = Overlap()
+        compressor = CrossEncoderReranker(model=model, top_n=9)
+        retriever.reranker = compressor_reranker(compressor, passages=2, first=Coverage(bridge=0))
+        assert len(retriever.invoke(QUESTION, k=1)) == 1
+        assert len(model.pairs[0]) == 2
+        with pytest.raises(InputError, match="document compressor"):
+            compressor_reranker(model)
+
+    def test_survive_copies_and_bindings(self, retriever):
+        other = retriever.model_copy(update={"reranker": Copies(top_n=1)})
+        assert isinstance(other.reranker, Copies)
+        assert len(other.invoke(QUESTION)) == len(other.with_config(tags=["x"]).invoke(QUESTION)) == 1
+        assert len(other.bind(k=3).invoke(QUESTION)) == 1
+        assert len(retriever.invoke(QUESTION)) == 5
+
+    def test_that_cannot_be_used_leave_the_one_before(self, retriever):
+        for wrong in (Copies, "cross-encoder", object()):
+            with pytest.raises(InputError, match="reranker"):
+                retriever.reranker = wrong
+        assert retriever.reranker is True
+
+    def test_of_a_compressor_that_change_are_seen_at_once(self, retriever):
+        compressor = Copies(top_n=2)
+        retriever.reranker = compressor
+        before = ids(retriever.invoke(QUESTION))
+        compressor.sign = -1
+        assert ids(retriever.invoke(QUESTION)) != before
+
+    def test_a_compressor_that_can_be_hashed_is_cached(self, retriever):
+        calls = []
+
+        class Frozen(Copies, frozen=True):
+            def compress_documents(self, documents, query, callbacks=None):
+                calls.append(query)
+                return documents
+
+        retriever.reranker = Frozen()
+        assert ids(retriever.invoke(QUESTION)) == ids(retriever.invoke(QUESTION))
+        assert len(calls) == 1
+
+    @pytest.mark.parametrize("reranker", [True, False, Coverage(bridge=0), by_overlap, ScoreReranker(by_overlap, 3)])
+    async def test_rerankers_of_the_core_rank_as_in_the_core(self, retriever, reranker):
+        retriever.reranker = reranker
+        expected = GraphRetriever(retriever.index, reranker=reranker).retrieve(QUESTION)
+        for found in (retriever.invoke(QUESTION), await retriever.ainvoke(QUESTION)):
+            assert [(d.id, d.metadata["score"]) for d in found] == [(h.chunk.id, h.score) for h in expected]
+
+    def test_a_cross_encoder_ranks_as_in_the_core(self, retriever, tmp_path):
+        tiny = pytest.importorskip("tiny_cross_encoder", reason="onnx is not installed")
+        folder = tiny.write_cross_encoder(tmp_path / "tiny", [*(one.text for one in CHAIN), QUESTION])
+        retriever.reranker = CrossEncoder(folder)
+        expected = GraphRetriever(retriever.index, reranker=CrossEncoder(folder)).retrieve(QUESTION)
+        found = retriever.invoke(QUESTION)
+        assert [(d.id, d.metadata["score"]) for d in found] == [(h.chunk.id, h.score) for h in expected]
+
+
+class TestAsync:
+    async def test_a_coroutine_is_awaited_on_the_loop(self, retriever):
+        retriever.reranker = Copies(top_n=5)
+        expected = [(one.id, one.metadata["score"]) for one in retriever.invoke(QUESTION)]
+        retriever.reranker = Service(top_n=5)
+        found = await retriever.ainvoke(QUESTION)
+        assert [(one.id, one.metadata["score"]) for one in found] == expected
+        with pytest.raises(AssertionError, match="plain method"):
+            retriever.invoke(QUESTION)
+
+    async def test_a_plain_method_runs_in_a_thread(self, retriever):
+        seen = []
+
+        class Blocks(Copies):
+            def compress_documents(self, documents, query, callbacks=None):
+                seen.append(threading.get_ident())
+                return documents
+
+        retriever.reranker = Blocks()
+        assert await retriever.ainvoke(QUESTION)
+        assert seen != [threading.get_ident()]
+
+    async def test_more_queries_than_threads_do_not_wait_for_each_other(self, retriever):
+        """The pipeline's coroutine needs a thread for its plain compressor, while each query needs one too."""
+        retriever.reranker = DocumentCompressorPipeline(transformers=[Copies(top_n=4), Copies(top_n=2)])
+        queries = [retriever.ainvoke(f"{QUESTION} {i}") for i in range(100)]
+        found = await asyncio.wait_for(asyncio.gather(*queries), LONG)
+        assert {len(documents) for documents in found} == {2}
+
+    async def test_the_question_is_embedded_once(self, documents):
+        class Counts(HashEmbedder):
+            questions = 0
+
+            def embed_query(self, text):
+                self.questions += 1
+                return super().embed_query(text)
+
+        embedder = Counts()
+        with GraphRAGRetriever.from_documents(documents, embedder, reranker=Service()) as retriever:
+            assert await retriever.ainvoke(QUESTION)
+            assert embedder.questions == 1
+            assert await retriever.ainvoke(QUESTION, method="keyword")
+            assert embedder.questions == 1
+
+    async def test_errors_are_raised_as_they_are(self, retriever):
+        class Fails(Service):
+            async def acompress_documents(self, documents, query, callbacks=None):
+                raise ConnectionError("no route")
+
+        class Rewrites(Service):
+            async def acompress_documents(self, documents, query, callbacks=None):
+                return [Document(id=one.id, page_content="new", metadata=one.metadata) for one in documents]
+
+        retriever.reranker = Fails()
+        with pytest.raises(ConnectionError, match="no route") as raised:
+            await retriever.ainvoke(QUESTION)
+        assert raised.value.__context__ is None
+        retriever.reranker = Rewrites()
+        with pytest.raises(RerankerError, match="ContextualCompressionRetriever"):
+            await retriever.ainvoke(QUESTION)
+
+    async def test_a_cancelled_query_cancels_the_coroutine(self, retriever):
+        started, ended = asyncio.Event(), asyncio.Event()
+
+        class Slow(Service):
+            async def acompress_documents(self, documents, query, callbacks=None):
+                started.set()
+                try:
+                    await asyncio.sleep(LONG)
+                finally:
+                    ended.set()
+
+        retriever.reranker = Slow()
+        task = asyncio.create_task(retriever.ainvoke(QUESTION))
+        await asyncio.wait_for(started.wait(), LONG)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert ended.is_set()
+
+    async def test_an_index_that_changes_meanwhile_is_scored_again(self, retriever):
+        seen = []
+
+        class Meanwhile(Service):
+            async def acompress_documents(self, documents, query, callbacks=None):
+                seen.append(ids(documents))
+                if len(seen) == 1:
+                    await retriever.aadd_documents([Document(id="new", page_content="The vendor sits in Riga.")])
+                return documents
+
+        retriever.reranker = Meanwhile()
+        found = await retriever.ainvoke(QUESTION, k=9)
+        assert len(seen) == 2
+        assert ids(found) == seen[1]
+        assert "new" in seen[1]
