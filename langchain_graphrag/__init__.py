@@ -1,7 +1,8 @@
 """The LangChain adapter: a retriever over vectors, keywords and a knowledge graph, and a memory tool for agents.
 
 Import :class:`GraphRAGRetriever`, :class:`RetrievedDocuments`, :func:`compressor_reranker`,
-:func:`create_memory_search_tool` and :func:`llm_extractor` from here; the modules inside are private.
+:func:`create_memory_search_tool`, :func:`create_memory_tools` and :func:`llm_extractor` from here; the modules inside
+are private.
 
 >>> from graphrag_core.testing import HashEmbedder
 >>> retriever = GraphRAGRetriever.from_texts(
@@ -21,7 +22,7 @@ from graphrag_core.errors import MissingDependency
 try:
     from langchain_graphrag.documents import RetrievedDocuments
     from langchain_graphrag.extraction import llm_extractor
-    from langchain_graphrag.memory_tool import create_memory_search_tool
+    from langchain_graphrag.memory_tool import create_memory_search_tool, create_memory_tools
     from langchain_graphrag.rerank import compressor_reranker
     from langchain_graphrag.retriever import GraphRAGRetriever
 except ModuleNotFoundError as error:
@@ -34,6 +35,7 @@ __all__ = [
     "RetrievedDocuments",
     "compressor_reranker",
     "create_memory_search_tool",
+    "create_memory_tools",
     "llm_extractor",
 ]
 

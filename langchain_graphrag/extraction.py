@@ -10,6 +10,7 @@ from langchain_core.runnables import Runnable
 import graphrag_core
 from graphrag_core import Chunk, Combined, Extraction, KnowledgeExtractor, LLMExtractor, SentenceExtractor
 from graphrag_core.errors import InputError
+from graphrag_core.extract.knowledge import strength_of
 from graphrag_core.ports import Extractor
 from langchain_graphrag.documents import Knowledge, knowledge_of, to_core_documents, with_knowledge
 
@@ -83,9 +84,11 @@ def _entity(node: Any) -> dict[str, str]:
     return {"name": str(node.id).strip(), "type": kind, "description": str(description)}
 
 
-def _relation(relation: Any) -> dict[str, str]:
+def _relation(relation: Any) -> dict[str, Any]:
     source, target, kind = (str(part).strip() for part in (relation.source.id, relation.target.id, relation.type))
     words = kind.replace("_", " ")
-    description = (getattr(relation, "properties", None) or {}).get("description")
-    text = str(description or f"{source} {words.lower() if words.isupper() else words} {target}")
-    return {"source": source, "target": target, "type": kind, "description": text}
+    properties = dict(getattr(relation, "properties", None) or {})
+    text = str(properties.get("description") or f"{source} {words.lower() if words.isupper() else words} {target}")
+    known = {"source": source, "target": target, "type": kind, "description": text}
+    strength = strength_of(properties)
+    return known if strength is None else {**known, "strength": strength}

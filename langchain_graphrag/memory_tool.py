@@ -1,6 +1,10 @@
-"""``create_memory_search_tool``: the retriever as a tool for agents."""
+"""``create_memory_search_tool`` and ``create_memory_tools``: the retriever and its index as tools for agents."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
@@ -9,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from graphrag_core.context import Style
 from graphrag_core.errors import InputError
+from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
 from langchain_graphrag.documents import RetrievedDocuments
 from langchain_graphrag.retriever import GraphRAGRetriever
@@ -25,6 +30,25 @@ class MemorySearch(BaseModel):
     )
 
 
+class Remember(BaseModel):
+    """The arguments of the tool that stores a fact."""
+
+    subject: str = Field(description=memory_tool.SUBJECT_HELP)
+    relation: str = Field(description=memory_tool.RELATION_HELP)
+    object: str = Field(description=memory_tool.OBJECT_HELP)
+    literal: bool = Field(default=False, description=memory_tool.LITERAL_HELP)
+    supersedes: bool = Field(default=False, description=memory_tool.SUPERSEDES_HELP)
+    valid_from: str | None = Field(None, description=memory_tool.VALID_FROM_HELP)
+    valid_to: str | None = Field(None, description=memory_tool.VALID_TO_HELP)
+    confidence: float = Field(1.0, ge=0, le=1, description=memory_tool.CONFIDENCE_HELP)
+
+
+class FactId(BaseModel):
+    """The argument of the tools that change a fact."""
+
+    fact_id: str = Field(description=memory_tool.FACT_ID_HELP)
+
+
 def create_memory_search_tool(
     retriever: GraphRAGRetriever,
     *,
@@ -32,6 +56,8 @@ def create_memory_search_tool(
     description: str = memory_tool.DESCRIPTION,
     max_tokens: int = memory_tool.MAX_TOKENS,
     style: Style = "passages",
+    include_relationships: bool | None = None,
+    include_sources: bool = True,
 ) -> StructuredTool:
     """Return a tool that lets an agent search a retriever's index.
 
@@ -46,16 +72,19 @@ def create_memory_search_tool(
         retriever restricted to a tenant makes a tool restricted to that tenant.
     name, description
         Shown to the model.
-    max_tokens, style
+    max_tokens, style, include_relationships, include_sources
         Passed to :meth:`graphrag_core.Result.context`.
     """
     if not isinstance(retriever, GraphRAGRetriever):
         raise InputError(f"expected a GraphRAGRetriever, got {type(retriever).__qualname__}")
 
+    included = {"include_relationships": include_relationships, "include_sources": include_sources}
+
     def content_and_artifact(documents: list[Document]) -> tuple[str, list[Document]]:
-        if not isinstance(documents, RetrievedDocuments) or not documents:
+        if not isinstance(documents, RetrievedDocuments):
             return memory_tool.NOTHING_FOUND, list(documents)
-        return str(documents.result.context(max_tokens=max_tokens, style=style)), list(documents)
+        content = memory_tool.to_content(documents.result, max_tokens=max_tokens, style=style, **included)
+        return content, list(documents)
 
     def search(
         query: str,
@@ -93,3 +122,55 @@ def create_memory_search_tool(
         handle_tool_error=True,
         handle_validation_error=True,
     )
+
+
+def create_memory_tools(
+    retriever: GraphRAGRetriever,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    source: FactSource = "conversation",
+    **settings: Any,
+) -> list[StructuredTool]:
+    """Return the tools of a memory: ``memory_search``, and tools that remember, confirm, reject and forget facts.
+
+    Facts that the agent remembers are staged until they are confirmed. The tools change told facts of their scope
+    alone, and no document.
+
+    Parameters
+    ----------
+    retriever
+        The retriever to search, and whose index is written. Its ``filter`` applies to every search.
+    metadata
+        The scope of the facts, such as ``{"user": "ada"}``. By default what the retriever's filter asks for.
+    source
+        The source of the facts that the agent remembers.
+    settings
+        Those of :func:`create_memory_search_tool`.
+    """
+    search = create_memory_search_tool(retriever, **settings)
+    writer = memory_tool.MemoryWriter.of(retriever.index, metadata, retriever.filter, source)
+
+    def tool(name: str, description: str, function: Callable[..., str], schema: type[BaseModel]) -> StructuredTool:
+        @wraps(function)
+        def run(**arguments: Any) -> str:
+            try:
+                return function(**arguments)
+            except InputError as error:
+                raise ToolException(str(error)) from error
+
+        return StructuredTool(
+            name=name,
+            description=description,
+            func=run,
+            args_schema=schema,
+            handle_tool_error=True,
+            handle_validation_error=True,
+        )
+
+    return [
+        search,
+        tool(memory_tool.REMEMBER, memory_tool.REMEMBER_DESCRIPTION, writer.remember, Remember),
+        tool(memory_tool.CONFIRM, memory_tool.CONFIRM_DESCRIPTION, writer.confirm, FactId),
+        tool(memory_tool.REJECT, memory_tool.REJECT_DESCRIPTION, writer.reject, FactId),
+        tool(memory_tool.FORGET, memory_tool.FORGET_DESCRIPTION, writer.forget, FactId),
+    ]

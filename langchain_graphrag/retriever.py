@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,9 @@ from graphrag_core import (
 )
 from graphrag_core.errors import EmbedderError, InputError, NotAnIndex
 from graphrag_core.ingest.embedding import identity_of
+from graphrag_core.ingest.told_facts import Time
 from graphrag_core.ports import Embedder
+from graphrag_core.research import research_documents
 from langchain_graphrag.documents import RetrievedDocuments, from_core_document, from_texts, to_core_documents
 from langchain_graphrag.extraction import StoredKnowledgeExtractor, from_graph_documents, llm_extractor
 from langchain_graphrag.rerank import arun_search, run_search, to_reranker
@@ -48,6 +51,9 @@ _CORE_FIELDS = (
     "router",
     "candidates",
     "cache",
+    "vector_weight",
+    "text_weight",
+    "inverses",
 )
 
 
@@ -69,7 +75,7 @@ class GraphRAGRetriever(DocumentIndex):
         ``"hybrid"``, ``"vector"``, ``"keyword"``, ``"graph"`` or ``"agentic"``.
     filter
         Restricts every query to matching documents. A filter passed with a call narrows it further.
-    graph, fusion, gate, recogniser, router, candidates
+    graph, fusion, gate, recogniser, router, candidates, vector_weight, text_weight, inverses
         Settings of :class:`graphrag_core.GraphRetriever`; None for the core's defaults.
     reranker
         True for the core's default, False for none, a reranker of the core such as ``CrossEncoder(folder)``, or a
@@ -81,8 +87,8 @@ class GraphRAGRetriever(DocumentIndex):
     Notes
     -----
     ``invoke``, ``ainvoke``, ``batch`` and ``abatch`` take ``k``, ``method``, ``filter``,
-    ``use_graph`` and ``min_graph_score``. A filter maps metadata keys to values or operators:
-    ``{"tenant": "acme", "year": {"$gte": 2020}}``.
+    ``use_graph``, ``min_graph_score``, ``min_score``, ``min_confidence``, ``as_of`` and ``count_access``. A filter
+    maps metadata keys to values or operators: ``{"tenant": "acme", "year": {"$gte": 2020}}``.
 
     A document is returned with the id and the metadata it was added with, its score in
     ``metadata["score"]`` and everything else about the hit in ``metadata["graphrag"]``. If its
@@ -108,6 +114,9 @@ class GraphRAGRetriever(DocumentIndex):
     router: Router | None = None
     candidates: int = 100
     cache: Cache | bool | None = Field(default_factory=Cache)
+    vector_weight: float = 0.6
+    text_weight: float = 0.4
+    inverses: Mapping[str, str] | None = None
 
     _core: GraphRetriever = PrivateAttr()
     _reusable_filter: Any = PrivateAttr(default=None)  # ``filter`` without one-shot iterables
@@ -151,7 +160,7 @@ class GraphRAGRetriever(DocumentIndex):
     def from_documents(
         cls,
         documents: Iterable[Document],
-        embedding: Embedder,
+        embedding: Embedder | None,
         *,
         path: str | Path | None = None,
         llm: Any = None,
@@ -165,7 +174,8 @@ class GraphRAGRetriever(DocumentIndex):
             They are not split unless a ``chunker`` is given. A document without an id gets one
             from its content.
         embedding
-            Any LangChain ``Embeddings``, or an embedder of the core such as ``WordLlama()``.
+            Any LangChain ``Embeddings``, or an embedder of the core such as ``WordLlama()``. None for an
+            index without vectors, which serves keyword and graph search and needs no model.
         path
             A folder for the index. It is created if absent; an existing index is extended.
             None keeps the index in memory.
@@ -183,7 +193,7 @@ class GraphRAGRetriever(DocumentIndex):
     async def afrom_documents(
         cls,
         documents: Iterable[Document],
-        embedding: Embedder,
+        embedding: Embedder | None,
         *,
         path: str | Path | None = None,
         llm: Any = None,
@@ -202,7 +212,7 @@ class GraphRAGRetriever(DocumentIndex):
     def from_texts(
         cls,
         texts: Iterable[str],
-        embedding: Embedder,
+        embedding: Embedder | None,
         metadatas: Iterable[Mapping[str, Any]] | None = None,
         ids: Iterable[str] | None = None,
         **settings: Any,
@@ -214,7 +224,7 @@ class GraphRAGRetriever(DocumentIndex):
     async def afrom_texts(
         cls,
         texts: Iterable[str],
-        embedding: Embedder,
+        embedding: Embedder | None,
         metadatas: Iterable[Mapping[str, Any]] | None = None,
         ids: Iterable[str] | None = None,
         **settings: Any,
@@ -226,7 +236,7 @@ class GraphRAGRetriever(DocumentIndex):
     def from_graph_documents(
         cls,
         graph_documents: Iterable[Any],
-        embedding: Embedder,
+        embedding: Embedder | None,
         *,
         path: str | Path | None = None,
         **settings: Any,
@@ -249,7 +259,7 @@ class GraphRAGRetriever(DocumentIndex):
 
     @classmethod
     def load(
-        cls, path: str | Path, embedding: Embedder, *, llm: Any = None, read_only: bool = False, **settings: Any
+        cls, path: str | Path, embedding: Embedder | None, *, llm: Any = None, read_only: bool = False, **settings: Any
     ) -> Self:
         """Return a retriever for the index in a folder.
 
@@ -258,7 +268,7 @@ class GraphRAGRetriever(DocumentIndex):
         path
             The folder.
         embedding
-            The embedding model that built the index; another one is refused.
+            The embedding model that built the index; another one is refused. None if it has no vectors.
         llm, settings
             As for :meth:`from_documents`; ``chunker``, ``extractor`` and ``llm`` apply to
             documents added from now on.
@@ -272,7 +282,7 @@ class GraphRAGRetriever(DocumentIndex):
 
     @classmethod
     def _open(cls, embedding: Any, path: str | Path | None, llm: Any, settings: Mapping[str, Any]) -> Self:
-        if not isinstance(embedding, Embedder):
+        if embedding is not None and not isinstance(embedding, Embedder):
             kind = type(embedding).__qualname__
             raise InputError(f"{kind} is not an embedding model: it needs embed_documents and embed_query")
         fields = {name: value for name, value in settings.items() if name in cls.model_fields}
@@ -295,7 +305,7 @@ class GraphRAGRetriever(DocumentIndex):
     def _from_core_documents(
         cls,
         documents: Sequence[graphrag_core.Document],
-        embedding: Embedder,
+        embedding: Embedder | None,
         path: str | Path | None,
         llm: Any,
         settings: Mapping[str, Any],
@@ -318,12 +328,27 @@ class GraphRAGRetriever(DocumentIndex):
 
     async def aadd_documents(self, documents: Iterable[Document]) -> list[str]:
         """Async version of :meth:`add_documents`; awaits the embedding model if it has its own coroutine."""
-        converted = await run_in_executor(None, to_core_documents, documents)
+        return await self._aadd(await run_in_executor(None, to_core_documents, documents))
+
+    async def _aadd(self, documents: Sequence[graphrag_core.Document]) -> list[str]:
         size = self.index.batch_size
-        for batch in (converted[start : start + size] for start in range(0, len(converted), size)):
+        for batch in (documents[start : start + size] for start in range(0, len(documents), size)):
             embeddings = await self._aembed(batch) if self._has_coroutine("aembed_documents") else None
             await run_in_executor(None, self.index.add, batch, embeddings=embeddings)
-        return [document.id for document in converted]
+        return [document.id for document in documents]
+
+    def add_research_findings(self, findings: Any) -> list[str]:
+        """Add papers and projects as documents with typed entities and facts; return their ids.
+
+        ``findings`` is ``{"academic_papers": [...], "github_projects": [...]}``, or a list of such objects.
+        """
+        documents = research_documents(findings)
+        self.index.add(documents)
+        return [document.id for document in documents]
+
+    async def aadd_research_findings(self, findings: Any) -> list[str]:
+        """Async version of :meth:`add_research_findings`."""
+        return await self._aadd(await run_in_executor(None, research_documents, findings))
 
     def add_graph_documents(self, graph_documents: Iterable[Any]) -> list[str]:
         """Add the sources of graph documents with their nodes and relationships; return their ids."""
@@ -384,8 +409,14 @@ class GraphRAGRetriever(DocumentIndex):
         filter: Filter | None = None,
         use_graph: bool = True,
         min_graph_score: float | None = None,
+        min_score: float | None = None,
+        min_confidence: float | None = None,
+        as_of: Time | None = None,
+        count_access: bool = True,
     ) -> list[Document]:
-        search = partial(self._search, query, k, method, filter, use_graph, min_graph_score)
+        thresholds = {"min_graph_score": min_graph_score, "min_score": min_score, "min_confidence": min_confidence}
+        time = {"as_of": as_of, "count_access": count_access}
+        search = partial(self._search, query, k, method, filter, use_graph, thresholds, **time)
         return run_search(search, run_manager.get_child())
 
     @override
@@ -399,6 +430,10 @@ class GraphRAGRetriever(DocumentIndex):
         filter: Filter | None = None,
         use_graph: bool = True,
         min_graph_score: float | None = None,
+        min_score: float | None = None,
+        min_confidence: float | None = None,
+        as_of: Time | None = None,
+        count_access: bool = True,
     ) -> list[Document]:
         embedding = None
         if (method or self.method) != "keyword":
@@ -406,7 +441,9 @@ class GraphRAGRetriever(DocumentIndex):
                 embedding = await self._aembed_query(query)
             elif isinstance(self._core.reranker, ScoreReranker):  # the search may run twice
                 embedding = await run_in_executor(None, self._embed_query, query)
-        search = partial(self._search, query, k, method, filter, use_graph, min_graph_score, embedding)
+        thresholds = {"min_graph_score": min_graph_score, "min_score": min_score, "min_confidence": min_confidence}
+        time = {"as_of": as_of, "count_access": count_access}
+        search = partial(self._search, query, k, method, filter, use_graph, thresholds, embedding, **time)
         sync_callbacks = run_manager.get_sync().get_child()
         return await arun_search(lambda: run_in_executor(None, search), run_manager.get_child(), sync_callbacks)
 
@@ -417,8 +454,9 @@ class GraphRAGRetriever(DocumentIndex):
         method: Any,
         call_filter: Filter | None,
         use_graph: bool,
-        min_graph_score: float | None,
+        thresholds: Mapping[str, Any],
         embedding: Any = None,
+        **time: Any,
     ) -> RetrievedDocuments:
         filters = [one for one in (self._reusable_filter, call_filter) if one is not None]
         where = {"and": filters} if len(filters) > 1 else filters[0] if filters else None
@@ -429,10 +467,27 @@ class GraphRAGRetriever(DocumentIndex):
                 method=method,
                 where=where,
                 use_graph=use_graph,
-                min_graph_score=min_graph_score,
                 embedding=embedding,
+                **thresholds,
+                **time,
             )
         )
+
+    def warm(self, questions: Iterable[str] | int = 10, *, background: bool = False) -> int | Future[int]:
+        """Run questions in advance to fill the cache, with the retriever's filter; return how many.
+
+        Parameters
+        ----------
+        questions
+            An integer uses the names of that many of the most frequent entities. No access of a fact is counted.
+        background
+            True runs them in a thread and returns a ``Future`` of the number.
+        """
+        return self._core.warm(questions, background=background, where=self._reusable_filter)
+
+    async def awarm(self, questions: Iterable[str]) -> int:
+        """Run questions in advance as :meth:`ainvoke` would, which may embed them by another way; return how many."""
+        return len([await self.ainvoke(question, count_access=False) for question in questions])
 
     @override
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:

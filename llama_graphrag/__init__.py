@@ -1,7 +1,7 @@
 """The LlamaIndex adapter: a retriever over vectors, keywords and a knowledge graph, and a memory tool for agents.
 
-Import :class:`GraphRAGRetriever`, :func:`memory_search_tool`, :func:`postprocessor_reranker`,
-:class:`LocalEmbedding` and the two events from here; the modules inside are private.
+Import :class:`GraphRAGRetriever`, :func:`memory_search_tool`, :func:`memory_tools`,
+:func:`postprocessor_reranker`, :class:`LocalEmbedding` and the two events from here; the modules inside are private.
 
 >>> from llama_index.core.schema import TextNode
 >>> from graphrag_core.testing import HashEmbedder
@@ -25,7 +25,7 @@ except ImportError as error:
 
 from llama_graphrag.embedding import LocalEmbedding
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent
-from llama_graphrag.memory_tool import memory_search_tool
+from llama_graphrag.memory_tool import memory_search_tool, memory_tools
 from llama_graphrag.rerank import postprocessor_reranker
 from llama_graphrag.retriever import GraphRAGRetriever
 
@@ -37,5 +37,6 @@ __all__ = [
     "GraphRAGRetriever",
     "LocalEmbedding",
     "memory_search_tool",
+    "memory_tools",
     "postprocessor_reranker",
 ]

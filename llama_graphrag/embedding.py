@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -18,11 +18,14 @@ from graphrag_core.errors import EmbedderError
 from graphrag_core.ingest.embedding import CheckedEmbedder, identity_of
 from graphrag_core.ports import Embedder, Matrix
 
-EmbedModel = BaseEmbedding | Embedder | str
+EmbedModel = BaseEmbedding | Embedder | str | Literal[False]
+"""An embedding model, the name of one, or False for none: an index without vectors."""
 
 
-def to_embedder(model: EmbedModel | None) -> Embedder:
-    """Return an embedder for the core; None stands for ``Settings.embed_model``."""
+def to_embedder(model: EmbedModel | None) -> Embedder | None:
+    """Return an embedder for the core; None stands for ``Settings.embed_model``, False for no embedder."""
+    if model is False:
+        return None
     if model is None:
         model = Settings.embed_model
     if isinstance(model, str):

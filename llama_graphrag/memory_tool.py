@@ -1,8 +1,10 @@
-"""``memory_search_tool``: the retriever as a tool for agents."""
+"""``memory_search_tool`` and ``memory_tools``: the retriever and its index as tools for agents."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from llama_index.core.bridge.pydantic import BaseModel, Field
 from llama_index.core.schema import NodeWithScore
@@ -10,7 +12,9 @@ from llama_index.core.tools import FunctionTool
 
 from graphrag_core import Result
 from graphrag_core.context import Style
+from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
+from llama_graphrag.filters import to_where
 from llama_graphrag.nodes import to_nodes
 from llama_graphrag.retriever import GraphRAGRetriever
 
@@ -24,6 +28,25 @@ class MemorySearch(BaseModel):
     min_graph_score: float = Field(
         memory_tool.MIN_GRAPH_SCORE, ge=0, le=1, description=memory_tool.MIN_GRAPH_SCORE_HELP
     )
+
+
+class Remember(BaseModel):
+    """The arguments of the tool that stores a fact."""
+
+    subject: str = Field(description=memory_tool.SUBJECT_HELP)
+    relation: str = Field(description=memory_tool.RELATION_HELP)
+    object: str = Field(description=memory_tool.OBJECT_HELP)
+    literal: bool = Field(default=False, description=memory_tool.LITERAL_HELP)
+    supersedes: bool = Field(default=False, description=memory_tool.SUPERSEDES_HELP)
+    valid_from: str | None = Field(None, description=memory_tool.VALID_FROM_HELP)
+    valid_to: str | None = Field(None, description=memory_tool.VALID_TO_HELP)
+    confidence: float = Field(1.0, ge=0, le=1, description=memory_tool.CONFIDENCE_HELP)
+
+
+class FactId(BaseModel):
+    """The argument of the tools that change a fact."""
+
+    fact_id: str = Field(description=memory_tool.FACT_ID_HELP)
 
 
 class Memories(list[NodeWithScore]):
@@ -44,6 +67,8 @@ def memory_search_tool(
     description: str = memory_tool.DESCRIPTION,
     max_tokens: int = memory_tool.MAX_TOKENS,
     style: Style = "passages",
+    include_relationships: bool | None = None,
+    include_sources: bool = True,
     return_direct: bool = False,
 ) -> FunctionTool:
     """Return a tool that lets an agent search a retriever's index.
@@ -58,15 +83,21 @@ def memory_search_tool(
         restricted to a tenant makes a tool restricted to that tenant.
     name, description
         Shown to the model.
-    max_tokens, style
+    max_tokens, style, include_relationships, include_sources
         Passed to :meth:`graphrag_core.Result.context`.
     return_direct
         Whether the context is the agent's final answer.
     """
 
     def to_memories(result: Result) -> Memories:
-        context = result.context(max_tokens=max_tokens, style=style) if result.hits else memory_tool.NOTHING_FOUND
-        return Memories(to_nodes(result), str(context))
+        context = memory_tool.to_content(
+            result,
+            max_tokens=max_tokens,
+            style=style,
+            include_relationships=include_relationships,
+            include_sources=include_sources,
+        )
+        return Memories(to_nodes(result), context)
 
     def search(
         query: str,
@@ -95,3 +126,41 @@ def memory_search_tool(
         return_direct=return_direct,
         callback=str,
     )
+
+
+def memory_tools(
+    retriever: GraphRAGRetriever,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    source: FactSource = "conversation",
+    **settings: Any,
+) -> list[FunctionTool]:
+    """Return the tools of a memory: ``memory_search``, and tools that remember, confirm, reject and forget facts.
+
+    Facts that the agent remembers are staged until they are confirmed. The tools change told facts of their scope
+    alone, and no node.
+
+    Parameters
+    ----------
+    retriever
+        The retriever to search, and whose index is written. Its filters apply to every search.
+    metadata
+        The scope of the facts, such as ``{"user": "ada"}``. By default what the retriever's filters ask for.
+    source
+        The source of the facts that the agent remembers.
+    settings
+        Those of :func:`memory_search_tool`.
+    """
+    search = memory_search_tool(retriever, **settings)
+    writer = memory_tool.MemoryWriter.of(retriever.index, metadata, to_where(retriever.filters), source)
+
+    def tool(name: str, description: str, function: Callable[..., str], schema: type[BaseModel]) -> FunctionTool:
+        return FunctionTool.from_defaults(fn=function, name=name, description=description, fn_schema=schema)
+
+    return [
+        search,
+        tool(memory_tool.REMEMBER, memory_tool.REMEMBER_DESCRIPTION, writer.remember, Remember),
+        tool(memory_tool.CONFIRM, memory_tool.CONFIRM_DESCRIPTION, writer.confirm, FactId),
+        tool(memory_tool.REJECT, memory_tool.REJECT_DESCRIPTION, writer.reject, FactId),
+        tool(memory_tool.FORGET, memory_tool.FORGET_DESCRIPTION, writer.forget, FactId),
+    ]

@@ -29,8 +29,10 @@ from llama_index.core.storage.docstore.utils import json_to_doc
 from graphrag_core import Chunk, Document, Hit, Result
 from graphrag_core.documents.raw_html import readable
 from graphrag_core.errors import DocumentError
+from graphrag_core.extract.knowledge import strength_of
 from graphrag_core.ingest.chunker import whole_document
 from graphrag_core.ingest.titles import stated_title, title_of
+from graphrag_core.ingest.told_facts import KEY as TOLD
 from graphrag_core.text import chunk_text, label
 from graphrag_core.text.markup import plain
 
@@ -200,6 +202,8 @@ def stored_node(chunk: Chunk) -> BaseNode:
             id_=chunk.id,
             text=chunk.text,
             metadata=metadata,
+            excluded_embed_metadata_keys=[TOLD] if TOLD in metadata else [],
+            excluded_llm_metadata_keys=[TOLD] if TOLD in metadata else [],
             start_char_idx=chunk.start,
             end_char_idx=chunk.start + len(chunk.text),
             relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=chunk.document_id)},
@@ -246,8 +250,9 @@ def description_of(item: LabelledNode | Relation) -> str:
 def _read_knowledge(node: BaseNode) -> dict[str, Any]:
     """Return a node's entities and relations for the core.
 
-    Only names, types and descriptions are used: extractors copy the node's metadata into the
-    other properties. Relations between nodes (next, previous, source) are left out.
+    Only names, types, descriptions and strengths are used: extractors copy the node's metadata into the
+    other properties, and a property with the node's own value is such a copy. Relations between nodes
+    (next, previous, source) are left out.
     """
     entities = [entity for entity in node.metadata.get(KG_NODES_KEY) or () if isinstance(entity, EntityNode)]
     relations = [relation for relation in node.metadata.get(KG_RELATIONS_KEY) or () if isinstance(relation, Relation)]
@@ -267,11 +272,18 @@ def _read_knowledge(node: BaseNode) -> dict[str, Any]:
                 "type": relation.label,
                 "target": names.get(relation.target_id, relation.target_id),
                 "description": description_of(relation),
+                **_strength(relation, node),
             }
             for relation in relations
             if node.node_id not in (relation.source_id, relation.target_id)
         ],
     }
+
+
+def _strength(relation: Relation, node: BaseNode) -> dict[str, float]:
+    own = {key: value for key, value in relation.properties.items() if node.metadata.get(key) != value}
+    strength = strength_of(own)
+    return {} if strength is None else {"strength": strength}
 
 
 def _is_list_of(kind: type, values: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,7 @@ from typing_extensions import Self
 
 import graphrag_core
 from graphrag_core import (
+    Added,
     Combined,
     Gate,
     GraphRetriever,
@@ -45,6 +47,7 @@ from graphrag_core import (
     SentenceExtractor,
 )
 from graphrag_core.errors import EmbedderError, NotAnIndex
+from graphrag_core.ingest.told_facts import Time
 from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.fusion import Fusion
@@ -94,10 +97,13 @@ class GraphRAGRetriever(BaseRetriever):
         (:func:`~llama_graphrag.postprocessor_reranker`).
     use_graph
         False searches by vector and keyword only.
+    as_of
+        Answer with the facts that were valid at this time; by default now.
     callback_manager, object_map, objects, verbose
         As for every LlamaIndex retriever.
     settings
-        Further settings of :class:`~graphrag_core.GraphRetriever`, such as ``cache``.
+        Further settings of :class:`~graphrag_core.GraphRetriever`, such as ``cache``, ``vector_weight``,
+        ``text_weight`` and ``inverses``.
 
     It is safe to use from many threads and tasks at once. In a coroutine await ``aretrieve``,
     :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they do not block the event loop.
@@ -115,6 +121,7 @@ class GraphRAGRetriever(BaseRetriever):
         gate: Gate | None = None,
         reranker: Reranker | PassageScores | BaseNodePostprocessor | bool = True,
         use_graph: bool = True,
+        as_of: Time | None = None,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
@@ -134,6 +141,7 @@ class GraphRAGRetriever(BaseRetriever):
         )
         self.filters = filters
         self.use_graph = use_graph
+        self.as_of = as_of
 
     @property
     def index(self) -> KnowledgeIndex:
@@ -179,7 +187,8 @@ class GraphRAGRetriever(BaseRetriever):
             LlamaIndex documents; they are not changed.
         embed_model
             A LlamaIndex embedding model, or an object with ``embed_documents`` and
-            ``embed_query``. Defaults to ``Settings.embed_model``.
+            ``embed_query``. Defaults to ``Settings.embed_model``. False for an index without vectors,
+            which serves keyword and graph search and needs no model.
         transformations
             Defaults to ``Settings.transformations``, a ``SentenceSplitter``. Entities and
             relations found by an extractor among them are added to the graph.
@@ -301,7 +310,7 @@ class GraphRAGRetriever(BaseRetriever):
         path
             A folder filled with ``path=...``, or by the core or its command line.
         embed_model
-            The embedding model that built the index.
+            The embedding model that built the index; False if it has no vectors.
         read_only
             True if another process writes.
         llm, extractor, show_progress
@@ -329,7 +338,8 @@ class GraphRAGRetriever(BaseRetriever):
         query
             A question, or a bundle; its ``embedding`` and ``embedding_strs`` are used.
         settings
-            ``k``, ``method``, ``where``, ``use_graph``, ``min_graph_score`` to override the retriever's.
+            ``k``, ``method``, ``where``, ``use_graph``, ``min_graph_score``, ``min_score``, ``min_confidence``
+            and ``as_of`` to override the retriever's, and ``count_access``.
         """
         bundle = QueryBundle(query) if isinstance(query, str) else query
         embedding: Any = bundle.embedding
@@ -382,8 +392,25 @@ class GraphRAGRetriever(BaseRetriever):
         return vector if self.index.embedding is None else check_vectors(self.index.embedding, [vector], 1)[0]
 
     def _retrieve_core(self, bundle: QueryBundle, embedding: Any, settings: Mapping[str, Any]) -> Result:
-        defaults = {"where": to_where(self.filters), "use_graph": self.use_graph}
+        defaults = {"where": to_where(self.filters), "use_graph": self.use_graph, "as_of": self.as_of}
         return self._core.retrieve(bundle.query_str, embedding=embedding, **{**defaults, **settings})
+
+    def warm(self, questions: Iterable[str] | int = 10, *, background: bool = False) -> int | Future[int]:
+        """Run questions in advance to fill the cache, with the retriever's settings; return how many.
+
+        Parameters
+        ----------
+        questions
+            An integer uses the names of that many of the most frequent entities. No access of a fact is counted.
+        background
+            True runs them in a thread and returns a ``Future`` of the number.
+        """
+        settings = {"where": to_where(self.filters), "use_graph": self.use_graph, "as_of": self.as_of}
+        return self._core.warm(questions, background=background, **settings)
+
+    async def awarm(self, questions: Iterable[str]) -> int:
+        """Run questions in advance as ``aretrieve`` would, which embeds them by another way; return how many."""
+        return len([await self.asearch(question, count_access=False) for question in questions])
 
     def _report(self, result: Result) -> Result:
         if result.fallback:
@@ -412,6 +439,18 @@ class GraphRAGRetriever(BaseRetriever):
         event = await asyncio.to_thread(_insert, self.index, batch, embeddings)
         dispatcher.event(event)
         return event
+
+    def add_research_findings(self, findings: Any) -> Added:
+        """Add papers and projects as nodes with typed entities and facts; return the counts.
+
+        ``findings`` is ``{"academic_papers": [...], "github_projects": [...]}``, or a list of such objects. A node's
+        id is that of the paper or project: ``"arxiv:2501.03236"``, ``"project:langchain-ai/langgraph"``.
+        """
+        return self.index.add_research_findings(findings)
+
+    async def aadd_research_findings(self, findings: Any) -> Added:
+        """Async version of :meth:`add_research_findings`."""
+        return await asyncio.to_thread(self.index.add_research_findings, findings)
 
     def _register_objects(self, nodes: Iterable[BaseNode]) -> list[BaseNode]:
         """Return the nodes as a list; objects of index nodes are registered for retrieval, as LlamaIndex does."""
@@ -463,7 +502,7 @@ class GraphRAGRetriever(BaseRetriever):
 
 
 def _open_index(
-    embedder: Embedder,
+    embedder: Embedder | None,
     path: str | Path | None,
     llm: LLM | None,
     extractor: Extractor | None,
@@ -500,7 +539,9 @@ def _prepare(index: KnowledgeIndex, nodes: list[BaseNode]) -> _Batch:
     if len(filled) < len(nodes):
         _log.warning("%d nodes without content were skipped", len(nodes) - len(filled))
     documents = to_documents(filled)
-    vectors = {node.node_id: node.embedding for node in filled if node.embedding is not None}
+    vectors: dict[str, list[float]] = {}
+    if index.embedding is not None:  # otherwise the index has no vectors
+        vectors = {node.node_id: node.embedding for node in filled if node.embedding is not None}
     custom: dict[str, str] = {}
     for node, document in zip(filled, documents, strict=True):
         text = embedding_text(node, document)

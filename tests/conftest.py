@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)  # timing never decides a test
+settings.load_profile("untimed")
 
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
 

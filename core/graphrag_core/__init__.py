@@ -26,15 +26,17 @@ from graphrag_core.model import (
 )
 from graphrag_core.query.coverage import Coverage, Reranked
 from graphrag_core.query.cross_encoder import CrossEncoder
-from graphrag_core.query.fusion import Anchored, Gate, ReciprocalRank, Weighted
+from graphrag_core.query.fusion import Additive, Anchored, Gate, OwnScores, ReciprocalRank, Weighted
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.query.routing import Route, Router, Rule
 from graphrag_core.query.strategies import (
+    CitationGraph,
     Expansion,
     ExpansionQueries,
     Neighbourhood,
     PageRank,
+    RelatedEntities,
     Relevance,
     SpreadingActivation,
 )
@@ -45,11 +47,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Added",
+    "Additive",
     "Anchored",
     "Cache",
     "Channel",
     "Chunk",
     "Chunker",
+    "CitationGraph",
     "Combined",
     "Coverage",
     "CrossEncoder",
@@ -70,9 +74,11 @@ __all__ = [
     "Mark",
     "Mention",
     "Neighbourhood",
+    "OwnScores",
     "PageRank",
     "ReciprocalRank",
     "Recogniser",
+    "RelatedEntities",
     "Relevance",
     "Reranked",
     "Result",

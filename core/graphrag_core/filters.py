@@ -88,6 +88,16 @@ def required_keys(parsed: Filter) -> list[str]:
     return [condition.key for condition in conditions if condition.key not in optional]
 
 
+def optional(parsed: Filter) -> Filter:
+    """Return a filter none of whose keys must exist in some document: without them, nothing matches a condition."""
+    if isinstance(parsed, Condition):
+        exists = Condition(parsed.key, "exists", ())
+        return parsed if parsed.operator == "exists" else Group(all=True, parts=(exists, parsed))
+    if isinstance(parsed, Not):
+        return Not(optional(parsed.part))
+    return Group(parsed.all, tuple(optional(part) for part in parsed.parts))
+
+
 def attributes(metadata: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Value]]:
     """Yield the key and value of everything in a document's metadata that a filter can match.
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +19,26 @@ from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex
 from graphrag_core.extract import SentenceExtractor
-from graphrag_core.filters import Where, parse
+from graphrag_core.filters import Condition, Filter, Group, Where, optional, parse
+from graphrag_core.ingest import told_facts
 from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.ingest.embedding import CheckedEmbedder
-from graphrag_core.ingest.pipeline import Embeds, Pipeline
-from graphrag_core.model import Added, Chunk, Document, Entity, Estimate, Fact, Stats, Verification
+from graphrag_core.ingest.pipeline import NO_EMBEDDER, Embeds, Pipeline
+from graphrag_core.ingest.told_facts import Time
+from graphrag_core.model import (
+    Added,
+    Chunk,
+    Document,
+    Entity,
+    Estimate,
+    Fact,
+    FactSource,
+    FactStatus,
+    Stats,
+    Verification,
+)
 from graphrag_core.ports import Embedder, Engine, Extractor, Keys, Snapshot
+from graphrag_core.research import research_documents
 from graphrag_core.text import normalise
 
 _CHUNKER = Chunker()
@@ -32,8 +50,9 @@ class KnowledgeIndex:
     Parameters
     ----------
     embedder
-        Anything with ``embed_documents(list[str])`` and ``embed_query(str)``. An existing index
-        can be opened without one, to inspect it, delete documents and search by keyword.
+        Anything with ``embed_documents(list[str])`` and ``embed_query(str)``. Without one the index has no
+        vectors and serves keyword and graph search; it needs no model. An index that was built with an
+        embedder can be opened without it, to inspect it, delete documents and search by keyword and graph.
     chunker
         How documents are cut into chunks; None keeps every document whole.
     extractor
@@ -180,6 +199,31 @@ class KnowledgeIndex:
         with self._one_writer:
             return self.pipeline.add(documents, vectors or {}, embeddings or {})
 
+    def add_research_findings(self, findings: Any) -> Added:
+        """Add the papers and projects of research findings as documents with typed entities and facts.
+
+        Parameters
+        ----------
+        findings
+            ``{"academic_papers": [...], "github_projects": [...]}``, one of the two, or a list of such
+            objects (:func:`graphrag_core.research.research_documents`).
+
+        Raises
+        ------
+        InputError
+            These are no research findings.
+
+        Examples
+        --------
+        >>> index = KnowledgeIndex()
+        >>> paper = {"arxiv_id": "2501.03236", "title": "MAGMA Memory", "abstract": "A memory of four graphs."}
+        >>> index.add_research_findings({"academic_papers": [paper]}).added
+        1
+        >>> index.entity("2501.03236").name
+        'MAGMA Memory'
+        """
+        return self.add(research_documents(findings))
+
     def delete(self, document_ids: str | Iterable[str]) -> int:
         """Delete documents with their chunks and facts; return how many existed.
 
@@ -217,6 +261,237 @@ class KnowledgeIndex:
         """Save the search indexes and release locks and files. Closing twice does nothing."""
         with self._one_writer:
             self.engine.close()
+
+    # -- facts that are told
+
+    def remember(
+        self,
+        subject: str,
+        relation: str,
+        object: str,  # noqa: A002 - the usual word
+        *,
+        literal: bool = False,
+        source: FactSource = "user_edit",
+        confidence: float = 1.0,
+        status: FactStatus | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        valid_from: Time | None = None,
+        valid_to: Time | None = None,
+        supersedes: bool | str | Fact | Iterable[str | Fact] = False,
+    ) -> Fact:
+        """Store a fact that was told, and return it. A fact that was told before in the same scope is updated.
+
+        A told fact is a document of its own: it is searched, filtered and deleted like one, and copied with
+        :meth:`documents` and :meth:`add`.
+
+        Parameters
+        ----------
+        subject, relation, object
+            The triple. Subject and object are entities.
+        literal
+            True if the object is a value ("dark mode") and no entity.
+        source, confidence
+            Where the fact comes from and how certain it is, from 0 to 1: what
+            :class:`~graphrag_core.Relevance` weighs.
+        status
+            ``"staged"``, ``"confirmed"`` or ``"rejected"``. By default the status that the fact has; of a new fact
+            confirmed if the user told it (``source="user_edit"``), else staged. So a fact that was rejected stays
+            so when it is heard again.
+        metadata
+            The scope, such as ``{"user": "ada"}``, for ``where``. The same triple in another scope is another fact.
+        valid_from, valid_to
+            When it is valid: from the first until just before the second. A date, "2024-05-01", a datetime, or
+            seconds since the epoch. ``as_of`` of a query selects by them.
+        supersedes
+            Facts of the same scope that this one replaces, by id, or True for all told facts of the same subject
+            and relation with another object that are valid when this one begins. They end where this one begins: at
+            ``valid_from``, by default now. A rejected fact supersedes nothing.
+
+        Raises
+        ------
+        InputError
+            A part of the fact cannot be used, or there is no fact to supersede with such an id.
+        """
+        now, scope = time.time(), told_facts.check_scope(metadata or {})
+        if status is not None:
+            told_facts.check_status(status)
+        start = None if valid_from is None else told_facts.seconds(valid_from, "valid_from")
+        fact = told_facts.make_fact(
+            subject, relation, object, literal=literal, source=source, confidence=confidence,
+            status=status or ("confirmed" if source == "user_edit" else "staged"),
+            valid_from=start, valid_to=valid_to, created=now,
+        )  # fmt: skip
+        with self._one_writer:
+            told = self._told_as(scope, "triple", told_facts.triple_key(subject, relation, object))
+            same = [known for known in told if (_is_valid(known, now) if start is None else known.valid_from == start)]
+            if same:
+                known = same[-1]
+                spelling = known if bool(known.value) == literal else fact  # as it was told first
+                fact = replace(
+                    spelling, confidence=fact.confidence, source=fact.source, status=status or known.status,
+                    created=known.created, valid_from=known.valid_from,
+                    valid_to=known.valid_to if valid_to is None else fact.valid_to, chunk_id=known.chunk_id,
+                )  # fmt: skip
+            elif told and start is None and valid_to is None:  # true again
+                fact = replace(fact, valid_from=now, status=status or told[-1].status)
+            superseded = [] if fact.status == "rejected" else self._superseded(fact, supersedes, scope, now)
+            if superseded and fact.valid_from is None:
+                fact = replace(fact, valid_from=now)
+            changed = [told_facts.to_document(fact, scope)]
+            for known in superseded:
+                end = max(_start(known), _start(fact))
+                if known.valid_to is None or known.valid_to > end:
+                    changed.append(told_facts.to_document(replace(known, valid_to=end), scope))
+            self.add(changed)
+        return told_facts.to_fact(changed[0])
+
+    def _superseded(
+        self, fact: Fact, supersedes: bool | str | Fact | Iterable[str | Fact], scope: dict[str, Any], now: float
+    ) -> list[Fact]:
+        """Return the facts that a fact supersedes, all of them of its scope."""
+        if not isinstance(supersedes, bool):
+            listed = [supersedes] if isinstance(supersedes, (str, Fact)) else list(supersedes)
+            facts = [self._told(one, None) for one in listed]
+            for known in facts:
+                if self._scope_of(known) != scope:
+                    raise _unknown_fact(known.chunk_id)
+            return [known for known in facts if known.chunk_id != fact.chunk_id]
+        if not supersedes:
+            return []
+        begins = now if fact.valid_from is None else fact.valid_from
+        own = told_facts.triple_of(fact)
+        return [
+            known
+            for known in self._told_as(scope, "about", told_facts.about_key(fact.entities[0], fact.relation))
+            if told_facts.triple_of(known) != own and known.status != "rejected" and _is_valid(known, begins)
+        ]
+
+    def confirm(self, fact: str | Fact, *, where: Where | None = None) -> Fact:
+        """Confirm a told fact, also one that was rejected; return it.
+
+        Parameters
+        ----------
+        fact
+            The fact or its id, as :meth:`remember` and queries return it.
+        where
+            A filter that the fact has to match, such as the user's scope.
+
+        Raises
+        ------
+        InputError
+            There is no such fact, or it was not told but extracted from a document.
+        """
+        return self._set_status(fact, "confirmed", where)
+
+    def reject(self, fact: str | Fact, *, where: Where | None = None) -> Fact:
+        """Reject a told fact: it is kept, so that it stays rejected when it is told again, and no query finds it.
+
+        Parameters are those of :meth:`confirm`.
+        """
+        return self._set_status(fact, "rejected", where)
+
+    def forget(
+        self,
+        facts: str | Fact | Iterable[str | Fact] | None = None,
+        *,
+        subject: str | None = None,
+        relation: str | None = None,
+        where: Where | None = None,
+    ) -> int:
+        """Delete told facts; return how many. All or nothing, and as exact as :meth:`delete`.
+
+        Parameters
+        ----------
+        facts
+            Facts or ids. Without them, all told facts that match the rest.
+        subject, relation
+            Restrict them to facts of this subject and relation, in any spelling or case.
+        where
+            A filter that they have to match, such as ``{"user": "ada"}``.
+        """
+        if facts is None and subject is None and relation is None and where is None:
+            raise InputError("forget needs facts, a subject, a relation or a filter; where={} matches every told fact")
+        with self._one_writer:
+            if subject is None and relation is None:
+                known = set(self.engine.document_ids(_told_filter(where)))
+            else:
+                known = {fact.chunk_id for fact in self.remembered(subject=subject, relation=relation, where=where)}
+            if facts is not None:
+                known &= {_told_id(fact) for fact in ([facts] if isinstance(facts, (str, Fact)) else facts)}
+            return self.delete(sorted(known)) if known else 0
+
+    def remembered(
+        self,
+        *,
+        subject: str | None = None,
+        relation: str | None = None,
+        status: FactStatus | None = None,
+        where: Where | None = None,
+        as_of: Time | None = None,
+    ) -> list[Fact]:
+        """Return the told facts, oldest first: also those that are rejected or no longer valid.
+
+        Parameters
+        ----------
+        subject, relation, status
+            Restrict them, names in any spelling or case.
+        where
+            A filter on their metadata.
+        as_of
+            Only facts that were valid at this time.
+        """
+        if status is not None:
+            told_facts.check_status(status)
+        at = None if as_of is None else told_facts.seconds(as_of, "as_of")
+        wanted = normalise(subject or ""), normalise(relation or "")
+        facts = [told_facts.to_fact(document) for document in self._documents(_told_filter(where))]
+        return sorted(
+            (
+                fact for fact in facts
+                if wanted[0] in ("", normalise(fact.entities[0])) and wanted[1] in ("", normalise(fact.relation))
+                and status in (None, fact.status) and (at is None or _is_valid(fact, at))
+            ),
+            key=lambda fact: (fact.created or 0.0, fact.id),
+        )  # fmt: skip
+
+    def _set_status(self, fact: str | Fact, status: FactStatus, where: Where | None) -> Fact:
+        with self._one_writer:
+            known = self._told(fact, where)
+            document = told_facts.to_document(replace(known, status=status), self._scope_of(known))
+            self.add([document])
+        return told_facts.to_fact(document)
+
+    def _told(self, fact: str | Fact, where: Where | None) -> Fact:
+        """Return a told fact by id. Raise if there is none in the scope."""
+        document_id = _told_id(fact)
+        document = self.get(document_id)
+        if document is not None and told_facts.KEY in document.metadata:
+            if where is None or document_id in self.engine.document_ids(_told_filter(where)):
+                return told_facts.to_fact(document)
+        elif document is not None or "/" in document_id:
+            raise InputError(
+                f"the fact {document_id!r} was not told but extracted from a document: edit or delete the document, "
+                "or tell the fact with remember"
+            )
+        raise _unknown_fact(document_id)
+
+    def _told_as(self, scope: Mapping[str, Any], key: str, value: str) -> list[Fact]:
+        """Return the told facts of exactly this scope whose key has a value, oldest first."""
+        stored = f"{told_facts.KEY}.{key}"
+        told = Group(all=True, parts=(Condition(stored, "exists", ()), Condition(stored, "eq", (("text", value),))))
+        found = [
+            told_facts.to_fact(document) for document in self._documents(told) if told_facts.scope_of(document) == scope
+        ]
+        return sorted(found, key=lambda fact: (_start(fact), fact.created or 0.0))
+
+    def _scope_of(self, fact: Fact) -> dict[str, Any]:
+        document = self.get(fact.chunk_id)
+        return told_facts.scope_of(document) if document else {}
+
+    def _documents(self, scope: Filter) -> Iterator[Document]:
+        for document_id in list(self.engine.document_ids(scope)):
+            if (document := self.engine.document(document_id)) is not None:
+                yield document
 
     # -- documents
 
@@ -260,18 +535,18 @@ class KnowledgeIndex:
 
     def entity(self, name: str) -> Entity | None:
         """Return the entity of a name, in any spelling or case, or None."""
-        with self.engine.snapshot() as snapshot:
+        with self._snapshot() as snapshot:
             keys = _entity_keys(snapshot, name)
             return snapshot.entities(keys)[0] if len(keys) else None
 
     def facts(self, name: str) -> list[Fact]:
         """Return the facts that hold an entity, in order of id."""
-        with self.engine.snapshot() as snapshot:
+        with self._snapshot() as snapshot:
             return sorted(snapshot.facts(snapshot.facts_of(_entity_keys(snapshot, name))), key=lambda fact: fact.id)
 
     def related(self, name: str) -> list[tuple[Entity, float]]:
         """Return the entities that share a fact with an entity, and the weights of the edges, strongest first."""
-        with self.engine.snapshot() as snapshot:
+        with self._snapshot() as snapshot:
             keys = _entity_keys(snapshot, name)
             edges = snapshot.neighbours(keys, to="entities")
             own = {entity.id for entity in snapshot.entities(keys)}
@@ -280,6 +555,10 @@ class KnowledgeIndex:
                 if entity.id not in own:  # a section and what it is about are one
                     found[entity.id] = entity, max(weight, found.get(entity.id, (entity, 0.0))[1])
             return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].id))
+
+    def _snapshot(self) -> AbstractContextManager[Snapshot]:
+        """Open a snapshot of what is valid now."""
+        return self.engine.snapshot(told_facts.visible(self.engine, None, time.time()))
 
     # -- the whole index
 
@@ -318,7 +597,14 @@ class KnowledgeIndex:
         """Check the settings against those stored with the index, or choose them for a new one."""
         stored, embedding, name = self.engine.settings(), self.embedding, self.path or "the index"
         built_with = stored.get("embedder", "")
+        if embedding is None and (facts or names):
+            raise InputError("embed_facts and embed_names need an embedder: pass one, or leave them out")
         if embedding is not None:
+            if built_with == NO_EMBEDDER:
+                raise EmbedderMismatch(
+                    f"{name} was built without an embedder and has no vectors: "
+                    "open it without one, or index the documents again into another folder"
+                )
             if built_with and built_with != embedding.identity:
                 raise EmbedderMismatch(
                     f"{name} was built with {built_with}, not with {embedding.identity}: "
@@ -337,6 +623,32 @@ class KnowledgeIndex:
                     "or index the documents again into another folder"
                 )
         return embeds
+
+
+def _told_id(fact: str | Fact) -> str:
+    """Return the id of a told fact's document. The id of a fact ends with its number in the document."""
+    document_id = fact.chunk_id or fact.id if isinstance(fact, Fact) else fact
+    if not isinstance(document_id, str) or not document_id:
+        raise InputError(f"{fact!r:.80} is no fact: pass a fact or its id")
+    return document_id.removesuffix("/0")
+
+
+def _told_filter(where: Where | None) -> Filter:
+    """Return a filter for told facts, and for another filter if one is given."""
+    told = Condition(f"{told_facts.KEY}.subject", "exists", ())
+    return told if where is None else Group(all=True, parts=(told, optional(parse(where))))
+
+
+def _unknown_fact(document_id: str) -> InputError:
+    return InputError(f"there is no fact {document_id!r} in this scope: use the id that remember or a query returned")
+
+
+def _start(fact: Fact) -> float:
+    return -math.inf if fact.valid_from is None else fact.valid_from
+
+
+def _is_valid(fact: Fact, at: float) -> bool:
+    return (fact.valid_from is None or fact.valid_from <= at) and (fact.valid_to is None or at < fact.valid_to)
 
 
 def _entity_keys(snapshot: Snapshot, name: str) -> Keys:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 FactSource = Literal["user_edit", "file", "system", "conversation"]
-FactStatus = Literal["staged", "confirmed"]
+FactStatus = Literal["staged", "confirmed", "rejected"]
 MarkKind = Literal[
     "page", "anchor", "link", "term", "literal",
     "heading", "paragraph", "item", "definition", "table", "code",
@@ -143,11 +143,15 @@ class Fact:
         A literal instead of a second entity ("dark mode").
     confidence, source, status, created, last_accessed, access_count
         How reliable the fact is, where it comes from, whether it is confirmed, and when (seconds since
-        the epoch) and how often it was read: what :class:`~graphrag_core.Relevance` weighs.
+        the epoch) and how often it was read: what :class:`~graphrag_core.Relevance` weighs. A fact that an
+        extractor rejects is not stored.
     span
         The start and end of the fact in its chunk's text, if it is a part of it.
     id, chunk_id
         Set by the index.
+    valid_from, valid_to
+        When a fact that was told (:meth:`~graphrag_core.KnowledgeIndex.remember`) is valid, in seconds since the
+        epoch, from the first until just before the second; None for no limit. Extractors cannot set them.
     """
 
     entities: tuple[str, ...]
@@ -164,6 +168,8 @@ class Fact:
     span: tuple[int, int] | None = None
     id: str = ""
     chunk_id: str = ""
+    valid_from: float | None = None
+    valid_to: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,13 +248,14 @@ class Stats:
 
     def rows(self) -> list[tuple[str, str]]:
         """Return labels and formatted values, for a table."""
+        vectors = ", ".join(f"{count:,} {kind}" for kind, count in self.vectors.items())
         return [
             ("documents", f"{self.documents:,}"),
             ("chunks", f"{self.chunks:,}"),
             ("entities", f"{self.entities:,}"),
             ("facts", f"{self.facts:,}"),
             ("relation types", f"{len(self.relations):,}"),
-            ("vectors", ", ".join(f"{count:,} {kind}" for kind, count in self.vectors.items()) + f" × {self.dim}"),
+            ("vectors", vectors + f" × {self.dim}" if self.dim else "none"),
             ("embedder", self.embedder or "none yet"),
             ("on disk", _format_bytes(self.bytes_on_disk)),
             ("in memory", _format_bytes(self.bytes_in_memory)),

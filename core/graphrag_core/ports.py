@@ -17,7 +17,7 @@ from graphrag_core.filters import Filter
 from graphrag_core.model import Chunk, Document, Entity, Extraction, Fact, Stats, Verification
 
 Keys = npt.NDArray[np.int64]
-"""Keys of chunks, entities or facts: opaque integers, valid within one snapshot."""
+"""Keys of chunks, entities or facts: opaque integers, the same in all snapshots of one generation and scope."""
 
 Matrix = npt.NDArray[np.float32]
 """One vector per row."""
@@ -35,7 +35,9 @@ class Embedder(Protocol):
     """Turns texts into vectors. LangChain's ``Embeddings`` has the same shape.
 
     Optional attributes: ``identity``, a string that changes when the vectors change; ``local``,
-    true for a model that runs in this process; ``embedded``, true for one whose cost is negligible.
+    true for a model that runs in this process; ``embedded``, true for one whose cost is negligible;
+    ``embed_queries``, a method that embeds a list of questions in one call, for strategies that search
+    with many. Without it ``embed_query`` is called for each.
     """
 
     def embed_documents(self, texts: list[str]) -> Any:

@@ -98,7 +98,8 @@ class Hit:
     path
         The strongest path through the graph from the question to the passage; empty if there is none.
     origin
-        ``"graph"`` if only the graph, or a query generated from it, found the passage.
+        ``"graph"`` if the graph found the passage and plain search alone would not have returned it among its
+        first ``k``, or if a query generated from the graph found it.
     graph_expansion
         The query that found it, for strategies that search with generated queries
         (:class:`~graphrag_core.ExpansionQueries`).
@@ -111,6 +112,9 @@ class Hit:
         Those of the words that no better passage of the result contains.
     link
         The strongest link to a better passage of the result; None if there is none.
+    via
+        The entity through which the strategy found the passage and its hop, for strategies that tell
+        (:class:`~graphrag_core.RelatedEntities`).
     """
 
     chunk: Chunk
@@ -123,6 +127,19 @@ class Hit:
     words: tuple[str, ...] = ()
     covers: tuple[str, ...] = ()
     link: Link | None = None
+    via: tuple[Step, int] | None = None
+
+    @property
+    def entity(self) -> Step | None:
+        """The entity through which the graph leads to the passage: the strategy's, or the last one of the path."""
+        if self.via is not None:
+            return self.via[0]
+        return next((step for step in reversed(self.path) if step.kind == "entity"), None)
+
+    @property
+    def hops(self) -> int:
+        """How many facts lead to :attr:`entity`; 0 for one that the question names."""
+        return self.via[1] if self.via is not None else sum(step.kind == "fact" for step in self.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +184,13 @@ class Result:
         no reranker decided.
     uncovered
         The words of the question that no hit contains; empty if no reranker looked at them.
+    graph_ran
+        Whether the graph was searched. False with ``use_graph=False``, for the methods ``vector`` and
+        ``keyword``, and where the gate skipped it.
+    inverses
+        The user's own names of relations seen from their object, for ``context()``.
+    advice
+        What to do about an empty result or a low confidence; empty if there is neither.
     """
 
     question: str
@@ -182,6 +206,15 @@ class Result:
     trace: Trace = field(default_factory=Trace)
     gate: str = ""
     uncovered: tuple[str, ...] = ()
+    graph_ran: bool = True
+    inverses: Mapping[str, str] = field(default_factory=dict)
+    advice: str = ""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of hits by origin: ``{"plain": 5, "graph": 2}``."""
+        by_graph = sum(hit.origin == "graph" for hit in self.hits)
+        return {"plain": len(self.hits) - by_graph, "graph": by_graph}
 
     @property
     def graph_confidence(self) -> float:
@@ -206,6 +239,8 @@ class Result:
         style: Style = "graph",
         count: TokenCounter | None = None,
         organise: bool = False,
+        include_relationships: bool | None = None,
+        include_sources: bool = True,
     ) -> Context:
         """Return the result as prompt text for a language model.
 
@@ -217,22 +252,88 @@ class Result:
         style
             ``"graph"``: the question's entities, related entities, the relevant relationships and the
             passages in the order of the hits, numbered for citations. ``"passages"``: the passages
-            with scores and sources. ``"narrative"``: facts grouped by subject, the user's own first.
-            Without facts, passages are written. A passage that does not fit is shortened to the
+            with scores and sources. ``"both"``: these passages, then the graph block without passages, which
+            takes at most 500 tokens and half of the budget. ``"narrative"``: facts grouped by subject, the
+            user's own first, else in order of relevance; the least relevant are left out. Without facts, or where
+            the graph was not used, passages are written. A passage that does not fit is shortened to the
             sentences that match the question best.
         count
-            Counts tokens. By default tiktoken if its encoding is already on disk, else an
+            Counts tokens. By default tiktoken if one of its encodings is already on disk, else an
             estimate that is a few percent too high on English prose.
         organise
             True orders the passages of that style along a spanning tree of the facts, so that
             related passages are adjacent (KG2RAG).
+        include_relationships
+            False leaves related entities and relationships out of the graph block; True also lists the relationships
+            in the ``"passages"`` style. None is the style's own: in the block, not among passages. A narrative
+            consists of relationships and has them always.
+        include_sources
+            False leaves the names of the passages out of the text, and passages and facts out of ``sources``.
 
         Returns
         -------
         Context
             A ``str`` with ``tokens`` and ``sources``.
         """
-        return write_context(self, max_tokens=max_tokens, style=style, count=count, organise=organise)
+        return write_context(
+            self,
+            max_tokens=max_tokens,
+            style=style,
+            count=count,
+            organise=organise,
+            include_relationships=include_relationships,
+            include_sources=include_sources,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON-compatible values: chunks, graph context, confidence and counts.
+
+        Returns
+        -------
+        dict
+            ``chunks``: ``content``, ``score`` and ``source`` of each hit. The ``type`` of a source is ``"graph"`` by
+            its origin, or else ``"vector"`` or ``"keyword"``; one of the graph has the ``entity`` and the ``hops``.
+            ``graph_context``: the question's ``entities`` and the ``relationships`` among :attr:`facts`; None if the
+            graph was not used or the question names no entity. ``confidence``. ``metadata``: ``vector_results``,
+            ``graph_results``, ``entities_recognized`` and ``expansion_skipped``, the reason or an empty string.
+        """
+        chunks = []
+        for hit in self.hits:
+            source: dict[str, Any] = {"type": "vector" if "vector" in hit.channels else "keyword"}
+            if hit.origin == "graph":
+                entity = self.known.get(hit.entity.id) if hit.entity else None
+                source = {"type": "graph", "entity": _entity_dict(entity) if entity else None, "hops": hit.hops}
+            chunks.append({"content": hit.chunk.text, "score": hit.score, "source": source})
+        context = None
+        if self.entities and self.graph_ran:
+            context = {
+                "entities": [_entity_dict(entity) for entity in self.entities],
+                "relationships": [
+                    {
+                        "source": self._name(fact.entities[0]),
+                        "target": self._name(fact.entities[1]) if len(fact.entities) > 1 else fact.value,
+                        "type": fact.relation,
+                        "description": fact.text,
+                        "strength": fact.weight,
+                    }
+                    for fact in self.facts
+                    if fact.relation
+                ],
+            }
+        return {
+            "chunks": chunks,
+            "graph_context": context,
+            "confidence": self.confidence,
+            "metadata": {
+                "vector_results": self.counts["plain"],
+                "graph_results": self.counts["graph"],
+                "entities_recognized": len(self.entities),
+                "expansion_skipped": self.expansion_skipped,
+            },
+        }
+
+    def _name(self, entity: str) -> str:
+        return self.known[entity].name if entity in self.known else entity
 
     def details(self, hit: Hit) -> dict[str, Any]:
         """Return everything about a hit besides its text, metadata and score, as JSON-compatible values.
@@ -250,6 +351,8 @@ class Result:
             "page": chunk.page,
             "copies": list(hit.copies),
             "origin": hit.origin,
+            "entity": hit.entity.text if hit.entity else None,
+            "hops": hit.hops,
             "graph_expansion": hit.graph_expansion,
             "channels": {
                 name: {"rank": channel.rank, "score": channel.score, "share": channel.share}
@@ -267,6 +370,8 @@ class Result:
             "gate": self.gate,
             "uncovered": list(self.uncovered),
             "fallback": self.fallback,
+            "counts": self.counts,
+            "advice": self.advice,
         }
 
     def explain(self) -> str:
@@ -274,7 +379,14 @@ class Result:
         named = ", ".join(one_line(entity.name) for entity in self.entities) or "no known entity"
         graph = f"graph confidence {self.graph_confidence:.2f}" if self.graph_used else "graph not used"
         lines = [one_line(self.question), f"  entities: {named}; method {self.method}, {graph}"]
-        remarks = (self.route, self.gate, self.expansion_skipped, self.fallback, one_line(uncovered_words(self)))
+        remarks = (
+            self.route,
+            self.gate,
+            self.expansion_skipped,
+            self.fallback,
+            one_line(uncovered_words(self)),
+            self.advice,
+        )
         lines += [f"  {remark}" for remark in remarks if remark]
         texts = Highlighter(self)
         for rank, hit in enumerate(self.hits, 1):
@@ -318,3 +430,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         return pages.frame(self, self.explain())
+
+
+def _entity_dict(entity: Entity) -> dict[str, Any]:
+    return {**asdict(entity), "aliases": list(entity.aliases)}

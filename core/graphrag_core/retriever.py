@@ -3,20 +3,23 @@
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import replace
 from operator import index as as_integer
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args, overload
 
 from graphrag_core.errors import InputError
-from graphrag_core.filters import Where, parse
+from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
-from graphrag_core.ports import Matrix
+from graphrag_core.ingest.told_facts import SETTING, Time, changes_between, seconds, visible
+from graphrag_core.ports import Keys, Matrix, Snapshot
 from graphrag_core.query.coverage import Coverage, Reranker
-from graphrag_core.query.fusion import Anchored, Fusion, Gate
+from graphrag_core.query.fusion import CHANNELS, Anchored, Fusion, Gate, ReciprocalRank
 from graphrag_core.query.pipeline import Plan, answer
+from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.rerank import PassageScores, ScoreReranker
 from graphrag_core.query.routing import Router
@@ -26,6 +29,7 @@ from graphrag_core.result import Result, Trace
 Method = Literal["hybrid", "vector", "keyword", "graph", "agentic"]
 _METHODS = get_args(Method)
 _MAX_QUESTION = 100_000  # characters
+_MOST_ANSWERED = 4_096  # results of which it is noted when they were computed
 
 
 class Cache:
@@ -33,7 +37,8 @@ class Cache:
 
     The retriever's key has everything a result depends on: the question, the settings, the parsed
     filter and the generation of the index. Results are never stale after an add or a delete and never
-    cross scopes. Thread-safe.
+    cross scopes. The same question in other spacing or case has the same key; the retriever uses what was stored
+    for another spelling if it has the same keywords and names the same entities. Thread-safe.
 
     Parameters
     ----------
@@ -107,11 +112,18 @@ class GraphRetriever:
         passages, such as a :class:`~graphrag_core.CrossEncoder`, orders the best of them
         (:class:`~graphrag_core.ScoreReranker`).
     gate, recogniser, router
-        When the graph is trusted, how entities are found in a question, and how ``"agentic"`` chooses.
+        When the graph is trusted, how entities are found in a question, and how ``"agentic"`` chooses. A strategy may
+        bring its own gate and recogniser, as :class:`~graphrag_core.RelatedEntities` does.
     candidates
         How many passages each channel is asked for, at least ``k``.
     cache
         True for a new :class:`~graphrag_core.Cache`, or a cache to share; False or None for none.
+    vector_weight, text_weight
+        The weights of vector and keyword search in plain search, of which the sum is taken as 1. A channel with
+        weight 0 is not searched.
+    inverses
+        Names of relations seen from their object, such as ``{"feeds": "fed_by"}``, for the context of a result.
+        Each pair holds in both directions.
 
     Examples
     --------
@@ -138,6 +150,9 @@ class GraphRetriever:
         router: Router | None = None,
         candidates: int = 100,
         cache: Cache | bool | None = True,
+        vector_weight: float = VECTOR_WEIGHT,
+        text_weight: float = TEXT_WEIGHT,
+        inverses: Mapping[str, str] | None = None,
     ) -> None:
         self.index = index
         self.method: Method = method
@@ -146,6 +161,8 @@ class GraphRetriever:
         _require(self.graph, "expand", "graph strategy", "expand(query, plain, k)")
         self.fusion: Fusion = fusion if fusion is not None else getattr(self.graph, "fusion", PageRank.fusion)
         _require(self.fusion, "fuse", "fusion", "fuse(plain, graph, lead=...)")
+        if isinstance(self.fusion, ReciprocalRank) and (unknown := {*(self.fusion.weights or ())} - CHANNELS):
+            raise InputError(f"no ranking is named {min(unknown)!r}: weights are for {', '.join(sorted(CHANNELS))}")
         if reranker is True:
             by_default = fusion is None and isinstance(self.graph, PageRank) and isinstance(self.fusion, Anchored)
             self.reranker: Reranker | None = Coverage() if by_default else None
@@ -155,15 +172,21 @@ class GraphRetriever:
             self.reranker = reranker or None  # type: ignore[assignment]
         if self.reranker is not None:
             _require(self.reranker, "rerank", "reranker", "rerank(query, plain, graph)")
-        self.gate = gate or Gate()
+        self.gate = gate or getattr(self.graph, "gate", None) or Gate()
         _require(self.gate, "lead", "gate", "lead(names_subject=..., bridged=...)")
-        self.recogniser = recogniser or Recogniser()
+        self.recogniser = recogniser or getattr(self.graph, "recogniser", None) or Recogniser()
         self.router = router or Router()
         self.candidates = _positive(candidates, "candidates")
         self.cache = Cache() if cache is True else None if cache is False else cache
         if self.cache is not None:
             _require(self.cache, "get", "cache", "get(key) and put(key, result)")
-        self._plan("", k, method, True, None)  # validates
+        self.vector_weight = _weight(vector_weight, "vector_weight")
+        self.text_weight = _weight(text_weight, "text_weight")
+        if self.vector_weight + self.text_weight == 0:
+            raise InputError("vector_weight and text_weight are both 0: one of them must be positive")
+        self.inverses = dict(inverses or {})
+        self._answered: OrderedDict[Hashable, _Answered] = OrderedDict()  # by key of the cache
+        self._plan("", k, method, True, {})  # validates
 
     def retrieve(
         self,
@@ -175,6 +198,10 @@ class GraphRetriever:
         use_graph: bool = True,
         embedding: Iterable[float] | Exception | None = None,
         min_graph_score: float | None = None,
+        min_score: float | None = None,
+        min_confidence: float | None = None,
+        as_of: Time | None = None,
+        count_access: bool = True,
     ) -> Result:
         """Return the passages that answer a question, best first, with the reason for each.
 
@@ -192,7 +219,18 @@ class GraphRetriever:
             The question's vector, if it was computed before, or the exception that computing it raised.
         min_graph_score
             Overrides the gate's setting: passages that the graph finds with a lower strength (0 to 1)
-            are left to plain search.
+            are left to plain search. The strength of a relation from 1 to 10 counts, divided by 10.
+        min_score
+            Overrides the gate's setting: vector hits with a lower cosine similarity are left out.
+        min_confidence
+            Overrides the gate's setting: the graph does not run below this confidence.
+        as_of
+            Answer with the facts that were valid at this time (:meth:`KnowledgeIndex.remember
+            <graphrag_core.KnowledgeIndex.remember>`): a date, "2024-05-01", a datetime, or seconds since the
+            epoch. By default now.
+        count_access
+            False if reading facts is not to count as an access, by which
+            :class:`~graphrag_core.SpreadingActivation` weighs them. An answer from the cache does not count again.
         """
         if not isinstance(question, str) or len(question) > _MAX_QUESTION:
             raise InputError(f"the question must be a str of at most {_MAX_QUESTION:,} characters: {question!r:.80}")
@@ -204,44 +242,143 @@ class GraphRetriever:
             raise InputError(f"the question has a lone surrogate at {error.start}: decode it correctly") from error
         scope = None if where is None else parse(where)
         given = embedding if embedding is None or isinstance(embedding, Exception) else self._as_vector(embedding)
-        plan = self._plan(question, self.k if k is None else k, method or self.method, use_graph, min_graph_score)
-        key: Hashable = None
+        thresholds = {"min_graph_score": min_graph_score, "min_score": min_score, "min_confidence": min_confidence}
+        plan = self._plan(question, self.k if k is None else k, method or self.method, use_graph, thresholds)
+        asked = None if as_of is None else seconds(as_of, "as_of")
+        at = time.time() if asked is None else asked
+        engine, key = self.index.engine, cast("Hashable", None)
         if self.cache is not None and not isinstance(given, Exception):
             start = time.perf_counter()
-            key = (self.index.engine, question, plan, scope, None if given is None else given.tobytes())
+            folded = " ".join(question.lower().split())
+            key = (engine, folded, plan, scope, asked, None if given is None else given.tobytes())
             try:
-                cached = self.cache.get((self.index.engine.generation, key))
+                cached = self._cached(self.cache, (engine.generation, key), question, at, count_access)
             except TypeError:  # a custom strategy that cannot be hashed
                 key = cached = None
             if cached is not None:
                 return replace(cached, trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
         embedder = self.index.embedding
-        result, generation = answer(self.index.engine, embedder, question, plan, scope, given)
+        inside = visible(engine, scope, at)
+        uncounted: list[Keys] | None = None if count_access else []
+        result, generation = answer(engine, embedder, question, plan, inside, given, uncounted)
+        if plan.route and plan.method == "keyword" and not result.hits and embedder is not None:
+            by_vector = replace(plan, method="vector")  # such as for an id that no passage has
+            found, generation = answer(engine, embedder, question, by_vector, inside, given, uncounted)
+            why = "no passage has a word of the question: vector search answers"
+            fallback = "; ".join(filter(None, (why, found.fallback)))
+            result = replace(found, method=plan.method, fallback=fallback)
         if self.cache is not None and key is not None and not (embedder is not None and result.fallback):
+            self._answered[generation, key] = _Answered(at, inside, tuple(uncounted or ()))
+            while len(self._answered) > _MOST_ANSWERED:
+                self._answered.popitem(last=False)
             self.cache.put((generation, key), result)
         return result
 
-    def warm(self, questions: Iterable[str] | int = 10) -> int:
+    def _cached(
+        self, cache: Cache, key: tuple[int, Hashable], question: str, at: float, count_access: bool
+    ) -> Result | None:
+        """Return the stored result of a question in any spelling, unless it would be another one now."""
+        result = cache.get(key)
+        if result is None:
+            return None
+        engine, answered = self.index.engine, self._answered.get(key)
+        if answered is None and SETTING in engine.settings():  # of another retriever: its time is not known
+            return None
+        if answered is not None and changes_between(engine, answered.at, at):
+            return None
+        scope = visible(engine, None, at) if answered is None else answered.scope
+        if question != result.question:
+            with engine.snapshot(scope) as snapshot:
+                if not self._is_same(question, result.question, snapshot):
+                    return None
+            result = _respelled(result, question)
+        if count_access and answered is not None and answered.uncounted:
+            with engine.snapshot(answered.scope) as snapshot:
+                if snapshot.generation == key[0]:
+                    for facts in answered.uncounted:
+                        snapshot.record_access(facts, time.time())
+            self._answered[key] = answered._replace(uncounted=())
+        return result
+
+    def _is_same(self, question: str, other: str, snapshot: Snapshot) -> bool:
+        """Return whether two questions that differ in spacing and case have the same keywords and names."""
+        if type(self.recogniser) is not Recogniser:
+            return False
+        return snapshot.terms(question) == snapshot.terms(other) and (
+            self.recogniser.known_names(question, snapshot) == self.recogniser.known_names(other, snapshot)
+        )
+
+    @overload
+    def warm(
+        self, questions: Iterable[str] | int = 10, *, background: Literal[False] = False, **settings: Any
+    ) -> int: ...
+
+    @overload
+    def warm(
+        self, questions: Iterable[str] | int = 10, *, background: Literal[True], **settings: Any
+    ) -> Future[int]: ...
+
+    @overload
+    def warm(self, questions: Iterable[str] | int = 10, *, background: bool, **settings: Any) -> int | Future[int]: ...
+
+    def warm(
+        self, questions: Iterable[str] | int = 10, *, background: bool = False, **settings: Any
+    ) -> int | Future[int]:
         """Run questions in advance to fill the cache; return how many.
 
-        An integer uses the names of that many of the most frequent entities. The first query on a
-        new generation of the index also loads the graph for all later ones.
+        Warming reads no fact in the sense of :class:`~graphrag_core.Relevance`: access counts stay as they are. The
+        first time that a warmed question is asked counts. The first query on a new generation of the index also
+        loads the graph for all later ones.
+
+        Parameters
+        ----------
+        questions
+            An integer uses the names of that many of the most frequent entities.
+        background
+            True runs them in a thread and returns a ``Future`` of the number.
+        settings
+            Those of :meth:`retrieve` with which they will be asked, such as ``where`` and ``k``.
         """
         if isinstance(questions, int):
-            count = _positive(questions, "the number of entities to warm")
-            with self.index.engine.snapshot() as snapshot:
-                questions = [entity.name for entity in snapshot.entities(snapshot.top_entities(count))]
-        return len([self.retrieve(question) for question in questions])
+            _positive(questions, "the number of entities to warm")
+        elif isinstance(questions, str):
+            raise InputError("warm takes an iterable of questions: warm([question])")
+        else:
+            questions = list(questions)
+        if not background:
+            return self._warm(questions, settings)
+        done: Future[int] = Future()
 
-    def _plan(self, question: str, k: int, method: Method, use_graph: bool, min_graph_score: float | None) -> Plan:
+        def run() -> None:
+            try:
+                done.set_result(self._warm(questions, settings))
+            except BaseException as error:  # noqa: BLE001 - the caller gets it from the future
+                done.set_exception(error)
+
+        done.set_running_or_notify_cancel()
+        threading.Thread(target=run, name="graphrag-warm", daemon=True).start()
+        return done
+
+    def _warm(self, questions: Iterable[str] | int, settings: Mapping[str, Any]) -> int:
+        if isinstance(questions, int):
+            where = settings.get("where")
+            engine, scope = self.index.engine, None if where is None else parse(where)
+            with engine.snapshot(visible(engine, scope, time.time())) as snapshot:
+                questions = [entity.name for entity in snapshot.entities(snapshot.top_entities(questions))]
+        return len([self.retrieve(question, count_access=False, **settings) for question in questions])
+
+    def _plan(
+        self, question: str, k: int, method: Method, use_graph: bool, thresholds: Mapping[str, float | None]
+    ) -> Plan:
         if method not in _METHODS:
             raise InputError(f"unknown method {method!r}: use one of {', '.join(_METHODS)}")
         gate = self.gate
-        if min_graph_score is not None:
-            is_number = isinstance(min_graph_score, (int, float)) and not isinstance(min_graph_score, bool)
-            if not is_number or not 0 <= min_graph_score <= 1:
-                raise InputError(f"min_graph_score is {min_graph_score!r}: use a number from 0 to 1")
-            gate = replace(gate, min_graph_score=float(min_graph_score))
+        for name, value in thresholds.items():
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+                raise InputError(f"{name} is {value!r}: use a number from 0 to 1")
+            gate = replace(gate, **{name: float(value)})  # type: ignore[arg-type, unused-ignore]
         route = self.router.route(question) if method == "agentic" else None
         return Plan(
             k=_positive(k, "k"),
@@ -254,6 +391,9 @@ class GraphRetriever:
             reranker=self.reranker,
             gate=gate,
             route=str(route) if route else "",
+            vector_weight=self.vector_weight,
+            text_weight=self.text_weight,
+            inverses=tuple(self.inverses.items()),
         )
 
     def _as_vector(self, embedding: Iterable[float]) -> Matrix:
@@ -273,9 +413,44 @@ def _positive(number: Any, name: str) -> int:
     return integer
 
 
+def _weight(number: Any, name: str) -> float:
+    is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
+    if not is_number or not 0 <= number < float("inf"):
+        raise InputError(f"{name} is {number!r}: use a number of at least 0")
+    return float(number)
+
+
 def _require(value: object, method: str, kind: str, signature: str) -> None:
     if isinstance(value, type) or not callable(getattr(value, method, None)):
         raise InputError(f"{value!r} is not a {kind}: it needs {signature}; pass an object, not a class or a name")
+
+
+class _Answered(NamedTuple):
+    """When and in which scope a stored result was computed, and the facts whose access is not counted yet."""
+
+    at: float
+    scope: Filter | None
+    uncounted: tuple[Keys, ...]
+
+
+def _respelled(result: Result, question: str) -> Result:
+    """Return a result for a question that differs from the stored one in spacing and case."""
+    lower = question.lower()
+
+    def words(found: tuple[str, ...]) -> tuple[str, ...]:
+        places = [(lower.find(word.lower()), word) for word in found]
+        return tuple(question[at : at + len(word)] if at >= 0 else word for at, word in places)
+
+    hits = [
+        replace(
+            hit,
+            path=tuple(replace(step, text=question) if step.kind == "question" else step for step in hit.path),
+            words=words(hit.words),
+            covers=words(hit.covers),
+        )
+        for hit in result.hits
+    ]
+    return replace(result, question=question, hits=tuple(hits), uncovered=words(result.uncovered))
 
 
 def _copied(result: Result) -> Result:
@@ -284,4 +459,4 @@ def _copied(result: Result) -> Result:
         replace(hit, channels=dict(hit.channels), chunk=replace(hit.chunk, metadata=deepcopy(dict(hit.chunk.metadata))))
         for hit in result.hits
     ]
-    return replace(result, hits=tuple(hits), known=dict(result.known))
+    return replace(result, hits=tuple(hits), known=dict(result.known), inverses=dict(result.inverses))

@@ -77,7 +77,7 @@ def test_where_filters_by_text_and_numbers(run, docs):
     assert "tide.md" not in found("format!=markdown")
     nothing = run("query", "Tide Feed", "--where", "team=nobody")
     assert (nothing.exit_code, nothing.stdout) == (1, "")
-    assert nothing.stderr == "✗ no results: does any document match --where?\n"
+    assert nothing.stderr == "✗ no results: no document matches the filter: check its keys and values\n"
     assert run("query", "Tide Feed", "--where", "team").exit_code == 2
     assert run("query", "Tide Feed", "--k", "0").exit_code == 2
 

@@ -202,7 +202,7 @@ def test_settings_that_make_no_sense_are_refused():
         ("depends_on", "depended_on_by"), ("uses", "used_by"), ("implements", "implemented_by"),
         ("part_of", "has_part"), ("has_part", "part_of"), ("related_to", "related_to"), ("owned_by", "owns"),
         ("managed_by", "manages"), ("relies_on", "relied_on_by"), ("cites", "cited_by"), ("leads", "led_by"),
-        ("capital", "inverse of capital"),
+        ("capital", "<- capital"),
     ],
 )  # fmt: skip
 def test_relations_read_from_the_other_end(relation, other_way):

@@ -17,8 +17,10 @@ from graphrag_core import (
     KnowledgeExtractor,
     LLMExtractor,
     Neighbourhood,
+    OwnScores,
     PageRank,
     ReciprocalRank,
+    RelatedEntities,
     SentenceExtractor,
     SpreadingActivation,
     Weighted,
@@ -74,6 +76,16 @@ class TestExpansionQueries(StrategySuite):
 class TestSpreadingActivation(StrategySuite):
     def make(self):
         return SpreadingActivation()
+
+
+class TestRelatedEntities(StrategySuite):
+    def make(self):
+        return RelatedEntities()
+
+
+class TestOwnScores(FusionSuite):
+    def make(self):
+        return OwnScores()
 
 
 class TestAnchored(FusionSuite):

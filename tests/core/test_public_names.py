@@ -11,11 +11,11 @@ import graphrag_core
 
 NAMES = {
     "graphrag_core": """
-        Added Anchored Cache Channel Chunk Chunker Combined Coverage CrossEncoder Document Entity Estimate Expansion
-        ExpansionQueries Extraction Fact Gate GraphRetriever Hit KnowledgeExtractor KnowledgeIndex LLMExtractor Link
-        Mark Mention Neighbourhood PageRank ReciprocalRank Recogniser Relevance Reranked Result Route Router Rule
-        ScoreReranker SentenceExtractor SpreadingActivation Stats Step Trace TripleExtractor Verification Weighted
-        __version__
+        Added Additive Anchored Cache Channel Chunk Chunker CitationGraph Combined Coverage CrossEncoder Document Entity
+        Estimate Expansion ExpansionQueries Extraction Fact Gate GraphRetriever Hit KnowledgeExtractor KnowledgeIndex
+        LLMExtractor Link Mark Mention Neighbourhood OwnScores PageRank ReciprocalRank Recogniser RelatedEntities
+        Relevance Reranked Result Route Router Rule ScoreReranker SentenceExtractor SpreadingActivation Stats Step Trace
+        TripleExtractor Verification Weighted __version__
     """,
     "graphrag_core.embedders": "Onnx WordLlama",
     "graphrag_core.testing": """
@@ -23,10 +23,11 @@ NAMES = {
         HashEmbedder StrategySuite TokenCounterSuite run_suite
     """,
     "langchain_graphrag": """
-        GraphRAGRetriever RetrievedDocuments compressor_reranker create_memory_search_tool llm_extractor
+        GraphRAGRetriever RetrievedDocuments compressor_reranker create_memory_search_tool create_memory_tools
+        llm_extractor
     """,
     "llama_graphrag": """
-        GraphRAGInsertEvent GraphRAGRetrievalEvent GraphRAGRetriever LocalEmbedding memory_search_tool
+        GraphRAGInsertEvent GraphRAGRetrievalEvent GraphRAGRetriever LocalEmbedding memory_search_tool memory_tools
         postprocessor_reranker
     """,
 }

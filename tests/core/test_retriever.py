@@ -320,10 +320,14 @@ def test_nothing_depends_on_the_order_of_adding(strategy):
 
 
 def test_an_embedder_that_fails_at_the_expansion_queries_leaves_them_to_words(chain, monkeypatch):
-    def fail(texts):
-        raise ConnectionError("429")
+    embed = chain.index.embedding.embedder.embed_query
 
-    monkeypatch.setattr(chain.index.embedding.embedder, "embed_documents", fail)
+    def fail(text):
+        if text != "What does the Auth Service need?":
+            raise ConnectionError("429")
+        return embed(text)
+
+    monkeypatch.setattr(chain.index.embedding.embedder, "embed_query", fail)
     retriever = GraphRetriever(chain.index, graph=ExpansionQueries())
     result = retriever.retrieve("What does the Auth Service need?")
     assert "429" in result.fallback

@@ -77,7 +77,7 @@ def test_a_neighbour_scores_by_weight_hop_and_mentions():
 
 def test_the_neighbourhood_has_the_defaults_of_its_source():
     strategy = Neighbourhood()
-    assert (strategy.hops, strategy.max_chunks, strategy.min_graph_score) == (1, 4, 0.3)
+    assert (strategy.hops, strategy.max_chunks, strategy.min_graph_score) == (1, 4, 0.0)
     assert isinstance(strategy.fusion, Weighted)
     assert (strategy.fusion.alpha, strategy.fusion.beta) == (0.7, 0.3)
 
@@ -85,8 +85,8 @@ def test_the_neighbourhood_has_the_defaults_of_its_source():
 def test_passages_of_one_hop_neighbours_are_found_and_scored(told):
     # OAuth Provider: weight 8, in 2 passages; Login Flow: weight 5, in 1; Session Store: weight 2, below 0.3.
     expected = {"auth": 0.8 * boost(2), "google": 0.8 * boost(2), "login": 0.5 * boost(1)}
-    assert strengths(told, Neighbourhood()) == pytest.approx(expected)
-    assert "store" in strengths(told, Neighbourhood(min_graph_score=0.1))
+    assert strengths(told, Neighbourhood(min_graph_score=0.3)) == pytest.approx(expected)
+    assert strengths(told, Neighbourhood()) == pytest.approx({**expected, "store": 0.2 * boost(1)})
 
 
 def test_two_hops_count_half(told):
@@ -149,11 +149,12 @@ def test_a_pair_comes_once_whichever_was_the_seed(fastapi):
     assert frozenset(("FastAPI", "Pydantic")) in pairs
 
 
-def test_all_expansion_queries_cost_one_embedding_call(fastapi, monkeypatch):
+def test_all_expansion_queries_cost_one_call_of_an_embedder_that_takes_many(fastapi, monkeypatch):
     calls = []
-    embed = fastapi.embedding.embedder.embed_documents
+    embedder = fastapi.embedding.embedder
+    embed = embedder.embed_documents
     monkeypatch.setattr(
-        fastapi.embedding.embedder, "embed_documents", lambda texts: calls.append(list(texts)) or embed(texts)
+        embedder, "embed_queries", lambda texts: calls.append(list(texts)) or embed(texts), raising=False
     )
     result = GraphRetriever(fastapi, graph=ExpansionQueries()).retrieve("FastAPI", k=3)
     assert len(calls) == 1
@@ -297,8 +298,11 @@ def test_the_gate_leaves_weak_graph_results_to_plain_search(told):
     assert "store" in strengths(told, strategy)
     strict = GraphRetriever(told, graph=strategy, gate=Gate(min_graph_score=0.3), method="graph")
     assert {hit.chunk.id for hit in strict.retrieve("Auth Service").hits} == {"auth", "google", "login"}
-    asked = GraphRetriever(told, graph=strategy, method="graph").retrieve("Auth Service", min_graph_score=0.5)
-    assert {hit.chunk.id for hit in asked.hits} == {"auth", "google"}
+    # The relation to Login Flow has strength 5: 5 / 10 is not below 0.5, but below 0.6.
+    retriever = GraphRetriever(told, graph=strategy, method="graph")
+    for least, found in ((0.5, {"auth", "google", "login"}), (0.6, {"auth", "google"})):
+        asked = retriever.retrieve("Auth Service", min_graph_score=least)
+        assert {hit.chunk.id for hit in asked.hits} == found
 
 
 def test_the_gate_can_insist_on_an_entity(told):

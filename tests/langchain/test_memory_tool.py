@@ -64,7 +64,7 @@ async def test_passes_on_what_the_agent_asks_for(tool):
 def test_says_when_there_is_nothing(retriever):
     mine = GraphRAGRetriever(index=retriever.index, filter={"tenant": "nobody"})
     message = create_memory_search_tool(mine).invoke(call(query=QUESTION))
-    assert message.content == "Nothing was found."
+    assert message.content == "Nothing was found. No document matches the filter: check its keys and values."
     assert message.artifact == []
 
 

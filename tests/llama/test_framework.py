@@ -188,7 +188,7 @@ def test_the_tool_sees_no_more_than_its_retriever(retriever):
 def test_finding_nothing_is_said(model):
     tool = memory_search_tool(GraphRAGRetriever.from_nodes([], model))
     output = tool.call(query="Anything?")
-    assert (output.content, output.raw_output) == ("Nothing was found.", [])
+    assert (output.content, output.raw_output) == ("Nothing was found. The index is empty: add documents.", [])
 
 
 @quiet

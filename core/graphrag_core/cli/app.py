@@ -12,6 +12,7 @@ from graphrag_core.cli.compare import compare
 from graphrag_core.cli.demo import demo
 from graphrag_core.cli.index import index
 from graphrag_core.cli.maintain import delete, stats, verify
+from graphrag_core.cli.memory import confirm, forget, memories, reject, remember
 from graphrag_core.cli.query import explain, query
 from graphrag_core.cli.render import print_error
 from graphrag_core.context import Style
@@ -85,5 +86,8 @@ def _global_options(
     """Options before the command."""
 
 
-for _command in (demo, index, query, explain, compare, stats, verify, delete):
+_COMMANDS = (
+    demo, index, query, explain, compare, stats, verify, delete, remember, confirm, reject, forget, memories
+)  # fmt: skip
+for _command in _COMMANDS:
     app.command(cls=Query if _command is query else None)(_command)

@@ -4,20 +4,45 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typing_extensions import Self
 
-from graphrag_core import Chunker, Combined, CrossEncoder, KnowledgeIndex, SentenceExtractor
+from graphrag_core import (
+    Additive,
+    Chunker,
+    CitationGraph,
+    Combined,
+    CrossEncoder,
+    ExpansionQueries,
+    KnowledgeIndex,
+    Neighbourhood,
+    OwnScores,
+    PageRank,
+    ReciprocalRank,
+    Recogniser,
+    RelatedEntities,
+    SentenceExtractor,
+    SpreadingActivation,
+)
 from graphrag_core.cli.render import program
 from graphrag_core.documents import Catalogue, parse_value
 from graphrag_core.embedders import Onnx, WordLlama
-from graphrag_core.errors import FileError, InputError, NotAnIndex
+from graphrag_core.errors import FileError, InputError, MissingDependency, NotAnIndex
 from graphrag_core.ports import Embedder, Extractor
-from graphrag_core.research import FindingsExtractor, research_documents
 from graphrag_core.retriever import Method
+from graphrag_core.testing import HashEmbedder
 
+Strategy = Literal["pagerank", "neighbourhood", "expansion", "activation", "related", "citations"]
+_STRATEGIES = {
+    "pagerank": PageRank,
+    "neighbourhood": Neighbourhood,
+    "expansion": ExpansionQueries,
+    "activation": SpreadingActivation,
+    "related": RelatedEntities,
+    "citations": CitationGraph,
+}
 CATALOGUE = "files.sqlite"
 """The catalogue of indexed files, inside the folder of an index."""
 
@@ -27,7 +52,8 @@ EmbedderName = Annotated[
     typer.Option(
         "--embedder",
         metavar="NAME",
-        help="wordllama, or onnx:FOLDER with model.onnx and tokenizer.json. "
+        help="wordllama, onnx:FOLDER with model.onnx and tokenizer.json, hash (hashed words, not for production), "
+        "or none: no vectors, keyword and graph search only, no model needed. "
         "Default: the embedder of the index; wordllama for a new one.",
     ),
 ]
@@ -40,8 +66,44 @@ RerankerName = Annotated[
         "tokenizer.json, or fastembed:MODEL, which must be in fastembed's cache.",
     ),
 ]
+Weights = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--weight",
+        metavar="NAME=NUMBER",
+        help="Fuse the rankings of vector, keyword and graph by reciprocal rank, each with a weight: vector=0.5. "
+        "Can be repeated; a ranking without a weight does not count.",
+    ),
+]
 MethodName = Annotated[
     Method, typer.Option("--method", "-m", help="Retrieval method; agentic selects one for each question.")
+]
+MinScore = Annotated[
+    float | None,
+    typer.Option("--min-score", min=0, max=1, help="Leave out vector hits with a lower cosine similarity."),
+]
+MinGraphScore = Annotated[
+    float | None,
+    typer.Option(
+        "--min-graph-score",
+        min=0,
+        max=1,
+        help="Leave out passages to which the graph leads by a weaker relation: its strength (1 to 10) divided by 10.",
+    ),
+]
+MinConfidence = Annotated[
+    float | None, typer.Option("--min-confidence", min=0, max=1, help="Skip the graph below this confidence.")
+]
+Relationships = Annotated[
+    bool | None,
+    typer.Option(
+        "--relationships/--no-relationships",
+        help="Whether --context lists relationships. Default: in the graph block, not among passages.",
+        show_default=False,
+    ),
+]
+Sources = Annotated[
+    bool, typer.Option("--sources/--no-sources", help="Whether --context names the source of each passage.")
 ]
 Count = Annotated[int, typer.Option("--k", "-k", min=1, help="Number of passages to return.")]
 Where = Annotated[
@@ -54,9 +116,43 @@ Where = Annotated[
         "Put a number in quotes to compare it as text. Can be repeated; all conditions must match.",
     ),
 ]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="DATE", help="Use the remembered facts that were valid then, such as 2024-05-01."),
+]
 Findings = Annotated[
     Path | None,
     typer.Option("--load", metavar="FILE", help="Query research findings (JSON), indexed in memory, instead of --kb."),
+]
+StrategyName = Annotated[
+    Strategy | None,
+    typer.Option("--strategy", help="How the graph is searched. Default: pagerank.", show_default=False),
+]
+AsPublished = Annotated[
+    bool,
+    typer.Option("--as-published", help="Use the settings of the design that --strategy comes from."),
+]
+Added = Annotated[
+    int | None,
+    typer.Option(
+        "--additive",
+        metavar="N",
+        min=0,
+        help="Return all --k passages of vector and keyword search and up to N more that the graph adds.",
+    ),
+]
+NoGraph = Annotated[bool, typer.Option("--no-graph", help="Search by vector and keyword only.")]
+VectorWeight = Annotated[float, typer.Option("--vector-weight", min=0, help="Weight of vector search.")]
+TextWeight = Annotated[
+    float | None, typer.Option("--text-weight", min=0, help="Weight of keyword search. Default: 0.4.")
+]
+Inverses = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--inverse",
+        metavar="RELATION=INVERSE",
+        help="The name of a relation seen from its object, for --context: feeds=fed_by. Can be repeated.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
@@ -125,14 +221,21 @@ class Settings:
         return Chunker(max_tokens=size, overlap=size // 8, whole_until=2 * size)
 
 
-def make_embedder(name: str) -> Embedder:
-    """Create the embedder that ``--embedder`` names."""
+def make_embedder(name: str) -> Embedder | None:
+    """Create the embedder that ``--embedder`` names; None for an index without vectors."""
     kind, _, folder = name.partition(":")
+    if name == "none":
+        return None
+    if name == "hash":
+        return HashEmbedder()
     if kind == "wordllama" and not folder:
-        return WordLlama()
+        try:
+            return WordLlama()
+        except MissingDependency as error:
+            raise InputError(f"{error}, or use --embedder none for keyword and graph search") from error
     if kind == "onnx" and folder:
         return Onnx(folder)
-    raise InputError(f"unknown embedder {name!r}: use wordllama or onnx:FOLDER")
+    raise InputError(f"unknown embedder {name!r}: use wordllama, onnx:FOLDER, hash or none")
 
 
 def make_reranker(name: str | None) -> CrossEncoder | bool:
@@ -147,9 +250,64 @@ def make_reranker(name: str | None) -> CrossEncoder | bool:
     raise InputError(f"unknown cross-encoder {name!r}: use onnx:FOLDER or fastembed:MODEL")
 
 
+def _parse_weights(weights: list[str]) -> dict[str, float]:
+    try:
+        return {name.strip(): float(number) for name, _, number in (weight.partition("=") for weight in weights)}
+    except ValueError as error:
+        message = f"{' '.join(weights)}: use NAME=NUMBER, such as vector=0.5"
+        raise typer.BadParameter(message, param_hint="--weight") from error
+
+
+def _parse_inverses(inverses: list[str]) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in inverses]
+    for relation, sign, other in pairs:
+        if not sign or not relation.strip() or not other.strip():
+            raise typer.BadParameter(f"{relation + sign + other!r} is not RELATION=INVERSE", param_hint="--inverse")
+    return {relation.strip(): other.strip() for relation, _, other in pairs}
+
+
+def search_settings(
+    strategy: Strategy | None,
+    as_published: bool,
+    additive: int | None,
+    vector_weight: float,
+    text_weight: float | None,
+    inverses: list[str] | None,
+    weights: list[str] | None,
+) -> dict[str, Any]:
+    """Return the settings of a retriever for the options of a query.
+
+    ``--as-published`` includes what belongs to the design besides its strategy: how names are recognised, and
+    which plain search the graph is joined with.
+    """
+    settings: dict[str, Any] = {"vector_weight": vector_weight}
+    if strategy is not None:
+        kind: Any = _STRATEGIES[strategy]
+        if as_published and not hasattr(kind, "as_published"):
+            raise typer.BadParameter(f"{strategy} has its published settings already", param_hint="--as-published")
+        settings["graph"] = kind.as_published() if as_published else kind()
+    elif as_published:
+        raise typer.BadParameter("name the design with --strategy", param_hint="--as-published")
+    if as_published and strategy == "neighbourhood":
+        settings["recogniser"] = Recogniser.as_published()
+    if as_published and strategy == "expansion":
+        settings["text_weight"] = 0.0
+    if text_weight is not None:
+        settings["text_weight"] = text_weight
+    if additive is not None:
+        own = settings.get("graph", PageRank()).fusion
+        own = own.fusion if isinstance(own, Additive) else own
+        adds = isinstance(own, OwnScores)
+        settings["fusion"] = OwnScores(max_chunks=additive) if adds else Additive(max_chunks=additive, fusion=own)
+    settings["inverses"] = _parse_inverses(inverses or [])
+    if weights:
+        settings["fusion"] = ReciprocalRank(weights=_parse_weights(weights))
+    return settings
+
+
 def make_extractor(*others: Extractor) -> Combined:
     """Combine the extractors that need no LLM with others."""
-    return Combined(SentenceExtractor(), FindingsExtractor(), *others)
+    return Combined(SentenceExtractor(), *others)
 
 
 def open_index(
@@ -161,12 +319,11 @@ def open_index(
     """
     if findings:
         value = read_json(findings)
+        index = KnowledgeIndex(make_embedder(embedder or Settings.embedder), extractor=make_extractor(), progress=False)
         try:
-            documents = research_documents(value)
+            index.add_research_findings(value)
         except InputError as error:
             raise FileError(f"{findings}: {error}") from error
-        index = KnowledgeIndex(make_embedder(embedder or Settings.embedder), extractor=make_extractor(), progress=False)
-        index.add(documents)
         return index
     if not KnowledgeIndex.exists(kb):
         raise NotAnIndex(f"no index in {kb}: create one with {program()} index FOLDER --out {kb}")

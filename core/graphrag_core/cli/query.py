@@ -43,35 +43,59 @@ def query(
     stats: Annotated[bool, typer.Option("--stats", help="Print the size of the index first.")] = False,
     embedder: options.EmbedderName = None,
     rerank: options.RerankerName = None,
+    strategy: options.StrategyName = None,
+    as_published: options.AsPublished = False,
+    additive: options.Added = None,
+    no_graph: options.NoGraph = False,
+    vector_weight: options.VectorWeight = 0.6,
+    text_weight: options.TextWeight = None,
+    min_score: options.MinScore = None,
+    min_graph_score: options.MinGraphScore = None,
+    min_confidence: options.MinConfidence = None,
+    inverse: options.Inverses = None,
+    relationships: options.Relationships = None,
+    sources: options.Sources = True,
+    weight: options.Weights = None,
+    as_of: options.AsOf = None,
 ) -> None:
     """Search the index for passages that answer a question."""
     if question is not None and query_ is not None:
         raise typer.BadParameter("give the question once, as an argument or as --query", param_hint="--query")
     text = question if question is not None else query_
     where_filter = options.parse_where(where)
+    settings = options.search_settings(strategy, as_published, additive, vector_weight, text_weight, inverse, weight)
     with options.open_index(kb, embedder, findings=load) as index:
         if stats:
             render.show_stats(index.stats(), as_json=json)
             if text is None:
                 return
-        retriever = GraphRetriever(index, method=method, k=k, reranker=options.make_reranker(rerank))
+        retriever = GraphRetriever(index, method=method, k=k, reranker=options.make_reranker(rerank), **settings)
+        thresholds: dict[str, Any] = {
+            "min_score": min_score,
+            "min_graph_score": min_graph_score,
+            "min_confidence": min_confidence,
+        }
+        included: dict[str, Any] = {"include_relationships": relationships, "include_sources": sources}
 
-        def answer(question: str, **settings: Any) -> bool:
-            """Print the results; return whether there are any."""
-            result = retriever.retrieve(question, where=where_filter, **settings)
-            extra = {"context": result.context(max_tokens=max_tokens, style=context)} if context else {}
+        def answer(question: str, **changes: Any) -> bool:
+            """Print the results, or why there are none; return whether there are any."""
+            result = retriever.retrieve(
+                question, where=where_filter, use_graph=not no_graph, as_of=as_of, **thresholds, **changes
+            )
+            extra = {"context": result.context(max_tokens, style=context, **included)} if context else {}
             if json:
                 render.print_json({**render.result_to_dict(result), **extra})
             elif extra:
                 render.stdout().print(extra["context"], markup=False, soft_wrap=True)
             else:
                 render.show_result(result)
+            if not result.hits:
+                render.print_error(f"no results: {result.advice}")
             return bool(result.hits)
 
         if text is None:
             _prompt_loop(answer, len(index), blank_lines=not json)
         elif not answer(text):
-            render.print_error("no results" + (": does any document match --where?" if where else ""))
             raise typer.Exit(1)
 
 
@@ -87,11 +111,29 @@ def explain(
     load: options.Findings = None,
     embedder: options.EmbedderName = None,
     rerank: options.RerankerName = None,
+    strategy: options.StrategyName = None,
+    as_published: options.AsPublished = False,
+    additive: options.Added = None,
+    no_graph: options.NoGraph = False,
+    vector_weight: options.VectorWeight = 0.6,
+    text_weight: options.TextWeight = None,
+    min_score: options.MinScore = None,
+    min_graph_score: options.MinGraphScore = None,
+    min_confidence: options.MinConfidence = None,
+    weight: options.Weights = None,
+    as_of: options.AsOf = None,
 ) -> None:
     """Show why passages are found: entities, scores by channel, paths through the graph, and facts."""
+    settings = options.search_settings(strategy, as_published, additive, vector_weight, text_weight, None, weight)
     with options.open_index(kb, embedder, findings=load) as index:
-        retriever = GraphRetriever(index, method=method, k=k, reranker=options.make_reranker(rerank))
-        result = retriever.retrieve(question, where=options.parse_where(where))
+        retriever = GraphRetriever(index, method=method, k=k, reranker=options.make_reranker(rerank), **settings)
+        thresholds: dict[str, Any] = {
+            "min_score": min_score,
+            "min_graph_score": min_graph_score,
+            "min_confidence": min_confidence,
+        }
+        where_filter = options.parse_where(where)
+        result = retriever.retrieve(question, where=where_filter, use_graph=not no_graph, as_of=as_of, **thresholds)
         if html is None:
             render.show_explanation(result)
         else:
@@ -101,7 +143,7 @@ def explain(
                 raise FileError(f"{html}: cannot be written ({error.strerror or error})") from error
             render.stdout().print(f"{html} written: open it in a browser", soft_wrap=True)
     if not result.hits:
-        render.print_error("no results")
+        render.print_error(f"no results: {result.advice}")
         raise typer.Exit(1)
 
 
@@ -122,8 +164,7 @@ def _prompt_loop(answer: Callable[..., bool], documents: int, *, blank_lines: bo
             sys.stdout.write(separator)
             separator = "\n" if blank_lines else ""
             try:
-                if not answer(line, **settings):
-                    render.print_error("no results")
+                answer(line, **settings)
             except GraphRAGError as error:
                 render.print_error(str(error))
 

@@ -127,6 +127,7 @@ def show_explanation(result: Result) -> None:
         ("graph", result.expansion_skipped or result.gate),
         ("fallback", result.fallback),
         ("words", one_line(uncovered_words(result))),
+        ("advice", result.advice if result.hits else ""),
     )
     graph = f"graph confidence {result.graph_confidence:.2f}" if result.graph_used else "graph not used"
     print_rows(
@@ -196,6 +197,8 @@ def result_to_dict(result: Result) -> dict[str, Any]:
         "gate": result.gate,
         "fallback": result.fallback,
         "uncovered": list(result.uncovered),
+        "counts": result.counts,
+        "advice": result.advice,
         "entities": [asdict(entity) for entity in result.entities],
         "hits": [
             {
@@ -210,6 +213,8 @@ def result_to_dict(result: Result) -> dict[str, Any]:
                 "text": hit.chunk.text,
                 "score": hit.score,
                 "origin": hit.origin,
+                "entity": hit.entity.text if hit.entity else None,
+                "hops": hit.hops,
                 "copies": list(hit.copies),
                 "channels": {name: asdict(channel) for name, channel in hit.channels.items()},
                 "path": [asdict(step) for step in hit.path],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -16,7 +17,9 @@ from graphrag_core.ports import TokenCounter
 if TYPE_CHECKING:
     from graphrag_core.result import Result
 
-Style = Literal["graph", "passages", "narrative"]
+Style = Literal["graph", "passages", "narrative", "both"]
+
+_MAX_BLOCK = 500  # tokens of the graph block of the style "both"
 
 
 class Context(str):
@@ -39,32 +42,69 @@ class Context(str):
 
 
 def write_context(
-    result: Result, *, max_tokens: int, style: Style, count: TokenCounter | None, organise: bool
+    result: Result,
+    *,
+    max_tokens: int,
+    style: Style,
+    count: TokenCounter | None,
+    organise: bool,
+    include_relationships: bool | None = None,
+    include_sources: bool = True,
 ) -> Context:
     """Render a result in a style within a token budget.
 
-    Falls back to the ``"passages"`` style if the result has no facts (for ``"graph"``: neither
-    facts nor descriptions). ``Context.style`` is the style that was used. The parameters are those
-    of :meth:`graphrag_core.Result.context`. Raises ``InputError`` if the style is unknown or the
-    budget is not a positive integer.
+    Falls back to the ``"passages"`` style if the result has no facts (for ``"graph"`` and ``"both"``: neither
+    facts nor descriptions) or the graph was not used. ``Context.style`` is the style that was used. The
+    parameters are those of :meth:`graphrag_core.Result.context`. Raises ``InputError`` if the style is
+    unknown or the budget is not a positive integer.
     """
     if style not in get_args(Style):
         raise InputError(f"unknown style {style!r}: use one of {', '.join(get_args(Style))}")
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
         raise InputError(f"max_tokens is {max_tokens!r}: it must be a positive integer")
     count = count or token_counter()
-    described = style == "graph" and any(entity.description for entity in result.entities)
-    if not result.facts and not described:
+    described = style in ("graph", "both") and any(entity.description for entity in result.entities)
+    if not result.graph_ran or (not result.facts and not described):
         style = "passages"
+    in_block = include_relationships is not False
+    if style == "both":
+        return _write_both(result, max_tokens, count, organise, relationships=in_block, cited=include_sources)
     if style == "graph":
-        items, render = graph_block(result)
+        items, render = graph_block(result, relationships=in_block, cited=include_sources)
     elif style == "narrative":
         items, render = narrative(result)
     else:
-        items, render = passages(result, organise=organise)
+        listed = include_relationships is True and result.graph_ran
+        items, render = passages(result, organise=organise, relationships=listed, cited=include_sources)
     text, chosen = _fill(items, render, max_tokens, count)
+    return Context(text, count(text) if text else 0, _sources(chosen, cited=include_sources), style)
+
+
+def _sources(chosen: Sequence[Item], *, cited: bool) -> tuple[ContextSource, ...]:
+    """Return the sources of items, each once; entities alone if passages and facts are not cited."""
     sources = dict.fromkeys(source for item in chosen for source in item.sources)
-    return Context(text, count(text) if text else 0, tuple(sources), style)
+    return tuple(source for source in sources if cited or source.kind == "entity")
+
+
+def _write_both(
+    result: Result, max_tokens: int, count: TokenCounter, organise: bool, *, relationships: bool, cited: bool
+) -> Context:
+    """Return the passages, followed by the graph block.
+
+    The block takes at most 500 tokens and at most half of the budget; the passages take the rest.
+    """
+    graph = graph_block(result, with_passages=False, relationships=relationships)
+    block, block_items = _fill(*graph, min(_MAX_BLOCK, max_tokens // 2), count)
+    items, render = passages(result, organise=organise, with_entities=False, cited=cited)
+    room = max_tokens - (count(f"\n\n{block}") if block else 0)
+    while True:  # a token more may be needed where the two meet
+        text, chosen = _fill(items, render, room, count)
+        both = "\n\n".join(part for part in (text, block) if part)
+        if not text or count(both) <= max_tokens:
+            break
+        room -= 1
+    sources = _sources([*chosen, *block_items], cited=cited)
+    return Context(both, count(both) if both else 0, sources, "both")
 
 
 def _fill(items: list[Item], render: Render, max_tokens: int, count: TokenCounter) -> tuple[str, list[Item]]:
@@ -86,6 +126,8 @@ def _fill(items: list[Item], render: Render, max_tokens: int, count: TokenCounte
             chosen, text = tried, longer
         elif item.required:
             return "", []
+        elif item.ordered and count(render([item])) <= max_tokens:
+            break
     if not chosen:
         for item in items:
             if (shorter := _truncate(item, render, max_tokens, count)) is not None:

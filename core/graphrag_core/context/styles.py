@@ -1,4 +1,4 @@
-"""The three context styles. Each turns a result into items, most useful first, and a function that renders them.
+"""The context styles. Each turns a result into items, most useful first, and a function that renders them.
 
 ``graph_block`` writes the "Knowledge Graph Context" block and the passages, ``passages`` the passages
 with scores and sources, ``narrative`` the facts grouped by subject. Names and text from documents are
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, groupby, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
@@ -48,7 +48,8 @@ class Item:
     ``slot`` is its place in the text; items in the same slot keep the order of selection. An item of
     some ``size`` takes the place of smaller ones in its slot, such as a passage that of its excerpt.
     If a ``required`` item does not fit, the context is empty. ``truncate`` shortens the item to one
-    of the ascending ``cut_points``; it is used only if nothing else fits.
+    of the ascending ``cut_points``; it is used only if nothing else fits. If an ``ordered`` item does not fit, though
+    it would alone, those after it are left out as well.
     """
 
     slot: tuple[int, ...]
@@ -58,6 +59,7 @@ class Item:
     required: bool = False
     cut_points: tuple[int, ...] = ()
     truncate: Callable[[int], str] | None = None
+    ordered: bool = False
 
 
 Render = Callable[[Sequence[Item]], str]
@@ -85,12 +87,16 @@ _HEADING, _RELATED, _DESCRIPTION = 0, 1, 2
 _MAX_JOINING = 3
 
 
-def graph_block(result: Result) -> tuple[list[Item], Render]:
+def graph_block(
+    result: Result, *, with_passages: bool = True, relationships: bool = True, cited: bool = True
+) -> tuple[list[Item], Render]:
     """Return the block of entities, their relations and the relevant relationships, and the passages.
 
     Headings and descriptions come first. Then an excerpt of each passage in the order of the hits and
     the facts that join them to the question; then more of the passages, other relationships and
-    related entities. A question without entities shows those of the first facts.
+    related entities. A question without entities shows those of the first facts. Without
+    ``with_passages``, the block alone; without ``relationships``, entities and passages; without ``cited``, passages
+    have numbers and no names.
     """
     entities: Sequence[Entity] = result.entities
     if not entities:
@@ -107,15 +113,15 @@ def graph_block(result: Result) -> tuple[list[Item], Render]:
         if entity.description:
             text = f"Description: {shortened(entity.description, _MAX_DESCRIPTION)}"
             descriptions.append(Item((_ENTITY, i, _DESCRIPTION), text))
-    joining, others = _relationships(result)
+    joining, others = _relationships(result) if relationships else ([], [])
     texts = Highlighter(result)
     sizes = [
-        _passage_items(texts, hit, f"[{place}] {_cite(hit)}", (_PASSAGE, place))
-        for place, hit in enumerate(result.hits, 1)
+        _passage_items(texts, hit, f"[{place}] {_cite(hit)}" if cited else f"[{place}]", (_PASSAGE, place))
+        for place, hit in enumerate(result.hits if with_passages else (), 1)
     ]
     first = zip_longest((items[0] for items in sizes), joining[:_MAX_JOINING])
     growing = [item for row in zip_longest(*(items[1:] for items in sizes)) for item in row]
-    related = [list(_related(result, entity, i)) for i, entity in enumerate(entities)]
+    related = [list(_related(result, entity, i)) for i, entity in enumerate(entities if relationships else ())]
     last = zip_longest([*joining[_MAX_JOINING:], *others], chain.from_iterable(zip_longest(*related)))
     rest = [*chain.from_iterable(first), *growing, *chain.from_iterable(last)]
     return [head, *headings, *descriptions, *(item for item in rest if item is not None)], _render_graph
@@ -153,17 +159,20 @@ def _wrap(label: str, items: Sequence[str]) -> str:
 
 
 def _related(result: Result, entity: Entity, number: int) -> Iterator[Item]:
-    """Yield the entities that share a fact with an entity: named relations first, then by weight."""
+    """Yield the entities that share a fact with an entity: those of the question first, then by relation and weight."""
+    named = {other.id for other in result.entities}
     weights: dict[tuple[str, str], float] = {}
     for fact in result.facts:
         ends = [_entity(result, end).id for end in fact.entities]
         if entity.id not in ends:
             continue
-        relation = fact.relation if ends[0] == entity.id or not fact.relation else inverse(fact.relation)
+        relation = fact.relation
+        if relation and ends[0] != entity.id:
+            relation = inverse(relation, result.inverses)
         for other in dict.fromkeys(ends):
             if other != entity.id:
                 weights[other, relation] = min(weights.get((other, relation), 0.0) + fact.weight, 10.0)
-    strongest = sorted(weights.items(), key=lambda pair: (not pair[0][1], -pair[1], pair[0]))
+    strongest = sorted(weights.items(), key=lambda pair: (pair[0][0] not in named, not pair[0][1], -pair[1], pair[0]))
     with_relation = {other for (other, relation), _ in strongest if relation}
     for (other, relation), weight in strongest[:_MAX_RELATED]:
         if relation or other not in with_relation:  # a sentence adds nothing to a relation
@@ -205,14 +214,18 @@ def _fact_label(fact: Fact, ends: Sequence[str]) -> str:
     return f'"{relation}"' if text.casefold() in triples else f'"{relation}" -- {text}'
 
 
-# -- passages: slots are (_ENTITIES,) and (_PASSAGES, place)
+# -- passages: slots are (_ENTITIES,), (_FACTS,) and (_PASSAGES, place)
 
-_ENTITIES, _PASSAGES = 0, 1
+_ENTITIES, _FACTS, _PASSAGES = 0, 1, 2
 
 
-def passages(result: Result, *, organise: bool) -> tuple[list[Item], Render]:
+def passages(
+    result: Result, *, organise: bool, with_entities: bool = True, relationships: bool = False, cited: bool = True
+) -> tuple[list[Item], Render]:
     """Return the passages, preceded by the question's entities that have a type or a description.
 
+    Where the graph was not used, the entities are left out. ``relationships`` adds the relationships after the
+    entities; without ``cited`` a passage has its score alone.
     ``organise`` changes the order in the text. The best passages are selected first either way.
     """
     order = [hit.chunk.id for hit in result.hits]
@@ -225,9 +238,15 @@ def passages(result: Result, *, organise: bool) -> tuple[list[Item], Render]:
         order = spanning_tree_order(order, edges, [entity.id for entity in result.entities])
     place = {chunk_id: i for i, chunk_id in enumerate(order)}
     texts = Highlighter(result)
-    items = [_passage_items(texts, hit, _scored(hit), (_PASSAGES, place[hit.chunk.id])) for hit in result.hits]
+    items = [
+        _passage_items(
+            texts, hit, _scored(hit) if cited else f"[Score: {hit.score:.2f}]", (_PASSAGES, place[hit.chunk.id])
+        )
+        for hit in result.hits
+    ]
+    facts = [replace(item, slot=(_FACTS,)) for item in chain(*_relationships(result))] if relationships else []
     described = []
-    for entity in result.entities:
+    for entity in result.entities if with_entities and result.graph_ran else ():
         if entity.type or entity.description:
             text = f"**{one_line(entity.name)}**"
             text += f" ({one_line(entity.type)})" if entity.type else ""
@@ -235,13 +254,15 @@ def passages(result: Result, *, organise: bool) -> tuple[list[Item], Render]:
             described.append(Item((_ENTITIES,), text, (ContextSource("entity", entity.id, entity.name),)))
     first, *more = zip_longest(*items) if items else [()]
     rest = [item for item in chain.from_iterable(more) if item is not None]
-    return [*first[:1], *described, *first[1:], *rest], _render_passages
+    return [*first[:1], *described, *first[1:], *facts, *rest], _render_passages
 
 
 def _render_passages(items: Sequence[Item]) -> str:
     entities = [item.text for item in items if item.slot == (_ENTITIES,)]
     parts = ["\n\n".join(["## Related Entities", *entities])] if entities else []
-    parts += [item.text for slot, group in _by_slot(items) if slot != (_ENTITIES,) for item in group]
+    facts = [item.text for item in items if item.slot == (_FACTS,)]
+    parts += ["\n".join(["## Relationships\n", *facts])] if facts else []
+    parts += [item.text for slot, group in _by_slot(items) if slot[0] == _PASSAGES for item in group]
     return "\n\n---\n\n".join(parts)
 
 
@@ -259,7 +280,9 @@ def _passage_items(texts: Highlighter, hit: Hit, head: str, slot: tuple[int, ...
     """Return a passage in every length, the shortest excerpt first and all of it last."""
     chunk = hit.chunk
     text = body_text(chunk)
-    sources = (ContextSource("chunk", chunk.id, chunk.title),)
+    sources: tuple[ContextSource, ...] = (ContextSource("chunk", chunk.id, chunk.title),)
+    if hit.origin == "graph" and hit.entity is not None:
+        sources += (ContextSource("entity", hit.entity.id, hit.entity.text),)
     items = [
         Item(slot, f"{head}\n{body(texts.snippet(hit, size))}", sources, size=size)
         for size in _EXCERPTS
@@ -291,21 +314,24 @@ def _cut_points(text: str) -> tuple[int, ...]:
 
 
 def narrative(result: Result) -> tuple[list[Item], Render]:
-    """Return facts grouped by subject: the user, then the question's entities, then in order of relevance."""
-    groups: dict[str, list[Fact]] = {}
-    for fact in result.facts:
-        if fact.entities:
-            groups.setdefault(_entity(result, fact.entities[0]).id, []).append(fact)
-    rank = {entity.id: i for i, entity in enumerate(result.entities)}
-    names = {subject: _entity(result, subject).name for subject in groups}
+    """Return facts grouped by subject, both in order of relevance, the user's own first.
+
+    What does not fit is the least relevant, whatever its subject.
+    """
+    subject_of = [_entity(result, fact.entities[0]).id if fact.entities else "" for fact in result.facts]
+    names = {subject: _entity(result, subject).name for subject in dict.fromkeys(subject_of) if subject}
     users = {subject for subject, name in names.items() if name.lower() == "user"}
-    subjects = sorted(groups, key=lambda subject: (subject not in users, rank.get(subject, len(result.entities))))
-    items = []
-    for place, subject in enumerate(subjects):
-        source = ContextSource("entity", subject, names[subject])
-        items += [
-            Item((place,), _narrative_line(result, fact), (*_fact_sources(fact), source)) for fact in groups[subject]
-        ]
+    subjects = sorted(names, key=lambda subject: subject not in users)  # stable: by the most relevant fact
+    items = [
+        Item(
+            (subjects.index(subject),),
+            _narrative_line(result, fact),
+            (*_fact_sources(fact), ContextSource("entity", subject, names[subject])),
+            ordered=True,
+        )
+        for fact, subject in zip(result.facts, subject_of, strict=True)
+        if subject
+    ]
 
     def render(chosen: Sequence[Item]) -> str:
         sections = []

@@ -14,6 +14,7 @@ Triple = Sequence[str]
 Knowledge = Extraction | Mapping[str, Any] | Iterable[Triple]
 
 _log = logging.getLogger(__name__)
+_STRENGTH_KEYS = ("strength", "relationship_strength", "weight")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +28,7 @@ class KnowledgeExtractor:
         chunk. If omitted, the knowledge is read from the document's metadata, so it is stored and
         deleted with the document. It may be
 
-        - triples: ``[(subject, relation, object), ...]``,
+        - triples: ``[(subject, relation, object), ...]``, or with a strength from 1 to 10 as the fourth,
         - entities and relations in the format that :class:`~graphrag_core.LLMExtractor` requests
           from a model: ``{"entities": [{"name", "type", "description"}], "relations": [{"source",
           "type", "target", "description", "strength"}]}``,
@@ -91,14 +92,15 @@ class KnowledgeExtractor:
         names: dict[str, None] = {}
         skipped = 0
         for triple in triples:
-            is_triple = isinstance(triple, Sequence) and not isinstance(triple, str) and len(triple) == 3
-            subject, relation, target = (str(part).strip() for part in triple) if is_triple else ("", "", "")
+            is_triple = isinstance(triple, Sequence) and not isinstance(triple, str) and len(triple) in (3, 4)
+            subject, relation, target = (str(part).strip() for part in triple[:3]) if is_triple else ("", "", "")
             if not (normalise(subject) and relation and normalise(target)):
                 skipped += 1
                 continue
             names.update({subject: None, target: None})
             text = f"{subject} {relation} {target}"
-            facts.append(Fact((subject, target), text, relation=relation, weight=self.weight))
+            strength = _strength(triple[3]) if len(triple) == 4 else None
+            facts.append(Fact((subject, target), text, relation=relation, weight=strength or self.weight))
         if skipped:
             _log.warning("chunk %r: skipped %d triples without subject, relation and object", chunk.id, skipped)
         return Extraction(tuple(Mention(name) for name in names), tuple(dict.fromkeys(facts)))
@@ -159,13 +161,26 @@ def _fact(entry: Any, weight: float) -> Fact | None:
     if not (normalise(source) and normalise(target) and relation):
         return None
     text = _text(entry.get("description")) or f"{source} {relation.replace('_', ' ')} {target}"
+    return Fact((source, target), text, relation=relation, weight=strength_of(entry) or weight)
+
+
+def strength_of(properties: Mapping[str, Any]) -> float | None:
+    """Return the strength of a relation by its properties, from 1 to 10; None if they have none.
+
+    Takes ``strength``, ``relationship_strength`` (as GraphRAG prompts name it) or ``weight``, as a number or a text.
+
+    >>> strength_of({"strength": 2}), strength_of({"weight": "7.5"}), strength_of({"weight": "high"})
+    (2.0, 7.5, None)
+    """
+    return next((value for key in _STRENGTH_KEYS if (value := _strength(properties.get(key))) is not None), None)
+
+
+def _strength(value: Any) -> float | None:
     try:
-        strength = float(entry.get("strength"))  # type: ignore[arg-type]
+        number = math.nan if value is None or isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
-        strength = math.nan
-    if math.isfinite(strength):
-        weight = min(max(strength, 1.0), 10.0)
-    return Fact((source, target), text, relation=relation, weight=weight)
+        return None
+    return min(max(number, 1.0), 10.0) if math.isfinite(number) else None
 
 
 def _text(value: Any) -> str:

@@ -117,6 +117,19 @@ class CheckedEmbedder:
         vector: Matrix = self._checked([raw], 1, ["the question"])[0]
         return vector
 
+    def queries(self, texts: Sequence[str]) -> Matrix:
+        """Return the unit vector of each question: in one call if the embedder has ``embed_queries``."""
+        embed_all = getattr(self.embedder, "embed_queries", None)
+        if not callable(embed_all):
+            return np.stack([self.query(text) for text in texts]) if texts else np.empty((0, self.dim or 0), np.float32)
+        try:
+            raw = embed_all(list(texts))
+        except Exception as error:
+            raise EmbedderError(
+                f"{self.identity} raised {type(error).__name__} on {len(texts)} questions: {error}"
+            ) from error
+        return self._checked(raw, len(texts), ["the question"] * len(texts))
+
     def given(self, document_id: str, vector: Sequence[float]) -> Matrix:
         """Return the vector that was passed for a document as a unit vector."""
         try:

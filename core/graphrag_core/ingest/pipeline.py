@@ -14,15 +14,20 @@ from tqdm import tqdm
 
 from graphrag_core.errors import DocumentError, ExtractionError, InputError
 from graphrag_core.extract import SentenceExtractor
+from graphrag_core.ingest import told_facts
 from graphrag_core.ingest.chunker import Chunker, whole_document
 from graphrag_core.ingest.embedding import CheckedEmbedder
-from graphrag_core.model import Added, Document, Estimate, Extraction
+from graphrag_core.model import Added, Chunk, Document, Estimate, Extraction
 from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
+from graphrag_core.research.findings import FindingsExtractor, is_finding, with_findings, without_labels
 from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint, label, normalise
 from graphrag_core.text.markup import plain
 
 Vectors = Mapping[str, Sequence[float]]
 """Vectors by document id, or by text."""
+
+NO_EMBEDDER = "none"
+"""What an index that was filled without an embedder stores as the embedder's identity."""
 
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _LONGEST_NAME = 300
@@ -67,7 +72,7 @@ class Pipeline:
     chunker
         None keeps every document whole.
     embedder
-        None for an index that is only read; nothing can be added then.
+        None for an index without vectors, which serves keyword and graph search.
     batch_size
         The number of documents in a transaction. A transaction of an iterable that is no sequence ends earlier
         if the documents are long.
@@ -93,6 +98,7 @@ class Pipeline:
         self.embeds = embeds
         self.batch_size = batch_size
         self.progress = progress
+        self._has_settings = False  # known to be stored; read only without an embedder
         self._identities = (
             chunker.identity if chunker else "whole 2",
             str(getattr(extractor, "identity", type(extractor).__qualname__)),
@@ -123,6 +129,7 @@ class Pipeline:
                 bar.close()
                 self.engine.flush()
         except BaseException:
+            self._has_settings = False
             if self.embedder is not None:  # forget the dimension of a first batch that failed
                 self.embedder.dim = int(self.engine.settings().get("dim", "0")) or None
             raise
@@ -154,29 +161,51 @@ class Pipeline:
         changed = [d for d in batch if d.id not in stored or stored[d.id].digest != self._digest(d)]
         if not changed:
             return Added(unchanged=len(batch))
-        if self.embedder is None:
-            raise InputError("adding documents needs an embedder: KnowledgeIndex(WordLlama()), or your own")
         replaced = [document.id for document in changed if document.id in stored]
-        is_first = self.embedder.dim is None
+        is_first = self._is_first_batch(vectors)
 
         parsed = self.parse(changed, self.extractor)
-        stored_vectors = self.engine.stored_vectors(replaced) if replaced else {}
-        parsed, name_vectors = self._embed(self.embedder, parsed, stored_vectors, vectors, embeddings)
-        settings = {
-            "embedder": self.embedder.identity,
-            "dim": str(self.embedder.dim),
-            "embeds": json.dumps({"facts": self.embeds.facts, "names": self.embeds.names}),
-        }
-        self.engine.write(parsed, replaced, name_vectors=name_vectors, settings=settings if is_first else None)
+        name_vectors: dict[str, Matrix] = {}
+        if self.embedder is not None:
+            stored_vectors = self.engine.stored_vectors(replaced) if replaced else {}
+            parsed, name_vectors = self._embed(self.embedder, parsed, stored_vectors, vectors, embeddings)
+        settings: dict[str, str] = {}
+        if is_first:
+            settings = {
+                "embedder": self.embedder.identity if self.embedder else NO_EMBEDDER,
+                "dim": str((self.embedder.dim if self.embedder else 0) or 0),
+                "embeds": json.dumps({"facts": self.embeds.facts, "names": self.embeds.names}),
+            }
+        if any(told_facts.may_hide(document) for document in changed if told_facts.KEY in document.metadata):
+            settings[told_facts.SETTING] = "yes"
+        self.engine.write(parsed, replaced, name_vectors=name_vectors, settings=settings)
 
         failed = {p.document.id: [e.problem for e in p.extractions if e.problem] for p in parsed if not p.digest}
         problems = {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
         return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)
 
+    def _is_first_batch(self, vectors: Vectors) -> bool:
+        """Return whether the settings have to be stored; raise if the index needs an embedder and has none."""
+        if self.embedder is not None:
+            return self.embedder.dim is None
+        if vectors:
+            raise InputError("vectors were passed to an index without an embedder: leave them out, or pass an embedder")
+        if self._has_settings:
+            return False
+        built_with = self.engine.settings().get("embedder", "")
+        if built_with not in ("", NO_EMBEDDER):
+            raise InputError(
+                f"the index was built with {built_with}: adding documents needs an embedder, open it with that one"
+            )
+        self._has_settings = True  # or will have when this batch is written
+        return not built_with
+
     def to_embed(self, documents: Iterable[Document]) -> list[str]:
         """Return the texts that adding documents would embed, each once. Nothing is embedded or written."""
         batch = list(documents)
         validate(batch)
+        if self.embedder is None:
+            return []
         stored = self.engine.stored([document.id for document in batch])
         changed = [d for d in batch if d.id not in stored or stored[d.id].digest != self._digest(d)]
         stored_vectors = self.engine.stored_vectors([document.id for document in changed if document.id in stored])
@@ -209,28 +238,41 @@ class Pipeline:
 
     def parse(self, documents: Sequence[Document], extractor: Extractor) -> list[ParsedDocument]:
         """Chunk documents and extract from all chunks at once. Nothing is embedded."""
-        if self.chunker is None:
-            chunked = [[whole_document(document)] for document in documents]
-        else:
-            chunked = [self.chunker.split(document) for document in documents]
-        chunks = [chunk for pieces in chunked for chunk in pieces]
-        extracted = list(extractor.extract(chunks)) if chunks else []
+        chunked = [self._split(document) for document in documents]
+        chunks = [chunk for pieces in chunked for chunk in pieces if told_facts.KEY not in chunk.metadata]
+        prose, are_findings = chunks, any(map(is_finding, documents))
+        if are_findings:
+            pairs = [pair for pair in zip(documents, chunked, strict=True) if told_facts.KEY not in pair[0].metadata]
+            prose = [chunk for document, pieces in pairs for chunk in without_labels(document, pieces)]
+        extracted = list(extractor.extract(prose)) if chunks else []
         if len(extracted) != len(chunks):
             kind = type(extractor).__qualname__
             raise ExtractionError(f"{kind} returned {len(extracted)} extractions for {len(chunks)} chunks")
-        cleaned = map(_clean, extracted)
+        if are_findings:
+            extracted = with_findings(chunks, extracted)
+        cleaned = map(_clean, map(_accepted, extracted))
         parsed = []
         for document, pieces in zip(documents, chunked, strict=True):
-            extractions, names = zip(*islice(cleaned, len(pieces)), strict=True)
+            is_told = told_facts.KEY in document.metadata
+            own = [_clean(told_facts.extract(pieces[0]))] if is_told else islice(cleaned, len(pieces))
+            extractions, names = zip(*own, strict=True)
             # Without a digest, the document is extracted from again when it is next added.
             digest = "" if any(extraction.problem for extraction in extractions) else self._digest(document)
             metadata = _to_json(dict(document.metadata))
             parsed.append(ParsedDocument(document, metadata, digest, pieces, extractions, names))
         return parsed
 
+    def _split(self, document: Document) -> Sequence[Chunk]:
+        if told_facts.KEY in document.metadata:
+            return [Chunk(document.id, document.id, document.text, document.title, metadata=document.metadata)]
+        return [whole_document(document)] if self.chunker is None else self.chunker.split(document)
+
     def _digest(self, document: Document) -> str:
         """Return a hash of a document's content and of the settings it is parsed with."""
-        parts = [document.text, document.title, _to_json(dict(document.metadata)), *self._identities]
+        identities = ("told 1",) if told_facts.KEY in document.metadata else self._identities
+        parts = [document.text, document.title, _to_json(dict(document.metadata)), *identities]
+        if is_finding(document):
+            parts.append(FindingsExtractor.identity)
         if document.marks:
             parts += [f"{mark.kind} {mark.start} {mark.end} {mark.value}" for mark in document.marks]
         return fingerprint(parts)
@@ -313,6 +355,23 @@ def _embedded_names(parsed: Sequence[ParsedDocument]) -> dict[str, str]:
 
 
 # -- cleaning what extractors return
+
+
+def _accepted(extraction: Extraction) -> Extraction:
+    """Return an extraction without rejected facts. Raise :class:`ExtractionError` if a fact cannot be stored."""
+    if all(fact.status == "confirmed" and fact.valid_from is fact.valid_to is None for fact in extraction.facts):
+        return extraction
+    for fact in extraction.facts:
+        try:
+            told_facts.check_status(fact.status)
+        except InputError as error:
+            raise ExtractionError(f"an extractor returned the fact {fact.text!r:.80}: {error}") from error
+        if fact.valid_from is not None or fact.valid_to is not None:
+            raise ExtractionError(
+                f"an extractor set the validity of the fact {fact.text!r:.80}: "
+                "tell a fact that is valid for a time with KnowledgeIndex.remember"
+            )
+    return replace(extraction, facts=tuple(fact for fact in extraction.facts if fact.status != "rejected"))
 
 
 def _clean(extraction: Extraction) -> tuple[Extraction, dict[str, bool]]:
@@ -415,6 +474,7 @@ def validate(documents: Iterable[Any]) -> None:
             _check_metadata(document.id, dict(document.metadata))
         except RecursionError as error:
             raise DocumentError(document.id, "the metadata contains itself, or is nested too deeply") from error
+        told_facts.check_document(document)
         if document.id in ids:
             raise DocumentError(document.id, "this id comes twice in one call: keep one, or change the other id")
         ids.add(document.id)

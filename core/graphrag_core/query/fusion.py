@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
+from graphrag_core.errors import InputError
 from graphrag_core.ports import Ranking
+
+T = TypeVar("T", bound=Hashable)
 
 Lead = Literal["graph", "both", "plain"]
 """Which ranking leads: the graph's; plain search's first few, then the graph's; plain search's."""
+
+CHANNELS = frozenset({"vector", "keyword", "graph"})
+"""The rankings of a query that a fusion can weigh one by one."""
 
 
 class Fusion(Protocol):
@@ -75,11 +82,27 @@ class Weighted:
 
 @dataclass(frozen=True, kw_only=True)
 class ReciprocalRank:
-    """Reciprocal rank fusion: the sum of weight / (k + rank) over both rankings, ranks counted from 1.
+    """Reciprocal rank fusion: the sum of weight / (k + rank) over any number of rankings, ranks counted from 1.
 
+    Parameters
+    ----------
+    k
+        The larger it is, the less the first ranks stand out.
+    plain_weight, graph_weight
+        The weights of plain search (vector and keyword search in one ranking) and of the graph.
+    weights
+        A weight for each ranking by its name. In a retriever the names are ``vector``, ``keyword`` and ``graph``:
+        these rankings are fused then, in place of the two above, and one without a weight does not count.
+        :meth:`fuse_all` takes any names.
+
+    Examples
+    --------
     >>> fusion = ReciprocalRank(plain_weight=0.5, graph_weight=0.5)
     >>> round(fusion.score(1, 3), 4)
     0.0161
+    >>> three = ReciprocalRank(weights={"vector": 0.5, "keyword": 0.2, "graph": 0.3})
+    >>> [document for document, score in three.fuse_all({"vector": "ab", "keyword": "ca", "graph": "cb"})]
+    ['b', 'a', 'c']
 
     References
     ----------
@@ -89,6 +112,68 @@ class ReciprocalRank:
     k: float = 60.0
     plain_weight: float = 1.0
     graph_weight: float = 1.0
+    weights: Mapping[str, float] | None = field(default=None, hash=False)
+
+    def __post_init__(self) -> None:
+        named = {"plain_weight": self.plain_weight, "graph_weight": self.graph_weight, **(self.weights or {})}
+        for name, number in {"k": self.k, **named}.items():
+            if not isinstance(number, (int, float)) or not 0 <= number < math.inf:
+                raise InputError(f"{name} is {number!r}: use a number of at least 0")
+        if self.weights is not None:
+            if not self.weights:
+                raise InputError("weights is empty: name at least one ranking, such as {'vector': 0.5, 'graph': 0.5}")
+            object.__setattr__(self, "weights", dict(self.weights))
+
+    @classmethod
+    def as_published(cls) -> ReciprocalRank:
+        """Return the fusion of the retrieval system's own document: vector search and graph, 0.5 each, k = 60."""
+        return cls(weights={"vector": 0.5, "graph": 0.5})
+
+    def fuse_all(
+        self, rankings: Mapping[str, Iterable[T]] | Sequence[Iterable[T]], weights: Sequence[float] | None = None
+    ) -> list[tuple[T, float]]:
+        """Return what any number of rankings list, with scores, best first.
+
+        Parameters
+        ----------
+        rankings
+            By name, or one after the other; each lists documents, ids or other hashable values, best first. A value
+            that a ranking lists twice counts where it comes first.
+        weights
+            A weight for each ranking of a sequence. By default 1 each; those of rankings by name are
+            the fusion's own ``weights``, and 1 each if it has none.
+
+        Raises
+        ------
+        InputError
+            A ranking has no weight, or a weight no ranking.
+        """
+        if isinstance(rankings, Mapping):
+            named = dict.fromkeys(rankings, 1.0) if self.weights is None else self.weights
+            if weights is not None or rankings.keys() - named.keys():
+                raise InputError(f"the weights are those of {', '.join(named)}: pass ReciprocalRank(weights={{...}})")
+            parts = [(named[name], ranking) for name, ranking in rankings.items()]
+        else:
+            given = [1.0] * len(rankings) if weights is None else weights
+            if len(given) != len(rankings):
+                raise InputError(f"got {len(rankings)} rankings and {len(given)} weights: pass equally many")
+            parts = list(zip(given, rankings, strict=True))
+        scores: dict[T, float] = {}
+        for weight, ranking in parts:
+            for rank, value in enumerate(dict.fromkeys(ranking), 1):
+                scores[value] = scores.get(value, 0.0) + weight / (self.k + rank)
+        return sorted(scores.items(), key=lambda item: -item[1])
+
+    def fuse_channels(self, channels: Mapping[str, Ranking]) -> Ranking:
+        """Return the chunks of the channels that have a weight, each once, best first.
+
+        Without a vector ranking, as in an index without vectors, the keyword ranking takes its place.
+        """
+        weights = self.weights or dict.fromkeys(channels, 1.0)
+        if "vector" not in channels and "keyword" in channels and "keyword" not in weights:
+            channels = {**channels, "vector": channels["keyword"]}
+        named = {name: channels[name][0].tolist() for name in weights if name in channels}
+        return _ranking(dict(self.fuse_all(named)))
 
     def score(self, plain_rank: int | None, graph_rank: int | None) -> float:
         """Return the score of a chunk by its ranks, None where it has none."""
@@ -96,9 +181,73 @@ class ReciprocalRank:
         return sum(weight / (self.k + rank) for weight, rank in pairs if rank is not None)
 
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:  # noqa: ARG002
-        """Return all chunks of both rankings, each once, best first."""
+        """Return all chunks of both rankings, each once, best first.
+
+        A retriever calls :meth:`fuse_channels` instead if there are ``weights``.
+        """
         ranks = [{int(key): rank for rank, key in enumerate(keys, 1)} for keys, _ in (plain, graph)]
         return _ranking({key: self.score(ranks[0].get(key), ranks[1].get(key)) for key in ranks[0] | ranks[1]})
+
+
+_WEIGHTED = Weighted()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Additive:
+    """Returns everything that plain search alone would return, and a few passages that the graph adds.
+
+    The result has the ``k`` passages of plain search and up to ``max_chunks`` others from the graph, in the
+    order of another fusion. Plain search loses none of its results.
+
+    Parameters
+    ----------
+    max_chunks
+        How many passages the graph may add, its strongest first. None leaves it to the strategy
+        (:class:`~graphrag_core.Neighbourhood` has a limit of its own).
+    fusion
+        The scores and the order.
+    """
+
+    max_chunks: int | None = 4
+    fusion: Fusion = _WEIGHTED
+
+    def __post_init__(self) -> None:
+        if self.max_chunks is not None and (isinstance(self.max_chunks, bool) or self.max_chunks < 0):
+            raise InputError(f"max_chunks is {self.max_chunks!r}: use an integer of at least 0, or None")
+
+    @property
+    def heeds_lead(self) -> bool:
+        """Whether the other fusion uses the gate's decision."""
+        return bool(getattr(self.fusion, "heeds_lead", False))
+
+    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
+        """Return all chunks of both rankings, each once, best first; the pipeline restricts them."""
+        return self.fusion.fuse(plain, graph, lead=lead)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnScores:
+    """Each passage keeps its own score: a vector hit its cosine similarity, a passage of the graph its strength.
+
+    The result has the first ``k`` vector hits and what the graph adds to them, sorted by score. Keyword search
+    runs only where the question cannot be embedded. Of passages that begin alike the vector hit is kept, or else the
+    first of the graph. With :attr:`Gate.weigh_by_confidence` the strength is multiplied by the confidence.
+
+    Parameters
+    ----------
+    max_chunks
+        How many passages the graph may add in all; None leaves it to the strategy.
+    same_start
+        Passages with so many equal first characters count as one. 0 compares none.
+    """
+
+    max_chunks: int | None = None
+    same_start: int = 100
+
+    def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:  # noqa: ARG002
+        """Return all chunks of both rankings, each once, best first; ``plain`` are the first ``k`` vector hits."""
+        scores = dict(zip(graph[0].tolist(), graph[1].tolist(), strict=True))
+        return _ranking({**scores, **dict(zip(plain[0].tolist(), plain[1].tolist(), strict=True))})
 
 
 def _ranking(scores: Mapping[int, float]) -> Ranking:
@@ -118,9 +267,15 @@ class Gate:
         The graph does not run below this confidence. 0 always lets it run; :meth:`strict` uses 0.5.
     min_graph_score
         Passages that the graph finds with a lower strength (0 to 1) are left to plain search;
-        :meth:`strict` uses 0.3. A strategy's own threshold applies as well.
+        :meth:`strict` uses 0.3. The strength is that of the relation that leads to the passage, divided by 10.
+        Where no strength was stated, as between entities of a sentence, it is the strategy's own.
+        A strategy's own threshold applies as well.
     needs_entity
         True skips the graph if the question names no known entity.
+    min_score
+        Vector hits with a lower cosine similarity are left out. Keyword search and the graph may still find them.
+    weigh_by_confidence
+        True multiplies the strengths of the graph's passages with the confidence before they are ranked with others.
     least_bridged
         The share of passages that must mention the subject of another passage for the graph to
         add to the first results where it does not lead. Where titles are not mentioned elsewhere,
@@ -131,11 +286,18 @@ class Gate:
     min_graph_score: float = 0.0
     needs_entity: bool = False
     least_bridged: float = 0.1
+    min_score: float = 0.0
+    weigh_by_confidence: bool = False
 
     @classmethod
     def strict(cls) -> Gate:
         """Return a gate that prefers to skip the graph rather than to add noise."""
         return cls(min_confidence=0.5, min_graph_score=0.3, needs_entity=True)
+
+    @classmethod
+    def as_published(cls) -> Gate:
+        """Return the gate of the "confident retriever" design: :meth:`strict`, and vector hits from 0.7 on."""
+        return cls(min_confidence=0.5, min_graph_score=0.3, needs_entity=True, min_score=0.7, weigh_by_confidence=True)
 
     def skipped(self, confidence: float, entities: int) -> str:
         """Return why the graph must not run; empty if it may."""
@@ -166,3 +328,19 @@ def confidence(question: str, entities: int, best_similarity: float) -> float:
     specificity = min(len(question) / 100, 1.0)
     recognition = 1.0 if entities else 0.5
     return 0.3 * specificity + 0.3 * recognition + 0.4 * max(0.0, min(best_similarity, 1.0))
+
+
+def how_to_raise(question: str, entities: int, best_similarity: float) -> str:
+    """Return what would raise the :func:`confidence` of a question, by its terms that are low.
+
+    >>> how_to_raise("Who runs it?", 0, 0.8)
+    'name something that the index knows, ask in a whole sentence'
+    """
+    actions = []
+    if not entities:
+        actions.append("name something that the index knows")
+    if len(question) < 50:
+        actions.append("ask in a whole sentence")
+    if best_similarity < 0.5:
+        actions.append(f"check that the index has the answer, its nearest passage has similarity {best_similarity:.2f}")
+    return ", ".join(actions) or "ask in more words"

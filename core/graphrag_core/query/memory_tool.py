@@ -1,4 +1,16 @@
-"""Name, description and defaults of the ``memory_search`` tool, shared by the framework adapters."""
+"""Names, descriptions and defaults of the memory tools, and what those that write do; the adapters share them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphrag_core.errors import InputError
+from graphrag_core.filters import Where, attributes
+from graphrag_core.index import KnowledgeIndex
+from graphrag_core.model import FactSource
+from graphrag_core.result import Result
 
 NAME = "memory_search"
 DESCRIPTION = (
@@ -14,4 +26,135 @@ MAX_TOKENS = 1_000
 QUERY_HELP = "What to look for, in words; names help."
 MAX_RESULTS_HELP = "The maximum number of passages to return."
 USE_GRAPH_HELP = "Whether to follow the knowledge graph."
+MIN_GRAPH_SCORE_HELP = "Leave out passages to which the graph leads by a weaker relation: its strength, from 0 to 1."
+
+
+def to_content(result: Result, **settings: Any) -> str:
+    """Return what the agent reads: the context, and what to do if there is none or the graph was skipped."""
+    if not result.hits:
+        return f"{NOTHING_FOUND} {result.advice[:1].upper()}{result.advice[1:]}."
+    context = str(result.context(**settings))
+    return f"{context}\n\nNote: {result.advice}." if result.advice and not result.graph_ran else context
+
+
 MIN_GRAPH_SCORE_HELP = "Leave out passages that only the graph found with a lower score, from 0 to 1."
+
+# -- the tools that write
+
+REMEMBER = "memory_remember"
+REMEMBER_DESCRIPTION = (
+    "Store a fact for later: a subject, a relation and an object, such as User, prefers, dark mode. "
+    "Write one fact in each call. Call the person you talk to User. Returns the id of the fact."
+)
+CONFIRM = "memory_confirm"
+CONFIRM_DESCRIPTION = "Confirm a remembered fact by its id, when the user says that it is true."
+REJECT = "memory_reject"
+REJECT_DESCRIPTION = "Reject a remembered fact by its id, when the user says that it is wrong. It is not found again."
+FORGET = "memory_forget"
+FORGET_DESCRIPTION = "Delete a remembered fact by its id, when the user asks to forget it."
+
+SUBJECT_HELP = "Whom or what the fact is about, by name."
+RELATION_HELP = "The relation in one or two words, such as prefers or works_on."
+OBJECT_HELP = "The other end of the relation: a name, or a value."
+LITERAL_HELP = "Whether the object is a value, such as a date or a wish, and not the name of a thing."
+SUPERSEDES_HELP = "Whether this replaces what was true before: there can be only one such object at a time."
+VALID_FROM_HELP = "The date from which it is true, such as 2024-05-01."
+VALID_TO_HELP = "The date until which it is true."
+CONFIDENCE_HELP = "How certain the fact is, from 0 to 1."
+FACT_ID_HELP = "The id of the fact, such as fact:0123456789abcdef, from memory_search or memory_remember."
+
+
+@dataclass(frozen=True)
+class MemoryWriter:
+    """What the tools that write do, restricted to a scope. Each method returns what the agent is told.
+
+    Parameters
+    ----------
+    index
+        The index to write to.
+    metadata
+        The scope of every fact that is told, such as ``{"user": "ada"}``. Other facts cannot be changed.
+    source
+        The source of every fact that is told.
+    """
+
+    index: KnowledgeIndex
+    metadata: Mapping[str, Any]
+    source: FactSource = "conversation"
+
+    @classmethod
+    def of(
+        cls, index: KnowledgeIndex, metadata: Mapping[str, Any] | None, where: Where | None, source: FactSource
+    ) -> MemoryWriter:
+        """Return the writer of a scope; without metadata, the scope is that of a retriever's filter.
+
+        Raises
+        ------
+        InputError
+            The filter does not say which metadata a fact needs to match it.
+        """
+        if metadata is None:
+            metadata = dict(_equalities(where)) if where is not None else {}
+        return cls(index, metadata, source)
+
+    @property
+    def where(self) -> Where | None:
+        """The filter that a fact has to match to be changed."""
+        conditions = [{key: {"eq": value}} for key, value in attributes_of(self.metadata)]
+        return {"and": conditions} if conditions else None
+
+    def remember(
+        self,
+        subject: str,
+        relation: str,
+        object: str,  # noqa: A002 - the usual word
+        literal: bool = False,
+        supersedes: bool = False,
+        valid_from: str | None = None,
+        valid_to: str | None = None,
+        confidence: float = 1.0,
+    ) -> str:
+        """Store a fact."""
+        fact = self.index.remember(
+            subject, relation, object, literal=literal, supersedes=supersedes, valid_from=valid_from or None,
+            valid_to=valid_to or None, confidence=confidence, source=self.source, metadata=self.metadata,
+        )  # fmt: skip
+        if fact.status == "rejected":
+            return f"Not remembered, as it was rejected before: {fact.text} ({fact.chunk_id})"
+        return f"Remembered ({fact.status}): {fact.text} ({fact.chunk_id})"
+
+    def confirm(self, fact_id: str) -> str:
+        """Confirm a fact."""
+        return f"Confirmed: {self.index.confirm(fact_id, where=self.where).text}"
+
+    def reject(self, fact_id: str) -> str:
+        """Reject a fact."""
+        return f"Rejected: {self.index.reject(fact_id, where=self.where).text}"
+
+    def forget(self, fact_id: str) -> str:
+        """Delete a fact."""
+        if not self.index.forget(fact_id, where=self.where or {}):
+            raise InputError(f"there is no fact {fact_id!r} in this scope: use the id that memory_search returned")
+        return f"Forgotten: {fact_id}"
+
+
+def attributes_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and values of metadata by which a filter can select it."""
+    return ((key, None if kind == "null" else value) for key, (kind, value) in attributes(metadata))
+
+
+def _equalities(where: Where) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and values that a filter asks for; raise if it asks for anything else."""
+    for key, value in where.items():
+        if key.removeprefix("$") == "and":
+            for part in value:
+                yield from _equalities(part)
+        elif isinstance(value, Mapping) and [name.removeprefix("$") for name in value] == ["eq"] and "." not in key:
+            yield key, next(iter(value.values()))
+        elif isinstance(value, (str, int, float)) and key.removeprefix("$") not in ("or", "not") and "." not in key:
+            yield key, value
+        else:
+            raise InputError(
+                f"the filter {key!r}: {value!r:.60} does not say which metadata a remembered fact gets: "
+                "pass metadata={...} to the memory tools"
+            )

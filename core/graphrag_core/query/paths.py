@@ -7,6 +7,7 @@ import igraph
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.model import SENTENCE_WEIGHT
 from graphrag_core.ports import Keys, Scores
 from graphrag_core.query.query import Query
 
@@ -18,11 +19,75 @@ Instead of a named entity a path may start at a passage that plain search found,
 
 _MAX_BETWEEN = 16  # entities that a path of two links may pass through
 _MAX_FACTS = 10
+_MAX_JOINING = 3  # facts that join the question's own entities
+_MAX_PAIRS = 10  # linked pairs of these
 _MAX_SCANNED = 5_000  # facts of one entity
 _MAX_STARTS = 5  # passages that a path may start at
 _SUBJECT = 5.0  # the least weight of the edge from a chunk to its subject
 _FEW = 10  # an entity that so few chunks mention is specific in any index
+_MAX_READ = 200  # facts that are read to tell triples from sentences
 _HOP = 1_000.0  # the cost of a hop exceeds that of any weak link: fewer hops always win
+
+
+def related_entities(query: Query, hops: int, *, sentences: bool = True) -> tuple[Keys, Scores, Keys]:
+    """Return the entities that facts join to the question's, the strength / 10 of the strongest, and the hop.
+
+    An entity comes once, with its nearest hop. One that the question names is among them if a fact joins it
+    to another named one. The strength of the fact that leads to an entity counts, not that of the facts before it.
+
+    Parameters
+    ----------
+    hops
+        How far to go.
+    sentences
+        False follows only facts whose strength someone stated: triples, and facts with another weight than sentences.
+    """
+    snapshot = query.snapshot
+    frontier = visited = np.unique(query.entities)
+    found: list[tuple[Keys, Scores, Keys]] = []
+    for hop in range(1, hops + 1):
+        facts = snapshot.facts_of(frontier, limit=_MAX_SCANNED)
+        rows = snapshot.fact_rows(facts if sentences else _with_strength(query, facts))
+        fact = np.repeat(np.arange(len(rows.keys)), rows.counts)
+        starts = among(rows.entities, frontier)
+        in_fact = np.bincount(fact, weights=starts, minlength=len(rows.keys))
+        reached = (in_fact[fact] - starts > 0) & (~among(rows.entities, visited) | (starts & (hop == 1)))
+        entities, place = np.unique(rows.entities[reached], return_inverse=True)
+        strengths = np.zeros(len(entities), np.float32)
+        np.maximum.at(strengths, place, rows.weights[fact[reached]] / 10)
+        found.append((entities, strengths, np.full(len(entities), hop, np.int64)))
+        frontier = entities[~among(entities, visited)]
+        visited = np.union1d(visited, frontier)
+        if len(frontier) == 0:
+            break
+    keys, values, distances = (np.concatenate(column) for column in zip(*found, strict=True))
+    return keys, values, distances
+
+
+def _with_strength(query: Query, facts: Keys) -> Keys:
+    """Return the facts whose strength someone stated; a triple may have the weight of a sentence."""
+    weights = query.snapshot.fact_rows(facts).weights
+    unclear = facts[weights == SENTENCE_WEIGHT][:_MAX_READ]
+    triples = [fact.relation != "" for fact in query.snapshot.facts(unclear)]
+    return np.sort(np.concatenate([facts[weights != SENTENCE_WEIGHT], unclear[np.array(triples, np.bool_)]]))
+
+
+def stated_strengths(query: Query, chunks: Keys) -> Scores:
+    """Return for each chunk the strength / 10 of the strongest stated relation that leads to one of its entities.
+
+    Relations are followed over two hops from the question's entities. NaN for a chunk that none leads to.
+    """
+    strengths = np.full(len(chunks), np.nan, np.float32)
+    entities, values, _ = related_entities(query, 2, sentences=False)
+    if len(entities) == 0 or len(chunks) == 0:
+        return strengths
+    order = np.argsort(entities, kind="stable")
+    entities, values = entities[order], values[order]
+    edges = query.snapshot.neighbours(chunks, to="entities")
+    known = among(edges.targets, entities)
+    owners = np.repeat(np.arange(len(chunks)), edges.counts)[known]
+    np.fmax.at(strengths, owners, values[np.searchsorted(entities, edges.targets[known])])
+    return strengths
 
 
 def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
@@ -179,17 +244,37 @@ def among(keys: Keys, ascending: Keys) -> npt.NDArray[np.bool_]:
     return found
 
 
+def _joining_facts(query: Query, chunks: Keys) -> Keys:
+    """Return the strongest facts that hold two entities or more of the question; of equal ones those in a hit."""
+    entities = query.entities
+    if len(entities) < 2:
+        return np.empty(0, np.int64)
+    edges = query.snapshot.neighbours(entities, to="entities")
+    starts = np.repeat(entities, edges.counts)
+    inside = among(edges.targets, np.sort(entities)) & (starts < edges.targets)
+    pairs = np.column_stack([starts, edges.targets])[inside][np.argsort(-edges.weights[inside], kind="stable")]
+    found = [query.snapshot.facts_of(pair, joint=True) for pair in pairs[:_MAX_PAIRS]]
+    if not found:
+        return np.empty(0, np.int64)
+    facts, pairs_held = np.unique(np.concatenate(found), return_counts=True)
+    rows = query.snapshot.fact_rows(facts)
+    in_hit = among(rows.chunks, np.sort(chunks)).astype(np.float32)
+    return facts[query.order("facts", facts, pairs_held.astype(np.float32), rows.weights, in_hit)[:_MAX_JOINING]]
+
+
 def choose_facts(query: Query, paths: Sequence[EntityPath], chunks: Keys, followed: Keys) -> Keys:
     """Return the facts that support an answer, most important first.
 
-    For each hit the facts on its path and, for the first few, one that the passage itself states about
-    the last entity of the path; then those that the strategy followed; then facts about the question's
-    entities, those stated in a hit before others and strong ones before weak ones.
+    What joins the question's own entities; for each hit the facts on its path and, for the first few, one
+    that the passage itself states about the last entity of the path; then those that the strategy followed;
+    then facts about the question's entities, those stated in a hit before others and strong ones before weak
+    ones.
     """
-    chosen: dict[int, None] = {}
+    chosen: dict[int, None] = dict.fromkeys(_joining_facts(query, chunks).tolist())
+    stated_until = len(chosen) + _MAX_FACTS // 2
     for path, chunk in zip(paths, chunks.tolist(), strict=True):
         chosen.update(dict.fromkeys(path[1::2]))
-        if len(path) > 1 and len(chosen) < _MAX_FACTS // 2:
+        if len(path) > 1 and len(chosen) < stated_until:
             stated = query.snapshot.facts_of(np.array(path[-1:]))
             chosen.update(dict.fromkeys(stated[query.snapshot.fact_rows(stated).chunks == chunk][:1].tolist()))
     on_paths = len(chosen)

@@ -3,7 +3,7 @@
 import logging
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -14,16 +14,17 @@ import numpy as np
 from graphrag_core.errors import EmbedderError
 from graphrag_core.filters import Filter
 from graphrag_core.ingest.embedding import CheckedEmbedder
+from graphrag_core.ingest.pipeline import NO_EMBEDDER
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Snapshot
 from graphrag_core.query.coverage import Reranker
-from graphrag_core.query.fusion import Fusion, Gate, Lead, confidence
-from graphrag_core.query.paths import EntityPath, choose_facts, find_paths, paths_from_passages
-from graphrag_core.query.query import Expansion, GraphStrategy, Query
+from graphrag_core.query.fusion import Additive, Fusion, Gate, Lead, OwnScores, ReciprocalRank, confidence, how_to_raise
+from graphrag_core.query.paths import EntityPath, choose_facts, find_paths, paths_from_passages, stated_strengths
+from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT, Expansion, GraphStrategy, Query
 from graphrag_core.query.reasons import Reason, Reasons
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.rerank import ScoreReranker
-from graphrag_core.query.routing import TargetMethod
+from graphrag_core.query.routing import TargetMethod, with_bare_ids
 from graphrag_core.result import CONFIDENCE_WITHOUT_GRAPH, Channel, Hit, Link, Origin, Result, Step, Trace
 from graphrag_core.text import label, normalise
 
@@ -31,6 +32,7 @@ _log = logging.getLogger(__name__)
 _WORD = re.compile(r"\w")
 _LOGGED: WeakSet[Engine] = WeakSet()  # engines whose graph was reported to have little to follow
 _MAX_COPIES = 100  # listed for a hit
+_GRAPH_CHANNELS = frozenset(("graph", "links"))
 _FOUND_BY_PLAIN = 10  # a passage that plain search ranks so high can be the start of a path
 
 
@@ -48,6 +50,9 @@ class Plan:
     reranker: Reranker | None
     gate: Gate
     route: str = ""
+    vector_weight: float = VECTOR_WEIGHT
+    text_weight: float = TEXT_WEIGHT
+    inverses: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,16 +79,29 @@ def answer(
     plan: Plan,
     scope: Filter | None = None,
     given: Matrix | Exception | None = None,
+    uncounted: list[Keys] | None = None,
 ) -> tuple[Result, int]:
     """Run the query pipeline; return the result and the generation of the index it comes from.
 
     ``given`` is the question's vector or the error that embedding it raised, if it was embedded before.
+    ``uncounted`` collects the facts that are read, instead of counting accesses.
     """
     stages: dict[str, float] = {}
     with _timed(stages, "embed"):
-        vector, problem = _embed(embedder, question, plan, given)
+        has_vectors = embedder is not None or engine.settings().get("embedder", NO_EMBEDDER) != NO_EMBEDDER
+        vector, problem = _embed(embedder, question, plan, given, has_vectors=has_vectors)
     with engine.snapshot(scope) as snapshot:
-        query = Query(question, snapshot, vector, embedder=embedder, k=plan.k)
+        query = Query(
+            question,
+            snapshot,
+            vector,
+            embedder=embedder,
+            k=plan.k,
+            method=plan.method,
+            vector_weight=plan.vector_weight,
+            text_weight=plan.text_weight,
+            uncounted=uncounted,
+        )
         with _timed(stages, "search"):
             channels, plain = _search(query, plan)
         with _timed(stages, "recognise"):
@@ -94,11 +112,11 @@ def answer(
         with _timed(stages, "expand"):
             expanded = _expand(query, plan, channels, plain)
         with _timed(stages, "rerank" if _is_reranked(plan, expanded) else "fuse"):
-            ranking, expanded, remark = _fuse(query, plan, plain, expanded)
+            ranking, expanded, remark = _fuse(query, plan, channels, plain, expanded)
         with _timed(stages, "explain"):
-            ranking, copies = _without_copies(query, ranking, plan.k)
+            ranking, copies = _shown(query, plan, plain, expanded.expansion, ranking)
             reasons, uncovered = _reasons(query, ranking[0], expanded)
-            hits, facts, known = _explain(query, plan, ranking, copies, channels, expanded, reasons)
+            hits, facts, known = _explain(query, plan, plain, ranking, copies, channels, expanded, reasons)
         result = Result(
             question=question,
             method=plan.method,
@@ -114,6 +132,9 @@ def answer(
             uncovered=uncovered,
             fallback="; ".join(filter(None, (problem, expanded.expansion.remark, remark))),
             trace=Trace(stages),
+            graph_ran=expanded.ran,
+            inverses=dict(plan.inverses),
+            advice=_advice(query, plan, channels, expanded, found=len(hits), scoped=scope is not None),
         )
         return result, snapshot.generation
 
@@ -139,11 +160,17 @@ def _log_unlinked(engine: Engine, snapshot: Snapshot, plan: Plan) -> None:
 
 
 def _embed(
-    embedder: CheckedEmbedder | None, question: str, plan: Plan, given: Matrix | Exception | None
+    embedder: CheckedEmbedder | None,
+    question: str,
+    plan: Plan,
+    given: Matrix | Exception | None,
+    *,
+    has_vectors: bool,
 ) -> tuple[Matrix | None, str]:
     """Return the question's vector, or None and why there is none."""
     vector: Matrix | None = None
     problem = ""
+    problems: list[str] = []
     if plan.method == "keyword":
         pass
     elif isinstance(given, Exception):
@@ -152,14 +179,17 @@ def _embed(
             problem = f"{embedder.identity}: {type(given).__name__}: {given}"
     elif given is not None:
         vector = given
+    elif not has_vectors:
+        problems = ["the index has no vectors: keyword search answers"] if plan.method == "vector" else []
     elif embedder is None:
-        problem = "the index has no embedder"
+        problem = "the index was opened without its embedder"
     else:
         try:
             vector = embedder.query(question)
         except EmbedderError as error:
             problem = str(error)
-    problems = [f"the question could not be embedded, keyword search only: {problem}"] if problem else []
+    if problem:
+        problems.append(f"the question could not be embedded, keyword search only: {problem}")
     if not _WORD.search(question):
         problems.append("the question has no words: the order of the passages is arbitrary")
     return vector, "; ".join(problems)
@@ -169,15 +199,19 @@ def _search(query: Query, plan: Plan) -> tuple[dict[str, Ranking], Ranking]:
     """Return the ranking of each plain channel, and both blended into one."""
     count = max(plan.candidates, plan.k)
     found: dict[str, Ranking] = {}
-    if plan.method != "keyword" and query.vector is not None:
-        found["vector"] = query.by_vector("chunks", count)
-    if plan.method != "vector" or query.vector is None:
-        found["keyword"] = query.snapshot.search_keywords("chunks", query.text, count)
+    by_vector = query.vector is not None and (plan.vector_weight > 0 or plan.method == "vector")
+    if plan.method != "keyword" and by_vector:
+        keys, scores = query.by_vector("chunks", count)
+        similar = np.round(scores, 6) >= plan.gate.min_score if plan.gate.min_score > 0 else slice(None)
+        found["vector"] = keys[similar], scores[similar]
+    by_vector_alone = plan.method == "vector" or isinstance(plan.fusion, OwnScores)
+    if plan.method == "keyword" or not by_vector or (not by_vector_alone and plan.text_weight > 0):
+        found["keyword"] = query.snapshot.search_keywords("chunks", with_bare_ids(query.text), count)
     channels = {}
     for name, (keys, scores) in found.items():
         order = query.order("chunks", keys, scores)
         channels[name] = keys[order], scores[order]
-    if len(channels) == 1 and plan.method in ("vector", "keyword"):
+    if len(channels) == 1 and (plan.method in ("vector", "keyword") or (by_vector and by_vector_alone)):
         return channels, next(iter(channels.values()))
     nothing = np.empty(0, np.int64), np.empty(0, np.float32)
     return channels, query.blend("chunks", channels.get("vector", nothing), channels.get("keyword", nothing))
@@ -187,12 +221,13 @@ def _expand(query: Query, plan: Plan, channels: dict[str, Ranking], plain: Ranki
     """Run the graph strategy, unless the gate or the call forbids it, and decide which ranking leads."""
     if not plan.use_graph or plan.method not in ("hybrid", "graph"):
         return Expanded(skipped="" if plan.use_graph else "the graph was not used")
-    similarity = float(channels["vector"][1].max(initial=0)) if "vector" in channels else 0.0
-    trust = confidence(query.text, len(query.entities), similarity)
+    trust = confidence(query.text, len(query.entities), _best_similarity(channels))
     if skipped := plan.gate.skipped(trust, len(query.entities)):
         return Expanded(lead="plain", confidence=trust, skipped=skipped)
     expansion = plan.strategy.expand(query, plain, max(plan.candidates, plan.k))
-    strong = expansion.at_least(plan.gate.min_graph_score) if plan.gate.min_graph_score > 0 else expansion
+    strong = _strong_enough(query, plan.gate, expansion)
+    if plan.gate.weigh_by_confidence:
+        strong = replace(strong, strength=strong.strengths * np.float32(trust))
     lead: Lead = "graph"
     why = ""
     if plan.method == "hybrid" and plan.reranker is None and getattr(plan.fusion, "heeds_lead", False):
@@ -200,14 +235,78 @@ def _expand(query: Query, plan: Plan, channels: dict[str, Ranking], plain: Ranki
         lead, why = plan.gate.lead(names_subject=bool(is_subject.any()), bridged=query.snapshot.linked_share)
         why += _unmatched_names(query)
     if len(expansion.keys) and not len(strong.keys):
-        why = f"the graph was skipped: all its passages are weaker than {plan.gate.min_graph_score:g}"
+        why = (
+            f"the graph was skipped: all its passages are weaker than {plan.gate.min_graph_score:g}: "
+            "lower min_graph_score to see them"
+        )
+    elif not len(expansion.keys):
+        why = _why_nothing(query, expansion)
     return Expanded(strong, lead, trust, why, ran=True)
+
+
+def _why_nothing(query: Query, expansion: Expansion) -> str:
+    """Return why a strategy found no passage."""
+    if not query.snapshot.has("entities"):
+        reason = "no passage mentions a name, the graph is empty"
+    elif expansion.nothing:
+        reason = expansion.nothing
+    elif not len(query.entities):
+        reason = "the question names no known entity" + _unmatched_names(query)
+    else:
+        names = ", ".join(entity.name for entity in query.snapshot.entities(query.entities))
+        reason = f"no link leads from {names} to a passage"
+    return f"the graph adds nothing: {reason}"
+
+
+def _best_similarity(channels: dict[str, Ranking]) -> float:
+    return float(channels["vector"][1].max(initial=0)) if "vector" in channels else 0.0
+
+
+def _strong_enough(query: Query, gate: Gate, expansion: Expansion) -> Expansion:
+    """Return the expansion without the chunks that are weaker than the gate allows.
+
+    The strength is that of the relation that leads to a chunk, and the strategy's own where none was stated.
+    """
+    if gate.min_graph_score <= 0 or not len(expansion.keys):
+        return expansion
+    stated = stated_strengths(query, expansion.keys)
+    strengths = np.where(np.isnan(stated), expansion.strengths, stated)
+    return expansion.only(np.round(strengths, 6) >= round(gate.min_graph_score, 6))
+
+
+def _advice(
+    query: Query, plan: Plan, channels: dict[str, Ranking], expanded: Expanded, *, found: int, scoped: bool
+) -> str:
+    """Return what the caller can do about an empty result or a low confidence; empty if there is neither."""
+    gate = plan.gate
+    if found:
+        graph_wanted = plan.use_graph and plan.method in ("hybrid", "graph")
+        if not graph_wanted or expanded.confidence >= max(gate.min_confidence, CONFIDENCE_WITHOUT_GRAPH):
+            return ""
+        actions = how_to_raise(query.text, len(query.entities), _best_similarity(channels))
+        lower = ", or lower min_confidence" if expanded.confidence < gate.min_confidence else ""
+        return f"the confidence is low, {expanded.confidence:.2f}: {actions}{lower}"
+    if not query.snapshot.has("chunks"):
+        return (
+            "no document matches the filter: check its keys and values"
+            if scoped
+            else "the index is empty: add documents"
+        )
+    if any(len(keys) for keys, _ in channels.values()):
+        return "the reranker dropped every passage: use another one, or reranker=False"
+    nearest = float(query.by_vector("chunks", 1)[1].max(initial=0)) if "vector" in channels else gate.min_score
+    if nearest < gate.min_score:
+        return (
+            f"no passage has the similarity {gate.min_score:.2f} that min_score asks for, "
+            f"the nearest has {nearest:.2f}: lower min_score, or ask in other words"
+        )
+    return "no passage has a word of the question: ask in other words, or use the hybrid method"
 
 
 def _unmatched_names(query: Query) -> str:
     """Return a hint if names could not be matched by similarity."""
     has = query.snapshot.has
-    if len(query.entities) or not has("entities") or has("entities", vectors=True):
+    if len(query.entities) or query.vector is None or not has("entities") or has("entities", vectors=True):
         return ""
     return " (names are not embedded and could not be matched by similarity: embed_names=True)"
 
@@ -216,7 +315,9 @@ def _is_reranked(plan: Plan, expanded: Expanded) -> bool:
     return plan.reranker is not None and plan.method == "hybrid" and expanded.ran
 
 
-def _fuse(query: Query, plan: Plan, plain: Ranking, expanded: Expanded) -> tuple[Ranking, Expanded, str]:
+def _fuse(
+    query: Query, plan: Plan, channels: dict[str, Ranking], plain: Ranking, expanded: Expanded
+) -> tuple[Ranking, Expanded, str]:
     """Return the final ranking, what the graph contributed to it, and a remark if the graph found nothing."""
     expansion = expanded.expansion
     keys, scores = plain
@@ -228,6 +329,8 @@ def _fuse(query: Query, plan: Plan, plain: Ranking, expanded: Expanded) -> tuple
         keys, scores = reranked.keys, reranked.scores
         lead: Lead = "plain" if reranked.remark else "graph"
         why = reranked.remark + (_unmatched_names(query) if reranked.remark else "")
+        if not len(expansion.keys):
+            why = expanded.skipped or why
         expanded = replace(
             expanded,
             lead=lead,
@@ -236,16 +339,50 @@ def _fuse(query: Query, plan: Plan, plain: Ranking, expanded: Expanded) -> tuple
             gate="" if why else reranked.gate,
             reasons=reranked.reasons,
         )
+    elif (
+        plan.method == "hybrid"
+        and isinstance(plan.fusion, ReciprocalRank)
+        and plan.fusion.weights
+        and not plan.reranker
+    ):
+        keys, scores = plan.fusion.fuse_channels({**channels, "graph": (expansion.keys, expansion.strengths)})
+        order = query.order("chunks", keys, scores)
+        keys, scores = keys[order], scores[order]
     elif len(expansion.keys):
-        fused = plan.fusion.fuse(plain, (expansion.keys, expansion.strengths), lead=expanded.lead)
+        first = _without_copies(query, plain, plan.k)[0] if isinstance(plan.fusion, OwnScores) else plain
+        fused = plan.fusion.fuse(first, (expansion.keys, expansion.strengths), lead=expanded.lead)
         keys, scores = np.asarray(fused[0], np.int64), np.asarray(fused[1])
         order = query.order("chunks", keys, scores)
         keys, scores = keys[order], scores[order]
-    elif plan.method == "graph" and not expanded.skipped:
+    elif plan.method == "graph" and expanded.ran:
         remark = "the graph leads to no passage: plain search answers"
     elif isinstance(plan.reranker, ScoreReranker) and plan.method == "hybrid":
         keys, scores = plan.reranker.rerank_plain(query, plain)
     return (keys, scores), expanded, remark
+
+
+def _shown(
+    query: Query, plan: Plan, plain: Ranking, expansion: Expansion, ranking: Ranking
+) -> tuple[Ranking, list[Keys]]:
+    """Return the chunks of the result and the copies of each: the first ``k``.
+
+    With :class:`Additive` or :class:`OwnScores`, the first ``k`` of plain search and those that the graph adds.
+    """
+    if plan.method != "hybrid" or not isinstance(plan.fusion, (Additive, OwnScores)) or not len(expansion.keys):
+        return _without_copies(query, ranking, plan.k)
+    (kept, _), copies = _without_copies(query, plain, plan.k)
+    new = ~np.isin(expansion.keys, np.concatenate([kept, *copies]))
+    most = int(new.sum()) if plan.fusion.max_chunks is None else plan.fusion.max_chunks
+    (added, _), _ = _without_copies(query, (expansion.keys[new], expansion.scores[new]), most)
+    shown = np.concatenate([kept, added])
+    if isinstance(plan.fusion, OwnScores) and plan.fusion.same_start > 0:
+        starts: dict[str, int] = {}
+        for key, chunk in zip(shown.tolist(), query.snapshot.chunks(shown), strict=True):
+            starts.setdefault(chunk.text[: plan.fusion.same_start], key)
+        shown = np.array(list(starts.values()), np.int64)
+    keys, scores = ranking
+    wanted = np.isin(keys, shown)
+    return _without_copies(query, (keys[wanted], scores[wanted]), plan.k + len(added))
 
 
 def _without_copies(query: Query, ranking: Ranking, k: int) -> tuple[Ranking, list[Keys]]:
@@ -300,6 +437,7 @@ def _reasons(query: Query, shown: Keys, expanded: Expanded) -> tuple[list[Reason
 def _explain(
     query: Query,
     plan: Plan,
+    plain: Ranking,
     ranking: Ranking,
     copies: list[Keys],
     channels: dict[str, Ranking],
@@ -314,10 +452,13 @@ def _explain(
     else:
         paths = [()] * len(keys)
     fact_keys = choose_facts(query, paths, keys, expansion.facts) if expanded.ran else expansion.facts
+    if expansion.ranks_facts:
+        fact_keys = np.array([*dict.fromkeys([*expansion.facts.tolist(), *fact_keys.tolist()])], np.int64)
     on_paths = [key for path in paths for key in path[::2] if key >= snapshot.first_entity]
     entity_keys = np.unique(np.concatenate([
         snapshot.fact_rows(fact_keys).entities, query.entities, np.array(on_paths, np.int64),
         np.array([reason.link.entity for reason in reasons if reason.link], np.int64),
+        np.array([expansion.via[key][0] for key in keys.tolist() if key in expansion.via], np.int64),
     ]))  # fmt: skip
     known = dict(zip(entity_keys.tolist(), snapshot.entities(entity_keys), strict=True))
     facts = dict(zip(fact_keys.tolist(), snapshot.facts(fact_keys), strict=True))
@@ -328,6 +469,7 @@ def _explain(
     for name, (found, own) in channels.items():
         for hit, place in np.argwhere(keys[:, None] == found[None, :]).tolist():
             found_by[hit][name] = (place + 1, float(own[place]))
+    by_plain = _returned_by_plain(query, plan, plain, keys, found_by)
     hits = []
     chunk_of = dict(zip(keys.tolist(), snapshot.chunks(keys), strict=True))
     ids = [chunk.id for chunk in chunk_of.values()]
@@ -346,15 +488,35 @@ def _explain(
         if path:
             steps = [Step("question", "", query.text), *steps, _chunk_step(chunk)]
         generated = expansion.queries.get(chunk_key, "")
-        by_graph = bool(generated) or (bool(shares) and set(shares) <= {"graph", "links"})
+        by_graph = bool(generated) or (not _GRAPH_CHANNELS.isdisjoint(shares) and chunk_key not in by_plain)
         origin: Origin = "graph" if by_graph else "plain"
         same = tuple(copy.id for copy in snapshot.chunks(others[:_MAX_COPIES]))
         link = None
         if reason.link:
             place, entity, kind, followed = reason.link
             link = Link(place + 1, ids[place], known[entity].id, known[entity].name, kind, followed)
-        hits.append(Hit(chunk, score, shares, tuple(steps), origin, generated, same, reason.words, reason.covers, link))
+        via = None
+        if by_graph and chunk_key in expansion.via:
+            entity, hop = expansion.via[chunk_key]
+            via = Step("entity", known[entity].id, known[entity].name), hop
+        said = reason.words, reason.covers
+        hits.append(Hit(chunk, score, shares, tuple(steps), origin, generated, same, *said, link, via))
     return tuple(hits), tuple(facts.values()), known
+
+
+def _returned_by_plain(
+    query: Query, plan: Plan, plain: Ranking, keys: Keys, found_by: Sequence[Collection[str]]
+) -> set[int]:
+    """Return the chunks that plain search alone would have returned, as far as the graph found them too."""
+    if plan.method == "graph":
+        return set()
+    first = set(plain[0][: plan.k].tolist())
+    by_graph = {
+        key for key, names in zip(keys.tolist(), found_by, strict=True) if not _GRAPH_CHANNELS.isdisjoint(names)
+    }
+    if not by_graph <= first:  # without copies plain search gets further down its ranking
+        first = set(_without_copies(query, plain, plan.k)[0][0].tolist())
+    return first
 
 
 def _chunk_step(chunk: Chunk) -> Step:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,8 @@ from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores, Snapshot
 from graphrag_core.query.fusion import Fusion
 
-VECTOR_WEIGHT = 0.6
-"""The weight of vector search where it is blended with keyword search."""
+VECTOR_WEIGHT, TEXT_WEIGHT = 0.6, 0.4
+"""The default weights of vector and keyword search where they are blended."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,12 @@ class Query:
         Embeds further texts, such as expansion queries.
     k
         How many passages the query returns.
+    method
+        The method that runs, ``"hybrid"`` or ``"graph"`` for a strategy.
+    vector_weight, text_weight
+        The weights of vector and keyword search where they are blended.
+    uncounted
+        Collects the facts that are read, where reading does not count as an access.
     """
 
     text: str
@@ -44,6 +50,17 @@ class Query:
     entities: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     embedder: CheckedEmbedder | None = None
     k: int = 0
+    method: str = "hybrid"
+    vector_weight: float = VECTOR_WEIGHT
+    text_weight: float = TEXT_WEIGHT
+    uncounted: list[Keys] | None = None
+
+    def record_access(self, facts: Keys, now: float) -> None:
+        """Count an access of each fact, unless this query does not count."""
+        if self.uncounted is None:
+            self.snapshot.record_access(facts, now)
+        else:
+            self.uncounted.append(facts)
 
     def by_vector(self, kind: Kind, k: int) -> Ranking:
         """Return the chunks, facts or entities nearest to the question; none without an embedding."""
@@ -53,22 +70,20 @@ class Query:
         return keys, scores
 
     def by_vectors_of(self, texts: Sequence[str], k: int) -> tuple[list[Ranking], str]:
-        """Return for each text the nearest chunks; all texts are embedded and searched in one call.
+        """Return for each text the nearest chunks; the texts are embedded as questions and searched in one call.
 
         Without an embedder the texts are searched by keyword. The second value says so if it failed.
         """
         problem = ""
         if texts and self.vector is not None and self.embedder is not None:
             try:
-                # As documents, in one call: embedders have no call for many questions.
-                vectors = self.embedder.documents(texts, ["the question"] * len(texts))
-                return self.snapshot.search_vectors("chunks", vectors, k), ""
+                return self.snapshot.search_vectors("chunks", self.embedder.queries(texts), k), ""
             except EmbedderError as error:
                 problem = f"expansion queries were searched by keyword: {error}"
         return [self.snapshot.search_keywords("chunks", text, k) for text in texts], problem
 
     def blend(self, kind: Kind, by_vector: Ranking, by_keyword: Ranking) -> Ranking:
-        """Blend two rankings: 0.6 · cosine + 0.4 · BM25, each divided by its best score."""
+        """Blend two rankings: the weighted mean of cosine and BM25, each divided by its best score."""
         keys, words = by_keyword
         scores = words / max(float(words.max(initial=0)), 1e-9)
         if self.vector is not None and len(by_vector[0]):
@@ -78,7 +93,8 @@ class Query:
             cosine /= max(float(cosine.max(initial=0)), 1e-9)
             keyword_share = np.zeros(len(keys), np.float32)
             keyword_share[np.searchsorted(keys, matched)] = scores
-            scores = VECTOR_WEIGHT * cosine + (1 - VECTOR_WEIGHT) * keyword_share
+            share = self.vector_weight / (self.vector_weight + self.text_weight)
+            scores = share * cosine + (1 - share) * keyword_share
         order = self.order(kind, keys, scores)
         return keys[order], scores[order].astype(np.float32)
 
@@ -102,10 +118,17 @@ class Expansion:
         position between the lowest and the highest.
     facts
         The facts that were followed, most important first.
+    ranks_facts
+        Whether their order is that of relevance: the facts of the result then start with them.
     queries
         By chunk, the query that found it, for strategies that generate queries.
     remark
         What was unavailable.
+    via
+        By chunk, the entity through which it was found and its hop, for strategies that follow entities one by one.
+    nothing
+        Why there are no chunks, in a few words ("every score is below 0.3"). The pipeline finds other
+        reasons, such as an empty graph, by itself.
     """
 
     keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
@@ -114,6 +137,9 @@ class Expansion:
     facts: Keys = field(default_factory=lambda: np.empty(0, np.int64))
     queries: Mapping[int, str] = field(default_factory=dict)
     remark: str = ""
+    nothing: str = ""
+    via: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    ranks_facts: bool = False
 
     @property
     def strengths(self) -> Scores:
@@ -125,18 +151,23 @@ class Expansion:
 
     def at_least(self, strength: float) -> Expansion:
         """Return the expansion without the chunks below a strength."""
-        strengths = self.strengths
-        kept = strengths >= strength
-        return replace(self, keys=self.keys[kept], scores=self.scores[kept], strength=strengths[kept])
+        return self.only(self.strengths >= strength)
+
+    def only(self, kept: npt.NDArray[np.bool_]) -> Expansion:
+        """Return the expansion with some of its chunks, which keep their strengths."""
+        return replace(self, keys=self.keys[kept], scores=self.scores[kept], strength=self.strengths[kept])
 
 
 class GraphStrategy(Protocol):
     """How the graph is searched: a frozen dataclass whose fields are its settings.
 
-    ``fusion`` joins its ranking with plain search if the retriever was given no fusion.
+    ``fusion``, a class attribute or a field, joins its ranking with plain search if the retriever was
+    given no fusion.
     """
 
-    fusion: ClassVar[Fusion]
+    @property
+    def fusion(self) -> Fusion:
+        """The default fusion."""
 
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
         """Return the chunks that the graph leads to from a question; nothing for an empty graph.

@@ -20,8 +20,9 @@ _QUOTED = re.compile(
     r"\"([^\"]{1,200})\"|“([^”]{1,200})”|«([^»]{1,200})»|`([^`]{1,200})`"
     r"|(?<!\w)'([^']{1,200})'(?!\w)|「([^」]{1,200})」|『([^』]{1,200})』|《([^》]{1,200})》"
 )
+_CAPITALISED = re.compile(r"[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*")
+_PASSAGES_OF_PHRASE = 50
 _ARTICLES = ("the", "a", "an")
-_MAX_WORDS_PER_NAME = 7
 _MAX_CJK_UNITS_PER_NAME = 24
 _MAX_CJK_UNITS = 600
 _MAX_QUOTES = 20
@@ -48,33 +49,75 @@ class Recogniser:
         How many entities to take by vector if the question names none.
     least_similarity
         The minimum cosine similarity of such a name.
+    most_words
+        The most words of a name that is not quoted.
+    most
+        The most entities of a question; None for no limit.
+    phrases
+        How many entities each capitalised or quoted phrase of the question may name by a part of their name,
+        most mentioned first: "Lindqvist" for Mara Lindqvist. 0 takes whole names only.
     """
 
     subjects_of: int = 10
     names_of: int = 3
     nearest: int = 3
     least_similarity: float = 0.75
+    most_words: int = 7
+    most: int | None = None
+
+    @classmethod
+    def as_published(cls) -> Recogniser:
+        """Return the settings of the design it comes from: exact names of one to three words, at most five."""
+        return cls(subjects_of=0, names_of=0, most_words=3, most=5)
+
+    phrases: int = 0
 
     def recognise(self, question: str, vector: Matrix | None, snapshot: Snapshot, plain: Keys | None = None) -> Keys:
         """Return the entities that a question names: first exact names in the order of its words, then others.
 
         ``plain`` are the passages that plain search found, best first.
         """
-        spans = _candidates(_POSSESSIVE.sub("", question))
-        known = snapshot.find_entities({norm for _, _, norm in spans})
         found: dict[int, int] = {}
         used: set[int] = set()
-        longest_first = sorted((start - end, start, end, norm) for start, end, norm in spans if norm in known)
-        for _, start, end, norm in longest_first:
+        for start, end, entity in self.known_names(question, snapshot):
             if used.isdisjoint(range(start, end)):
                 used.update(range(start, end))
-                found.setdefault(known[norm], start)
+                found.setdefault(entity, start)
         exact = np.array(sorted(found, key=found.__getitem__), np.int64)
-        entities = np.concatenate([exact, self._in_another_form(question, snapshot, exact, plain)])
+        partial = self._by_part(question, snapshot, exact)
+        entities = np.concatenate([exact, partial])
+        entities = np.concatenate([entities, self._in_another_form(question, snapshot, entities, plain)])
         if len(entities) == 0 and vector is not None:
             ((entities, similarity),) = snapshot.search_vectors("entities", vector[None, :], self.nearest)
             return entities[similarity >= self.least_similarity][: self.nearest]
-        return entities
+        return entities[: self.most]
+
+    def _by_part(self, question: str, snapshot: Snapshot, exact: Keys) -> Keys:
+        """Return entities whose names have all words of a capitalised or quoted phrase."""
+        found: dict[int, None] = {}
+        quoted = (next(filter(None, match.groups())) for match in islice(_QUOTED.finditer(question), _MAX_QUOTES))
+        phrases = [*_CAPITALISED.findall(question)[:_MAX_QUOTES], *quoted] if self.phrases else []
+        for phrase in dict.fromkeys(phrases):
+            if not (terms := snapshot.terms(phrase)):
+                continue
+            # An entity is mentioned by some passage that has its name.
+            passages, _ = snapshot.search_keywords("chunks", phrase, _PASSAGES_OF_PHRASE)
+            entities = np.setdiff1d(snapshot.neighbours(passages, to="entities").targets, exact)
+            entities = entities[snapshot.terms_in("entities", entities, terms).all(axis=1)]
+            known = zip(entities.tolist(), snapshot.entities(entities), strict=True)
+            named = [(-entity.mentions, entity.id, key) for key, entity in known if not entity.id.startswith("→")]
+            found.update(dict.fromkeys(key for _, _, key in sorted(named)[: self.phrases]))
+        return np.array(list(found), np.int64)
+
+    def known_names(self, question: str, snapshot: Snapshot) -> list[tuple[int, int, int]]:
+        """Return every known name in a question, longest first: its first and last word (exclusive) and its entity.
+
+        Case matters here and almost nowhere else: a single word is a name if it is capitalised, or if no word is.
+        """
+        spans = _candidates(_POSSESSIVE.sub("", question), self.most_words)
+        known = snapshot.find_entities({norm for _, _, norm in spans})
+        longest_first = sorted((start - end, start, end, norm) for start, end, norm in spans if norm in known)
+        return [(start, end, known[norm]) for _, start, end, norm in longest_first]
 
     def _in_another_form(self, question: str, snapshot: Snapshot, exact: Keys, plain: Keys | None) -> Keys:
         """Return entities of plain passages all of whose terms are adjacent in the question, longest names first.
@@ -108,7 +151,7 @@ class Recogniser:
         return np.array(found, np.int64)
 
 
-def _candidates(question: str) -> list[Span]:
+def _candidates(question: str, most_words: int) -> list[Span]:
     """Return every sequence of words that may be a name."""
     matches = list(islice(_WORD.finditer(question), _MAX_WORDS))
     words = [match.group() for match in matches]
@@ -121,7 +164,7 @@ def _candidates(question: str) -> list[Span]:
             spans.append((start, start + 1, normalise(word)))
         if lower[start] in _ARTICLES:  # names are compared without their article
             continue
-        for end in range(start + 2, min(start + _MAX_WORDS_PER_NAME, len(words)) + 1):
+        for end in range(start + 2, min(start + most_words, len(words)) + 1):
             if not (lower[start] in FUNCTION and lower[end - 1] in FUNCTION):
                 text = question[matches[start].start() : matches[end - 1].end()]
                 spans.append((start, end, normalise(text)))

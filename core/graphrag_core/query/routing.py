@@ -1,5 +1,7 @@
 """Routing for the ``agentic`` method: rules that choose a method for a question."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,15 +42,17 @@ class Rule:
 _CITATION = (
     "cite cites cited citing citation citations reference references referenced referencing 引用 引文 参考文献 參考文獻"
 )
-_IDENTIFIER = ("arxiv", "paper:", "论文:", "论文：", "論文:", "論文：")
-_ARXIV_ID = r"(?<![A-Za-z0-9_.])\d{4}\.\d{4,5}(?:v\d+)?(?![A-Za-z0-9_.])"
+_PAPER = ("arxiv", "paper:", "论文:", "论文：", "論文:", "論文：")
+_ARXIV_ID = r"(?<![A-Za-z0-9_.])\d{4}\.\d{4,5}(?:v\d+)?(?![A-Za-z0-9_]|\.\d)"
+_ARXIV = re.compile(_ARXIV_ID)
 _DOI = r"(?<![A-Za-z0-9_])10\.\d{4,9}/\S+"
 _COMPARISON = "vs versus compare compares compared comparing comparison 比较 比較 对比 對比 区别 區別 差异 差異 相比"
 _OVERVIEW = "overview survey summarise summarize 概述 综述 綜述 概览 概覽 总结 總結"
 
 RULES: tuple[Rule, ...] = (
     Rule("citation", "graph", tuple(_CITATION.split())),
-    Rule("identifier", "vector", _IDENTIFIER, (_ARXIV_ID, _DOI)),
+    Rule("identifier", "keyword", (), (_ARXIV_ID, _DOI)),  # an exact term: an embedding does not tell numbers apart
+    Rule("paper", "vector", _PAPER),
     Rule("comparison", "hybrid", (*_COMPARISON.split(), "difference between", "differences between")),
     Rule("overview", "hybrid", tuple(_OVERVIEW.split())),
 )
@@ -77,10 +81,29 @@ class Router:
     "routed to graph by the rule 'citation': the question has 'cite'"
     >>> Router().route("Which cities excite you?").rule
     'default'
+
+    :meth:`as_published` has the rules of the retrieval system's own document: parts of words count, and an arXiv id
+    alone is no cue.
     """
 
     rules: tuple[Rule, ...] = RULES
     otherwise: TargetMethod = "hybrid"
+
+    @classmethod
+    def as_published(cls) -> Router:
+        """Return the rules as they were published: "cite" and "reference" anywhere in the question, and so on.
+
+        >>> Router.as_published().route("Which cities excite you?").method
+        'graph'
+        """
+        return cls(
+            rules=(
+                Rule("citation", "graph", patterns=("cite", "reference")),
+                Rule("paper", "vector", patterns=("arxiv", "paper:")),
+                Rule("comparison", "hybrid", patterns=("vs", "compare")),
+                Rule("overview", "hybrid", patterns=("overview", "survey")),
+            )
+        )
 
     def route(self, question: str) -> Route:
         """Return the route of a question."""
@@ -88,6 +111,16 @@ class Router:
             if matched := rule.match(question):
                 return Route(rule.method, rule.name, matched)
         return Route(self.otherwise, "default")
+
+
+def with_bare_ids(question: str) -> str:
+    """Return a question with its arXiv ids once more without their version, as most documents write them.
+
+    >>> with_bare_ids("What is arXiv:2501.03236v2?")
+    'What is arXiv:2501.03236v2? 2501.03236'
+    """
+    bare = [found.rpartition("v")[0] for found in _ARXIV.findall(question) if "v" in found]
+    return " ".join((question, *dict.fromkeys(bare)))
 
 
 @lru_cache(maxsize=256)

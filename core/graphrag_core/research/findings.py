@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from graphrag_core.errors import InputError
@@ -24,6 +24,8 @@ _LABELS = {
     "cites": "Cites",
     "related": "Related",
 }
+_PREFIXES = tuple(f"{label}: " for label in _LABELS.values())
+_KINDS = ("paper", "project")
 _VERSION = re.compile(r"v\d+$")
 _SEPARATOR = re.compile(r"\s*[;,]\s*(?:and\s+)?|\s+and\s+")
 _NAME_KEYS = ("name", "title", "full_name", "arxiv_id", "id", "label")
@@ -42,6 +44,11 @@ _RELATIONS = {
 }
 
 
+def is_finding(document: Document | Chunk) -> bool:
+    """Return whether a document, or the document of a chunk, is a paper or a project of research findings."""
+    return document.metadata.get("finding") in _KINDS
+
+
 def is_findings(value: Any) -> bool:
     """Return whether a value parsed from JSON has the form of research findings."""
     return any(isinstance(part.get(key), list) for part in _parts(value) for key in (_PAPERS[0], _PROJECTS[0]))
@@ -51,7 +58,8 @@ def research_documents(findings: Any) -> list[Document]:
     """Return a document for each paper and project in research findings, without duplicates.
 
     The metadata holds a paper's authors, citations and concepts, and a project's topics, stars
-    and papers. :class:`FindingsExtractor` turns them into facts.
+    and papers. Every index turns them into facts, whatever its extractor
+    (:meth:`KnowledgeIndex.add_research_findings <graphrag_core.KnowledgeIndex.add_research_findings>`).
 
     ``findings`` is a mapping with ``academic_papers`` or ``github_projects`` or both; a list of such
     mappings; or a mapping with one of these under ``findings``. Anything else is an
@@ -158,6 +166,40 @@ def _document_text(title: str, body: str, metadata: Mapping[str, Any]) -> str:
     return "\n\n".join(part for part in (f"# {title}", body, labelled) if part)
 
 
+# -- what an index does with a finding, whatever its extractor
+
+
+def without_labels(document: Document, chunks: Sequence[Chunk]) -> list[Chunk]:
+    """Return a finding's chunks with spaces in place of the labelled lines; other documents' chunks as they are.
+
+    ``arXiv: 2501.03236.`` and ``Year: 2025.`` are for keyword search. They are no sentences, and the labels are
+    no names. What they say comes from the metadata (:func:`with_findings`). Offsets stay valid.
+    """
+    end = document.text.rfind("\n\n") + 2  # the labelled lines are the last paragraph
+    lines = document.text[end:].splitlines()
+    if not is_finding(document) or not all(line.startswith(_PREFIXES) for line in lines):
+        return list(chunks)
+    prose = []
+    for chunk in chunks:
+        kept = chunk.text[: max(end - chunk.start, 0)]
+        marks = tuple(mark for mark in chunk.marks if mark.start < len(kept))
+        blank = " " * (len(chunk.text) - len(kept))
+        prose.append(replace(chunk, text=kept + blank, marks=marks) if blank else chunk)
+    return prose
+
+
+def with_findings(chunks: Sequence[Chunk], extractions: Sequence[Extraction]) -> list[Extraction]:
+    """Add a finding's entities and facts to what another extractor found, each once."""
+    return [
+        Extraction(
+            tuple(dict.fromkeys((*own.mentions, *found.mentions))),
+            tuple(dict.fromkeys((*own.facts, *found.facts))),
+            own.problem,
+        )
+        for own, found in zip(extractions, FindingsExtractor().extract(chunks), strict=True)
+    ]
+
+
 # -- read a field, which may have one of several names and be a list, a text, a number, an object or missing
 
 
@@ -213,24 +255,27 @@ def _names(entry: Mapping[str, Any], *keys: str) -> list[str]:
 class FindingsExtractor:
     """Extract authors, citations, concepts and other relations of papers and projects.
 
-    It returns nothing for chunks of other documents, so it can be combined with other
-    extractors: ``Combined(SentenceExtractor(), FindingsExtractor())``.
+    An index runs it on every paper and project, beside its own extractor. It returns nothing for chunks of
+    other documents.
 
     >>> chunk = Chunk("1", "1", "…", "MAGMA", metadata={"finding": "paper", "cites": ["GraphRAG"]})
     >>> FindingsExtractor().extract([chunk])[0].facts[0].text
     'MAGMA cites GraphRAG.'
     """
 
-    identity: str = "findings 1"
+    identity: str = "findings 2"
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
         """Return one extraction for each chunk, in order."""
-        return [_extract(chunk) if chunk.metadata.get("finding") else Extraction() for chunk in chunks]
+        return [_extract(chunk) if is_finding(chunk) else Extraction() for chunk in chunks]
 
 
 def _extract(chunk: Chunk) -> Extraction:
     kind = str(chunk.metadata["finding"])
-    mentions = [Mention(chunk.title, kind, aliases=_aliases(chunk, kind), subject=True)]
+    aliases = _aliases(chunk, kind)
+    # An alias is a subject too: keyword search then ranks a paper above those that only cite its arXiv id.
+    mentions = [Mention(chunk.title, kind, aliases=aliases, subject=True)]
+    mentions += [Mention(alias, kind, subject=True) for alias in aliases]
     facts: list[Fact] = []
     if chunk.ordinal == 0:  # once per document, not per chunk
         # A paper introduces a concept; a project only relates to it.

@@ -289,6 +289,41 @@ class EngineSuite:
             (fact,) = snapshot.facts(facts)
             assert (fact.access_count, fact.last_accessed) == (1, 123.0)
 
+    def test_a_replaced_document_keeps_the_accesses_of_facts_that_stayed(self) -> None:
+        """Of sentences by their text, of triples by names, relation and value; new facts start at 0."""
+        with self._filled() as index:
+            with index.engine.snapshot() as snapshot:
+                for now in (123.0, 124.0):
+                    snapshot.record_access(snapshot.facts_of(_entities(snapshot, "alpha", "bravo")), now)
+            added = Fact(("Bravo", "Erin"), "Bravo, Erin", weight=3)
+            index.pipeline.extractor = FixedExtractor({"b": [added, *_FACTS["b"][1:]]}, _SUBJECTS)
+            index.add([replace(_DOCUMENTS[1], text="Bravo text, edited.")])
+            counts = {fact.text: (fact.access_count, fact.last_accessed) for fact in index.facts("Bravo")}
+            assert counts == {"Alpha owns Bravo": (2, 124.0), "Bravo, Erin": (0, None), "Alpha, Bravo": (2, 124.0)}
+            assert index.verify()
+
+    def test_told_facts_are_stored_hidden_and_deleted_exactly(self) -> None:
+        """With their validity. What is rejected or not valid is in no search, edge or count."""
+        with self._filled() as index:
+            before = _description(index)
+            index.remember("Alpha", "owns", "Echo", valid_from=100.0, valid_to=200.0, confidence=0.5)
+            wrong = index.remember("Alpha", "hates", "Foxtrot")
+            with index.engine.snapshot() as snapshot:
+                (owned,) = snapshot.facts(snapshot.facts_of(_entities(snapshot, "echo")))
+            assert (owned.valid_from, owned.valid_to, owned.confidence) == (100.0, 200.0, 0.5)
+            index.reject(wrong)
+            assert index.entity("Foxtrot") is None
+            assert {other.id for other, _ in index.related("Alpha")} == {"bravo", "dora"}
+            found = [
+                {hit.chunk.text for hit in GraphRetriever(index).retrieve("Alpha Echo Foxtrot", k=9, as_of=at).hits}
+                for at in (99.0, 100.0, 199.0, 200.0)
+            ]
+            assert [any("Echo" in text for text in texts) for texts in found] == [False, True, True, False]
+            assert not any("Foxtrot" in text for texts in found for text in texts)
+            assert index.verify()
+            assert index.forget(subject="alpha") == 2
+            assert _description(index) == before
+
     def test_a_retriever_answers_over_two_hops(self) -> None:
         """The whole pipeline on this engine."""
         with KnowledgeIndex(HashEmbedder(), engine=self.make()) as index:

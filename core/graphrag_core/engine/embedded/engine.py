@@ -22,9 +22,9 @@ from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.snapshot import EmbeddedSnapshot
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.errors import IndexClosed, NotAnIndex, ReadOnlyIndex
-from graphrag_core.filters import Filter
+from graphrag_core.filters import Filter, Not
 from graphrag_core.model import Chunk, Document, Stats, Verification
-from graphrag_core.ports import Matrix, ParsedDocument, Snapshot, StoredDocument
+from graphrag_core.ports import Keys, Matrix, ParsedDocument, Snapshot, StoredDocument
 
 _TOP = 5  # entities in the statistics
 _TOGETHER = 4  # transactions that are applied to the search indexes at once: a commit of tantivy is expensive
@@ -125,6 +125,8 @@ class EmbeddedEngine:
     ) -> None:
         """Run a transaction; publish when enough of them are committed."""
         try:
+            if added and removed and self.accesses.pending:
+                self.accesses.write(self.records)  # so that a replaced document keeps those of its facts
             batch = write(self.records, added, removed, name_vectors, settings)
             self._unpublished.append(batch)
             if removed and not added:
@@ -212,7 +214,7 @@ class EmbeddedEngine:
     @contextmanager
     def snapshot(self, scope: Filter | None = None) -> Iterator[Snapshot]:
         with self.reading() as indexes:
-            allowed = None if scope is None else self.records.in_scope(scope)
+            allowed = self._in_scope(indexes, scope)
             view, id_places = indexes.view_of(allowed)
             yield EmbeddedSnapshot(
                 view=view,
@@ -224,6 +226,13 @@ class EmbeddedEngine:
                 accesses=self.accesses,
                 generation=indexes.generation,
             )
+
+    def _in_scope(self, indexes: SearchIndexes, scope: Filter | None) -> Keys | None:
+        """Return the keys of the chunks that match a filter; None for all."""
+        if isinstance(scope, Not):  # mostly a few facts that are hidden
+            hidden = self.records.in_scope(scope.part)
+            return np.setdiff1d(indexes.chunk_keys, hidden, assume_unique=True) if len(hidden) else None
+        return None if scope is None else self.records.in_scope(scope)
 
     @contextmanager
     def reading(self) -> Iterator[SearchIndexes]:

@@ -54,7 +54,7 @@ class GraphTables:
 
     def add(self, rows: Mapping[str, Sequence[Row]]) -> None:
         """Add rows of the tables names, chunks, facts and aliases of the records."""
-        widths = {"names": 5, "chunks": 8, "facts": 16, "aliases": 3}
+        widths = {"names": 5, "chunks": 8, "facts": 18, "aliases": 3}
         columns_of = {table: tuple(zip(*rows.get(table, ()), strict=True)) or ((),) * n for table, n in widths.items()}
         name_keys, surfaces, norms, entities, _ = columns_of["names"]
         chunk_keys, _, _, _, _, texts, subjects, chunk_names = columns_of["chunks"]
@@ -110,6 +110,11 @@ class GraphTables:
         """Treat pairs of names, given by key, as one entity. Replaces all earlier pairs."""
         self._similar = pairs
         self._view = None
+
+    @property
+    def chunk_keys(self) -> Keys:
+        """The keys of all chunks, in ascending order."""
+        return np.sort(self._tables()["chunks"]["key"]).astype(np.int64)
 
     @property
     def stale(self) -> bool:

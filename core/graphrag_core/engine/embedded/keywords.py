@@ -113,7 +113,7 @@ class TantivyKeywords:
     def search(self, text: str, k: int, allowed: Keys | None = None) -> Ranking:
         """Return the best ``k`` keys with a positive score, best first, and what ties with the last.
 
-        ``allowed`` restricts the search.
+        ``allowed``, in ascending order, restricts the search.
         """
         terms = (analysis.content_terms(text) or analysis.terms(text))[:_MOST_TERMS]
         size = self._searcher.num_docs
@@ -138,7 +138,7 @@ class TantivyKeywords:
             scores = np.array([score for score, _ in hits], np.float32)
             exhausted = len(hits) < wanted
             if allowed is not None:
-                inside_scope = np.isin(keys, allowed)
+                inside_scope = allowed[np.minimum(np.searchsorted(allowed, keys), len(allowed) - 1)] == keys
                 keys, scores = keys[inside_scope], scores[inside_scope]
             if exhausted or (len(scores) > k and scores[-1] < scores[k - 1]):
                 break

@@ -67,7 +67,7 @@ _FACT_TEXT = "said(f.text, c.text, f.start, f.stop)"
 FACT = f"""
 SELECT f.key, f.names, {_FACT_TEXT}, coalesce(f.relation, ''), f.weight, f.confidence, f.source, f.status,
        coalesce(f.value, ''), f.created, f.last_accessed, f.access_count, f.start, f.stop,
-       c.id || '/' || f.ordinal, c.id
+       c.id || '/' || f.ordinal, c.id, f.valid_from, f.valid_to
 FROM facts f JOIN chunks c ON c.key = f.chunk
 """
 GRAPH_COLUMNS = {

@@ -83,7 +83,7 @@ CREATE TABLE facts (
     ordinal INTEGER NOT NULL, start INTEGER, stop INTEGER, text TEXT,
     names BLOB NOT NULL, relation TEXT, weight REAL NOT NULL, confidence REAL NOT NULL,
     source TEXT NOT NULL, status TEXT NOT NULL, value TEXT, created REAL,
-    last_accessed REAL, access_count INTEGER NOT NULL
+    last_accessed REAL, access_count INTEGER NOT NULL, valid_from REAL, valid_to REAL
 );
 CREATE INDEX facts_chunk ON facts (chunk);
 CREATE TABLE chunk_vectors (
@@ -128,6 +128,8 @@ UPDATE facts SET status = substr(status, 1, 1) WHERE status IN ('staged', 'confi
 """,
     2: """
 ALTER TABLE chunks ADD COLUMN fact_terms BLOB;
+ALTER TABLE facts ADD COLUMN valid_from REAL;
+ALTER TABLE facts ADD COLUMN valid_to REAL;
 UPDATE documents SET heading = x'' WHERE heading = title;
 UPDATE documents SET digest = pack_digest(digest);
 """,

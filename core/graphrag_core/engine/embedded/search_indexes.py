@@ -82,6 +82,12 @@ class SearchIndexes:
     # -- views
 
     @property
+    def chunk_keys(self) -> Keys:
+        """The keys of all chunks, in ascending order."""
+        with self._building:
+            return self.graph.chunk_keys
+
+    @property
     def view(self) -> GraphView:
         """The graph of all chunks."""
         return self.view_of(None)[0]

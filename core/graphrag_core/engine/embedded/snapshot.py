@@ -390,7 +390,7 @@ class EmbeddedSnapshot:
         facts = []
         for key in wanted:
             text, relation, weight, confidence, source, status, value, created, last, count, *place = rows[key][2:]
-            start, stop, fact_id, chunk_id = place
+            start, stop, *own = place
             if key in self._accesses.pending:
                 more, last = self._accesses.pending[key]
                 count += more
@@ -401,7 +401,7 @@ class EmbeddedSnapshot:
                 Fact(
                     tuple(entities), text, relation, weight, confidence,
                     cast("Any", SOURCES.get(source, source)), cast("Any", STATUSES.get(status, status)), value,
-                    created, last, count, None if start is None else (start, stop), fact_id, chunk_id,
+                    created, last, count, None if start is None else (start, stop), *own,
                 )
             )  # fmt: skip
         return facts

@@ -45,6 +45,9 @@ _TEXT = 5  # the place of the text in a row of chunks or facts
 _GRAPH_WIDTH = GRAPH_COLUMNS["chunks"].count(",") + 1
 _ADD_USES = "UPDATE names SET uses = uses + ? WHERE key = ?"
 
+Statement = tuple[str, str, bytes, str]
+"""What a document states: its id, the text of a sentence, or names, relation and value of a triple."""
+
 
 class Batch(NamedTuple):
     """A change, with the added rows, texts and vectors in memory, so that they are not read back.
@@ -72,6 +75,7 @@ def write(
         before = int(meta.get("generation", 0))
         first = {what: int(meta.get(f"next_{what}", 0)) for what in ("document", "chunk", "fact", "name")}
         gone = {kind: np.empty(0, np.int64) for kind in KINDS}
+        accesses = _accesses(db, removed, added) if removed and added else {}
         released = _delete(db, removed, gone) if removed else []
 
         uses = Counter(chain.from_iterable(names for document in added for names in document.names))
@@ -80,6 +84,8 @@ def write(
         rows.add_names(uses, name_vectors)
         for document in added:
             rows.add_document(document)
+        if accesses:
+            rows.keep_accesses(accesses)
         vectors = rows.encode_vectors()
         db.executemany(_ADD_USES, [(uses[name], key) for name, key in known.items()])
         chunks = rows.tables["chunks"]
@@ -156,6 +162,18 @@ class _Rows:
             self.vectors["facts"][0].append(np.arange(fact_key, self.next["fact"]))
             self.vectors["facts"][1].append(parsed.fact_vectors)
 
+    def keep_accesses(self, accesses: Mapping[Statement, list[tuple[float, int]]]) -> None:
+        """Give the facts that were in the same document before the accesses that they had."""
+        ids = {row[0]: row[1] for row in self.tables["documents"]}
+        chunks = {row[0]: (ids[row[2]], row[_TEXT]) for row in self.tables["chunks"]}
+        for at, row in enumerate(self.tables["facts"]):
+            document, text = chunks[row[1]]
+            said = text[row[3] : row[4]].replace("\n", " ") if row[_TEXT] is None else row[_TEXT]
+            if found := accesses.get(_statement(document, said, row[6], row[7], row[12])):
+                last, count = found.pop(0)
+                last = max(last, row[14]) if row[14] is not None else last
+                self.tables["facts"][at] = (*row[:14], last, count + row[15], *row[16:])
+
     def encode_vectors(self) -> dict[str, tuple[Keys, Matrix]]:
         """Add the rows of all vectors; return keys and vectors by kind, as they will be read back."""
         encoded: dict[str, tuple[Keys, Matrix]] = {}
@@ -208,12 +226,33 @@ class _Rows:
                 fact_key, key, ordinal, start, stop, None if is_slice else fact.text, pack(held),
                 fact.relation or None, fact.weight, fact.confidence, LETTERS.get(fact.source, fact.source),
                 LETTERS.get(fact.status, fact.status), fact.value or None,
-                fact.created, fact.last_accessed, fact.access_count,
+                fact.created, fact.last_accessed, fact.access_count, fact.valid_from, fact.valid_to,
             ))  # fmt: skip
             text_of_fact = fact_text(called, fact.text, fact.relation, (*fact.entities, fact.value))
             texts["facts"].append((fact_key, (text_of_fact,)))
             fact_key += 1
         self.next["chunk"], self.next["fact"] = key + 1, fact_key
+
+
+def _statement(document: str, text: str, names: bytes, relation: str | None, value: str | None) -> Statement:
+    return (document, "", names, f"{relation}\x00{value or ''}") if relation else (document, text, b"", "")
+
+
+def _accesses(
+    db: sqlite3.Connection, removed: Sequence[str], added: Sequence[ParsedDocument]
+) -> dict[Statement, list[tuple[float, int]]]:
+    """Return last access and access count of the facts of documents that are replaced, by statement."""
+    kept = {document.document.id for document in added}.intersection(removed)
+    rows = db.execute(
+        "SELECT d.id, said(f.text, c.text, f.start, f.stop), f.names, f.relation, f.value, f.last_accessed, "
+        "f.access_count FROM documents d JOIN chunks c ON c.document = d.key JOIN facts f ON f.chunk = c.key "
+        f"WHERE d.id {LISTED} AND f.access_count > 0 ORDER BY f.key",
+        (json.dumps(sorted(kept)),),
+    ).fetchall()
+    accesses: dict[Statement, list[tuple[float, int]]] = {}
+    for *statement, last, count in rows:
+        accesses.setdefault(_statement(*statement), []).append((last, count))
+    return accesses
 
 
 def _stored_fact(row: Row, text: str) -> Row:

@@ -6,6 +6,7 @@ from math import log10
 from typing import ClassVar
 
 import numpy as np
+from typing_extensions import Self
 
 from graphrag_core.model import Fact
 from graphrag_core.ports import Keys, Ranking
@@ -16,6 +17,8 @@ WEEK = 7 * 24 * 60 * 60.0
 
 _SOURCES = (("user_edit", 2.0), ("file", 1.5), ("system", 1.2), ("conversation", 1.0))
 _MAX_SCANNED = 2_000  # facts of one entity
+_MAX_MATCHED = 50  # facts whose words are those of the question
+_NEAREST = 5  # passages through which the graph is entered where names are not embedded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +69,13 @@ class SpreadingActivation:
     A triple is followed from its subject, a sentence from every entity in it. Facts are ranked by
     :class:`Relevance`, passages by their best fact. Each fact that is read counts as accessed.
 
+    If the index embeds no names, it starts at the entities that the question names; without any, at those of the
+    passages nearest to the question. If the question has no embedding, at those whose names share words with it.
+
     Parameters
     ----------
     anchors
-        How many entities to start at. Without name embeddings, the entities that the question names.
+        How many entities to start at.
     hops
         How many times to continue from the entities that the facts lead to.
     max_facts, facts_per_entity
@@ -86,13 +92,19 @@ class SpreadingActivation:
     facts_per_entity: int = 10
     relevance: Relevance = field(default_factory=Relevance)
 
+    @classmethod
+    def as_published(cls) -> Self:
+        """Return the settings of the published design, which are the defaults: 3 anchors, 2 hops, 30 facts, 10 each."""
+        return cls(anchors=3, hops=2, max_facts=30, facts_per_entity=10, relevance=Relevance())
+
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of the activated facts, best first."""
         now = time.time()
-        facts = self._spread(query)
+        starts, remark = self._anchors(query)
+        facts = self._spread(query, starts)
         scores = {key: self.relevance.score(fact, now) for key, fact in facts.items()}
         ranked = np.array(sorted(facts, key=lambda key: -scores[key]), np.int64)  # stable: reached first stays first
-        query.snapshot.record_access(ranked, now)
+        query.record_access(ranked, now)
         best: dict[int, float] = {}
         for key, chunk in zip(ranked.tolist(), query.snapshot.fact_rows(ranked).chunks.tolist(), strict=True):
             best.setdefault(chunk, scores[key])
@@ -100,19 +112,48 @@ class SpreadingActivation:
         similarity = query.snapshot.similarities("chunks", chunks, query.vector)
         order = query.order("chunks", chunks, values, similarity)
         strength = values[order] / values.max(initial=1e-9)
-        return Expansion(chunks[order], values[order], strength, ranked)
+        return Expansion(chunks[order], values[order], strength, ranked, remark=remark, ranks_facts=True)
 
     def starts(self, query: Query) -> Keys:
         """Return the entities to start at."""
-        if query.vector is None or not query.snapshot.has("entities", vectors=True):
-            return query.entities[: self.anchors]
-        return query.by_vector("entities", self.anchors)[0][: self.anchors]
+        return self._anchors(query)[0]
 
-    def _spread(self, query: Query) -> dict[int, Fact]:
+    def _anchors(self, query: Query) -> tuple[Keys, str]:
+        """Return the entities to start at, and a remark if they were not found by their names."""
+        snapshot = query.snapshot
+        if query.vector is not None and snapshot.has("entities", vectors=True):
+            return query.by_vector("entities", self.anchors)[0][: self.anchors], ""
+        if query.vector is None:
+            others = self._named_alike(query)
+            return np.array([*dict.fromkeys([*query.entities.tolist(), *others])][: self.anchors], np.int64), ""
+        if len(query.entities) or not snapshot.has("entities"):
+            return query.entities[: self.anchors], ""
+        chunks, scores = query.by_vector("chunks", _NEAREST)
+        chunks = chunks[query.order("chunks", chunks, scores)][:_NEAREST]
+        # Of each passage its subjects first, then what it mentions least often elsewhere.
+        edges = snapshot.neighbours(chunks, to="entities")
+        mentions, _ = snapshot.entity_counts(edges.targets)
+        owners = np.repeat(np.arange(len(chunks)), edges.counts)
+        ids = np.array([entity.id for entity in snapshot.entities(edges.targets)], np.str_)
+        order = np.lexsort((ids, mentions, -edges.weights, owners))
+        found = [*dict.fromkeys(edges.targets[order].tolist())][: self.anchors]
+        remark = "names are not embedded: the graph was entered through the passages nearest to the question"
+        return np.array(found, np.int64), remark if found else ""
+
+    def _named_alike(self, query: Query) -> list[int]:
+        """Return entities whose names share words with the question, those with the most first: keyword search."""
+        snapshot, terms = query.snapshot, query.snapshot.terms(query.text)
+        facts, _ = snapshot.search_keywords("facts", query.text, _MAX_MATCHED)
+        entities = np.array([*dict.fromkeys(snapshot.fact_rows(facts).entities.tolist())], np.int64)
+        shared = snapshot.terms_in("entities", entities, terms).sum(axis=1) if terms else np.zeros(len(entities))
+        order = np.argsort(-shared, kind="stable")
+        return [int(entities[at]) for at in order if shared[at] > 0]
+
+    def _spread(self, query: Query, starts: Keys) -> dict[int, Fact]:
         """Return the activated facts by key, in the order in which they were reached."""
         found: dict[int, Fact] = {}
         visited: set[int] = set()
-        frontier = self.starts(query).tolist()
+        frontier = starts.tolist()
         for _ in range(self.hops):
             if len(found) >= self.max_facts:
                 break

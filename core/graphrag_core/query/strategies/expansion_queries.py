@@ -1,5 +1,7 @@
 """KG2RAG's expansion queries: "{seed} {neighbour}" pairs from the graph, searched like questions."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,7 +19,7 @@ _RANK_CONSTANT = 60  # k of reciprocal rank fusion
 class ExpansionQueries:
     """Searches for pairs of an entity that the question names and one of its neighbours in the graph.
 
-    All pairs are embedded and searched in one call. The results are joined by reciprocal rank,
+    All pairs are embedded as questions and searched in one call. The results are joined by reciprocal rank,
     weighted with the proximity of the pair, 1 / (1 + hops). Each passage carries the query that found it.
 
     Parameters
@@ -30,6 +32,12 @@ class ExpansionQueries:
         How many passages each query returns.
     most_queries, most_neighbours
         The maximum number of pairs, and of links followed per entity.
+    in_order
+        True lists the results of the first query, then new ones of the second, and so on, with the proximity
+        as score, instead of joining them by reciprocal rank.
+    same_start
+        Of passages that share so many of their first characters the best one is kept. 0 keeps all; equal
+        and nearly equal passages are returned once in any case.
 
     References
     ----------
@@ -43,6 +51,16 @@ class ExpansionQueries:
     hits: int = 3
     most_queries: int = 20
     most_neighbours: int = 10
+    in_order: bool = False
+    same_start: int = 0
+
+    @classmethod
+    def as_published(cls) -> ExpansionQueries:
+        """Return the settings of the design it comes from: results in the order of the queries, each beginning once.
+
+        The design fuses them with vector search alone: ``GraphRetriever(..., text_weight=0)``.
+        """
+        return cls(in_order=True, same_start=100)
 
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages that the expansion queries find, best first."""
@@ -53,20 +71,28 @@ class ExpansionQueries:
         for (text, proximity), (keys, scores) in zip(queries, found, strict=True):
             order = query.order("chunks", keys, scores)[: self.hits]
             for rank, key in enumerate(keys[order].tolist(), 1):
-                part = proximity / (_RANK_CONSTANT + rank)
-                total[key] = total.get(key, 0.0) + part
+                part = proximity if self.in_order else proximity / (_RANK_CONSTANT + rank)
+                total[key] = total.get(key, part) if self.in_order else total.get(key, 0.0) + part
                 if key not in best or part > best[key][0]:
                     best[key] = (part, text)
         keys, scores = np.array(list(total), np.int64), np.array(list(total.values()), np.float32)
-        order = query.order("chunks", keys, scores)
-        strength = scores[order] / scores.max(initial=1e-9)
+        if not self.in_order:
+            order = query.order("chunks", keys, scores)
+            keys, scores = keys[order], scores[order]
+        if self.same_start > 0:
+            starts: dict[str, int] = {}
+            for place, chunk in enumerate(query.snapshot.chunks(keys)):
+                starts.setdefault(chunk.text[: self.same_start], place)
+            kept = np.array(list(starts.values()), np.int64)
+            keys, scores = keys[kept], scores[kept]
+        strength = scores if self.in_order else scores / scores.max(initial=1e-9)
         texts = {key: text for key, (_, text) in best.items()}
-        return Expansion(keys[order], scores[order], strength, queries=texts, remark=remark)
+        return Expansion(keys, scores, strength, queries=texts, remark=remark)
 
     def queries(self, query: Query) -> list[tuple[str, float]]:
         """Return the queries with their proximity: pairs, nearest first, then each seed alone.
 
-        A pair comes once, whichever of the two was the seed.
+        A pair comes once, whichever of the two was the seed, with the seed that the question names first.
         """
         seeds = query.entities.tolist()
         pairs: dict[frozenset[int], tuple[float, float, int, int]] = {}
@@ -75,8 +101,9 @@ class ExpansionQueries:
                 query.snapshot, [seed], self.depth, self.most_neighbours, min_weight=self.min_weight
             )
             for other, hop, weight in linked:
-                pair = (1 / (1 + hop), weight, seed, other)
-                pairs[frozenset((seed, other))] = max(pairs.get(frozenset((seed, other)), pair), pair)
+                pair, key = (1 / (1 + hop), weight, seed, other), frozenset((seed, other))
+                if key not in pairs or pair[:2] > pairs[key][:2]:
+                    pairs[key] = pair
         wanted = sorted({*seeds, *(entity for pair in pairs for entity in pair)})
         entities = query.snapshot.entities(np.array(wanted, np.int64))
         names = {key: entity.name for key, entity in zip(wanted, entities, strict=True)}

@@ -1,26 +1,31 @@
 """Passages of the entities around those that the question names."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import log2
-from typing import ClassVar
 
 import numpy as np
 
 from graphrag_core.errors import InputError
-from graphrag_core.ports import Ranking, Snapshot
-from graphrag_core.query.fusion import Fusion, Weighted
+from graphrag_core.ports import Keys, Ranking, Snapshot
+from graphrag_core.query.fusion import Additive, Fusion, Weighted
 from graphrag_core.query.query import Expansion, Query
 
 _MAX_FACTS = 30
+
+
+_WEIGHTED = Weighted()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbourhood:
     """Returns the passages of entities that are linked to the question's entities.
 
-    A passage gets the score of the best entity in it:
+    Each entity of the question is followed on its own, so that two of them that are linked lead to each
+    other's passages. A passage gets the score of the best entity in it:
     weight / 10 · 1 / 2^(hop - 1) · (0.7 + 0.3 · min(log2(mentions + 1) / 5, 1)).
 
     Parameters
@@ -30,21 +35,32 @@ class Neighbourhood:
     relation_types
         Follow only facts of these relations; None follows all, also sentences.
     max_chunks
-        How many passages the graph may add.
+        How many passages the graph may add to the first ``k`` of plain search. Those that plain search has
+        already are scored without limit.
     min_graph_score
-        Lower scores are left out. A single sentence (weight 3) that links two entities scores
-        below 0.3: lower this for an index without triples.
+        Lower scores are left out. A link by a single sentence has weight 3 and scores at most 0.3, one by a
+        triple of full strength between 0.76 and 1.
     most_neighbours
         How many of an entity's strongest links are followed.
+    fusion
+        How its scores are joined with those of plain search.
     """
-
-    fusion: ClassVar[Fusion] = Weighted()
 
     hops: int = 1
     relation_types: tuple[str, ...] | None = None
     max_chunks: int = 4
-    min_graph_score: float = 0.3
+    min_graph_score: float = 0.0
     most_neighbours: int = 50
+    fusion: Fusion = _WEIGHTED
+
+    @classmethod
+    def as_published(cls) -> Neighbourhood:
+        """Return the settings of the design it comes from: one hop, and up to 4 passages beyond those of plain search.
+
+        The score of a passage is 0.7 · plain score + 0.3 · graph score, and plain search loses no result
+        (:class:`~graphrag_core.Additive`).
+        """
+        return cls(fusion=Additive(max_chunks=None))
 
     def __post_init__(self) -> None:
         if not 1 <= self.hops <= 3:
@@ -60,29 +76,56 @@ class Neighbourhood:
         return weight / 10 * 0.5 ** (hop - 1) * (0.7 + 0.3 * boost)
 
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
-        """Return up to ``max_chunks`` passages, best first."""
+        """Return the passages of neighbours, best first; up to ``max_chunks`` that plain search lacks."""
         snapshot = query.snapshot
-        seeds = query.entities.tolist()
-        reached = list(linked_entities(snapshot, seeds, self.hops, self.most_neighbours, self.relation_types))
-        mentions, _ = snapshot.entity_counts(np.array([entity for entity, _, _ in reached], np.int64))
-        scored = [
-            (entity, score)
-            for (entity, hop, weight), count in zip(reached, mentions.tolist(), strict=True)
-            if (score := self.score(weight, hop, count)) >= self.min_graph_score
+        reached = [
+            link
+            for seed in query.entities.tolist()
+            for link in linked_entities(snapshot, [seed], self.hops, self.most_neighbours, self.relation_types)
         ]
-        if not scored:
-            return Expansion()
-        entities = np.array([entity for entity, _ in scored], np.int64)
+        if not reached:
+            return Expansion(nothing=self._no_links(query))
+        mentions, _ = snapshot.entity_counts(np.array([entity for entity, _, _ in reached], np.int64))
+        best: dict[int, float] = {}
+        for (entity, hop, weight), count in zip(reached, mentions.tolist(), strict=True):
+            best[entity] = max(best.get(entity, 0.0), self.score(weight, hop, count))
+        kept = {entity: score for entity, score in best.items() if score >= self.min_graph_score}
+        if not kept:
+            highest = f"{max(best.values()):.2f}"
+            return Expansion(nothing=f"every score is below {self.min_graph_score:g}, the highest is {highest}")
+        entities = np.array(list(kept), np.int64)
         edges = snapshot.neighbours(entities, to="chunks")
         chunks, position = np.unique(edges.targets, return_inverse=True)
         scores = np.zeros(len(chunks), np.float32)
-        np.maximum.at(scores, position, np.repeat(np.array([s for _, s in scored], np.float32), edges.counts))
+        np.maximum.at(scores, position, np.repeat(np.array(list(kept.values()), np.float32), edges.counts))
         # Among passages with the same score, those most similar to the question are chosen.
         similarity = snapshot.similarities("chunks", chunks, query.vector)
-        order = query.order("chunks", chunks, scores, similarity)[: self.max_chunks]
-        joining = np.intersect1d(snapshot.facts_of(entities), snapshot.facts_of(query.entities))
-        strongest = query.order("facts", joining, snapshot.fact_rows(joining).weights)[:_MAX_FACTS]
-        return Expansion(chunks[order], scores[order], scores[order], joining[strongest])
+        order = query.order("chunks", chunks, scores, similarity)
+        had = np.isin(chunks[order], plain[0][: query.k if query.method == "hybrid" else 0])
+        order = order[had | (np.cumsum(~had) <= self.max_chunks)]
+        return Expansion(chunks[order], scores[order], scores[order], self._facts(query, entities))
+
+    def _no_links(self, query: Query) -> str:
+        """Return why no entity was reached; empty if the question names none."""
+        if not len(query.entities):
+            return ""
+        kind = f" by {', '.join(self.relation_types)}" if self.relation_types else ""
+        names = ", ".join(entity.name for entity in query.snapshot.entities(query.entities))
+        return f"{names} is linked to no entity{kind}"
+
+    def _facts(self, query: Query, entities: Keys) -> Keys:
+        """Return facts that join a named entity with another one; those of two named entities first, then by weight."""
+        snapshot, named = query.snapshot, np.sort(query.entities)
+        facts = snapshot.facts_of(named, relations=self.relation_types)
+        rows = snapshot.fact_rows(facts)
+        fact = np.repeat(np.arange(len(facts)), rows.counts)
+        is_named = np.isin(rows.entities, named)
+        in_both = np.bincount(fact[is_named], minlength=len(facts))
+        held = np.bincount(fact[is_named | np.isin(rows.entities, entities)], minlength=len(facts))
+        joining = held > 1
+        facts, in_both, weights = facts[joining], in_both[joining], rows.weights[joining]
+        order = query.order("facts", facts, (in_both > 1).astype(np.float32), weights)[:_MAX_FACTS]
+        return facts[order]
 
 
 def linked_entities(

@@ -1,0 +1,147 @@
+"""The commands ``remember``, ``confirm``, ``reject``, ``forget`` and ``memories``: facts that are told."""
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from graphrag_core import Fact, KnowledgeIndex
+from graphrag_core.cli import options, render
+from graphrag_core.documents import Catalogue
+from graphrag_core.model import FactSource, FactStatus
+
+_Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of facts, such as fact:0123456789abcdef.")]
+_Subject = Annotated[str | None, typer.Option("--subject", help="Only facts about this subject.")]
+_Relation = Annotated[str | None, typer.Option("--relation", help="Only facts of this relation.")]
+
+
+def remember(
+    subject: Annotated[str, typer.Argument(help="Whom or what the fact is about.", show_default=False)],
+    relation: Annotated[str, typer.Argument(help="The relation, such as prefers.", show_default=False)],
+    object: Annotated[str, typer.Argument(help="The other end: a name or a value.", show_default=False)],  # noqa: A002
+    kb: options.Kb = options.KB,
+    literal: Annotated[bool, typer.Option("--literal", help="The object is a value, not an entity.")] = False,
+    source: Annotated[FactSource, typer.Option("--source", help="Where the fact comes from.")] = "user_edit",
+    confidence: Annotated[float, typer.Option("--confidence", min=0, max=1, help="How certain it is.")] = 1.0,
+    status: Annotated[
+        FactStatus | None,
+        typer.Option("--status", help="Default: as it was told before; confirmed if the source is user_edit."),
+    ] = None,
+    metadata: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="The scope, such as user=ada. Can be repeated.")
+    ] = None,
+    valid_from: Annotated[
+        str | None, typer.Option("--valid-from", metavar="DATE", help="Since when it is true, such as 2024-05-01.")
+    ] = None,
+    valid_to: Annotated[str | None, typer.Option("--valid-to", metavar="DATE", help="Until when it is true.")] = None,
+    supersedes: Annotated[
+        list[str] | None, typer.Option("--supersedes", metavar="ID", help="End another fact. Can be repeated.")
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="End all facts of the same subject and relation with another object.")
+    ] = False,
+    json: options.Json = False,
+    embedder: options.EmbedderName = None,
+) -> None:
+    """Store a fact: remember User prefers "dark mode". The index is created if there is none."""
+    if supersedes and replace:
+        raise typer.BadParameter("give --supersedes or --replace, not both", param_hint="--replace")
+    with _open_for_writing(kb, embedder) as index:
+        fact = index.remember(
+            subject, relation, object, literal=literal, source=source, confidence=confidence, status=status,
+            metadata=options.parse_metadata(metadata), valid_from=valid_from, valid_to=valid_to,
+            supersedes=supersedes or replace,
+        )  # fmt: skip
+        _show([fact], index, as_json=json)
+
+
+def confirm(
+    ids: _Ids, kb: options.Kb = options.KB, where: options.Where = None, embedder: options.EmbedderName = None
+) -> None:
+    """Confirm remembered facts."""
+    with _open_for_writing(kb, embedder) as index:
+        _show([index.confirm(fact, where=options.parse_where(where)) for fact in ids], index, as_json=False)
+
+
+def reject(
+    ids: _Ids, kb: options.Kb = options.KB, where: options.Where = None, embedder: options.EmbedderName = None
+) -> None:
+    """Reject remembered facts: no query finds them, and they stay rejected when they are told again."""
+    with _open_for_writing(kb, embedder) as index:
+        _show([index.reject(fact, where=options.parse_where(where)) for fact in ids], index, as_json=False)
+
+
+def forget(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of facts.")] = None,
+    kb: options.Kb = options.KB,
+    subject: _Subject = None,
+    relation: _Relation = None,
+    where: options.Where = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Delete remembered facts, by id or all that match the options. Documents are not touched."""
+    if not ids and subject is None and relation is None and not where:
+        raise typer.BadParameter("give ids, --subject, --relation or --where", param_hint="[ID]...")
+    with options.open_index(kb, embeds=False, read_only=False) as index:
+        count = index.forget(ids or None, subject=subject, relation=relation, where=options.parse_where(where))
+    if not quiet:
+        render.stdout().print(f"{count:,} forgotten")
+    if count < len(ids or [""]):
+        render.print_error("no such fact" if not count else f"{len(ids or ()) - count} of the ids are no facts")
+        raise typer.Exit(1)
+
+
+def memories(
+    kb: options.Kb = options.KB,
+    subject: _Subject = None,
+    relation: _Relation = None,
+    status: Annotated[FactStatus | None, typer.Option("--status", help="Only facts of this status.")] = None,
+    where: options.Where = None,
+    as_of: options.AsOf = None,
+    json: options.Json = False,
+) -> None:
+    """List the remembered facts, also those that are rejected or no longer valid."""
+    with options.open_index(kb, embeds=False) as index:
+        facts = index.remembered(
+            subject=subject, relation=relation, status=status, where=options.parse_where(where), as_of=as_of
+        )
+        _show(facts, index, as_json=json)
+
+
+def _open_for_writing(kb: Path, embedder: str | None) -> KnowledgeIndex:
+    is_new = not KnowledgeIndex.exists(kb)
+    settings = options.Settings.load(kb)
+    name = embedder or settings.embedder
+    index = KnowledgeIndex.open(kb, options.make_embedder(name), progress=False)
+    if is_new:
+        with Catalogue(kb / options.CATALOGUE) as catalogue:
+            options.Settings(embedder=name).save(catalogue)
+    return index
+
+
+def _show(facts: list[Fact], index: KnowledgeIndex, *, as_json: bool) -> None:
+    """Print facts, one in each line, with id, status, validity and scope."""
+    rows: list[dict[str, Any]] = []
+    for fact in facts:
+        document = index.get(fact.chunk_id)
+        stored = dict(document.metadata) if document else {}
+        told = stored.pop("graphrag_fact", {})
+        row = {name: told.get(name) for name in ("subject", "relation", "object", "source", "confidence", "status")}
+        dates = {name: _date(time) for name in ("valid_from", "valid_to") if (time := told.get(name)) is not None}
+        rows.append({"id": fact.chunk_id, **row, **dates, "metadata": stored})
+    if as_json:
+        render.print_json(rows)
+        return
+    for row in rows:
+        limits = [f"{word} {row[name]}" for name, word in (("valid_from", "from"), ("valid_to", "to")) if name in row]
+        scope = [f"{key}={value}" for key, value in row["metadata"].items()]
+        notes = ", ".join([row["status"], *limits, *scope])
+        text = f"{row['id']}  {row['subject']} {row['relation']}: {row['object']}  ({notes})"
+        render.stdout().print(Text(text), soft_wrap=True)
+
+
+def _date(time: float) -> str:
+    moment = datetime.fromtimestamp(time, timezone.utc)
+    return moment.date().isoformat() if time % 86_400 == 0 else moment.isoformat(timespec="seconds")

@@ -1,0 +1,264 @@
+"""Facts that are told directly. Each is a small document of its own.
+
+The document's text is the fact in words, its metadata the scope that the caller gave, and under the key
+``graphrag_fact`` the fact itself. So a told fact is stored, searched, filtered, copied to another index and
+deleted like any document, and whatever the index's extractor is, it is read from the metadata.
+
+A rejected fact, and one that is not valid at the time of a query, is hidden by a filter on that metadata, as if it
+were outside the query's scope: :func:`visible`.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date, datetime, timezone
+from typing import Any, cast, get_args
+
+from graphrag_core.errors import DocumentError, InputError
+from graphrag_core.filters import Condition, Filter, Group, Not, Value
+from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, Mention
+from graphrag_core.ports import Engine
+from graphrag_core.text import fingerprint, normalise
+
+Time = float | str | date
+"""Seconds since the epoch, a date, or an ISO 8601 text such as "2024-05-01". Without a time zone: UTC."""
+
+KEY = "graphrag_fact"
+"""The metadata key of a told fact."""
+
+SETTING = "hides_facts"
+"""The setting of an index that has, or had, facts that may have to be hidden. Without it, no query looks for them."""
+
+STATUSES: tuple[str, ...] = get_args(FactStatus)
+SOURCES: tuple[str, ...] = get_args(FactSource)
+
+_LONGEST = 300  # characters of a name
+_TEXTS = ("subject", "relation", "object", "source", "status")
+_TIMES = ("created", "valid_from", "valid_to")
+
+
+def to_document(fact: Fact, metadata: Mapping[str, Any]) -> Document:
+    """Return a fact as a document with some metadata; its ``chunk_id``, if it has one, is the document's id."""
+    subject, target = fact.entities[0], fact.value or fact.entities[1]
+    stored: dict[str, Any] = {"subject": subject, "relation": fact.relation, "object": target}
+    stored |= {"about": about_key(subject, fact.relation), "triple": triple_of(fact)}
+    if fact.value:
+        stored["literal"] = True
+    stored |= {"confidence": fact.confidence, "source": fact.source, "status": fact.status}
+    stored |= {name: time for name in _TIMES if (time := getattr(fact, name)) is not None}
+    document_id = fact.chunk_id
+    if not document_id:
+        scope = json.dumps(dict(metadata), sort_keys=True)
+        document_id = "fact:" + fingerprint([stored["triple"], str(fact.valid_from), scope])[:16]
+    return Document(document_id, fact.text, metadata={**metadata, KEY: stored})
+
+
+def to_fact(document: Document | Chunk) -> Fact:
+    """Return the fact of a document that :func:`to_document` made.
+
+    Raises
+    ------
+    InputError
+        The metadata is not that of a told fact.
+    """
+    stored = document.metadata[KEY]
+    if not isinstance(stored, Mapping) or not all(isinstance(stored.get(name), str) for name in _TEXTS):
+        raise InputError(f"metadata[{KEY!r}] must have the texts {', '.join(_TEXTS)}: use KnowledgeIndex.remember")
+    fact = make_fact(
+        stored["subject"],
+        stored["relation"],
+        stored["object"],
+        literal=bool(stored.get("literal")),
+        confidence=stored.get("confidence", 1.0),
+        source=stored["source"],
+        status=stored["status"],
+        valid_from=stored.get("valid_from"),
+        valid_to=stored.get("valid_to"),
+        created=stored.get("created"),
+    )
+    document_id = document.document_id if isinstance(document, Chunk) else document.id
+    return replace(fact, text=document.text, span=(0, len(document.text)), id=f"{document_id}/0", chunk_id=document_id)
+
+
+def make_fact(
+    subject: str,
+    relation: str,
+    target: str,
+    *,
+    literal: bool,
+    confidence: float,
+    source: str,
+    status: str,
+    valid_from: Time | None,
+    valid_to: Time | None,
+    created: Time | None,
+) -> Fact:
+    """Return a fact after checking all parts of it."""
+    subject, relation = _name(subject, "subject"), _text(relation, "relation")
+    target = _text(target, "object") if literal else _name(target, "object")
+    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 <= confidence <= 1:
+        raise InputError(f"the confidence is {confidence!r}: use a number from 0 to 1")
+    if source not in SOURCES:
+        raise InputError(f"unknown source {source!r}: use one of {', '.join(SOURCES)}")
+    check_status(status)
+    start, end = (
+        None if time is None else seconds(time, name)
+        for time, name in ((valid_from, "valid_from"), (valid_to, "valid_to"))
+    )
+    if start is not None and end is not None and start > end:
+        raise InputError(f"the fact ends before it begins: valid_from is {valid_from!r}, valid_to {valid_to!r}")
+    return Fact(
+        (subject,) if literal else (subject, target),
+        f"{subject} {relation.replace('_', ' ')} {target}",
+        relation,
+        confidence=float(confidence),
+        source=cast("FactSource", source),
+        status=cast("FactStatus", status),
+        value=target if literal else "",
+        created=None if created is None else seconds(created, "created"),
+        valid_from=start,
+        valid_to=end,
+    )
+
+
+def extract(chunk: Chunk) -> Extraction:
+    """Return the fact of a told document's chunk; nothing of a rejected one."""
+    fact = to_fact(chunk)
+    if fact.status == "rejected":
+        return Extraction()
+    about, *others = fact.entities
+    mentions = (Mention(about, subject=True), *(Mention(name) for name in others if name != about))
+    return Extraction(mentions, (fact,))
+
+
+def check_scope(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a told fact as it will be read back."""
+    if not isinstance(metadata, Mapping) or KEY in metadata:
+        raise InputError(f"the metadata must be a mapping such as {{'user': 'ada'}} without the reserved key {KEY!r}")
+    try:
+        stored: dict[str, Any] = json.loads(json.dumps(dict(metadata), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the metadata is not JSON ({error}): convert its values to text or numbers") from error
+    return stored
+
+
+def scope_of(document: Document) -> dict[str, Any]:
+    """Return the metadata of a told fact without the fact."""
+    return {name: value for name, value in document.metadata.items() if name != KEY}
+
+
+def about_key(subject: str, relation: str) -> str:
+    """Return what is the same for all facts of a subject and a relation."""
+    return fingerprint([normalise(subject), normalise(relation)])[:16]
+
+
+def triple_of(fact: Fact) -> str:
+    """Return the :func:`triple_key` of a fact."""
+    return triple_key(fact.entities[0], fact.relation, fact.value or fact.entities[1])
+
+
+def triple_key(subject: str, relation: str, target: str) -> str:
+    """Return what is the same for the same triple in another spelling."""
+    return fingerprint([normalise(subject), normalise(relation), normalise(target) or target])[:16]
+
+
+def check_document(document: Document) -> None:
+    """Raise :class:`DocumentError` if a document is a told fact that cannot be read."""
+    if KEY in document.metadata:
+        try:
+            to_fact(document)
+        except InputError as error:
+            raise DocumentError(document.id, str(error)) from error
+
+
+def check_status(status: object) -> None:
+    """Raise :class:`InputError` unless a status is one of those that a fact can have."""
+    if status not in STATUSES:
+        raise InputError(f"unknown status {status!r}: use one of {', '.join(STATUSES)}")
+
+
+def seconds(time: Time, name: str) -> float:
+    """Return a time in seconds since the epoch; ``name`` is the argument's.
+
+    >>> seconds("2024-05-01", "as_of"), seconds("2024-05-01T02:00:00+02:00", "as_of")
+    (1714521600.0, 1714521600.0)
+    """
+    parsed: object = time
+    if isinstance(time, str):
+        try:
+            parsed = datetime.fromisoformat(time.strip().replace("Z", "+00:00"))
+        except ValueError:
+            parsed = None
+    elif isinstance(time, date) and not isinstance(time, datetime):
+        parsed = datetime(time.year, time.month, time.day, tzinfo=timezone.utc)
+    if isinstance(parsed, datetime):
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)).timestamp()
+    if isinstance(parsed, (int, float)) and not isinstance(parsed, bool) and math.isfinite(parsed):
+        return float(parsed)
+    raise InputError(f"{name} is {time!r}: use a date such as '2024-05-01', a datetime, or seconds since the epoch")
+
+
+# -- what a query may see
+
+
+def may_hide(document: Document) -> bool:
+    """Return whether a told document may have to be hidden from a query."""
+    stored = document.metadata.get(KEY, {})
+    return stored.get("status") == "rejected" or "valid_from" in stored or "valid_to" in stored
+
+
+def visible(engine: Engine, scope: Filter | None, at: float) -> Filter | None:
+    """Return a scope without the facts that are rejected, or not valid at a time.
+
+    A fact is valid from ``valid_from`` on and until just before ``valid_to``.
+    """
+    if SETTING not in engine.settings():
+        return scope
+    hidden = _either(
+        _stored("status", "eq", ("text", "rejected")),
+        _stored("valid_from", "gt", ("number", at)),
+        _stored("valid_to", "lte", ("number", at)),
+    )
+    return Not(hidden) if scope is None else Group(all=True, parts=(scope, Not(hidden)))
+
+
+def changes_between(engine: Engine, start: float, end: float) -> bool:
+    """Return whether some fact begins or ceases to be valid after ``start`` and until ``end``."""
+    if end <= start or SETTING not in engine.settings():
+        return False
+    times = [
+        Group(
+            all=True,
+            parts=(_stored(name, "gt", ("number", start)), _stored(name, "lte", ("number", end))),
+        )
+        for name in ("valid_from", "valid_to")
+    ]
+    return next(iter(engine.document_ids(_either(*times))), None) is not None
+
+
+def _either(*parts: Filter) -> Filter:
+    return Group(all=False, parts=parts)
+
+
+def _stored(name: str, operator: str, value: Value) -> Filter:
+    """Return a condition on a told fact. With ``exists``, as an index may have none with that key."""
+    key = f"{KEY}.{name}"
+    return Group(all=True, parts=(Condition(key, "exists", ()), Condition(key, operator, (value,))))
+
+
+def _text(text: object, name: str) -> str:
+    if not isinstance(text, str) or not (joined := " ".join(text.split())):
+        raise InputError(f"the {name} of a fact is {text!r}: it must be a text that is not blank")
+    return joined
+
+
+def _name(text: object, name: str) -> str:
+    joined = _text(text, name)
+    if not normalise(joined) or len(joined) > _LONGEST:
+        hint = "; pass literal=True for a value that is no entity" if name == "object" else ""
+        raise InputError(
+            f"the {name} {joined!r:.80} is no name of an entity: it needs a letter or digit, and at most "
+            f"{_LONGEST} characters{hint}"
+        )
+    return joined

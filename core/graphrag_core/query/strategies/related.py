@@ -1,0 +1,84 @@
+"""Passages of the entities that a relation joins to those that the question names, by the relation's strength."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from graphrag_core.errors import InputError
+from graphrag_core.ports import Ranking
+from graphrag_core.query.fusion import Fusion, Gate, OwnScores
+from graphrag_core.query.paths import related_entities
+from graphrag_core.query.query import Expansion, Query
+from graphrag_core.query.recognise import Recogniser
+
+_MAX_FACTS = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelatedEntities:
+    """The "confident retriever": a few passages of each related entity, scored by strength / 10 of the relation.
+
+    The ``k`` vector hits keep their cosine similarity; what the graph adds to them has
+    strength / 10 · confidence; both are sorted by score (:class:`~graphrag_core.OwnScores`).
+
+    Parameters
+    ----------
+    hops
+        How far to go, 1 to 3. The strength of the last relation counts.
+    max_chunks
+        How many passages of each related entity are returned, those most similar to the question.
+    min_graph_score
+        Relations with a lower strength / 10 are not followed. A sentence that holds two entities has 0.3.
+    fusion, gate, recogniser
+        Apply unless the retriever is given others.
+    """
+
+    hops: int = 1
+    max_chunks: int = 4
+    min_graph_score: float = 0.3
+    fusion: Fusion = field(default_factory=OwnScores)
+    gate: Gate = field(default_factory=lambda: Gate(weigh_by_confidence=True))
+    recogniser: Recogniser = field(default_factory=Recogniser)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.hops <= 3:
+            raise InputError(f"hops is {self.hops}: use 1, 2 or 3")
+
+    @classmethod
+    def as_published(cls) -> RelatedEntities:
+        """Return the settings of the design it comes from.
+
+        Vector hits count from a similarity of 0.7 on; the graph is skipped if the confidence is below 0.5 or the
+        question names no entity; capitalised and quoted phrases name entities by a part of their name.
+        """
+        return cls(gate=Gate.as_published(), recogniser=Recogniser(phrases=5, nearest=0))
+
+    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
+        """Return the passages of related entities, strongest relation first."""
+        snapshot = query.snapshot
+        entities, strengths, hops = related_entities(query, self.hops)
+        strong = np.round(strengths, 6) >= round(self.min_graph_score, 6)
+        if not strong.any():
+            most = f", the strongest has {strengths.max():.2f}" if len(strengths) else ""
+            return Expansion(nothing=f"every relation is below {self.min_graph_score:g}{most}" if most else "")
+        entities, strengths, hops = entities[strong], strengths[strong], hops[strong]
+        edges = snapshot.neighbours(entities, to="chunks")
+        similarity = snapshot.similarities("chunks", edges.targets, query.vector)
+        scores: dict[int, float] = {}
+        via: dict[int, tuple[int, int]] = {}
+        end = 0
+        rows = zip(entities.tolist(), hops.tolist(), strengths.tolist(), edges.counts.tolist(), strict=True)
+        for entity, hop, strength, count in rows:
+            own, near = edges.targets[end : end + count], similarity[end : end + count]
+            end += count
+            for key in own[query.order("chunks", own, near)[: self.max_chunks]].tolist():
+                if strength > scores.get(key, 0.0):
+                    scores[key], via[key] = strength, (entity, hop)
+        keys, values = np.array(list(scores), np.int64), np.array(list(scores.values()), np.float32)
+        near = snapshot.similarities("chunks", keys, query.vector)
+        order = query.order("chunks", keys, values, near)
+        facts = np.intersect1d(snapshot.facts_of(entities), snapshot.facts_of(query.entities))
+        facts = facts[query.order("facts", facts, snapshot.fact_rows(facts).weights)[:_MAX_FACTS]]
+        return Expansion(keys[order], values[order], values[order], facts, via=via)

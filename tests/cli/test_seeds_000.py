@@ -1,0 +1,78 @@
+"""The designs of the hybrid retriever and of the expansion queries, on the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+QUESTION = "What does the Auth Service depend on?"
+
+
+@pytest.fixture
+def kb(run, indexed, tmp_path):
+    shutil.copytree(indexed, tmp_path / "kb")
+
+
+def answer(run, *options: str):
+    result = run("query", QUESTION, "--json", *options)
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_the_published_neighbourhood_adds_up_to_four_passages(run, kb):
+    plain = answer(run, "-k", "3", "--no-graph")
+    found = answer(run, "-k", "3", "--strategy", "neighbourhood", "--as-published")
+    assert plain["expansion_skipped"] == "the graph was not used"
+    assert len(plain["hits"]) == 3
+    assert {hit["id"] for hit in plain["hits"]} <= {hit["id"] for hit in found["hits"]}
+    assert 3 < len(found["hits"]) <= 3 + 4
+    one = answer(run, "-k", "3", "--strategy", "neighbourhood", "--additive", "1")
+    assert len(one["hits"]) == 4
+    assert len(answer(run, "-k", "3", "--additive", "2")["hits"]) == 5
+
+
+def test_the_published_expansion_queries_are_joined_with_vector_search(run, kb):
+    found = answer(run, "--strategy", "expansion", "--as-published")
+    assert not any("keyword" in hit["channels"] for hit in found["hits"])
+    assert any("graph" in hit["channels"] for hit in found["hits"])
+    weighted = answer(run, "--strategy", "expansion", "--as-published", "--text-weight", "0.4")
+    assert any("keyword" in hit["channels"] for hit in weighted["hits"])
+
+
+def test_weights_of_plain_search(run, kb):
+    by_vector = answer(run, "--no-graph", "--text-weight", "0")
+    assert [hit["id"] for hit in by_vector["hits"]] == [hit["id"] for hit in answer(run, "-m", "vector")["hits"]]
+    by_keyword = answer(run, "--no-graph", "--vector-weight", "0")
+    assert {name for hit in by_keyword["hits"] for name in hit["channels"]} == {"keyword"}
+    failed = run("query", QUESTION, "--vector-weight", "0", "--text-weight", "0")
+    assert failed.exit_code == 1
+    assert "both 0" in failed.stderr
+
+
+def test_the_context_has_both_and_without_the_graph_passages_alone(run, kb):
+    context = run("query", QUESTION, "--context", "both", "--max-tokens", "2000").stdout
+    assert context.startswith("[Score: ")
+    assert "## Knowledge Graph Context\nQuery entities: [Auth Service]" in context
+    plain = run("query", QUESTION, "--context", "both", "--no-graph").stdout
+    assert "Knowledge Graph" not in plain
+    assert "Related Entities" not in plain
+
+
+def test_explain_says_why_the_graph_adds_nothing(run, kb):
+    shown = " ".join(run("explain", "zzz qqq", "--strategy", "neighbourhood").stdout.split())
+    assert "the graph adds nothing: the question names no known entity" in shown
+
+
+def test_options_that_do_not_fit_are_refused(run, kb):
+    for options, message in (
+        (["--as-published"], "--strategy"),
+        (["--strategy", "pagerank", "--as-published"], "published"),
+        (["--inverse", "feeds"], "RELATION=INVERSE"),
+        (["--strategy", "magic"], "magic"),
+    ):
+        failed = run("query", QUESTION, *options)
+        assert failed.exit_code == 2
+        assert message in failed.stderr
+    assert run("query", QUESTION, "--inverse", "feeds=fed_by").exit_code == 0

@@ -1,0 +1,121 @@
+"""The calls of the retrieval system's document (004) on the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+FINDINGS = {
+    "academic_papers": [
+        {
+            "arxiv_id": "2501.03236",
+            "title": "MAGMA Memory",
+            "abstract": "A memory of four graphs for agents.",
+            "concepts": ["semantic memory"],
+            "citations": ["2404.16130"],
+            "year": 2025,
+        },
+        {
+            "arxiv_id": "2404.16130",
+            "title": "From Local to Global",
+            "abstract": "Multi-agent timeout mechanisms and citation networks.",
+        },
+    ],
+    "github_projects": [
+        {
+            "name": "langchain-ai/langgraph",
+            "description": "LangGraph vs CrewAI: agents as graphs.",
+            "topics": ["orchestration patterns"],
+            "papers": ["2501.03236"],
+        }
+    ],
+}
+FILE = "research_data/academic_research_output.json"
+
+
+@pytest.fixture(params=["wordllama", "none", "hash"])
+def embedder(request, tmp_path, run):
+    (tmp_path / "research_data").mkdir()
+    (tmp_path / FILE).write_text(json.dumps(FINDINGS))
+    assert run("index", "--research", FILE, "--embedder", request.param).exit_code == 0
+    return request.param
+
+
+@pytest.mark.parametrize(
+    ("query", "method", "first"),
+    [
+        ("multi-agent timeout mechanisms", "agentic", "arxiv:2404.16130"),
+        ("LangGraph vs CrewAI", "vector", "project:langchain-ai/langgraph"),
+        ("citation network", "graph", "arxiv:2404.16130"),
+    ],
+)
+def test_the_calls_of_the_document(run, embedder, query, method, first):
+    shown = run("--query", query, "--method", method)
+    answer = json.loads(run("--query", query, "--method", method, "--json").stdout)
+    assert shown.exit_code == 0
+    assert answer["hits"][0]["document"] == f"academic_research_output.json#{first}"
+    assert answer["method"] == ("hybrid" if method == "agentic" else method)
+
+
+def test_findings_are_loaded_and_queried_in_one_call(run, embedder):
+    result = run("--load", FILE, "--query", "orchestration patterns", "--embedder", embedder)
+    assert result.exit_code == 0
+    assert "langchain-ai/langgraph" in result.stdout
+
+
+def test_statistics(run, embedder):
+    stats = json.loads(run("--stats", "--json").stdout)
+    assert stats["documents"] == 3
+    assert stats["relations"] == {"cites": 1, "implements": 1, "introduces": 1, "relates_to": 1}
+    shown = run("--stats").stdout
+    assert ("vectors         none" in shown) == (embedder == "none")
+    names = {top["name"] for top in stats["top_entities"]}
+    assert not names & {"arXiv", "Year"}
+
+
+def test_an_id_is_found_first(run, embedder):
+    answer = json.loads(run("--query", "What is arXiv 2404.16130 about?", "--method", "agentic", "--json").stdout)
+    assert answer["hits"][0]["document"] == "academic_research_output.json#arxiv:2404.16130"
+    assert answer["method"] == "keyword"
+
+
+def test_the_published_graph_search_and_fusion(run, embedder):
+    # 1 for the paper that introduces the concept, 0.5 for the one that it cites.
+    answer = json.loads(run("query", "semantic memory", "-m", "graph", "--strategy", "citations", "--json").stdout)
+    scores = {hit["document"].partition("#")[2]: hit["channels"]["graph"]["score"] for hit in answer["hits"]}
+    assert scores == {"arxiv:2501.03236": 1.0, "arxiv:2404.16130": 0.5}
+    # Reciprocal ranks: the paper is first in the graph and first by keyword, 0.3/61 + 0.7/61 = 0.0163934.
+    weights = ("--weight", "keyword=0.3", "--weight", "graph=0.7")
+    answer = json.loads(run("query", "semantic memory", "--strategy", "citations", *weights, "--json").stdout)
+    assert answer["hits"][0]["document"].endswith("arxiv:2501.03236")
+    assert answer["hits"][0]["score"] == pytest.approx(1 / 61, abs=1e-7)
+
+
+def test_weights_that_make_no_sense_are_refused(run, embedder):
+    assert run("query", "x", "--weight", "vector").exit_code == 2
+    refused = run("query", "x", "--weight", "text=1")
+    assert (refused.exit_code, "no ranking is named 'text'" in refused.stderr) == (1, True)
+
+
+def test_an_index_without_vectors_stays_one(run, embedder, tmp_path):
+    if embedder != "none":
+        pytest.skip("about an index without vectors")
+    assert "3 unchanged" in run("index", "--research", FILE).stdout, "the setting is stored with the index"
+    changed = run("index", "--research", FILE, "--embedder", "wordllama")
+    assert changed.exit_code == 1
+    assert "built without an embedder" in changed.stderr
+
+
+def test_without_wordllama_the_message_names_the_way_without_a_model(run, tmp_path, monkeypatch):
+    from graphrag_core.cli import options
+    from graphrag_core.embedders import WordLlama
+
+    monkeypatch.setattr(options, "WordLlama", WordLlama)
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    (tmp_path / "a.md").write_text("# A\n\nText.")
+    result = run("index", "a.md")
+    assert result.exit_code == 1
+    assert "--embedder none" in result.stderr
+    assert run("index", "a.md", "--embedder", "none").exit_code == 0
