@@ -16,7 +16,7 @@ from graphrag_core.errors import InputError
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
 from langchain_graphrag.documents import RetrievedDocuments
-from langchain_graphrag.retriever import GraphRAGRetriever
+from langchain_graphrag.retriever import Filter, GraphRAGRetriever
 
 
 class MemorySearch(BaseModel):
@@ -58,6 +58,7 @@ def create_memory_search_tool(
     style: Style = "passages",
     include_relationships: bool | None = None,
     include_sources: bool = True,
+    filter: Filter | None = None,  # noqa: A002 - LangChain's word
 ) -> StructuredTool:
     """Return a tool that lets an agent search a retriever's index.
 
@@ -74,6 +75,8 @@ def create_memory_search_tool(
         Shown to the model.
     max_tokens, style, include_relationships, include_sources
         Passed to :meth:`graphrag_core.Result.context`.
+    filter
+        Narrows the retriever's filter.
     """
     if not isinstance(retriever, GraphRAGRetriever):
         raise InputError(f"expected a GraphRAGRetriever, got {type(retriever).__qualname__}")
@@ -93,7 +96,7 @@ def create_memory_search_tool(
         min_graph_score: float = memory_tool.MIN_GRAPH_SCORE,
         callbacks: Callbacks = None,
     ) -> tuple[str, list[Document]]:
-        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score}
+        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, "filter": filter}
         try:
             return content_and_artifact(retriever.invoke(query, {"callbacks": callbacks}, **settings))
         except InputError as error:
@@ -106,7 +109,7 @@ def create_memory_search_tool(
         min_graph_score: float = memory_tool.MIN_GRAPH_SCORE,
         callbacks: Callbacks = None,
     ) -> tuple[str, list[Document]]:
-        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score}
+        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, "filter": filter}
         try:
             return content_and_artifact(await retriever.ainvoke(query, {"callbacks": callbacks}, **settings))
         except InputError as error:
@@ -141,14 +144,15 @@ def create_memory_tools(
     retriever
         The retriever to search, and whose index is written. Its ``filter`` applies to every search.
     metadata
-        The scope of the facts, such as ``{"user": "ada"}``. By default what the retriever's filter asks for.
+        The scope of the facts, such as ``{"user": "ada"}``: facts of other scopes are neither found nor changed. By
+        default what the retriever's filter asks for.
     source
         The source of the facts that the agent remembers.
     settings
         Those of :func:`create_memory_search_tool`.
     """
-    search = create_memory_search_tool(retriever, **settings)
     writer = memory_tool.MemoryWriter.of(retriever.index, metadata, retriever.filter, source)
+    search = create_memory_search_tool(retriever, filter=writer.searched, **settings)
 
     def tool(name: str, description: str, function: Callable[..., str], schema: type[BaseModel]) -> StructuredTool:
         @wraps(function)

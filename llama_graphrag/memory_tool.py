@@ -12,6 +12,7 @@ from llama_index.core.tools import FunctionTool
 
 from graphrag_core import Result
 from graphrag_core.context import Style
+from graphrag_core.filters import Where
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
 from llama_graphrag.filters import to_where
@@ -70,6 +71,7 @@ def memory_search_tool(
     include_relationships: bool | None = None,
     include_sources: bool = True,
     return_direct: bool = False,
+    where: Where | None = None,
 ) -> FunctionTool:
     """Return a tool that lets an agent search a retriever's index.
 
@@ -87,6 +89,8 @@ def memory_search_tool(
         Passed to :meth:`graphrag_core.Result.context`.
     return_direct
         Whether the context is the agent's final answer.
+    where
+        A filter in the form of :mod:`graphrag_core.filters` that narrows the retriever's filters.
     """
 
     def to_memories(result: Result) -> Memories:
@@ -105,7 +109,9 @@ def memory_search_tool(
         use_graph: bool = True,
         min_graph_score: float = memory_tool.MIN_GRAPH_SCORE,
     ) -> Memories:
-        result = retriever.search(query, k=max_results, use_graph=use_graph, min_graph_score=min_graph_score)
+        result = retriever.search(
+            query, k=max_results, use_graph=use_graph, min_graph_score=min_graph_score, where=where
+        )
         return to_memories(result)
 
     async def asearch(
@@ -114,7 +120,8 @@ def memory_search_tool(
         use_graph: bool = True,
         min_graph_score: float = memory_tool.MIN_GRAPH_SCORE,
     ) -> Memories:
-        result = await retriever.asearch(query, k=max_results, use_graph=use_graph, min_graph_score=min_graph_score)
+        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, "where": where}
+        result = await retriever.asearch(query, **settings)
         return await asyncio.to_thread(to_memories, result)
 
     return FunctionTool.from_defaults(
@@ -145,14 +152,15 @@ def memory_tools(
     retriever
         The retriever to search, and whose index is written. Its filters apply to every search.
     metadata
-        The scope of the facts, such as ``{"user": "ada"}``. By default what the retriever's filters ask for.
+        The scope of the facts, such as ``{"user": "ada"}``: facts of other scopes are neither found nor changed. By
+        default what the retriever's filters ask for.
     source
         The source of the facts that the agent remembers.
     settings
         Those of :func:`memory_search_tool`.
     """
-    search = memory_search_tool(retriever, **settings)
     writer = memory_tool.MemoryWriter.of(retriever.index, metadata, to_where(retriever.filters), source)
+    search = memory_search_tool(retriever, where=writer.searched, **settings)
 
     def tool(name: str, description: str, function: Callable[..., str], schema: type[BaseModel]) -> FunctionTool:
         return FunctionTool.from_defaults(fn=function, name=name, description=description, fn_schema=schema)

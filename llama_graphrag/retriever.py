@@ -338,8 +338,8 @@ class GraphRAGRetriever(BaseRetriever):
         query
             A question, or a bundle; its ``embedding`` and ``embedding_strs`` are used.
         settings
-            ``k``, ``method``, ``where``, ``use_graph``, ``min_graph_score``, ``min_score``, ``min_confidence``
-            and ``as_of`` to override the retriever's, and ``count_access``.
+            ``k``, ``method``, ``use_graph``, ``min_graph_score``, ``min_score``, ``min_confidence`` and ``as_of`` to
+            override the retriever's; ``where``, which narrows its filters; and ``count_access``.
         """
         bundle = QueryBundle(query) if isinstance(query, str) else query
         embedding: Any = bundle.embedding
@@ -392,8 +392,10 @@ class GraphRAGRetriever(BaseRetriever):
         return vector if self.index.embedding is None else check_vectors(self.index.embedding, [vector], 1)[0]
 
     def _retrieve_core(self, bundle: QueryBundle, embedding: Any, settings: Mapping[str, Any]) -> Result:
-        defaults = {"where": to_where(self.filters), "use_graph": self.use_graph, "as_of": self.as_of}
-        return self._core.retrieve(bundle.query_str, embedding=embedding, **{**defaults, **settings})
+        defaults = {"use_graph": self.use_graph, "as_of": self.as_of}
+        filters = [one for one in (to_where(self.filters), settings.get("where")) if one is not None]
+        where = {"and": filters} if len(filters) > 1 else filters[0] if filters else None
+        return self._core.retrieve(bundle.query_str, embedding=embedding, **{**defaults, **settings, "where": where})
 
     def warm(self, questions: Iterable[str] | int = 10, *, background: bool = False) -> int | Future[int]:
         """Run questions in advance to fill the cache, with the retriever's settings; return how many.

@@ -319,7 +319,7 @@ class KnowledgeIndex:
         fact = told_facts.make_fact(
             subject, relation, object, literal=literal, source=source, confidence=confidence,
             status=status or ("confirmed" if source == "user_edit" else "staged"),
-            valid_from=start, valid_to=valid_to, created=now,
+            valid_from=valid_from, valid_to=valid_to, created=now,
         )  # fmt: skip
         with self._one_writer:
             told = self._told_as(scope, "triple", told_facts.triple_key(subject, relation, object))
@@ -351,10 +351,11 @@ class KnowledgeIndex:
         """Return the facts that a fact supersedes, all of them of its scope."""
         if not isinstance(supersedes, bool):
             listed = [supersedes] if isinstance(supersedes, (str, Fact)) else list(supersedes)
+            for one in listed:
+                document = self.get(_told_id(one))
+                if document is not None and told_facts.scope_of(document) != scope:
+                    raise _unknown_fact(document.id)
             facts = [self._told(one, None) for one in listed]
-            for known in facts:
-                if self._scope_of(known) != scope:
-                    raise _unknown_fact(known.chunk_id)
             return [known for known in facts if known.chunk_id != fact.chunk_id]
         if not supersedes:
             return []
@@ -465,10 +466,12 @@ class KnowledgeIndex:
         """Return a told fact by id. Raise if there is none in the scope."""
         document_id = _told_id(fact)
         document = self.get(document_id)
+        if document is not None and where is not None:
+            inside = document_id in self.engine.document_ids(optional(parse(where)))
+            document = document if inside else None
         if document is not None and told_facts.KEY in document.metadata:
-            if where is None or document_id in self.engine.document_ids(_told_filter(where)):
-                return told_facts.to_fact(document)
-        elif document is not None or "/" in document_id:
+            return told_facts.to_fact(document)
+        if document is not None or "/" in document_id:
             raise InputError(
                 f"the fact {document_id!r} was not told but extracted from a document: edit or delete the document, "
                 "or tell the fact with remember"

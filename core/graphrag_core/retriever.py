@@ -17,7 +17,7 @@ from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ingest.told_facts import SETTING, Time, changes_between, seconds, visible
 from graphrag_core.ports import Keys, Matrix, Snapshot
 from graphrag_core.query.coverage import Coverage, Reranker
-from graphrag_core.query.fusion import CHANNELS, Anchored, Fusion, Gate, ReciprocalRank
+from graphrag_core.query.fusion import CHANNELS, Anchored, Fusion, Gate, channel_fusion
 from graphrag_core.query.pipeline import Plan, answer
 from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT
 from graphrag_core.query.recognise import Recogniser
@@ -161,7 +161,8 @@ class GraphRetriever:
         _require(self.graph, "expand", "graph strategy", "expand(query, plain, k)")
         self.fusion: Fusion = fusion if fusion is not None else getattr(self.graph, "fusion", PageRank.fusion)
         _require(self.fusion, "fuse", "fusion", "fuse(plain, graph, lead=...)")
-        if isinstance(self.fusion, ReciprocalRank) and (unknown := {*(self.fusion.weights or ())} - CHANNELS):
+        by_channel = channel_fusion(self.fusion)
+        if by_channel is not None and (unknown := {*(by_channel.weights or ())} - CHANNELS):
             raise InputError(f"no ranking is named {min(unknown)!r}: weights are for {', '.join(sorted(CHANNELS))}")
         if reranker is True:
             by_default = fusion is None and isinstance(self.graph, PageRank) and isinstance(self.fusion, Anchored)
@@ -304,8 +305,10 @@ class GraphRetriever:
         """Return whether two questions that differ in spacing and case have the same keywords and names."""
         if type(self.recogniser) is not Recogniser:
             return False
-        return snapshot.terms(question) == snapshot.terms(other) and (
-            self.recogniser.known_names(question, snapshot) == self.recogniser.known_names(other, snapshot)
+        return (
+            snapshot.terms(question) == snapshot.terms(other)
+            and self.recogniser.phrases_in(question) == self.recogniser.phrases_in(other)
+            and self.recogniser.known_names(question, snapshot) == self.recogniser.known_names(other, snapshot)
         )
 
     @overload

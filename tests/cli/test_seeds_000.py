@@ -31,6 +31,9 @@ def test_the_published_neighbourhood_adds_up_to_four_passages(run, kb):
     one = answer(run, "-k", "3", "--strategy", "neighbourhood", "--additive", "1")
     assert len(one["hits"]) == 4
     assert len(answer(run, "-k", "3", "--additive", "2")["hits"]) == 5
+    weighted = answer(run, "-k", "3", "--additive", "2", "--weight", "graph=1", "--weight", "vector=1")
+    assert len(weighted["hits"]) == 5
+    assert weighted["hits"][0]["score"] <= 2 / 61  # by reciprocal rank
 
 
 def test_the_published_expansion_queries_are_joined_with_vector_search(run, kb):

@@ -119,3 +119,11 @@ def test_without_wordllama_the_message_names_the_way_without_a_model(run, tmp_pa
     assert result.exit_code == 1
     assert "--embedder none" in result.stderr
     assert run("index", "a.md", "--embedder", "none").exit_code == 0
+
+
+@pytest.mark.parametrize("embedder", ["hash"], indirect=True)
+def test_the_routing_rules_of_the_document_are_one_option_away(run, embedder):
+    call = ("--query", "arXiv 2501.03236", "--method", "agentic", "--json")
+    published = json.loads(run(*call, "--strategy", "citations", "--as-published").stdout)
+    assert published["method"] == "vector"  # the document: "arxiv" in query -> VECTOR
+    assert json.loads(run(*call).stdout)["method"] == "keyword"

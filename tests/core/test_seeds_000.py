@@ -10,6 +10,7 @@ from seeds_000 import BLOCK, CREATES, DOCUMENTS, QUESTION
 from graphrag_core import (
     Additive,
     Anchored,
+    Coverage,
     Document,
     Entity,
     Expansion,
@@ -475,3 +476,46 @@ def test_the_users_own_inverses_come_first():
 def test_an_entity_in_a_result_made_by_hand_still_has_its_block():
     entity = Entity("a", "Alpha", "concept", "First.")
     assert "Description: First." in Result("q", "hybrid", entities=(entity,)).context()
+
+
+# -- plain search loses nothing, whatever else is set
+
+
+def _town_index():
+    index = KnowledgeIndex(HashEmbedder())
+    index.add(
+        [
+            Document("auth", "The Auth Service delegates sign-in to the OAuth Provider.", "Auth Service"),
+            Document("oauth", "The OAuth Provider connects to Keyring.", "OAuth Provider"),
+            Document("key", "Keyring is run by Mara Lindqvist in Oslo.", "Keyring"),
+            Document("mara", "Mara Lindqvist was born in Bergen.", "Mara Lindqvist"),
+            Document("bergen", "Bergen is a town in Norway with rain.", "Bergen"),
+            Document("oslo", "Oslo is the capital of Norway.", "Oslo"),
+            Document("lunch", "Lunch is served at noon.", "Lunch"),
+        ]
+    )
+    return index
+
+
+def test_additive_weighs_each_ranking_of_the_fusion_inside():
+    weights = {"vector": 0.5, "keyword": 0.2, "graph": 0.3}
+    retriever = GraphRetriever(_town_index(), fusion=Additive(max_chunks=2, fusion=ReciprocalRank(weights=weights)))
+    hits = retriever.retrieve("What does the Auth Service need?", k=2).hits
+    assert len(hits) == 4  # 2 of plain search and 2 of the graph
+    for hit in hits:
+        by_hand = sum(weights[name] / (60 + channel.rank) for name, channel in hit.channels.items() if name in weights)
+        assert hit.score == pytest.approx(by_hand, abs=1e-6)
+    with pytest.raises(InputError, match="'links'"):
+        GraphRetriever(_town_index(), fusion=Additive(fusion=ReciprocalRank(weights={"links": 1.0})))
+
+
+@pytest.mark.parametrize("question", ["What does the Auth Service need?", "nothing here"])
+@pytest.mark.parametrize("reranker", [False, Coverage()])
+@pytest.mark.parametrize("fusion", [Weighted(), ReciprocalRank(weights={"graph": 1.0})])
+def test_additive_keeps_plain_search_with_any_fusion_and_reranker(question, reranker, fusion):
+    index = _town_index()
+    plain = GraphRetriever(index, reranker=False).retrieve(question, k=3, use_graph=False)
+    found = GraphRetriever(index, fusion=Additive(fusion=fusion), reranker=reranker).retrieve(question, k=3)
+    assert {hit.chunk.id for hit in plain} <= {hit.chunk.id for hit in found}
+    scores = [hit.score for hit in found]
+    assert scores == sorted(scores, reverse=True)

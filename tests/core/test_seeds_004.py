@@ -494,3 +494,14 @@ def test_the_hashed_fallback_of_the_document_embeds_without_a_model():
         result = GraphRetriever(index, method="vector").retrieve("Two ideas in one")
     assert found(result)[0] == "arxiv:2501.00003"
     assert result.hits[0].channels.keys() == {"vector"}
+
+
+def test_without_a_passage_of_a_weighted_ranking_the_advice_is_to_weigh_another():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("a", "Ada Lovelace wrote notes.")])
+        by_graph = GraphRetriever(index, fusion=ReciprocalRank(weights={"graph": 1.0}))
+        result = by_graph.retrieve("Ada Lovelace", use_graph=False)
+        assert not result.hits
+        assert "give vector or keyword search a weight" in result.advice
+        both = GraphRetriever(index, fusion=ReciprocalRank.as_published())
+        assert "lower min_score" in both.retrieve("What are notes?", use_graph=False, min_score=1.0).advice

@@ -8,7 +8,7 @@ from langchain_core.embeddings import Embeddings
 from graphrag_core import SpreadingActivation
 from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
-from langchain_graphrag import GraphRAGRetriever, create_memory_tools
+from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool, create_memory_tools
 
 ADA = {"user": "ada"}
 
@@ -93,3 +93,8 @@ async def test_warming_counts_no_access():
         assert list(retriever.invoke("User").result.trace.stages) == ["cache"]
         assert list((await retriever.ainvoke("user")).result.trace.stages) == ["cache"]
         assert [fact.access_count for fact in retriever.index.facts("User")] == [2]
+
+
+def test_the_agent_is_told_what_the_least_graph_score_compares():
+    schema = create_memory_search_tool(GraphRAGRetriever.from_texts(["Ada."], HashEmbedder())).args
+    assert "strength" in schema["min_graph_score"]["description"]

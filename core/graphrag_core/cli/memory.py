@@ -89,7 +89,8 @@ def forget(
     if not quiet:
         render.stdout().print(f"{count:,} forgotten")
     if count < len(ids or [""]):
-        render.print_error("no such fact" if not count else f"{len(ids or ()) - count} of the ids are no facts")
+        missing = "no fact has such an id or matches the options: list them with 'hybrid-graphrag memories'"
+        render.print_error(missing if not count else f"{len(ids or ()) - count} of the ids are no facts")
         raise typer.Exit(1)
 
 
@@ -134,6 +135,8 @@ def _show(facts: list[Fact], index: KnowledgeIndex, *, as_json: bool) -> None:
     if as_json:
         render.print_json(rows)
         return
+    if not rows:
+        render.print_error("no facts were found")
     for row in rows:
         limits = [f"{word} {row[name]}" for name, word in (("valid_from", "from"), ("valid_to", "to")) if name in row]
         scope = [f"{key}={value}" for key, value in row["metadata"].items()]

@@ -23,6 +23,7 @@ from graphrag_core import (
     ReciprocalRank,
     Recogniser,
     RelatedEntities,
+    Router,
     SentenceExtractor,
     SpreadingActivation,
 )
@@ -283,25 +284,27 @@ def search_settings(
     settings: dict[str, Any] = {"vector_weight": vector_weight}
     if strategy is not None:
         kind: Any = _STRATEGIES[strategy]
-        if as_published and not hasattr(kind, "as_published"):
+        if as_published and strategy == "pagerank":
             raise typer.BadParameter(f"{strategy} has its published settings already", param_hint="--as-published")
-        settings["graph"] = kind.as_published() if as_published else kind()
+        settings["graph"] = getattr(kind, "as_published", kind)() if as_published else kind()
     elif as_published:
         raise typer.BadParameter("name the design with --strategy", param_hint="--as-published")
     if as_published and strategy == "neighbourhood":
         settings["recogniser"] = Recogniser.as_published()
+    if as_published and strategy == "citations":
+        settings["router"] = Router.as_published()
     if as_published and strategy == "expansion":
         settings["text_weight"] = 0.0
     if text_weight is not None:
         settings["text_weight"] = text_weight
+    if weights:
+        settings["fusion"] = ReciprocalRank(weights=_parse_weights(weights))
     if additive is not None:
-        own = settings.get("graph", PageRank()).fusion
+        own = settings.get("fusion", settings.get("graph", PageRank()).fusion)
         own = own.fusion if isinstance(own, Additive) else own
         adds = isinstance(own, OwnScores)
         settings["fusion"] = OwnScores(max_chunks=additive) if adds else Additive(max_chunks=additive, fusion=own)
     settings["inverses"] = _parse_inverses(inverses or [])
-    if weights:
-        settings["fusion"] = ReciprocalRank(weights=_parse_weights(weights))
     return settings
 
 

@@ -9,7 +9,6 @@ were outside the query's scope: :func:`visible`.
 """
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime, timezone
@@ -33,6 +32,7 @@ SETTING = "hides_facts"
 STATUSES: tuple[str, ...] = get_args(FactStatus)
 SOURCES: tuple[str, ...] = get_args(FactSource)
 
+_FIRST, _LAST = -62_135_596_800, 253_402_300_800  # the years 1 to 9999
 _LONGEST = 300  # characters of a name
 _TEXTS = ("subject", "relation", "object", "source", "status")
 _TIMES = ("created", "valid_from", "valid_to")
@@ -194,7 +194,7 @@ def seconds(time: Time, name: str) -> float:
         parsed = datetime(time.year, time.month, time.day, tzinfo=timezone.utc)
     if isinstance(parsed, datetime):
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)).timestamp()
-    if isinstance(parsed, (int, float)) and not isinstance(parsed, bool) and math.isfinite(parsed):
+    if isinstance(parsed, (int, float)) and not isinstance(parsed, bool) and _FIRST <= parsed < _LAST:
         return float(parsed)
     raise InputError(f"{name} is {time!r}: use a date such as '2024-05-01', a datetime, or seconds since the epoch")
 

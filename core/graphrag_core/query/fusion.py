@@ -212,8 +212,7 @@ class Additive:
     fusion: Fusion = _WEIGHTED
 
     def __post_init__(self) -> None:
-        if self.max_chunks is not None and (isinstance(self.max_chunks, bool) or self.max_chunks < 0):
-            raise InputError(f"max_chunks is {self.max_chunks!r}: use an integer of at least 0, or None")
+        _check_count(self.max_chunks, "max_chunks", or_none=True)
 
     @property
     def heeds_lead(self) -> bool:
@@ -223,6 +222,12 @@ class Additive:
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
         """Return all chunks of both rankings, each once, best first; the pipeline restricts them."""
         return self.fusion.fuse(plain, graph, lead=lead)
+
+
+def channel_fusion(fusion: Fusion) -> ReciprocalRank | None:
+    """Return the fusion that weighs the rankings of a query one by one, also inside of :class:`Additive`, or None."""
+    inner = fusion.fusion if isinstance(fusion, Additive) else fusion
+    return inner if isinstance(inner, ReciprocalRank) and inner.weights else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,10 +249,21 @@ class OwnScores:
     max_chunks: int | None = None
     same_start: int = 100
 
+    def __post_init__(self) -> None:
+        _check_count(self.max_chunks, "max_chunks", or_none=True)
+        _check_count(self.same_start, "same_start")
+
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:  # noqa: ARG002
         """Return all chunks of both rankings, each once, best first; ``plain`` are the first ``k`` vector hits."""
         scores = dict(zip(graph[0].tolist(), graph[1].tolist(), strict=True))
         return _ranking({**scores, **dict(zip(plain[0].tolist(), plain[1].tolist(), strict=True))})
+
+
+def _check_count(number: object, name: str, *, or_none: bool = False) -> None:
+    if or_none and number is None:
+        return
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise InputError(f"{name} is {number!r}: use an integer of at least 0{', or None' if or_none else ''}")
 
 
 def _ranking(scores: Mapping[int, float]) -> Ranking:

@@ -9,6 +9,7 @@ from typing import Any
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Where, attributes
 from graphrag_core.index import KnowledgeIndex
+from graphrag_core.ingest.told_facts import KEY
 from graphrag_core.model import FactSource
 from graphrag_core.result import Result
 
@@ -36,8 +37,6 @@ def to_content(result: Result, **settings: Any) -> str:
     context = str(result.context(**settings))
     return f"{context}\n\nNote: {result.advice}." if result.advice and not result.graph_ran else context
 
-
-MIN_GRAPH_SCORE_HELP = "Leave out passages that only the graph found with a lower score, from 0 to 1."
 
 # -- the tools that write
 
@@ -102,6 +101,11 @@ class MemoryWriter:
         """The filter that a fact has to match to be changed."""
         conditions = [{key: {"eq": value}} for key, value in attributes_of(self.metadata)]
         return {"and": conditions} if conditions else None
+
+    @property
+    def searched(self) -> Where | None:
+        """The filter of a search: no told fact of another scope. Documents are not restricted by it."""
+        return {"or": [{f"{KEY}.subject": {"exists": False}}, self.where]} if self.where else None
 
     def remember(
         self,

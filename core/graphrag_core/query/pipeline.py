@@ -18,7 +18,7 @@ from graphrag_core.ingest.pipeline import NO_EMBEDDER
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Snapshot
 from graphrag_core.query.coverage import Reranker
-from graphrag_core.query.fusion import Additive, Fusion, Gate, Lead, OwnScores, ReciprocalRank, confidence, how_to_raise
+from graphrag_core.query.fusion import Additive, Fusion, Gate, Lead, OwnScores, channel_fusion, confidence, how_to_raise
 from graphrag_core.query.paths import EntityPath, choose_facts, find_paths, paths_from_passages, stated_strengths
 from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT, Expansion, GraphStrategy, Query
 from graphrag_core.query.reasons import Reason, Reasons
@@ -292,7 +292,8 @@ def _advice(
             if scoped
             else "the index is empty: add documents"
         )
-    if any(len(keys) for keys, _ in channels.values()):
+    has_found = any(len(keys) for keys, _ in channels.values())
+    if has_found and plan.reranker is not None:
         return "the reranker dropped every passage: use another one, or reranker=False"
     nearest = float(query.by_vector("chunks", 1)[1].max(initial=0)) if "vector" in channels else gate.min_score
     if nearest < gate.min_score:
@@ -300,7 +301,11 @@ def _advice(
             f"no passage has the similarity {gate.min_score:.2f} that min_score asks for, "
             f"the nearest has {nearest:.2f}: lower min_score, or ask in other words"
         )
-    return "no passage has a word of the question: ask in other words, or use the hybrid method"
+    return (
+        "no ranking that the fusion weighs found a passage: give vector or keyword search a weight"
+        if has_found
+        else "no passage has a word of the question: ask in other words, or use the hybrid method"
+    )
 
 
 def _unmatched_names(query: Query) -> str:
@@ -339,13 +344,11 @@ def _fuse(
             gate="" if why else reranked.gate,
             reasons=reranked.reasons,
         )
-    elif (
-        plan.method == "hybrid"
-        and isinstance(plan.fusion, ReciprocalRank)
-        and plan.fusion.weights
-        and not plan.reranker
-    ):
-        keys, scores = plan.fusion.fuse_channels({**channels, "graph": (expansion.keys, expansion.strengths)})
+    elif plan.method == "hybrid" and not plan.reranker and (by_channel := channel_fusion(plan.fusion)) is not None:
+        keys, scores = by_channel.fuse_channels({**channels, "graph": (expansion.keys, expansion.strengths)})
+        if isinstance(plan.fusion, Additive):  # a result of plain search is kept if its channel has no weight
+            others = np.setdiff1d(plain[0], keys)
+            keys, scores = np.concatenate([keys, others]), np.append(scores, np.zeros(len(others), np.float32))
         order = query.order("chunks", keys, scores)
         keys, scores = keys[order], scores[order]
     elif len(expansion.keys):
@@ -368,11 +371,13 @@ def _shown(
 
     With :class:`Additive` or :class:`OwnScores`, the first ``k`` of plain search and those that the graph adds.
     """
-    if plan.method != "hybrid" or not isinstance(plan.fusion, (Additive, OwnScores)) or not len(expansion.keys):
+    adds = isinstance(plan.fusion, Additive) or (isinstance(plan.fusion, OwnScores) and len(expansion.keys))
+    if plan.method != "hybrid" or not adds:
         return _without_copies(query, ranking, plan.k)
     (kept, _), copies = _without_copies(query, plain, plan.k)
     new = ~np.isin(expansion.keys, np.concatenate([kept, *copies]))
-    most = int(new.sum()) if plan.fusion.max_chunks is None else plan.fusion.max_chunks
+    limit = getattr(plan.fusion, "max_chunks", None)
+    most = int(new.sum()) if limit is None else limit
     (added, _), _ = _without_copies(query, (expansion.keys[new], expansion.scores[new]), most)
     shown = np.concatenate([kept, added])
     if isinstance(plan.fusion, OwnScores) and plan.fusion.same_start > 0:

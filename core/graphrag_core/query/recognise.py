@@ -95,9 +95,7 @@ class Recogniser:
     def _by_part(self, question: str, snapshot: Snapshot, exact: Keys) -> Keys:
         """Return entities whose names have all words of a capitalised or quoted phrase."""
         found: dict[int, None] = {}
-        quoted = (next(filter(None, match.groups())) for match in islice(_QUOTED.finditer(question), _MAX_QUOTES))
-        phrases = [*_CAPITALISED.findall(question)[:_MAX_QUOTES], *quoted] if self.phrases else []
-        for phrase in dict.fromkeys(phrases):
+        for phrase in self.phrases_in(question):
             if not (terms := snapshot.terms(phrase)):
                 continue
             # An entity is mentioned by some passage that has its name.
@@ -108,6 +106,12 @@ class Recogniser:
             named = [(-entity.mentions, entity.id, key) for key, entity in known if not entity.id.startswith("→")]
             found.update(dict.fromkeys(key for _, _, key in sorted(named)[: self.phrases]))
         return np.array(list(found), np.int64)
+
+    def phrases_in(self, question: str) -> list[str]:
+        """Return the capitalised and quoted phrases that may name entities by a part of their name; case matters."""
+        quoted = (next(filter(None, match.groups())) for match in islice(_QUOTED.finditer(question), _MAX_QUOTES))
+        phrases = [*_CAPITALISED.findall(question)[:_MAX_QUOTES], *quoted] if self.phrases else []
+        return [*dict.fromkeys(" ".join(phrase.split()) for phrase in phrases)]
 
     def known_names(self, question: str, snapshot: Snapshot) -> list[tuple[int, int, int]]:
         """Return every known name in a question, longest first: its first and last word (exclusive) and its entity.

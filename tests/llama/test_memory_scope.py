@@ -1,0 +1,34 @@
+"""The memory tools do not find what was told in another scope, and filters of a call narrow those of the retriever."""
+
+from __future__ import annotations
+
+from llama_index.core.schema import TextNode
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
+
+from graphrag_core.testing import HashEmbedder
+from llama_graphrag import GraphRAGRetriever, LocalEmbedding, memory_tools
+
+
+def make(**settings: object) -> GraphRAGRetriever:
+    nodes = [
+        TextNode(id_="policy", text="The User password policy asks for twelve letters.", metadata={"user": "ada"}),
+        TextNode(id_="other", text="The User password policy of Bob is another one.", metadata={"user": "bob"}),
+    ]
+    return GraphRAGRetriever.from_nodes(nodes, LocalEmbedding(embedder=HashEmbedder()), **settings)
+
+
+def test_facts_of_another_scope_are_not_found_even_without_a_filter():
+    retriever = make()
+    retriever.index.remember("User", "password_is", "Hunter2", literal=True, metadata={"user": "bob"})
+    retriever.index.remember("User", "password_is", "Swordfish", literal=True, metadata={"user": "ada"})
+    answer = str(memory_tools(retriever, metadata={"user": "ada"})[0].call(query="What is the User password?"))
+    assert "Swordfish" in answer
+    assert "twelve letters" in answer
+    assert "Hunter2" not in answer
+
+
+def test_a_filter_of_a_call_narrows_those_of_the_retriever():
+    acme = MetadataFilters(filters=[MetadataFilter(key="user", value="ada")])
+    retriever = make(filters=acme)
+    assert [hit.chunk.id for hit in retriever.search("User password", where={"user": "bob"})] == []
+    assert [hit.chunk.id for hit in retriever.search("User password", where={"user": "ada"})] == ["policy"]
