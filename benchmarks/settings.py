@@ -31,7 +31,6 @@ from quality import DEPTH, SETS, Dataset, Recalls, cell, load, model_of
 from graphrag_core import Chunk, Coverage, GraphRetriever, KnowledgeIndex, Reranked
 from graphrag_core.evaluation import resampled_means
 from graphrag_core.ports import Ranking
-from graphrag_core.query.pipeline import _without_copies
 from graphrag_core.query.query import Query
 
 MEASURES = ("recall@2", "recall@5", "recall@10")
@@ -49,7 +48,7 @@ class EachSetting:
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         for name, coverage in self.settings.items():
             reranked = coverage.rerank(query, plain, graph)
-            (keys, _), _ = _without_copies(query, (reranked.keys, reranked.scores), DEPTH)
+            (keys, _), _ = query.without_copies((reranked.keys, reranked.scores), DEPTH)
             self.chunks[name] = query.snapshot.chunks(keys)
         return reranked
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from weakref import WeakSet
 
 import numpy as np
@@ -352,7 +351,7 @@ def _fuse(
         order = query.order("chunks", keys, scores)
         keys, scores = keys[order], scores[order]
     elif len(expansion.keys):
-        first = _without_copies(query, plain, plan.k)[0] if isinstance(plan.fusion, OwnScores) else plain
+        first = query.without_copies(plain, plan.k)[0] if isinstance(plan.fusion, OwnScores) else plain
         fused = plan.fusion.fuse(first, (expansion.keys, expansion.strengths), lead=expanded.lead)
         keys, scores = np.asarray(fused[0], np.int64), np.asarray(fused[1])
         order = query.order("chunks", keys, scores)
@@ -373,12 +372,12 @@ def _shown(
     """
     adds = isinstance(plan.fusion, Additive) or (isinstance(plan.fusion, OwnScores) and len(expansion.keys))
     if plan.method != "hybrid" or not adds:
-        return _without_copies(query, ranking, plan.k)
-    (kept, _), copies = _without_copies(query, plain, plan.k)
+        return query.without_copies(ranking, plan.k)
+    (kept, _), copies = query.without_copies(plain, plan.k)
     new = ~np.isin(expansion.keys, np.concatenate([kept, *copies]))
     limit = getattr(plan.fusion, "max_chunks", None)
     most = int(new.sum()) if limit is None else limit
-    (added, _), _ = _without_copies(query, (expansion.keys[new], expansion.scores[new]), most)
+    (added, _), _ = query.without_copies((expansion.keys[new], expansion.scores[new]), most)
     shown = np.concatenate([kept, added])
     if isinstance(plan.fusion, OwnScores) and plan.fusion.same_start > 0:
         starts: dict[str, int] = {}
@@ -387,28 +386,7 @@ def _shown(
         shown = np.array(list(starts.values()), np.int64)
     keys, scores = ranking
     wanted = np.isin(keys, shown)
-    return _without_copies(query, (keys[wanted], scores[wanted]), plan.k + len(added))
-
-
-def _without_copies(query: Query, ranking: Ranking, k: int) -> tuple[Ranking, list[Keys]]:
-    """Return the first ``k`` chunks that are not copies of a better one, and the copies of each."""
-    keys, scores = ranking
-    places: list[int] = []
-    copies: list[Keys] = []
-    gone: set[int] = set()
-    waiting = keys.tolist()
-    start = 0
-    while start < len(waiting) and len(places) < k:
-        asked = list(islice((at for at in range(start, len(waiting)) if waiting[at] not in gone), k - len(places)))
-        for place, found in zip(asked, query.snapshot.copies("chunks", keys[asked]), strict=True):
-            start = place + 1
-            if waiting[place] not in gone:
-                places.append(place)
-                copies.append(found)
-                gone.update(found.tolist())
-        if not asked:
-            break
-    return (keys[places], scores[places]), copies
+    return query.without_copies((keys[wanted], scores[wanted]), plan.k + len(added))
 
 
 def _paths(query: Query, keys: Keys, channels: dict[str, Ranking], expanded: Expanded) -> list[EntityPath]:
@@ -520,7 +498,7 @@ def _returned_by_plain(
         key for key, names in zip(keys.tolist(), found_by, strict=True) if not _GRAPH_CHANNELS.isdisjoint(names)
     }
     if not by_graph <= first:  # without copies plain search gets further down its ranking
-        first = set(_without_copies(query, plain, plan.k)[0][0].tolist())
+        first = set(query.without_copies(plain, plan.k)[0][0].tolist())
     return first
 
 

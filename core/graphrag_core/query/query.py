@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -97,6 +98,26 @@ class Query:
             scores = share * cosine + (1 - share) * keyword_share
         order = self.order(kind, keys, scores)
         return keys[order], scores[order].astype(np.float32)
+
+    def without_copies(self, ranking: Ranking, k: int) -> tuple[Ranking, list[Keys]]:
+        """Return the first ``k`` chunks that are not copies of a better one, and the copies of each."""
+        keys, scores = ranking
+        places: list[int] = []
+        copies: list[Keys] = []
+        gone: set[int] = set()
+        waiting = keys.tolist()
+        start = 0
+        while start < len(waiting) and len(places) < k:
+            asked = list(islice((at for at in range(start, len(waiting)) if waiting[at] not in gone), k - len(places)))
+            for place, found in zip(asked, self.snapshot.copies("chunks", keys[asked]), strict=True):
+                start = place + 1
+                if waiting[place] not in gone:
+                    places.append(place)
+                    copies.append(found)
+                    gone.update(found.tolist())
+            if not asked:
+                break
+        return (keys[places], scores[places]), copies
 
     def order(self, kind: Kind, keys: Keys, *criteria: Scores) -> npt.NDArray[np.int64]:
         """Return the order of keys by some criteria, highest first; ties are broken by id."""

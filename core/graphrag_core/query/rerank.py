@@ -10,7 +10,7 @@ import numpy as np
 
 from graphrag_core.errors import InputError, RerankerError
 from graphrag_core.model import Chunk
-from graphrag_core.ports import Keys, Ranking
+from graphrag_core.ports import Ranking
 from graphrag_core.query.coverage import Coverage, Reranked, Reranker
 from graphrag_core.query.query import Query
 
@@ -75,17 +75,18 @@ class ScoreReranker:
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return the ranking of the first reranker with its best passages ordered by score."""
         ordered = self.first.rerank(query, plain, graph)
-        keys, scores = self._by_score(query, ordered.keys)
+        keys, scores = self._by_score(query, (ordered.keys, ordered.scores))
         return replace(ordered, keys=keys, scores=scores)
 
     def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:
         """Return the ranking of plain search with its best passages ordered by score."""
         if isinstance(self.first, ScoreReranker):
             plain = self.first.rerank_plain(query, plain)
-        return self._by_score(query, plain[0])
+        return self._by_score(query, plain)
 
-    def _by_score(self, query: Query, keys: Keys) -> Ranking:
-        shown = _without_copies(query, keys, max(self.passages, query.k))
+    def _by_score(self, query: Query, ranking: Ranking) -> Ranking:
+        keys = ranking[0]
+        (shown, _), _ = query.without_copies(ranking, max(self.passages, query.k))
         scores = _checked(self.score, query.text, query.snapshot.chunks(shown)) if len(shown) else []
         kept = [place for place, score in enumerate(scores) if score is not None]
         values = np.array([scores[place] for place in kept], np.float64)
@@ -149,18 +150,3 @@ def _checked(score: PassageScores, question: str, chunks: list[Chunk]) -> list[f
             )
         checked.append(number)
     return checked
-
-
-def _without_copies(query: Query, keys: Keys, count: int) -> Keys:
-    """Return the first ``count`` chunks that are not copies of a better one."""
-    shown: list[int] = []
-    gone: set[int] = set()
-    for start in range(0, len(keys), count):
-        part = keys[start : start + count]
-        for key, copies in zip(part.tolist(), query.snapshot.copies("chunks", part), strict=True):
-            if key not in gone:
-                shown.append(key)
-                gone.update(copies.tolist())
-        if len(shown) >= count:
-            break
-    return np.array(shown[:count], np.int64)
