@@ -49,7 +49,7 @@ def test_each_hit_has_a_card_with_its_channels_and_its_path():
     assert cards[0].one("p", "text").text == "The Partner Portal signs in with Oauth."
     assert cards[1].one("p", "path").text == "Partner Portal → Partner Portal needs Oauth. → Oauth → this passage"
     assert "vector #2 0.5 · 25 %" in cards[1].one("p", "channels").text
-    assert cards[2].one("span", "graph-only").text == "found only by the graph"
+    assert cards[2].one("span", "graph-only").text == "added by the graph"
     assert cards[3].one("p", "path").text == "Found by plain search: vector rank 2."
 
 
