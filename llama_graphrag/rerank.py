@@ -96,7 +96,7 @@ async def arun_search(search: Callable[[], Awaitable[_T]]) -> _T:
 
 @dataclass(frozen=True)
 class _PostprocessorScores:
-    """Scores passages by the order in which a postprocessor returns them. Cannot be hashed if it cannot."""
+    """Scores passages by the order in which a postprocessor returns them. Hashable if the postprocessor is."""
 
     postprocessor: BaseNodePostprocessor
 

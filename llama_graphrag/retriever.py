@@ -582,7 +582,7 @@ async def _aembed(index: KnowledgeIndex, model: BaseEmbedding, texts: list[str])
 
 
 def _insert(index: KnowledgeIndex, batch: _Batch, embeddings: Mapping[str, Any]) -> GraphRAGInsertEvent:
-    """Write a batch with the vectors that came with nodes and those computed before, by text."""
+    """Add a batch to the index, with the vectors of its nodes and those in ``embeddings`` (by text)."""
     custom = {node_id: embeddings[text] for node_id, text in batch.custom.items() if text in embeddings}
     added = index.add(batch.documents, vectors={**batch.vectors, **custom}, embeddings=embeddings)
     reused, count = len(batch.vectors), len(batch.nodes)

@@ -89,7 +89,7 @@ def required_keys(parsed: Filter) -> list[str]:
 
 
 def optional(parsed: Filter) -> Filter:
-    """Return a filter none of whose keys must exist in some document: without them, nothing matches a condition."""
+    """Return a filter that does not raise if no document has one of its keys: its conditions then match nothing."""
     if isinstance(parsed, Condition):
         exists = Condition(parsed.key, "exists", ())
         return parsed if parsed.operator == "exists" else Group(all=True, parts=(exists, parsed))

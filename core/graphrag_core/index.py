@@ -281,7 +281,7 @@ class KnowledgeIndex:
     ) -> Fact:
         """Store a fact that was told, and return it. A fact that was told before in the same scope is updated.
 
-        A told fact is a document of its own: it is searched, filtered and deleted like one, and copied with
+        A told fact is stored as a document: it is searched, filtered and deleted like one, and copied with
         :meth:`documents` and :meth:`add`.
 
         Parameters

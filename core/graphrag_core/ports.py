@@ -307,7 +307,7 @@ class Engine(Protocol):
         """Return the names that no stored chunk mentions yet, each once."""
 
     def stored_vectors(self, document_ids: Sequence[str]) -> dict[str, dict[str, Matrix]]:
-        """Return the vectors of some documents' ``chunks`` and ``facts``, each by the text that was embedded."""
+        """Return the stored vectors of documents: for ``chunks`` and ``facts`` a mapping from text to vector."""
 
     def document(self, document_id: str) -> Document | None:
         """Return a document as it was added."""

@@ -1,4 +1,4 @@
-"""Facts that are told directly. Each is a small document of its own.
+"""Facts that are told directly. Each is stored as a small document.
 
 The document's text is the fact in words, its metadata the scope that the caller gave, and under the key
 ``graphrag_fact`` the fact itself. So a told fact is stored, searched, filtered, copied to another index and
@@ -159,7 +159,7 @@ def triple_of(fact: Fact) -> str:
 
 
 def triple_key(subject: str, relation: str, target: str) -> str:
-    """Return what is the same for the same triple in another spelling."""
+    """Return a key that is equal for triples that differ only in spelling."""
     return fingerprint([normalise(subject), normalise(relation), normalise(target) or target])[:16]
 
 

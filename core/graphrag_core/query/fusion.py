@@ -203,7 +203,7 @@ class Additive:
     ----------
     max_chunks
         How many passages the graph may add, its strongest first. None leaves it to the strategy
-        (:class:`~graphrag_core.Neighbourhood` has a limit of its own).
+        (:class:`~graphrag_core.Neighbourhood` has another limit).
     fusion
         The scores and the order.
     """

@@ -195,7 +195,7 @@ def _embed(
 
 
 def _search(query: Query, plan: Plan) -> tuple[dict[str, Ranking], Ranking]:
-    """Return the ranking of each plain channel, and both blended into one."""
+    """Run vector and keyword search; return the ranking of each, and their weighted mean."""
     count = max(plan.candidates, plan.k)
     found: dict[str, Ranking] = {}
     by_vector = query.vector is not None and (plan.vector_weight > 0 or plan.method == "vector")

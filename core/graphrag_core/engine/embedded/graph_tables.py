@@ -53,7 +53,7 @@ class GraphTables:
         self._view: GraphView | None = None
 
     def add(self, rows: Mapping[str, Sequence[Row]]) -> None:
-        """Add rows of the tables names, chunks, facts and aliases of the records."""
+        """Add rows of the database tables names, chunks, facts and aliases to the graph."""
         widths = {"names": 5, "chunks": 8, "facts": 18, "aliases": 3}
         columns_of = {table: tuple(zip(*rows.get(table, ()), strict=True)) or ((),) * n for table, n in widths.items()}
         name_keys, surfaces, norms, entities, _ = columns_of["names"]

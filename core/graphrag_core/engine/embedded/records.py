@@ -529,7 +529,7 @@ class Records:
         return int(found) // size
 
     def vectors_by_text(self, document_ids: Sequence[str]) -> dict[str, dict[str, Matrix]]:
-        """Return the vectors of some documents' chunks and facts, each by the text that was embedded."""
+        """Return the stored vectors of documents: for chunks and for facts a mapping from embedded text to vector."""
         found: dict[str, dict[str, Matrix]] = {"chunks": {}, "facts": {}}
         spans = {
             "chunks": "SELECT min(c.key), max(c.key) + 1 FROM chunks c",

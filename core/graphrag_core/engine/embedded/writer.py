@@ -163,7 +163,7 @@ class _Rows:
             self.vectors["facts"][1].append(parsed.fact_vectors)
 
     def keep_accesses(self, accesses: Mapping[Statement, list[tuple[float, int]]]) -> None:
-        """Give the facts that were in the same document before the accesses that they had."""
+        """Restore the access counts of facts whose document was replaced and which it still states."""
         ids = {row[0]: row[1] for row in self.tables["documents"]}
         chunks = {row[0]: (ids[row[2]], row[_TEXT]) for row in self.tables["chunks"]}
         for at, row in enumerate(self.tables["facts"]):
@@ -241,7 +241,7 @@ def _statement(document: str, text: str, names: bytes, relation: str | None, val
 def _accesses(
     db: sqlite3.Connection, removed: Sequence[str], added: Sequence[ParsedDocument]
 ) -> dict[Statement, list[tuple[float, int]]]:
-    """Return last access and access count of the facts of documents that are replaced, by statement."""
+    """Return last access and access count of the facts of documents that are replaced, by the text of the fact."""
     kept = {document.document.id for document in added}.intersection(removed)
     rows = db.execute(
         "SELECT d.id, said(f.text, c.text, f.start, f.stop), f.names, f.relation, f.value, f.last_accessed, "
