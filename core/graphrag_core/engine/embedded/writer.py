@@ -241,7 +241,7 @@ def _statement(document: str, text: str, names: bytes, relation: str | None, val
 def _accesses(
     db: sqlite3.Connection, removed: Sequence[str], added: Sequence[ParsedDocument]
 ) -> dict[Statement, list[tuple[float, int]]]:
-    """Return last access and access count of the facts of documents that are replaced, by the text of the fact."""
+    """Return last access and access count of the facts of replaced documents, by document, text, names and relation."""
     kept = {document.document.id for document in added}.intersection(removed)
     rows = db.execute(
         "SELECT d.id, said(f.text, c.text, f.start, f.stop), f.names, f.relation, f.value, f.last_accessed, "
