@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint types layers check notebooks wheel test-oldest test-frameworks-oldest test-browser screenshots \
-	bench-index bench-speed bench-quality bench-settings bench-adapters bench-hops bench-graph \
-	bench-entities clean
+	bench-index bench-lengths bench-speed bench-quality bench-calibration bench-settings bench-adapters bench-hops \
+	bench-graph bench-entities clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
@@ -56,11 +56,19 @@ test-frameworks-oldest:
 bench-index: $(VENV)/.dev
 	$(BIN)/python benchmarks/index.py
 
+# Time per kB of one long document, at 100 kB, 400 kB and 1.6 MB.
+bench-lengths: $(VENV)/.dev
+	$(BIN)/python benchmarks/index.py lengths
+
 bench-speed: $(VENV)/.dev
 	$(BIN)/python benchmarks/speed.py
 
 bench-quality: $(VENV)/.dev
 	$(BIN)/python benchmarks/quality.py
+
+# How reliable the scores of hits are, and their weights fitted anew; draws docs/scores.png.
+bench-calibration: $(VENV)/.dev
+	$(BIN)/python benchmarks/calibration.py $(EMBEDDERS)
 
 # Settings of the second stage, leaving one set out: make bench-settings SETS=all SETTINGS="enough=0.3/0.5 bridge=0"
 bench-settings: $(VENV)/.dev

@@ -4,7 +4,7 @@ Every number is a ratio to something measured in the same run. Indexing is compa
 embedding the same texts in the same process, before and after. The indexed vectors are precomputed, so the
 embedder's time is not included. Adding the same documents with our WordLlama embedder is timed after that.
 ``CHUNKS=10000`` makes it smaller. The passages of the datasets in ``../shared/data`` (or ``SHARED``), a few thousand
-longer ones, are timed as well if they are there.
+longer ones, are timed as well if they are there. ``make bench-lengths`` times single documents of different lengths.
 """
 
 from __future__ import annotations
@@ -175,6 +175,29 @@ def _rates(sample: list[str]) -> None:
     print(f"mentions             {count / (time.perf_counter() - start):>10,.0f} sentences a second on one core")
 
 
+def lengths() -> None:
+    """Print the time to index one document per kB, at several lengths, relative to the shortest."""
+    for kind, text in (("prose", _long_text()), ("one line", _long_text().replace(". ", " ").replace("\n", " "))):
+        for settings in ({"chunker": None}, {}):
+            base = 0.0
+            for size in (100_000, 400_000, 1_600_000):
+                document = Document("long", text[:size], "Long")
+                with KnowledgeIndex(ReadyVectors(), progress=False, **settings) as kb:  # type: ignore[arg-type]
+                    start = time.process_time()
+                    kb.add([document])
+                    assert _links(kb)
+                    spent = (time.process_time() - start) / len(document.text)
+                base = base or spent
+                how = "whole" if settings else "in chunks"
+                print(f"{kind:<9} {how:<10}{size // 1000:>6,} kB {spent / base:>6.2f} × the time per kB at 100 kB")
+
+
+def _long_text() -> str:
+    """Return 1.6 MB of the passages of the datasets, or of generated ones."""
+    passages = [document.text for document in real()] or [document.text for document in documents(20_000)]
+    return ("\n\n".join(passages) * 9)[:1_600_000]
+
+
 def main() -> None:
     sample = [d.text for _, d in zip(range(5_000), documents(5_000), strict=False)]
     _rates(sample)
@@ -240,6 +263,8 @@ if __name__ == "__main__":
         main()
     elif sys.argv[1] == "race":
         race(sys.argv[2], sys.argv[3] == "1", *sys.argv[4:])
+    elif sys.argv[1] == "lengths":
+        lengths()
     elif sys.argv[1] == "index":
         index(sys.argv[2], sys.argv[3] == "1")
     else:

@@ -1,8 +1,9 @@
 """The LangChain adapter: a retriever over vectors, keywords and a knowledge graph, and a memory tool for agents.
 
-Import :class:`GraphRAGRetriever`, :class:`RetrievedDocuments`, :func:`compressor_reranker`,
-:func:`create_memory_search_tool`, :func:`create_memory_tools` and :func:`llm_extractor` from here; the modules inside
-are private.
+Import :class:`GraphContextTransformer`, :class:`GraphRAGRetriever`, :class:`GraphRAGTranslator`,
+:class:`GraphRAGVectorStore`, :class:`RetrievedDocuments`, :func:`compressor_reranker`,
+:func:`create_memory_search_tool`, :func:`create_memory_tools`, :func:`llm_extractor` and :func:`read_store` from here;
+the modules inside are private.
 
 >>> from graphrag_core.testing import HashEmbedder
 >>> retriever = GraphRAGRetriever.from_texts(
@@ -23,20 +24,27 @@ try:
     from langchain_graphrag.documents import RetrievedDocuments
     from langchain_graphrag.extraction import llm_extractor
     from langchain_graphrag.memory_tool import create_memory_search_tool, create_memory_tools
+    from langchain_graphrag.prompt import GraphContextTransformer
     from langchain_graphrag.rerank import compressor_reranker
     from langchain_graphrag.retriever import GraphRAGRetriever
+    from langchain_graphrag.stores import read_store
+    from langchain_graphrag.vectorstore import GraphRAGTranslator, GraphRAGVectorStore
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "langchain_core":
         raise
     raise MissingDependency("langchain-core", "langchain", "langchain_graphrag") from error
 
 __all__ = [
+    "GraphContextTransformer",
     "GraphRAGRetriever",
+    "GraphRAGTranslator",
+    "GraphRAGVectorStore",
     "RetrievedDocuments",
     "compressor_reranker",
     "create_memory_search_tool",
     "create_memory_tools",
     "llm_extractor",
+    "read_store",
 ]
 
 if TYPE_CHECKING:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.documents import Document
 
 import graphrag_core
-from graphrag_core import Chunk, Hit, Result
+from graphrag_core import Chunk, Chunker, Hit, Result
 from graphrag_core.documents.raw_html import readable
 from graphrag_core.errors import DocumentError, InputError
+from graphrag_core.filters import json_value
 from graphrag_core.ingest.titles import stated_title
 from graphrag_core.text import fingerprint
 
@@ -24,6 +25,73 @@ SCORE, DETAILS = "score", "graphrag"  # the metadata keys that a retrieved docum
 _ORIGINAL, _KNOWLEDGE = "own", "knowledge"  # keys inside the details
 _DETAILS_KEYS = {"document_id", "channels", "method"}  # by these we recognise details that we wrote
 _STORED_KNOWLEDGE = "__graphrag__"  # the metadata key of the stored knowledge; written to existing indexes
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongDocumentChunker(Chunker):
+    """The core's chunker for long documents; a short one, and one with stored knowledge, stays whole."""
+
+    long_only: bool = True
+
+    def keeps_whole(self, document: graphrag_core.Document) -> bool:
+        """Return whether a document is not split."""
+        return _STORED_KNOWLEDGE in document.metadata or super().keeps_whole(document)
+
+
+class FoundMetadata(dict[str, Any]):
+    """The metadata of a retrieved document: its own, and how it was found.
+
+    ``metadata["score"]`` and ``metadata["graphrag"]`` belong to the query and not to the passage. They are reached by
+    key (``[]``, ``get``, ``in``); comparison, iteration and JSON show the document's own metadata alone. So documents
+    of the same passage are equal, whichever queries found them and whichever retriever returned them, in all the ways
+    by which LangChain and its users deduplicate: ``==``, ``dumps`` of ``langchain_core.load``, ``json.dumps``, and the
+    hashes of ``langchain_core.indexing.index``. Pickles, deep copies and ``model_copy`` keep both. A new document made
+    from the metadata, as ``EmbeddingsFilter`` makes them, does not have them.
+    """
+
+    def _everything(self) -> dict[str, Any]:
+        return {key: self[key] for key in dict.__iter__(self)}
+
+    def __iter__(self) -> Iterator[str]:
+        # Without our keys even if the document has them too: ``dict(metadata)`` looks keys up, and would get ours.
+        return (key for key in dict(self.items()) if key not in (SCORE, DETAILS))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def keys(self) -> Any:
+        """Return the keys of the document's own metadata."""
+        return dict.fromkeys(self).keys()
+
+    def values(self) -> Any:
+        """Return the values of the document's own metadata."""
+        return dict(self.items()).values()
+
+    def items(self) -> Any:
+        """Return the document's own metadata."""
+        everything = self._everything()
+        return _original_metadata(everything, _details(everything)).items()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, dict):
+            return NotImplemented
+        own = other if isinstance(other, FoundMetadata) else _original_metadata(other, _details(other))
+        return dict(self.items()) == dict(own.items())
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # as for every dict
+
+    def __repr__(self) -> str:
+        return repr(self._everything())
+
+    def copy(self) -> FoundMetadata:
+        """Return a copy of the same type."""
+        return FoundMetadata(self._everything())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FoundMetadata, (self._everything(),)
 
 
 class RetrievedDocuments(list[Document]):
@@ -59,7 +127,7 @@ def to_core_documents(documents: Iterable[Document]) -> list[graphrag_core.Docum
         if not isinstance(document, Document):
             raise InputError(f"expected a LangChain Document, got {type(document).__qualname__}")
         details = _details(document.metadata)
-        metadata = _original_metadata(document.metadata, details)
+        metadata = _stored(_original_metadata(document.metadata, details))
         document_id = document.id or _content_id(document.page_content, metadata)
         if document.id and document_id in converted:
             raise DocumentError(document_id, "this id occurs twice in one call: give each document its own id")
@@ -126,13 +194,29 @@ def _from_hit(result: Result, hit: Hit) -> Document:
         details[_ORIGINAL] = original
     metadata[SCORE] = hit.score
     metadata[DETAILS] = details
-    return Document(id=hit.chunk.id, page_content=hit.chunk.text, metadata=metadata)
+    document = Document(id=hit.chunk.id, page_content=hit.chunk.text)
+    document.metadata = FoundMetadata(metadata)  # the constructor would copy it into an ordinary dict
+    return document
+
+
+def details_of(document: Document) -> Mapping[str, Any]:
+    """Return the details that a search added to a document, or an empty mapping."""
+    return _details(document.metadata)
 
 
 def _details(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the details that a search added to metadata, or an empty mapping."""
     details = metadata.get(DETAILS)
     return details if isinstance(details, Mapping) and details.keys() >= _DETAILS_KEYS else {}
+
+
+def _stored(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return metadata as the core stores it, so that ids made from it are those of the stored document."""
+    try:
+        stored: dict[str, Any] = json_value(metadata, "metadata")
+    except (ValueError, RecursionError):
+        return metadata  # the core reports what is wrong with it
+    return stored
 
 
 def _original_metadata(metadata: Mapping[str, Any], details: Mapping[str, Any]) -> dict[str, Any]:

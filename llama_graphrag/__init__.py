@@ -26,12 +26,14 @@ except ImportError as error:
 from llama_graphrag.embedding import LocalEmbedding
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent
 from llama_graphrag.memory_tool import memory_search_tool, memory_tools
+from llama_graphrag.prompt import GraphContextPostprocessor
 from llama_graphrag.rerank import postprocessor_reranker
 from llama_graphrag.retriever import GraphRAGRetriever
 
 del _llama_index
 
 __all__ = [
+    "GraphContextPostprocessor",
     "GraphRAGInsertEvent",
     "GraphRAGRetrievalEvent",
     "GraphRAGRetriever",

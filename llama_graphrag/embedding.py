@@ -15,7 +15,7 @@ from llama_index.core.settings import Settings
 
 from graphrag_core.embedders import WordLlama
 from graphrag_core.errors import EmbedderError
-from graphrag_core.ingest.embedding import CheckedEmbedder, identity_of
+from graphrag_core.ingest.embedding import CheckedEmbedder, embedder_error, identity_of
 from graphrag_core.ports import Embedder, Matrix
 
 EmbedModel = BaseEmbedding | Embedder | str | Literal[False]
@@ -30,7 +30,7 @@ def to_embedder(model: EmbedModel | None) -> Embedder | None:
         model = Settings.embed_model
     if isinstance(model, str):
         model = resolve_embed_model(model)
-    if isinstance(model, LocalEmbedding):
+    if isinstance(model, LocalEmbedding) and not model.is_overridden:
         return model.embedder
     return LlamaEmbedder(model) if isinstance(model, BaseEmbedding) else model
 
@@ -41,6 +41,9 @@ class LlamaEmbedder:
     def __init__(self, model: BaseEmbedding) -> None:
         self.model = model
         self.identity = identity_of(model)  # type: ignore[arg-type]  # only reads attributes
+        inner = model.embedder if isinstance(model, LocalEmbedding) else model
+        self.embedded = bool(getattr(inner, "embedded", False))
+        self.local = bool(getattr(inner, "local", False))
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector for each text."""
@@ -82,11 +85,14 @@ def embedder_errors(embedding: CheckedEmbedder, texts: Sequence[str]) -> Iterato
         yield
     except Exception as error:
         name = type(error).__name__
-        raise EmbedderError(f"{embedding.identity} raised {name} on {len(texts)} texts: {error}") from error
+        raise embedder_error(f"{embedding.identity} raised {name} on {len(texts)} texts: {error}", error) from error
 
 
 class LocalEmbedding(BaseEmbedding):
     """A core embedder for LlamaIndex: no API key, no download, no network.
+
+    A subclass may override how texts and queries are embedded, for instance to put an instruction before a query: the
+    retriever then calls these methods. An index recognises it as a model of its own, by the name of the class.
 
     Parameters
     ----------
@@ -105,6 +111,12 @@ class LocalEmbedding(BaseEmbedding):
     def embedder(self) -> Embedder:
         """The core embedder."""
         return self._embedder
+
+    @property
+    def is_overridden(self) -> bool:
+        """Whether a subclass embeds in another way than the core embedder does."""
+        added = type(self).__mro__[: type(self).__mro__.index(LocalEmbedding)]
+        return any("embedding" in name for kind in added for name in vars(kind) if hasattr(LocalEmbedding, name))
 
     @classmethod
     def class_name(cls) -> str:

@@ -49,14 +49,15 @@ class GraphRAGRetrievalEvent(BaseEvent):
 class GraphRAGInsertEvent(BaseEvent):
     """The outcome of inserting nodes.
 
-    ``reused`` is the number of nodes whose own embedding was used, ``with_knowledge`` the
-    number with entities and relations of an extractor.
+    ``reused`` is the number of nodes that came with an embedding, ``embedded`` the number of new and changed
+    nodes without one, ``with_knowledge`` the number with entities and relations of an extractor.
     """
 
     added: int
     replaced: int
     unchanged: int
     reused: int
+    embedded: int = 0
     with_knowledge: int
     problems: dict[str, str]
 
@@ -66,13 +67,14 @@ class GraphRAGInsertEvent(BaseEvent):
         return "GraphRAGInsertEvent"
 
     @classmethod
-    def from_added(cls, added: Added, reused: int, with_knowledge: int) -> GraphRAGInsertEvent:
+    def from_added(cls, added: Added, reused: int, embedded: int, with_knowledge: int) -> GraphRAGInsertEvent:
         """Return the event for what ``KnowledgeIndex.add`` returned."""
         return cls(
             added=added.added,
             replaced=added.replaced,
             unchanged=added.unchanged,
             reused=reused,
+            embedded=embedded,
             with_knowledge=with_knowledge,
             problems=dict(added.problems),
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from graphrag_core.errors import FilterError
-from graphrag_core.filters import Where
+from graphrag_core.filters import DOCUMENT_ID, Where
 from llama_graphrag.nodes import SOURCE
 
 _RESERVED = {"and", "or", "not"}
@@ -36,6 +36,8 @@ def to_where(filters: MetadataFilters | None) -> Where | None:
     A list in a node's metadata matches a comparison if one of its items does; ``any``, ``all``
     and ``contains`` compare whole items. ``text_match`` is not supported.
     """
+    if filters is not None and not isinstance(filters, MetadataFilters):
+        raise FilterError(f"filters is {filters!r:.60}: pass MetadataFilters; a mapping can be passed as where=")
     if filters is None or not filters.filters:
         return None
     parts = [
@@ -47,6 +49,29 @@ def to_where(filters: MetadataFilters | None) -> Where | None:
     if condition in (FilterCondition.AND, FilterCondition.OR):
         return {condition.value: parts}
     raise FilterError(f"the condition {condition!r} is not supported: use and, or, not")
+
+
+def ids_where(node_ids: Iterable[str] | None, doc_ids: Iterable[str] | None) -> list[Where]:
+    """Return filters for nodes by their ids and by those of their source documents; none where there are no ids.
+
+    A passage that was indexed without LlamaIndex counts as a node with the id of its document.
+    """
+    parts: list[Where] = []
+    if node_ids is not None:
+        parts.append({DOCUMENT_ID: {"in": checked_ids("node_ids", node_ids)}})
+    if doc_ids is not None:
+        ids = checked_ids("doc_ids", doc_ids)
+        of_nodes = {SOURCE: {"exists": True, "in": ids}}
+        parts.append({"or": [of_nodes, {SOURCE: {"exists": False}, DOCUMENT_ID: {"in": ids}}]})
+    return parts
+
+
+def checked_ids(name: str, ids: Iterable[str]) -> list[str]:
+    """Return ids as a list; raise :class:`FilterError` if they are not a list of texts."""
+    listed = [] if isinstance(ids, str) or not isinstance(ids, Iterable) else list(ids)
+    if isinstance(ids, str) or not isinstance(ids, Iterable) or not all(isinstance(one, str) for one in listed):
+        raise FilterError(f"{name} is {ids!r:.60}: pass a list of ids")
+    return listed
 
 
 def _translate(part: MetadataFilter) -> Where:

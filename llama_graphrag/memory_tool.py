@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llama_index.core.bridge.pydantic import BaseModel, Field
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import FunctionTool
+from llama_index.core.vector_stores.types import MetadataFilters
 
 from graphrag_core import Result
 from graphrag_core.context import Style
@@ -72,6 +73,9 @@ def memory_search_tool(
     include_sources: bool = True,
     return_direct: bool = False,
     where: Where | None = None,
+    filters: MetadataFilters | None = None,
+    node_ids: Sequence[str] | None = None,
+    doc_ids: Sequence[str] | None = None,
 ) -> FunctionTool:
     """Return a tool that lets an agent search a retriever's index.
 
@@ -91,7 +95,10 @@ def memory_search_tool(
         Whether the context is the agent's final answer.
     where
         A filter in the form of :mod:`graphrag_core.filters` that narrows the retriever's filters.
+    filters, node_ids, doc_ids
+        Narrow the retriever's own, too.
     """
+    scope = {"where": where, "filters": filters, "node_ids": node_ids, "doc_ids": doc_ids}
 
     def to_memories(result: Result) -> Memories:
         context = memory_tool.to_content(
@@ -109,10 +116,8 @@ def memory_search_tool(
         use_graph: bool = True,
         min_graph_score: float = memory_tool.MIN_GRAPH_SCORE,
     ) -> Memories:
-        result = retriever.search(
-            query, k=max_results, use_graph=use_graph, min_graph_score=min_graph_score, where=where
-        )
-        return to_memories(result)
+        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, **scope}
+        return to_memories(retriever.search(query, **settings))
 
     async def asearch(
         query: str,
@@ -120,7 +125,7 @@ def memory_search_tool(
         use_graph: bool = True,
         min_graph_score: float = memory_tool.MIN_GRAPH_SCORE,
     ) -> Memories:
-        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, "where": where}
+        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, **scope}
         result = await retriever.asearch(query, **settings)
         return await asyncio.to_thread(to_memories, result)
 

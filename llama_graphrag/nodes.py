@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from llama_index.core.constants import DATA_KEY, TYPE_KEY
@@ -30,6 +31,7 @@ from graphrag_core import Chunk, Document, Hit, Result
 from graphrag_core.documents.raw_html import readable
 from graphrag_core.errors import DocumentError
 from graphrag_core.extract.knowledge import strength_of
+from graphrag_core.filters import json_value
 from graphrag_core.ingest.chunker import whole_document
 from graphrag_core.ingest.titles import stated_title, title_of
 from graphrag_core.ingest.told_facts import KEY as TOLD
@@ -81,6 +83,8 @@ def _to_document(node: BaseNode, source_title: str) -> Document:
     title = "" if stated_title(bare.metadata) else source_title or bare.title
     keeps_object = isinstance(node, IndexNode) and isinstance(node.obj, BaseNode)
     plain = node if keeps_object or not isinstance(node, IndexNode) else node.model_copy(update={"obj": None})
+    if relationships := _converted_relationships(node):
+        plain = plain.model_copy(update={"relationships": relationships})
     try:
         data = plain.to_dict(mode="json", exclude={"id_", "embedding", "metadata"})
     except Exception as error:
@@ -98,10 +102,34 @@ def _to_document(node: BaseNode, source_title: str) -> Document:
     return Document(node.node_id, bare.text, title, {**bare.metadata, _STORED: stored}, bare.marks)
 
 
+def _converted_relationships(node: BaseNode) -> dict[NodeRelationship, Any]:
+    """Return a node's relationships with the metadata in them as it is stored; nothing if nothing changes."""
+    changed = False
+
+    def converted(info: RelatedNodeInfo) -> RelatedNodeInfo:
+        nonlocal changed
+        try:
+            metadata = json_value(info.metadata, "metadata")
+        except (ValueError, RecursionError) as error:
+            raise DocumentError(node.node_id, f"the metadata of {info.node_id!r} cannot be stored: {error}") from error
+        if metadata is info.metadata:
+            return info
+        changed = True
+        return info.model_copy(update={"metadata": metadata})
+
+    relationships = {
+        kind: [converted(one) for one in info] if isinstance(info, list) else converted(info)
+        for kind, info in node.relationships.items()
+    }
+    return relationships if changed else {}
+
+
 def _bare(node: BaseNode) -> Document:
     """Return a node's text and metadata, without knowledge and the details of an earlier search."""
     hidden = {DETAILS, *(_KNOWLEDGE_KEYS if has_knowledge(node) else ())}
     metadata = {key: value for key, value in node.metadata.items() if key not in hidden}
+    with suppress(ValueError, RecursionError):  # the core reports what is wrong with it
+        metadata = json_value(metadata, "metadata")  # as it is stored, so that an unchanged node is recognised
     text = node.get_content(MetadataMode.NONE)
     return Document(node.node_id, text if text.strip() else node.get_content(MetadataMode.EMBED), metadata=metadata)
 
@@ -131,6 +159,50 @@ def embedding_text(node: BaseNode, document: Document) -> str:
 def is_node(document: Document) -> bool:
     """Return whether a stored document is a node; others were added without LlamaIndex."""
     return isinstance(document.metadata.get(_STORED), dict)
+
+
+def source_of(document: Document) -> str:
+    """Return the id of the source document of a stored document; its own if it has none."""
+    return str(document.metadata[_STORED]["source"]) if is_node(document) else document.id
+
+
+def metadata_of(document: Document) -> dict[str, Any]:
+    """Return the metadata of a stored document without what this module added."""
+    return {key: value for key, value in document.metadata.items() if key != _STORED}
+
+
+def source_hash(chunk: Chunk) -> str | None:
+    """Return LlamaIndex's hash of the document that a stored node was made from, or None if it is unknown."""
+    node = stored_node(chunk)
+    if _rest(chunk) is None:
+        return None
+    return node.hash if node.source_node is None else node.source_node.hash
+
+
+def with_document_hashes(nodes: Sequence[BaseNode], documents: Iterable[BaseNode]) -> list[BaseNode]:
+    """Return nodes whose source states the hash of the document as it was before transformations changed it.
+
+    A node that is a whole document names itself as source if its own hash would be another when it is read again.
+    """
+    hashes = {document.node_id: document.hash for document in documents}
+    stated = []
+    for node in nodes:
+        source = node.source_node or RelatedNodeInfo(node_id=node.node_id)
+        wanted = hashes.get(source.node_id)
+        same = source.hash == wanted if node.source_node else node.hash == wanted and _is_plain_json(node.metadata)
+        if wanted is not None and not same:
+            source = source.model_copy(update={"hash": wanted})
+            node = node.model_copy(update={"relationships": {**node.relationships, NodeRelationship.SOURCE: source}})  # noqa: PLW2901
+        stated.append(node)
+    return stated
+
+
+def _is_plain_json(metadata: Mapping[str, Any]) -> bool:
+    """Return whether metadata is the same after it was stored; a tuple, for instance, becomes a list."""
+    try:
+        return bool(json.loads(json.dumps(metadata)) == metadata)
+    except (TypeError, ValueError):
+        return False
 
 
 def with_stable_ids(nodes: Sequence[BaseNode]) -> list[BaseNode]:
@@ -171,14 +243,28 @@ def to_nodes(result: Result) -> list[NodeWithScore]:
 
 
 class MetadataWithDetails(dict[str, Any]):
-    """Metadata whose string form leaves out the details.
+    """Metadata whose string form leaves out the details, and which is compared without them.
 
     LlamaIndex hashes a text node by the string of its metadata, and its fusion retriever
     deduplicates by hash: otherwise a node found here and by another retriever would count twice.
+    Nodes that two queries found are equal.
     """
 
     def __str__(self) -> str:
         return str({key: value for key, value in self.items() if key != DETAILS})
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, dict):
+            return NotImplemented
+        own, others = dict(self), dict(other)
+        own.pop(DETAILS, None)
+        others.pop(DETAILS, None)
+        return own == others
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # as for every dict
 
 
 def _found_node(hit: Hit, result: Result) -> BaseNode:
@@ -239,6 +325,7 @@ def knowledge_of(chunk: Chunk) -> Mapping[str, Any] | None:
 # KnowledgeExtractor's identity contains the name of the function. With another name, every node of an
 # existing index would count as changed and be extracted again.
 knowledge_of.__qualname__ = "known_in"
+known_in = knowledge_of  # pickle looks it up by that name
 
 
 def description_of(item: LabelledNode | Relation) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
+import numpy as np
 from llama_index.core.graph_stores.simple_labelled import SimplePropertyGraphStore
 from llama_index.core.graph_stores.types import (
     KG_NODES_KEY,
@@ -15,44 +18,259 @@ from llama_index.core.graph_stores.types import (
     PropertyGraphStore,
     Relation,
 )
+from llama_index.core.indices.property_graph import PropertyGraphIndex
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
-from llama_index.core.schema import BaseNode, TextNode
+from llama_index.core.schema import BaseNode, NodeRelationship, ObjectType, RelatedNodeInfo, TextNode
 from llama_index.core.vector_stores.simple import SimpleVectorStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
+from llama_index.core.vector_stores.utils import legacy_metadata_dict_to_node, metadata_dict_to_node
 
 from graphrag_core.errors import InputError
 from llama_graphrag.nodes import description_of
 
 _IDS_PER_REQUEST = 1_000
+_NODES_PER_PAGE = 1_000
+
+_log = logging.getLogger(__name__)
+
+ReadNodes = Callable[[VectorStoreIndex], Iterable[BaseNode]]
+"""Returns the nodes of an index, with their embeddings as far as it has them."""
 
 
-def read_vector_index(index: VectorStoreIndex) -> list[BaseNode]:
-    """Return the nodes of an index, with their embeddings if the vector store returns them."""
-    store = index.vector_store
+def read_vector_index(
+    index: VectorStoreIndex,
+    *,
+    read: ReadNodes | None = None,
+    nodes: Iterable[BaseNode] | None = None,
+    node_ids: Iterable[str] | None = None,
+) -> list[BaseNode]:
+    """Return the nodes of an index, with the embeddings that its vector store has. The index is not changed.
+
+    Parameters
+    ----------
+    index
+        An index over any vector store. Its docstore may be empty, as after ``VectorStoreIndex.from_vector_store``.
+    read
+        Reads the nodes. By default a function for the store (``_READERS``), else the store's ``get_nodes``.
+    nodes
+        The nodes, if the store cannot list them. Nothing is read, except embeddings from a ``SimpleVectorStore``.
+    node_ids
+        Only these nodes. A store that finds nodes by id need not be able to list them.
+    """
+    if not isinstance(index, VectorStoreIndex):
+        raise InputError(_not_an_index(index))
+    if nodes is not None and (read is not None or node_ids is not None):
+        raise InputError("nodes were passed beside read or node_ids: pass the nodes alone, or one of the others")
+    wanted = None if node_ids is None else list(dict.fromkeys(node_ids))
+    if nodes is not None:
+        store = index.vector_store
+        vectors = store.data.embedding_dict if isinstance(store, SimpleVectorStore) else {}
+        found: Iterable[BaseNode] = (
+            node if node.embedding is not None else _with_embedding(node, vectors.get(node.node_id)) for node in nodes
+        )
+    else:
+        reader = read or _reader(index)
+        if reader is not None:
+            among = None if wanted is None else set(wanted)
+            found = (node for node in reader(index) if among is None or node.node_id in among)
+        else:
+            found = _read_with_get_nodes(index, wanted)
+    by_id = {node.node_id: _compact(node) for node in found}  # a store may have a node twice: the last one counts
+    _warn(index, by_id, wanted or ())
+    return _with_objects(index, by_id)
+
+
+def _warn(index: VectorStoreIndex, nodes: Mapping[str, BaseNode], node_ids: Iterable[str]) -> None:
+    name = type(index.vector_store).__qualname__
+    if not nodes:
+        _log.warning("%s has no nodes: check the name of its collection or table, and its path", name)
+    if missing := sum(node_id not in nodes for node_id in node_ids):
+        _log.warning("%s has no nodes for %d of the node_ids", name, missing)
+    if without := sum(node.embedding is None for node in nodes.values()):
+        _log.warning(
+            "%s gave no embedding for %d of %d nodes: they have to be embedded again. "
+            "To reuse embeddings, pass from_index(index, read=function that returns nodes with embeddings)",
+            name, without, len(nodes),
+        )  # fmt: skip
+
+
+def _with_objects(index: VectorStoreIndex, nodes: Mapping[str, BaseNode]) -> list[BaseNode]:
+    """Return image and index nodes as the docstore has them, as LlamaIndex's retriever does, and others as they are."""
+    ids = [node_id for node_id, node in nodes.items() if node.get_type() != ObjectType.TEXT]
+    kept = index.docstore.get_nodes(ids, raise_error=False) if ids else []
+    whole = {node.node_id: _with_embedding(node, nodes[node.node_id].embedding) for node in kept}
+    return [whole.get(node_id, node) for node_id, node in nodes.items()]
+
+
+def _with_embedding(node: BaseNode, embedding: Any) -> BaseNode:
+    return node.model_copy(update={"embedding": embedding})
+
+
+def _compact(node: BaseNode) -> BaseNode:
+    """Return a node whose embedding takes 4 bytes a number. A list of floats takes 32, too much for a large store."""
+    return node if node.embedding is None else _with_embedding(node, np.asarray(node.embedding, np.float32))
+
+
+def _not_an_index(index: object) -> str:
+    name = type(index).__qualname__
+    if isinstance(index, BasePydanticVectorStore):
+        return f"from_index takes a VectorStoreIndex: VectorStoreIndex.from_vector_store(<the {name}>, embed_model=...)"
+    if isinstance(index, (PropertyGraphIndex, PropertyGraphStore)):
+        return f"from_index takes a VectorStoreIndex: pass the {name} to from_property_graph"
+    return f"from_index takes a VectorStoreIndex, not {name}: pass nodes to from_nodes, documents to from_documents"
+
+
+# -- vector stores
+
+
+def _reader(index: VectorStoreIndex) -> ReadNodes | None:
+    """Return the function that reads the nodes of an index's vector store, also if that is a subclass."""
+    names = (kind.__name__ for kind in type(index.vector_store).__mro__)
+    return next((_READERS[name] for name in names if name in _READERS), None)
+
+
+def _read_simple(index: VectorStoreIndex) -> Iterator[BaseNode]:
+    """Yield the nodes of a docstore whose vectors are in memory. A node without a vector was deleted."""
     ids = index.index_struct.nodes_dict  # ids in the vector store to ids in the docstore
-    if isinstance(store, SimpleVectorStore):  # has every embedding; a node without one was deleted
-        vectors = {ids[key]: vector for key, vector in store.data.embedding_dict.items() if key in ids}
-        nodes = index.docstore.get_nodes(list(vectors), raise_error=False)
-        return [node.model_copy(update={"embedding": vectors[node.node_id]}) for node in nodes]
-    nodes = index.docstore.get_nodes(list(ids.values()), raise_error=False)
+    vectors = {ids[key]: vector for key, vector in index.vector_store.data.embedding_dict.items() if key in ids}  # type: ignore[attr-defined]
+    yield from _from_docstore(index, vectors)
+
+
+def _read_faiss(index: VectorStoreIndex) -> Iterator[BaseNode]:
+    """Yield the nodes of a docstore whose vectors are in a FAISS index, if that can return them."""
+    vectors: dict[str, Any] = {}
+    for key, node_id in index.index_struct.nodes_dict.items():
+        try:
+            vectors[node_id] = index.vector_store.client.reconstruct(int(key))
+        except (AttributeError, RuntimeError, ValueError):  # an index without stored vectors, or with other ids
+            vectors[node_id] = None
+    yield from _from_docstore(index, vectors)
+
+
+def _from_docstore(index: VectorStoreIndex, vectors: Mapping[str, Any]) -> Iterator[BaseNode]:
+    count = len(getattr(getattr(index.vector_store, "data", None), "embedding_dict", ()))
+    if not vectors and count:
+        raise InputError(
+            f"{type(index.vector_store).__qualname__} has {count} embeddings, but stores no text, and the index has no "
+            "docstore: load it with load_index_from_storage, or pass the nodes with from_index(index, nodes=[...])"
+        )
+    for node in index.docstore.get_nodes(list(vectors), raise_error=False):
+        yield _with_embedding(node, vectors[node.node_id])
+
+
+def _read_chroma(index: VectorStoreIndex) -> Iterator[BaseNode]:
+    collection = index.vector_store.client
+    start = 0
+    while True:
+        page = collection.get(include=["documents", "embeddings", "metadatas"], limit=_NODES_PER_PAGE, offset=start)
+        count = len(page["ids"])
+        nothing = [None] * count
+        columns = [
+            nothing if (column := page[name]) is None else column for name in ("documents", "metadatas", "embeddings")
+        ]
+        for node_id, text, metadata, vector in zip(page["ids"], *columns, strict=True):
+            yield _with_embedding(_stored_node(node_id, text or "", metadata or {}), vector)
+        if count < _NODES_PER_PAGE:
+            return
+        start += count
+
+
+def _read_qdrant(index: VectorStoreIndex) -> Iterator[BaseNode]:
+    store: Any = index.vector_store
+    if not store.client.collection_exists(store.collection_name):
+        return
+    start = None
+    while True:
+        points, start = store.client.scroll(
+            store.collection_name, limit=_NODES_PER_PAGE, offset=start, with_payload=True, with_vectors=True
+        )
+        for point, node in zip(points, store.parse_to_query_result(points).nodes, strict=True):
+            vectors = point.vector if isinstance(point.vector, dict) else {"": point.vector}
+            dense = [vector for vector in vectors.values() if isinstance(vector, list)]  # a sparse one is an object
+            yield _with_embedding(node, dense[0]) if node.embedding is None and len(dense) == 1 else node
+        if start is None:
+            return
+
+
+def _read_lancedb(index: VectorStoreIndex) -> Iterator[BaseNode]:
+    store: Any = index.vector_store
+    if store._table is None:  # noqa: SLF001 - the public name raises
+        return
+    for batch in store.table.to_arrow().to_batches(max_chunksize=_NODES_PER_PAGE):
+        for row in batch.to_pylist():
+            node = _stored_node(row["id"], row[store.text_key] or "", row.get("metadata") or {})
+            if node.ref_doc_id is None and row.get(store.doc_id_key):
+                source = RelatedNodeInfo(node_id=row[store.doc_id_key])
+                node = node.model_copy(
+                    update={"relationships": {**node.relationships, NodeRelationship.SOURCE: source}}
+                )
+            yield _with_embedding(node, row[store.vector_column_name])
+
+
+_READERS: dict[str, ReadNodes] = {
+    "ChromaVectorStore": _read_chroma,
+    "FaissVectorStore": _read_faiss,
+    "LanceDBVectorStore": _read_lancedb,
+    "QdrantVectorStore": _read_qdrant,
+    "SimpleVectorStore": _read_simple,
+}
+
+
+def _stored_node(node_id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
+    """Return the node that a vector store keeps as text and metadata; a new one if LlamaIndex did not write it."""
+    if "_node_content" in metadata:
+        return metadata_dict_to_node(metadata, text=text)
+    metadata, info, relationships = legacy_metadata_dict_to_node(metadata)
+    return TextNode(
+        id_=str(node_id), text=text, metadata=metadata, relationships=relationships,
+        start_char_idx=info.get("start"), end_char_idx=info.get("end"),
+    )  # fmt: skip
+
+
+def _read_with_get_nodes(index: VectorStoreIndex, node_ids: list[str] | None) -> Iterator[BaseNode]:
+    """Yield the nodes of a store that has no reader here: by its ``get_nodes``, else from the docstore."""
+    store, kept = index.vector_store, index.index_struct.nodes_dict.values()
+    among = set(kept if node_ids is None else node_ids)
     if not store.stores_text:
-        return list(nodes)
+        yield from index.docstore.get_nodes([node_id for node_id in kept if node_id in among], raise_error=False)
+        return
     try:
-        stored = store.get_nodes()
-    except (NotImplementedError, TypeError, ValueError) as error:
-        name = type(store).__qualname__
-        raise InputError(f"{name} does not return its nodes ({error}): pass them to from_nodes") from error
-    by_id = {node.node_id: node for node in stored}
-    return [*by_id.values(), *(node for node in nodes if node.node_id not in by_id)]
+        if node_ids is None:
+            pages: list[list[str] | None] = [None]
+        else:
+            pages = [node_ids[at : at + _IDS_PER_REQUEST] for at in range(0, len(node_ids), _IDS_PER_REQUEST)]
+        found = [node for page in pages for node in store.get_nodes(node_ids=page, filters=None)]
+    except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
+        if not index._store_nodes_override:  # noqa: SLF001 - it has no public name
+            way = "node_ids=[...] or nodes=[...]" if node_ids is None else "nodes=[...]"
+            raise InputError(
+                f"{type(store).__qualname__}.get_nodes raised {type(error).__name__}: {error}. Nodes cannot be read "
+                f"that way: pass from_index(index, {way}), or from_index(index, read=function that returns the nodes), "
+                "or pass the nodes to from_nodes"
+            ) from error
+        found = index.docstore.get_nodes([node_id for node_id in kept if node_id in among], raise_error=False)
+    yield from found
 
 
-def read_property_graph(store: PropertyGraphStore) -> list[BaseNode]:
+# -- property graphs
+
+
+def read_property_graph(graph: PropertyGraphStore | PropertyGraphIndex) -> list[BaseNode]:
     """Return the text nodes of a graph, each with the entities and relations extracted from it.
+
+    The embedding of a text node is that of its chunk, or the one in the vector store of the index. Embeddings of
+    entities are not used: LlamaIndex embeds an entity's name with all its properties, which is no node's text.
 
     A relation belongs to the node in its ``triplet_source_id``. An entity belongs to the nodes
     of its relations and to the node in its own ``triplet_source_id``, which alone gets its
     description. Relations and described entities without such a node are written as sentences
     into new nodes, one for each subject.
     """
+    store = graph.property_graph_store if isinstance(graph, PropertyGraphIndex) else graph
+    if not isinstance(store, PropertyGraphStore):
+        raise InputError(f"{type(graph).__qualname__} is no PropertyGraphStore or PropertyGraphIndex: pass one of them")
+    vectors = getattr(graph, "vector_store", None)
+    vectors = vectors.data.embedding_dict if isinstance(vectors, SimpleVectorStore) else {}
     everything = store.get()
     chunks = {item.id: item for item in everything if isinstance(item, ChunkNode)}
     entities = {item.id: item for item in everything if isinstance(item, EntityNode) and item.id not in chunks}
@@ -73,7 +291,7 @@ def read_property_graph(store: PropertyGraphStore) -> list[BaseNode]:
             without_chunk.setdefault(entity.id, [])
     texts = [
         _with_knowledge(node, entities_of_chunk[node.node_id], relations_of_chunk[node.node_id], entities)
-        for node in _text_nodes(store, chunks)
+        for node in _text_nodes(store, chunks, vectors)
     ]
     return [*texts, *(_write_out(entities[key], relations, entities) for key, relations in without_chunk.items())]
 
@@ -98,12 +316,14 @@ def _triplets(store: PropertyGraphStore, ids: list[str]) -> Iterable[tuple[objec
         yield from store.get_triplets(ids=ids[start : start + _IDS_PER_REQUEST])
 
 
-def _text_nodes(store: PropertyGraphStore, chunks: Mapping[str, ChunkNode]) -> Iterator[BaseNode]:
+def _text_nodes(
+    store: PropertyGraphStore, chunks: Mapping[str, ChunkNode], vectors: Mapping[str, list[float]]
+) -> Iterator[BaseNode]:
     """Yield each chunk as the LlamaIndex node it was made from, or as a new text node."""
     known = {node.node_id: node for node in store.get_llama_nodes(list(chunks))} if chunks else {}
     for key, chunk in chunks.items():
         node = known.get(key) or TextNode(id_=key, text=chunk.text, metadata=dict(chunk.properties))
-        yield node.model_copy(update={"embedding": chunk.embedding})
+        yield _with_embedding(node, vectors.get(key) if chunk.embedding is None else chunk.embedding)
 
 
 def _with_knowledge(

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")  # of Chroma
 settings.register_profile("untimed", deadline=None)  # timing never decides a test
 settings.load_profile("untimed")
 
+collect_ignore = ["web_app.py"]  # opens an index when it is imported, as web servers do
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
 
 

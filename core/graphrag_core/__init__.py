@@ -15,6 +15,7 @@ from graphrag_core.model import (
     Added,
     Chunk,
     Document,
+    Edit,
     Entity,
     Estimate,
     Extraction,
@@ -24,6 +25,7 @@ from graphrag_core.model import (
     Stats,
     Verification,
 )
+from graphrag_core.query.calibration import Calibration
 from graphrag_core.query.coverage import Coverage, Reranked
 from graphrag_core.query.cross_encoder import CrossEncoder
 from graphrag_core.query.fusion import Additive, Anchored, Gate, OwnScores, ReciprocalRank, Weighted
@@ -50,6 +52,7 @@ __all__ = [
     "Additive",
     "Anchored",
     "Cache",
+    "Calibration",
     "Channel",
     "Chunk",
     "Chunker",
@@ -58,6 +61,7 @@ __all__ = [
     "Coverage",
     "CrossEncoder",
     "Document",
+    "Edit",
     "Entity",
     "Estimate",
     "Expansion",

@@ -10,6 +10,26 @@ Operators are ``eq ne gt gte lt lte in nin exists``; ``and``, ``or`` and ``not``
 filters. Each may be written with a leading ``$``. Nested keys are written with dots
 (``"author.name"``). A list matches if any of its items does. Numbers, texts, booleans and
 null are never equal to each other, and range operators compare values of the same kind.
+The key ``"__id__"`` is the id of a document: ``{"__id__": {"in": ["a", "b"]}}``.
+
+Metadata is stored as JSON. These values are converted, in documents and in filters alike, so that both compare equal:
+
+==========================================  ===========================================================
+value                                       stored as
+==========================================  ===========================================================
+text, integer, float, boolean, None         itself; NaN and infinity are refused
+``datetime`` with a time zone               ISO text in UTC, ``"2024-05-01T08:00:00+00:00"``
+``datetime`` without, ``date``, ``time``    ISO text, ``"2024-05-01T10:00:00"``, ``"2024-05-01"``
+``UUID``, ``Path``                          text
+``Decimal``                                 number
+``Enum``                                    its value
+list, tuple, numpy array                    list
+set, frozenset                              sorted list
+mapping                                     object with texts as keys
+numpy scalar                                the Python value; ``datetime64`` as a ``datetime`` or ``date``
+==========================================  ===========================================================
+
+ISO texts are ordered by time, so range operators compare them. A date is before every time of its day.
 
 :func:`parse` checks a filter and returns it as a frozen value. Engines translate that value
 into their query language.
@@ -17,9 +37,18 @@ into their query language.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime, time, timezone
+from decimal import Decimal
+from enum import Enum
+from operator import is_
+from pathlib import PurePath
 from typing import Any, Literal
+from uuid import UUID
+
+import numpy as np
 
 from graphrag_core.errors import FilterError
 
@@ -30,6 +59,9 @@ Scalar = str | int | float | bool
 
 Value = tuple[Literal["null", "bool", "text", "number"], Scalar]
 """A value with its kind. Only values of the same kind are compared; null is the empty text."""
+
+DOCUMENT_ID = "__id__"
+"""The filter key for the id of a document."""
 
 _OPERATORS = ("eq", "exists", "gt", "gte", "in", "lt", "lte", "ne", "nin")
 
@@ -84,7 +116,7 @@ def parse(where: Where) -> Filter:
 def required_keys(parsed: Filter) -> list[str]:
     """Return the metadata keys that must exist in some document: all but those tested with ``exists``."""
     conditions = list(_conditions(parsed))
-    optional = {condition.key for condition in conditions if condition.operator == "exists"}
+    optional = {DOCUMENT_ID, *(condition.key for condition in conditions if condition.operator == "exists")}
     return [condition.key for condition in conditions if condition.key not in optional]
 
 
@@ -96,6 +128,105 @@ def optional(parsed: Filter) -> Filter:
     if isinstance(parsed, Not):
         return Not(optional(parsed.part))
     return Group(parsed.all, tuple(optional(part) for part in parsed.parts))
+
+
+def json_value(value: Any, name: str) -> Any:
+    """Return a metadata value as it is stored: see the table above. A value that needs no change is returned itself.
+
+    Raises
+    ------
+    ValueError
+        The value cannot be stored; the message starts with its key, which is ``name`` or within it.
+
+    Examples
+    --------
+    >>> json_value({"day": date(2024, 5, 1), "tags": {"b", "a"}}, "metadata")
+    {'day': '2024-05-01', 'tags': ['a', 'b']}
+    """
+    kind = type(value)
+    if value is None or kind in (str, int, bool):
+        return value
+    if kind is list:  # lists and objects are converted here, with one stack frame for each level
+        listed = []
+        for inner in value:
+            listed.append(json_value(inner, name))  # noqa: PERF401 - a comprehension is another frame
+        return value if all(map(is_, listed, value)) else listed
+    if kind is dict:
+        stored = {}
+        for key, inner in value.items():
+            plain = _plain_key(key, name)
+            stored[plain] = json_value(inner, plain if name == "metadata" else f"{name}.{plain}")
+        is_same = all(map(is_, stored, value)) and all(map(is_, stored.values(), value.values()))
+        return value if is_same else stored
+    for kinds, convert in _CONVERSIONS:
+        if isinstance(value, kinds):
+            return convert(value, name)
+    of_type = f"{value!r:.60} of type {kind.__qualname__}"
+    raise ValueError(f"{name!r} is {of_type}, which is not JSON: convert it to text or a number")
+
+
+def _from_float(value: float, name: str) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"{name!r} is {value}, which JSON cannot hold: use None, or leave the key out")
+    return value if type(value) is float else float(value)
+
+
+def _from_decimal(value: Decimal, name: str) -> int | float:
+    number = _from_float(float(value), name)
+    return int(value) if value == value.to_integral_value() else number
+
+
+def _from_time(value: date | time, name: str) -> str:
+    if value != value:  # noqa: PLR0124 - pandas.NaT
+        raise ValueError(f"{name!r} is {value}, which is no time: use None, or leave the key out")
+    is_aware = isinstance(value, datetime) and value.tzinfo is not None
+    return (value.astimezone(timezone.utc) if is_aware else value).isoformat()  # type: ignore[union-attr]
+
+
+def _from_numpy(value: Any, name: str) -> Any:
+    """Return a numpy scalar as it is stored. numpy itself gives nanoseconds as integers."""
+    if isinstance(value, np.datetime64) and not np.isnat(value):
+        is_day = np.datetime_data(value)[0] in ("Y", "M", "W", "D")
+        return json_value(value.astype("datetime64[D]" if is_day else "datetime64[us]").item(), name)
+    is_number = isinstance(value, (np.bool_, np.number)) and not isinstance(value, (np.complexfloating, np.timedelta64))
+    if not is_number:
+        raise ValueError(f"{name!r} is {value!r:.60}, which is not JSON: convert it to text or a number")
+    return json_value(value.item(), name)
+
+
+def _from_array(value: Any, name: str) -> Any:
+    if value.ndim and value.dtype.kind in "OmMV":
+        return json_value(list(value), name)
+    return json_value(value.tolist() if value.ndim else value[()], name)
+
+
+def _from_set(value: Any, name: str) -> list[Any]:
+    """Return a list in an order that does not depend on the hashes of this process."""
+    stored = json_value(list(value), name)
+    return sorted(stored, key=lambda inner: (type(inner).__name__, inner if isinstance(inner, str) else repr(inner)))
+
+
+def _plain_key(key: object, name: str) -> str:
+    if not isinstance(key, str):
+        raise ValueError(f"the key {key!r} of {name!r} is not a text, which JSON would change")  # noqa: TRY004
+    return key if type(key) is str else str.__str__(key)
+
+
+# The first that fits decides: a numpy string is a text, and a text may be an enum.
+_CONVERSIONS: tuple[tuple[Any, Callable[[Any, str], Any]], ...] = (
+    (float, _from_float),
+    (Enum, lambda value, name: json_value(value.value, name)),
+    (str, lambda value, _: str.__str__(value)),
+    (int, lambda value, _: int(value)),
+    (np.generic, _from_numpy),
+    (Mapping, lambda value, name: json_value(dict(value.items()), name)),
+    ((list, tuple), lambda value, name: json_value(list(value), name)),
+    ((set, frozenset), _from_set),
+    (np.ndarray, _from_array),
+    (Decimal, _from_decimal),
+    ((date, time), _from_time),
+    ((UUID, PurePath), lambda value, _: str(value)),
+)
 
 
 def attributes(metadata: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Value]]:
@@ -165,6 +296,10 @@ def _condition(key: str, operator: object, operand: Any) -> Filter:
 
 
 def _checked(key: str, value: Any) -> Value:
+    try:
+        value = json_value(value, key)
+    except (ValueError, RecursionError) as error:
+        raise FilterError(f"{key!r}: values are texts, numbers, booleans, times or None: {error}") from error
     if value is not None and not isinstance(value, (str, int, float, bool)):
         raise FilterError(f"{key!r}: values are texts, numbers, booleans or None, not {value!r}")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from copy import deepcopy
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from typing_extensions import Self
 
+from graphrag_core import forks
 from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex
@@ -22,13 +25,16 @@ from graphrag_core.extract import SentenceExtractor
 from graphrag_core.filters import Condition, Filter, Group, Where, optional, parse
 from graphrag_core.ingest import told_facts
 from graphrag_core.ingest.chunker import Chunker
+from graphrag_core.ingest.edges import UNFINISHED, Edge, Edges, parse_edges, stored_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
-from graphrag_core.ingest.pipeline import NO_EMBEDDER, Embeds, Pipeline
+from graphrag_core.ingest.pipeline import NO_EMBEDDER, Embeds, Pipeline, clean_name
 from graphrag_core.ingest.told_facts import Time
 from graphrag_core.model import (
     Added,
     Chunk,
     Document,
+    Edit,
+    EditAction,
     Entity,
     Estimate,
     Fact,
@@ -42,6 +48,8 @@ from graphrag_core.research import research_documents
 from graphrag_core.text import normalise
 
 _CHUNKER = Chunker()
+_EDITS = "edits"  # the setting under which edits of the graph are stored; the engine applies them
+_PAGE = 1_000
 
 
 class KnowledgeIndex:
@@ -74,11 +82,21 @@ class KnowledgeIndex:
         at all; a longer one is so batch by batch. Of an iterator, long documents make smaller batches.
     progress
         True or False to force progress bars; None shows them on a terminal.
+    edges
+        Metadata fields that link documents, in addition to what their texts say: ``[("author", "author"),
+        ("links", "id")]`` links documents of the same author, and a document to those whose ids it lists under
+        ``links``. The first field is the source's, the second the target's; values may be lists; ``"id"`` or
+        ``"$id"`` is the document's id, and its metadata ``id``; nested keys are written with dots; ``"author"``
+        is short for the pair.
+        Stored with the index: None keeps what is stored, other edges replace it. Then the edges of all documents
+        are derived again, without extracting or embedding their texts again. An empty list removes them.
     engine
         What stores and searches the index; by default an embedded engine in memory. Use
         :meth:`open` for one in a folder.
 
-    An index is safe to use from many threads.
+    An index is safe to use from many threads. A process that was forked from this one can read it and not write it. A
+    pickle or a deep copy of an index in a folder opens the folder for reading; a deep copy of an index in memory is the
+    index itself, and it cannot be pickled.
     """
 
     def __init__(
@@ -92,6 +110,7 @@ class KnowledgeIndex:
         merge_similar: float | None = None,
         batch_size: int = 1_000,
         progress: bool | None = None,
+        edges: Edges | None = None,
         engine: Engine | None = None,
     ) -> None:
         if batch_size < 1:
@@ -101,9 +120,9 @@ class KnowledgeIndex:
         self.embedding = None if embedder is None else CheckedEmbedder(embedder)
         self.engine: Engine = EmbeddedEngine(merge_similar=merge_similar) if engine is None else engine
         self.path: Path | None = getattr(self.engine, "path", None)
-        self.read_only = bool(getattr(self.engine, "read_only", False))
         self.batch_size = batch_size
         self._one_writer = threading.RLock()
+        forks.watch(self)
         self.pipeline = Pipeline(
             self.engine,
             chunker=chunker,
@@ -112,7 +131,9 @@ class KnowledgeIndex:
             embeds=self._check_settings(embed_facts, embed_names),
             batch_size=batch_size,
             progress=progress,
+            edges=stored_edges(self.engine.settings()),
         )
+        self._set_edges(None if edges is None else parse_edges(edges))
 
     @classmethod
     def open(
@@ -154,6 +175,49 @@ class KnowledgeIndex:
             engine.close()
             raise
 
+    @property
+    def read_only(self) -> bool:
+        """Whether the index can only be read: it was opened so, or inherited or copied from another process."""
+        return bool(getattr(self.engine, "read_only", False))
+
+    def _check_writable(self) -> None:
+        if self.read_only:
+            unspecific = f"{self.path} was opened with read_only=True: open it for writing to change it"
+            raise ReadOnlyIndex(getattr(self.engine, "read_only_reason", "") or unspecific)
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which another thread may have held. For :mod:`graphrag_core.forks`."""
+        self._one_writer = threading.RLock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        embedder = None if self.embedding is None else self.embedding.embedder
+        if isinstance(problem := _pickling_problem(embedder), TypeError):  # a lambda may do: cloudpickle takes it
+            raise InputError(
+                f"the embedder {embedder!r:.80} cannot be pickled ({problem}): define its __getstate__, or open the "
+                "index in the other process with KnowledgeIndex.open(path, embedder, read_only=True)"
+            ) from problem
+        settings = self._settings()
+        if _pickling_problem(settings["extractor"]) is not None:  # such as a client of an LLM: a copy extracts nothing
+            del settings["extractor"]
+        return _restore, (type(self), embedder, self.engine, settings)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> KnowledgeIndex:
+        engine = deepcopy(self.engine, memo)
+        if engine is self.engine:  # in memory
+            return self
+        return _restore(
+            type(self), None if self.embedding is None else self.embedding.embedder, engine, self._settings()
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        pipeline = self.pipeline
+        return {
+            "chunker": pipeline.chunker,
+            "extractor": pipeline.extractor,
+            "batch_size": self.batch_size,
+            "progress": pipeline.progress,
+        }
+
     @staticmethod
     def exists(path: str | Path) -> bool:
         """Return whether a folder holds an index."""
@@ -167,6 +231,7 @@ class KnowledgeIndex:
         *,
         vectors: Mapping[str, Sequence[float]] | None = None,
         embeddings: Mapping[str, Sequence[float]] | None = None,
+        progress: bool | None = None,
     ) -> Added:
         """Add documents; replace those whose id exists with other content.
 
@@ -180,10 +245,13 @@ class KnowledgeIndex:
         vectors
             Vectors by document id, computed by the index's embedder: such a document is not
             embedded again. It must be a single chunk, as with ``chunker=None``. Ids of other
-            documents are ignored.
+            documents are ignored. The mapping may be filled while the documents are read: the
+            vectors of a batch are looked up when its last document was read.
         embeddings
             Vectors by text, for the texts that :meth:`to_embed` returned, computed before the
             call, such as on an event loop. Missing texts are embedded by the index's embedder.
+        progress
+            Whether this call shows a progress bar; None for the setting of the class.
 
         Raises
         ------
@@ -194,10 +262,10 @@ class KnowledgeIndex:
         """
         if isinstance(documents, Document):
             raise InputError("add takes an iterable of documents: add([document])")
-        if self.read_only:
-            raise ReadOnlyIndex(f"{self.path} was opened with read_only=True: open it for writing to add documents")
+        self._check_writable()
         with self._one_writer:
-            return self.pipeline.add(documents, vectors or {}, embeddings or {})
+            # The mapping as it is: it may be filled while the documents are read.
+            return self.pipeline.add(documents, {} if vectors is None else vectors, embeddings or {}, progress)
 
     def add_research_findings(self, findings: Any) -> Added:
         """Add the papers and projects of research findings as documents with typed entities and facts.
@@ -230,8 +298,7 @@ class KnowledgeIndex:
         All or nothing. When this returns no query finds them and the records do not contain
         their text; :meth:`compact` removes the last traces from the search indexes.
         """
-        if self.read_only:
-            raise ReadOnlyIndex(f"{self.path} was opened with read_only=True: open it for writing to delete documents")
+        self._check_writable()
         with self._one_writer:
             ids = [document_ids] if isinstance(document_ids, str) else list(document_ids)
             existing = list(self.engine.stored(ids))
@@ -255,6 +322,7 @@ class KnowledgeIndex:
         changed = self.engine.refresh()
         if changed:
             self.pipeline.embeds = self._check_settings(None, None)
+            self.pipeline.edges = stored_edges(self.engine.settings())
         return changed
 
     def close(self) -> None:
@@ -559,6 +627,280 @@ class KnowledgeIndex:
                     found[entity.id] = entity, max(weight, found.get(entity.id, (entity, 0.0))[1])
             return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].id))
 
+    def entities(self, prefix: str = "", *, type: str | None = None, limit: int | None = 100) -> list[Entity]:  # noqa: A002
+        """Return entities, the most mentioned first.
+
+        Parameters
+        ----------
+        prefix
+            What a name or alias begins with, in any case.
+        type
+            Only entities of this type.
+        limit
+            At most so many; None for all.
+        """
+        wanted, found = normalise(prefix), list[Entity]()
+        with self._snapshot() as snapshot:
+            keys = snapshot.top_entities(snapshot.node_limit)
+            for start in range(0, len(keys), _PAGE):
+                for entity in snapshot.entities(keys[start : start + _PAGE]):
+                    names = (entity.id, *map(normalise, entity.aliases)) if wanted else ("",)
+                    if any(name.startswith(wanted) for name in names) and type in (None, entity.type):
+                        found.append(entity)
+                        if len(found) == limit:
+                            return found
+        return found
+
+    def relations(
+        self,
+        subject: str | None = None,
+        relation: str | None = None,
+        object: str | None = None,  # noqa: A002 - the usual word
+        *,
+        limit: int | None = 100,
+    ) -> list[Fact]:
+        """Return the facts that are triples: subject, relation and object. Those of the most mentioned entities first.
+
+        Parameters
+        ----------
+        subject, relation, object
+            Restrict them, names in any spelling or case.
+        limit
+            At most so many; None for all.
+        """
+        wanted, found, seen = normalise(relation or ""), list[Fact](), set[str]()
+        with self._snapshot() as snapshot:
+            ends = [None if end is None else _entity_keys(snapshot, end) for end in (subject, object)]
+            own = [None if keys is None else {e.id for e in snapshot.entities(keys)} for keys in ends]
+            given = [keys for keys in ends if keys is not None]
+            keys = given[0] if given else snapshot.top_entities(snapshot.node_limit)
+            for start in range(0, len(keys), _PAGE):
+                for fact in snapshot.facts(snapshot.facts_of(keys[start : start + _PAGE])):
+                    target = fact.entities[1] if len(fact.entities) > 1 else normalise(fact.value)
+                    if (
+                        fact.relation in ("", "refers_to")
+                        or fact.id in seen
+                        or wanted not in ("", normalise(fact.relation))
+                        or (own[0] is not None and not _is_one_of(snapshot, fact.entities[:1], own[0]))
+                        or (own[1] is not None and not _is_one_of(snapshot, (target,), own[1]))
+                    ):
+                        continue
+                    seen.add(fact.id)
+                    found.append(fact)
+                    if len(found) == limit:
+                        return found
+        return found
+
+    # -- editing the graph
+
+    def edits(self) -> list[Edit]:
+        """Return the edits of the graph that are in force, oldest first."""
+        stored = self.engine.settings().get(_EDITS)
+        return [Edit(**edit) for edit in json.loads(stored)["edits"]] if stored else []
+
+    def undo(self, number: int) -> Edit:
+        """Take back an edit, whatever came after it; return it.
+
+        Raises
+        ------
+        InputError
+            No edit in force has this number.
+        """
+        with self._writing():
+            edits = self.edits()
+            edit = next((one for one in edits if one.number == number), None)
+            if edit is None:
+                known = ", ".join(str(one.number) for one in edits) or "none"
+                raise InputError(f"there is no edit {number}: the edits are {known}")
+            for document_id, before in edit.details.get("documents", {}).items():
+                if before is not None:
+                    self.add([Document(document_id, before["text"], before["title"], before["metadata"])])
+                elif document_id in self:
+                    self.delete(document_id)
+            self._store_edits([one for one in edits if one.number != number])
+            return edit
+
+    def rename_entity(self, name: str, new_name: str) -> Edit:
+        """Give an entity another name. Questions with the old one find it too, and so do documents added later.
+
+        Raises
+        ------
+        InputError
+            There is no such entity, or another one has the new name: merge the two.
+        """
+        with self._writing():
+            old, new_name = self._known_entity(name), _name(new_name)
+            other = self.entity(new_name)
+            if other is not None and other.id != old.id:
+                raise InputError(f"there is an entity {other.name!r}: use merge_entities([{name!r}], {new_name!r})")
+            spellings = self._spellings(name)[:1]
+            return self._edit("rename", f"renamed {old.name!r} to {new_name!r}", of=spellings, name=new_name)
+
+    def merge_entities(self, names: str | Iterable[str], into: str) -> Edit:
+        """Treat several entities as one, with the name ``into``, which may be new. Their names become its aliases.
+
+        Raises
+        ------
+        InputError
+            There is no entity of one of the names, or they are one entity already.
+        """
+        with self._writing():
+            into = _name(into)
+            target = self.entity(into)
+            merged = [self._known_entity(name) for name in ([names] if isinstance(names, str) else names)]
+            merged = [entity for entity in dict.fromkeys(merged) if target is None or entity.id != target.id]
+            if len(merged) + (target is not None) < 2:
+                raise InputError(f"there is nothing to merge into {into!r}: name at least two different entities")
+            of = [self._spellings(entity.name)[0] for entity in merged]
+            told = f"merged {', '.join(repr(entity.name) for entity in merged)} into {into!r}"
+            own = self._spellings(into)[:1] if target is not None else []
+            return self._edit("merge", told, of=of, into=own, name=target.name if target else into)
+
+    def describe_entity(self, name: str, *, type: str | None = None, description: str | None = None) -> Edit:  # noqa: A002
+        """Set the type or the description of an entity, instead of what documents say. None leaves one as it is.
+
+        Raises
+        ------
+        InputError
+            There is no such entity, or nothing is given.
+        """
+        with self._writing():
+            if type is None and description is None:
+                raise InputError("describe_entity needs a type or a description")
+            entity = self._known_entity(name)
+            given = {"type": type, "description": description}
+            what = ", ".join(f"{key} {value!r}" for key, value in given.items() if value is not None)
+            return self._edit("describe", f"described {entity.name!r}: {what}", of=self._spellings(name)[:1], **given)
+
+    def delete_entity(self, name: str) -> Edit:
+        """Take an entity out of the graph with its links, also for documents added later. Documents stay as they are.
+
+        Raises
+        ------
+        InputError
+            There is no such entity.
+        """
+        with self._writing():
+            entity = self._known_entity(name)
+            return self._edit("delete_entity", f"deleted {entity.name!r}", of=self._spellings(name))
+
+    def delete_relation(self, fact: str | Fact | tuple[str, str, str]) -> Edit:
+        """Take a relation out of the graph, wherever documents state it, also in those added later.
+
+        Parameters
+        ----------
+        fact
+            A fact as :meth:`relations`, :meth:`facts` and queries return it, its id, or the triple (subject, relation,
+            object). A sentence is taken out wherever it is word by word the same.
+
+        Raises
+        ------
+        InputError
+            There is no such fact.
+        """
+        with self._writing():
+            if isinstance(fact, tuple):
+                found = self.relations(*fact, limit=1)
+                if not found:
+                    raise InputError(f"there is no relation {fact!r}: see relations()")
+                fact = found[0]
+            elif isinstance(fact, str):
+                fact = self._fact_by_id(fact)
+            ends = [spellings[0] for end in fact.entities[:2] if (spellings := self._spellings(end))]
+            if not ends:
+                raise InputError(f"the fact {fact.text!r:.80} holds no entity: edit the document that states it")
+            ends = ends if fact.relation else ends[:1]
+            details = {"ends": ends, "relation": fact.relation, "value": fact.value, "text": fact.text}
+            return self._edit("delete_relation", f"deleted the relation {fact.text!r:.200}", **details)
+
+    def add_entity(
+        self,
+        name: str,
+        *,
+        type: str = "",  # noqa: A002
+        description: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Edit:
+        """Add an entity that no document mentions yet. It is stored as a told fact, see :meth:`remember`.
+
+        Raises
+        ------
+        InputError
+            There is such an entity: :meth:`describe_entity` changes it.
+        """
+        with self._writing():
+            name = _name(name)
+            if self.entity(name) is not None:
+                raise InputError(f"there is an entity {name!r}: change it with describe_entity")
+            said = ": ".join(filter(None, (type, description))) or "entity"
+            fact = self.remember(
+                name, "is_a" if type or not description else "is", said, literal=True, metadata=metadata
+            )
+            documents: dict[str, Any] = {fact.chunk_id: None}
+            given = {"type": type or None, "description": description or None}
+            return self._edit("add_entity", f"added {name!r}", of=[normalise(name)], documents=documents, **given)
+
+    def add_relation(self, subject: str, relation: str, object: str, **told: Any) -> Edit:  # noqa: A002 - the usual word
+        """Add a relation between two entities, which need not exist: :meth:`remember`, as an edit that can be undone.
+
+        ``told`` are further parameters of :meth:`remember`.
+        """
+        with self._writing():
+            before = {document.id: document for document in self._documents(_told_filter(None))}
+            fact = self.remember(subject, relation, object, **told)
+            after = {document.id: document for document in self._documents(_told_filter(None))}
+            changed = [key for key, document in after.items() if before.get(key) != document]
+            documents = {
+                key: None if (old := before.get(key)) is None
+                else {"text": old.text, "title": old.title, "metadata": dict(old.metadata)}
+                for key in changed
+            }  # fmt: skip
+            return self._edit("add_relation", f"added {fact.text!r:.200}", documents=documents)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        if self.read_only:
+            raise ReadOnlyIndex(f"{self.path} was opened with read_only=True: open it for writing to edit its graph")
+        if not hasattr(self.engine, "spellings"):
+            raise InputError(f"{type(self.engine).__qualname__} does not support edits of the graph")
+        with self._one_writer:
+            yield
+
+    def _edit(self, action: EditAction, text: str, /, **details: Any) -> Edit:
+        stored = self.engine.settings().get(_EDITS)
+        number = json.loads(stored)["next"] if stored else 1
+        edit = Edit(number, time.time(), action, text, details)
+        self._store_edits([*self.edits(), edit], number + 1)
+        return edit
+
+    def _store_edits(self, edits: Sequence[Edit], following: int | None = None) -> None:
+        if following is None:
+            following = json.loads(self.engine.settings()[_EDITS])["next"]
+        rows = [asdict(edit) for edit in edits]
+        self.engine.write(settings={_EDITS: json.dumps({"next": following, "edits": rows}, ensure_ascii=False)})
+        self.engine.flush()
+
+    def _known_entity(self, name: str) -> Entity:
+        entity = self.entity(name)
+        if entity is None:
+            raise InputError(f"there is no entity {name!r}: list them with entities()")
+        return entity
+
+    def _spellings(self, name: str) -> list[str]:
+        """Return the names of an entity as documents write them, normalised, the one that represents it first."""
+        found: list[str] = self.engine.spellings(name)  # type: ignore[attr-defined]
+        return found
+
+    def _fact_by_id(self, fact_id: str) -> Fact:
+        chunk_id, _, _ = fact_id.rpartition("/")
+        with self._snapshot() as snapshot:
+            keys = snapshot.top_entities(snapshot.node_limit)
+            for start in range(0, len(keys), _PAGE):
+                for fact in snapshot.facts(snapshot.facts_of(keys[start : start + _PAGE])):
+                    if fact.id == fact_id and fact.chunk_id == chunk_id:
+                        return fact
+        raise InputError(f"there is no fact {fact_id!r}: use the id that relations(), facts() or a query returned")
+
     def _snapshot(self) -> AbstractContextManager[Snapshot]:
         """Open a snapshot of what is valid now."""
         return self.engine.snapshot(told_facts.visible(self.engine, None, time.time()))
@@ -569,13 +911,14 @@ class KnowledgeIndex:
         """Return what adding documents would cost to embed, without embedding anything."""
         return self.pipeline.estimate(documents)
 
-    def to_embed(self, documents: Iterable[Document]) -> list[str]:
+    def to_embed(self, documents: Iterable[Document], vectors: Collection[str] = ()) -> list[str]:
         """Return the texts that adding documents would embed, each once. Nothing is embedded or written.
 
         Compute their vectors in any way and pass them to :meth:`add` as ``embeddings``. Unchanged
-        documents, and chunks and facts whose vector is stored, need no embedding.
+        documents, and chunks and facts whose vector is stored, need no embedding. Nor do the chunks of
+        the documents whose ids are in ``vectors``, if the same vectors are passed to :meth:`add`.
         """
-        return self.pipeline.to_embed(documents)
+        return self.pipeline.to_embed(documents, vectors)
 
     def stats(self) -> Stats:
         """Return the size of the index and its most frequent entities."""
@@ -627,6 +970,55 @@ class KnowledgeIndex:
                 )
         return embeds
 
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """The metadata fields that link documents: pairs of a source field and a target field."""
+        return self.pipeline.edges
+
+    def _set_edges(self, edges: tuple[Edge, ...] | None) -> None:
+        """Use some edges; derive those of stored documents again if they have others."""
+        settings = self.engine.settings()
+        wanted = self.pipeline.edges if edges is None else edges
+        if set(wanted) == set(self.pipeline.edges) and (self.read_only or not settings.get(UNFINISHED)):
+            return
+        if not settings.get("embedder"):  # nothing was added yet
+            self.pipeline.edges = wanted
+            return
+        if self.read_only:
+            raise ReadOnlyIndex(
+                f"{self.path} has the edges {list(self.pipeline.edges)}, not {list(wanted)}: leave edges out, or open "
+                "it once for writing with these edges, which derives them again"
+            )
+        with self._one_writer:
+            self.pipeline.derive_edges(wanted)
+
+
+def _restore(
+    cls: type[KnowledgeIndex], embedder: Embedder | None, engine: Engine, settings: Mapping[str, Any]
+) -> KnowledgeIndex:
+    """Return a copy of an index that was pickled or deep-copied."""
+    try:
+        return cls(embedder, engine=engine, **settings)
+    except BaseException:
+        engine.close()
+        raise
+
+
+class _Nowhere:
+    """A file to which pickles are written only to see whether they can be."""
+
+    def write(self, data: Any) -> int:
+        return len(data)
+
+
+def _pickling_problem(value: Any) -> Exception | None:
+    """Return why pickle refuses a value: a ``TypeError`` for what no pickler takes, such as a lock or a connection."""
+    try:
+        pickle.Pickler(_Nowhere(), 5, buffer_callback=lambda _: None).dump(value)
+    except Exception as error:  # noqa: BLE001 - __reduce__ of a foreign class may raise anything
+        return error
+    return None
+
 
 def _told_id(fact: str | Fact) -> str:
     """Return the id of a told fact's document. The id of a fact ends with its number in the document."""
@@ -652,6 +1044,21 @@ def _start(fact: Fact) -> float:
 
 def _is_valid(fact: Fact, at: float) -> bool:
     return (fact.valid_from is None or fact.valid_from <= at) and (fact.valid_to is None or at < fact.valid_to)
+
+
+def _name(name: str) -> str:
+    """Return the name that a person gave an entity."""
+    cleaned = clean_name(name) if isinstance(name, str) else ""
+    if not cleaned or cleaned.startswith("→"):
+        raise InputError(f"{name!r:.80} is no name of an entity: it needs a letter or digit")
+    return cleaned
+
+
+def _is_one_of(snapshot: Snapshot, ids: Sequence[str], wanted: set[str]) -> bool:
+    """Return whether the first of some ids, as a fact holds them, is one of some entities."""
+    if not ids:
+        return False
+    return ids[0] in wanted or any(entity.id in wanted for entity in snapshot.entities(_entity_keys(snapshot, ids[0])))
 
 
 def _entity_keys(snapshot: Snapshot, name: str) -> Keys:

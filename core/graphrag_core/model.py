@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any, Literal
 
 FactSource = Literal["user_edit", "file", "system", "conversation"]
@@ -54,7 +55,8 @@ class Document:
         The document's subject. If empty, it is taken from the metadata (``title``, ``name``,
         the stem of ``file_name``) or from the first heading of the text.
     metadata
-        Any JSON-serialisable values. Returned unchanged with each hit; ``where`` filters on it.
+        Texts, numbers, dates, UUIDs, paths, lists and mappings of them, stored as JSON: the table is in
+        :mod:`graphrag_core.filters`. Returned with each hit; ``where`` filters on it.
     marks
         Pages, anchors, links and terms that a reader found in the source. Structure that the text shows
         itself (Markdown headings, lists, links, code) need not be marked: the index finds it.
@@ -179,6 +181,28 @@ class Extraction:
     mentions: tuple[Mention, ...] = ()
     facts: tuple[Fact, ...] = ()
     problem: str = ""
+
+
+EditAction = Literal["rename", "merge", "describe", "delete_entity", "delete_relation", "add_entity", "add_relation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of the graph that a person made, and that can be undone.
+
+    ``number`` identifies it, ``time`` is when it was made (seconds since the epoch), ``text`` says what was done.
+    ``details`` is what is applied and undone: names as documents write them, or the documents before the edit.
+    """
+
+    number: int
+    time: float
+    action: EditAction
+    text: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        moment = datetime.fromtimestamp(self.time, timezone.utc).isoformat(" ", "seconds").removesuffix("+00:00")
+        return f"{self.number}  {moment}  {self.text}"
 
 
 # -- what an index reports

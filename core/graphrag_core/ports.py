@@ -271,6 +271,11 @@ class Engine(Protocol):
     """Stores an index and searches it. Safe to use from many threads.
 
     Optional attributes: ``path``, where the index is, and ``read_only``.
+
+    Optional methods: ``parsed(document_ids)`` returns documents as they were written, with their vectors, for an index
+    whose explicit edges change. ``spellings(name)`` returns the normalised names of an entity that documents write, the
+    one that represents it first; an engine that has it applies the edits in the setting ``edits`` (see
+    :mod:`graphrag_core.engine.embedded.graph_edits`).
     """
 
     @property

@@ -65,7 +65,8 @@ class Link:
     rank, chunk_id
         The rank of the other passage in the result, from 1, and its id.
     entity_id, entity
-        The id and the name of the entity that links them. A section is named by its title and heading.
+        The id and the name of the entity that links them. A section is named by its title and heading, a value of
+        an explicit edge with its field: "author: Mara Lindqvist".
     kind
         ``"about"``: the passage is about the entity, and the other mentions it. ``"mentions"``: the other way round.
         ``"both_about"`` or ``"both_mention"``: both do the same.
@@ -90,9 +91,9 @@ class Hit:
     chunk
         The passage.
     score
-        Falls with the rank. Cosine similarity for the vector method, BM25 for the keyword method,
-        a strength from 0 to 1 for the graph method, and the fusion's score for the hybrid method
-        (1 / rank with ``Anchored``).
+        Falls with the rank. By default how likely the passage belongs to the answer, from 0 to 1
+        (:class:`~graphrag_core.Calibration`). Cosine similarity for the vector method, BM25 for the keyword
+        method, a strength from 0 to 1 for the graph method, and the own score of a fusion or reranker that has one.
     channels
         The channels that found the passage.
     path
@@ -190,7 +191,10 @@ class Result:
     inverses
         The user's own names of relations seen from their object, for ``context()``.
     advice
-        What to do about an empty result or a low confidence; empty if there is neither.
+        What to do about an empty result, a low confidence or an embedder that failed; empty if there is none of these.
+    embedder_failed
+        Whether vector search is missing because the embedder failed (``on_embedder_error="keyword"``). ``fallback``
+        says how. Such a result is not cached.
     """
 
     question: str
@@ -209,6 +213,7 @@ class Result:
     graph_ran: bool = True
     inverses: Mapping[str, str] = field(default_factory=dict)
     advice: str = ""
+    embedder_failed: bool = False
 
     @property
     def counts(self) -> dict[str, int]:
@@ -359,6 +364,7 @@ class Result:
                 for name, channel in hit.channels.items()
             },
             "path": [{"kind": step.kind, "id": step.id, "text": step.text} for step in hit.path],
+            "facts": [fact.text for fact in self.facts],
             "words": list(hit.words),
             "covers": list(hit.covers),
             "link": asdict(hit.link) if hit.link else None,

@@ -1,5 +1,8 @@
 """``GraphRetriever``, the public read side: validates a call, looks it up in the cache, runs the query pipeline."""
 
+import logging
+import math
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -7,19 +10,26 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial
 from operator import index as as_integer
 from typing import Any, Literal, NamedTuple, cast, get_args, overload
 
+import numpy as np
+
+from graphrag_core import forks
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ingest.told_facts import SETTING, Time, changes_between, seconds, visible
+from graphrag_core.model import Fact
 from graphrag_core.ports import Keys, Matrix, Snapshot
+from graphrag_core.query.calibration import Calibration
 from graphrag_core.query.coverage import Coverage, Reranker
 from graphrag_core.query.fusion import CHANNELS, Anchored, Fusion, Gate, channel_fusion
 from graphrag_core.query.pipeline import Plan, answer
-from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT
+from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT, OnEmbedderError
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.rerank import PassageScores, ScoreReranker
 from graphrag_core.query.routing import Router
@@ -28,7 +38,9 @@ from graphrag_core.result import Result, Trace
 
 Method = Literal["hybrid", "vector", "keyword", "graph", "agentic"]
 _METHODS = get_args(Method)
+_log = logging.getLogger(__name__)
 _MAX_QUESTION = 100_000  # characters
+_MAX_SCANNED = 200  # facts of one entity, to find those that join names
 _MOST_ANSWERED = 4_096  # results of which it is noted when they were computed
 
 
@@ -60,6 +72,14 @@ class Cache:
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: OrderedDict[Hashable, tuple[float, Result]] = OrderedDict()
+        forks.watch(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a copy is empty
+        return partial(type(self), seconds=self.seconds, entries=self.entries, clock=self._clock), ()
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which another thread may have held. For :mod:`graphrag_core.forks`."""
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -124,6 +144,30 @@ class GraphRetriever:
     inverses
         Names of relations seen from their object, such as ``{"feeds": "fed_by"}``, for the context of a result.
         Each pair holds in both directions.
+    on_embedder_error
+        What a query does if the embedder fails or returns a vector that cannot be used. ``"raise"`` raises
+        :class:`~graphrag_core.errors.EmbedderError`, which is also of the type that the embedder raised, and whose
+        ``__cause__`` is that exception. ``"keyword"`` searches by keyword and graph, logs a warning, and says so in
+        ``fallback``, ``advice`` and ``embedder_failed`` of the result, which is not cached.
+
+    Each parameter is an attribute. Assigning to one checks the value as the constructor does, and settings that depend
+    on it follow, such as the default fusion of another graph strategy. A name that is no setting raises
+    ``AttributeError``.
+    calibration
+        How the scores of the hybrid method are computed where a ranking says nothing but the order, as that of
+        ``Coverage`` and ``Anchored``: by default the probability that a passage belongs to the answer
+        (:class:`~graphrag_core.Calibration`). False for 1 / rank.
+    score_threshold
+        Hits with a lower score are left out, so that a result can be empty. It applies to
+        :attr:`Hit.score <graphrag_core.Hit>`, whatever the score of the method and the fusion is.
+    refresh_every
+        For an index that another process writes: before a query, if so many seconds passed since the last time, the
+        index is refreshed. This costs little if nothing was written. 0 for every query; None for :meth:`refresh` only.
+    clock
+        Returns the time in seconds, for ``refresh_every``.
+
+    A retriever can be pickled if its index is in a folder: the copy opens the folder for reading. So does a deep
+    copy, which shares an index in memory. The copy's cache is empty.
 
     Examples
     --------
@@ -153,7 +197,13 @@ class GraphRetriever:
         vector_weight: float = VECTOR_WEIGHT,
         text_weight: float = TEXT_WEIGHT,
         inverses: Mapping[str, str] | None = None,
+        calibration: Calibration | bool = True,
+        score_threshold: float | None = None,
+        refresh_every: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        on_embedder_error: OnEmbedderError = "raise",
     ) -> None:
+        given = {name: value for name, value in locals().items() if name != "self"}
         self.index = index
         self.method: Method = method
         self.k = k
@@ -186,8 +236,48 @@ class GraphRetriever:
         if self.vector_weight + self.text_weight == 0:
             raise InputError("vector_weight and text_weight are both 0: one of them must be positive")
         self.inverses = dict(inverses or {})
+        self.calibration = Calibration() if calibration is True else calibration or None
+        if self.calibration is not None:
+            _require(self.calibration, "scores", "calibration", "scores(signals)")
+        self.score_threshold = _threshold(score_threshold)
+        self.refresh_every = None if refresh_every is None else _weight(refresh_every, "refresh_every")
+        self._clock = clock
+        self._refreshed = -math.inf
+        if on_embedder_error not in get_args(OnEmbedderError):
+            raise InputError(f'on_embedder_error is {on_embedder_error!r}: use "raise" or "keyword"')
+        self.on_embedder_error: OnEmbedderError = on_embedder_error
         self._answered: OrderedDict[Hashable, _Answered] = OrderedDict()  # by key of the cache
         self._plan("", k, method, True, {})  # validates
+        self._given = {**given, "cache": self.cache}  # from here on, attributes are checked when they are set
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        given = self.__dict__.get("_given")
+        if given is not None and name in given:
+            fresh = GraphRetriever(**{**given, name: value})  # raises before anything is changed
+            self.__dict__.update({**fresh.__dict__, "_answered": self._answered})
+        elif given is None or name.startswith("_") or type(self) is not GraphRetriever:
+            super().__setattr__(name, value)
+        else:
+            near = get_close_matches(name, given, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(given)}"
+            raise AttributeError(f"a retriever has no setting {name!r}: {hint}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_answered": OrderedDict(), "_refreshed": -math.inf}
+
+    def refresh(self) -> bool:
+        """Let a read-only index see what other processes wrote since; return whether anything was.
+
+        Cached results of an earlier state are not used any more.
+        """
+        self._refreshed = self._clock()
+        return self.index.refresh()
+
+    def _refresh_if_due(self) -> None:
+        if self.refresh_every is None or not self.index.read_only:  # a writer sees everything
+            return
+        if self._clock() - self._refreshed >= self.refresh_every:
+            self.refresh()
 
     def retrieve(
         self,
@@ -201,6 +291,7 @@ class GraphRetriever:
         min_graph_score: float | None = None,
         min_score: float | None = None,
         min_confidence: float | None = None,
+        score_threshold: float | None = None,
         as_of: Time | None = None,
         count_access: bool = True,
     ) -> Result:
@@ -209,7 +300,7 @@ class GraphRetriever:
         Parameters
         ----------
         question
-            The question.
+            The question. Nothing is found for a blank one without an ``embedding``, which is logged as a warning.
         k, method
             Override the retriever's settings.
         where
@@ -225,6 +316,8 @@ class GraphRetriever:
             Overrides the gate's setting: vector hits with a lower cosine similarity are left out.
         min_confidence
             Overrides the gate's setting: the graph does not run below this confidence.
+        score_threshold
+            Overrides the retriever's setting.
         as_of
             Answer with the facts that were valid at this time (:meth:`KnowledgeIndex.remember
             <graphrag_core.KnowledgeIndex.remember>`): a date, "2024-05-01", a datetime, or seconds since the
@@ -233,19 +326,17 @@ class GraphRetriever:
             False if reading facts is not to count as an access, by which
             :class:`~graphrag_core.SpreadingActivation` weighs them. An answer from the cache does not count again.
         """
-        if not isinstance(question, str) or len(question) > _MAX_QUESTION:
-            raise InputError(f"the question must be a str of at most {_MAX_QUESTION:,} characters: {question!r:.80}")
-        if not question.strip():
-            raise InputError("the question is empty")
-        try:
-            question.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise InputError(f"the question has a lone surrogate at {error.start}: decode it correctly") from error
+        _check_question(question)
         scope = None if where is None else parse(where)
         given = embedding if embedding is None or isinstance(embedding, Exception) else self._as_vector(embedding)
         thresholds = {"min_graph_score": min_graph_score, "min_score": min_score, "min_confidence": min_confidence}
-        plan = self._plan(question, self.k if k is None else k, method or self.method, use_graph, thresholds)
+        count = self.k if k is None else k
+        plan = self._plan(question, count, method or self.method, use_graph, thresholds, score_threshold)
+        if given is None and not question.strip():
+            _log.warning("the question is empty: nothing is searched")
+            return Result(question, plan.method, graph_ran=False, advice="the question is empty: ask in words")
         asked = None if as_of is None else seconds(as_of, "as_of")
+        self._refresh_if_due()
         at = time.time() if asked is None else asked
         engine, key = self.index.engine, cast("Hashable", None)
         if self.cache is not None and not isinstance(given, Exception):
@@ -268,6 +359,8 @@ class GraphRetriever:
             why = "no passage has a word of the question: vector search answers"
             fallback = "; ".join(filter(None, (why, found.fallback)))
             result = replace(found, method=plan.method, fallback=fallback)
+        if result.embedder_failed:
+            _log.warning("%s", result.fallback)
         if self.cache is not None and key is not None and not (embedder is not None and result.fallback):
             self._answered[generation, key] = _Answered(at, inside, tuple(uncounted or ()))
             while len(self._answered) > _MOST_ANSWERED:
@@ -311,6 +404,32 @@ class GraphRetriever:
             and self.recogniser.known_names(question, snapshot) == self.recogniser.known_names(other, snapshot)
         )
 
+    def facts_about(self, texts: Iterable[str], *, where: Where | None = None, limit: int = 10) -> list[Fact]:
+        """Return facts that join names in some texts, those that hold the most of them first.
+
+        For passages that another retriever found: no question is asked. A fact holds at least two of the names.
+
+        Parameters
+        ----------
+        texts
+            The passages.
+        where
+            A filter: facts of other documents are not seen.
+        limit
+            At most so many.
+        """
+        scope = visible(self.index.engine, None if where is None else parse(where), time.time())
+        with self.index.engine.snapshot(scope) as snapshot:
+            names = {entity for text in texts for _, _, entity in self.recogniser.known_names(text, snapshot)}
+            wanted = np.array(sorted(names), np.int64)
+            rows = snapshot.fact_rows(snapshot.facts_of(wanted, limit=_MAX_SCANNED))
+            owner = np.repeat(np.arange(len(rows.keys)), rows.counts)
+            held = np.bincount(owner, weights=np.isin(rows.entities, wanted), minlength=len(rows.keys))
+            joining = np.flatnonzero(held > 1)
+            ids = snapshot.id_order("facts", rows.keys[joining])
+            best = joining[np.lexsort((ids, -rows.weights[joining], -held[joining]))][:limit]
+            return snapshot.facts(rows.keys[best])
+
     @overload
     def warm(
         self, questions: Iterable[str] | int = 10, *, background: Literal[False] = False, **settings: Any
@@ -350,7 +469,7 @@ class GraphRetriever:
             questions = list(questions)
         if not background:
             return self._warm(questions, settings)
-        done: Future[int] = Future()
+        done = _Warming()
 
         def run() -> None:
             try:
@@ -371,7 +490,13 @@ class GraphRetriever:
         return len([self.retrieve(question, count_access=False, **settings) for question in questions])
 
     def _plan(
-        self, question: str, k: int, method: Method, use_graph: bool, thresholds: Mapping[str, float | None]
+        self,
+        question: str,
+        k: int,
+        method: Method,
+        use_graph: bool,
+        thresholds: Mapping[str, float | None],
+        score_threshold: float | None = None,
     ) -> Plan:
         if method not in _METHODS:
             raise InputError(f"unknown method {method!r}: use one of {', '.join(_METHODS)}")
@@ -397,6 +522,9 @@ class GraphRetriever:
             vector_weight=self.vector_weight,
             text_weight=self.text_weight,
             inverses=tuple(self.inverses.items()),
+            calibration=self.calibration,
+            score_threshold=_threshold(self.score_threshold if score_threshold is None else score_threshold),
+            on_embedder_error=self.on_embedder_error,
         )
 
     def _as_vector(self, embedding: Iterable[float]) -> Matrix:
@@ -404,6 +532,15 @@ class GraphRetriever:
             return unit_vector(embedding, int(self.index.engine.settings().get("dim", "0")) or None)
         except ValueError as error:
             raise InputError(f"the embedding {error}") from error
+
+
+def _check_question(question: object) -> None:
+    if not isinstance(question, str) or len(question) > _MAX_QUESTION:
+        raise InputError(f"the question must be a str of at most {_MAX_QUESTION:,} characters: {question!r:.80}")
+    try:
+        question.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"the question has a lone surrogate at {error.start}: decode it correctly") from error
 
 
 def _positive(number: Any, name: str) -> int:
@@ -423,9 +560,32 @@ def _weight(number: Any, name: str) -> float:
     return float(number)
 
 
+def _threshold(number: Any) -> float | None:
+    return None if number is None else _weight(number, "score_threshold")
+
+
 def _require(value: object, method: str, kind: str, signature: str) -> None:
     if isinstance(value, type) or not callable(getattr(value, method, None)):
         raise InputError(f"{value!r} is not a {kind}: it needs {signature}; pass an object, not a class or a name")
+
+
+class _Warming(Future[int]):
+    """The number of warmed questions. A forked process is told that the thread is not there, instead of waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process = os.getpid()
+
+    def result(self, timeout: float | None = None) -> int:
+        return super().result(self._limit(timeout))
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        return super().exception(self._limit(timeout))
+
+    def _limit(self, timeout: float | None) -> float | None:
+        if os.getpid() != self._process and self._state != "FINISHED":
+            raise RuntimeError(f"the cache is being warmed in process {self._process}: call warm in this process")
+        return timeout
 
 
 class _Answered(NamedTuple):

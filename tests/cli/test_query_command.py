@@ -7,6 +7,8 @@ import shutil
 
 import pytest
 
+from graphrag_core.embedders import WordLlama
+
 QUESTION = "Who is the boss of the man who called every port after INC-2103?"
 
 
@@ -107,6 +109,25 @@ def test_an_invalid_question_does_not_end_the_prompt(run, kb):
     result = run("query", "--json", stdin="x" * 200_000 + "\nWhat is Keyring?\n")
     assert "at most 100,000" in result.stderr
     assert json.loads(result.stdout)["hits"]
+
+
+@pytest.mark.parametrize("command", ["query", "explain"])
+def test_a_blank_question_is_an_error(run, kb, command, caplog):
+    result = run(command, " ")
+    assert result.exit_code == 1
+    assert "no results: the question is empty: ask in words" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["query", "explain"])
+def test_an_embedder_that_fails_is_an_error_unless_keywords_are_asked_for(run, kb, command, monkeypatch):
+    monkeypatch.setattr(WordLlama, "embed_query", lambda self, text: 1 / 0)
+    result = run(command, "What is Keyring?")
+    assert result.exit_code == 1
+    assert "raised ZeroDivisionError on a question" in result.stderr
+    assert 'on_embedder_error="keyword"' in result.stderr
+    result = run(command, "What is Keyring?", "--on-embedder-error", "keyword")
+    assert result.exit_code == 0
+    assert "keyword search only" in " ".join(result.stdout.split())
 
 
 def test_explain_prints_entities_channels_paths_and_facts(run, kb):

@@ -38,12 +38,12 @@ BAD = {
     "surrogate": (Document("bad", "ab\ud800"), "surrogate pair at 2"),
     "bytes": (Document("bad", b"bytes"), "bytes, not str"),  # type: ignore[arg-type]
     "title": (Document("bad", "text", title="\x00"), "title has a NUL"),
-    "set": (Document("bad", "text", metadata={"tags": {1}}), "not JSON"),
-    "NaN": (Document("bad", "text", metadata={"x": float("nan")}), "not JSON"),
-    "key": (Document("bad", "text", metadata={1: "x"}), "key 1 is not a text"),
-    "nested key": (Document("bad", "text", metadata={"a": [{(1, 2): "x"}]}), "': the metadata key (1, 2) is not"),
+    "bytes inside": (Document("bad", "text", metadata={"a": {"tags": [b"x"]}}), "'a.tags' is b'x' of type bytes"),
+    "NaN": (Document("bad", "text", metadata={"x": float("nan")}), "'x' is nan"),
+    "key": (Document("bad", "text", metadata={1: "x"}), "key 1 of 'metadata' is not a text"),
+    "nested key": (Document("bad", "text", metadata={"a": [{(1, 2): "x"}]}), "the key (1, 2) of 'a' is not a text"),
     "nested surrogate": (Document("bad", "text", metadata={"a": [{"\ud800": 1}]}), "': the metadata has half"),
-    "endless number": (Document("bad", "text", metadata={"a": [10**5000]}), "not JSON"),
+    "endless number": (Document("bad", "text", metadata={"a": [10**5000]}), "cannot be stored"),
     "circle": (Document("bad", "text", metadata={"a": CIRCLE}), "contains itself"),
     "list": (Document("bad", "text", metadata=["x"]), "not a mapping"),  # type: ignore[arg-type]
     "metadata NUL": (Document("bad", "text", metadata={"x": "a\x00"}), "metadata has a NUL"),

@@ -88,7 +88,7 @@ def test_it_can_be_switched_off(index):
 
 
 def test_an_answer_that_had_to_do_without_its_embedding_is_not_kept(index, monkeypatch):
-    retriever = GraphRetriever(index)
+    retriever = GraphRetriever(index, on_embedder_error="keyword")
     with monkeypatch.context() as broken:
         broken.setattr(index.embedding.embedder, "embed_query", lambda text: 1 / 0)
         assert retriever.retrieve("Ada").fallback

@@ -35,6 +35,41 @@ def test_to_embed_returns_the_texts_that_add_embeds(embeds):
 
 
 @pytest.mark.parametrize("embeds", [True, False])
+def test_to_embed_leaves_out_documents_whose_vectors_are_known(embeds):
+    embedder = CountingEmbedder()
+    vectors = {document.id: HashEmbedder().embed_query(document.text) for document in SERVICES[:2]}
+    with KnowledgeIndex(embedder, embed_facts=embeds, embed_names=embeds) as index:
+        texts = index.to_embed(SERVICES, vectors)
+        index.add(SERVICES, vectors=vectors)
+        assert set(texts) == set(embedder.texts)
+
+
+def test_vectors_may_be_filled_in_while_the_documents_are_read(capsys):
+    class Source:
+        """Holds the vectors of one batch at a time; its length is known."""
+
+        def __init__(self) -> None:
+            self.vectors: dict[str, np.ndarray] = {}
+
+        def __len__(self) -> int:
+            return len(SERVICES)
+
+        def __iter__(self):
+            for document in SERVICES:
+                if len(self.vectors) == 2:
+                    self.vectors.clear()
+                self.vectors[document.id] = HashEmbedder().embed_query(document.text)
+                yield document
+
+    embedder, source = CountingEmbedder(), Source()
+    with KnowledgeIndex(embedder, embed_facts=False, embed_names=False, batch_size=2, progress=True) as index:
+        index.add(source, vectors=source.vectors)
+        assert len(index) == len(SERVICES)
+        assert embedder.texts == []
+    assert f"/{len(SERVICES)}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("embeds", [True, False])
 def test_texts_embedded_before_are_not_embedded_again(embeds):
     embedder = CountingEmbedder()
     with (

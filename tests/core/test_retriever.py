@@ -125,6 +125,7 @@ def test_an_embedder_that_fails_leaves_the_question_to_keywords(chain, monkeypat
         raise ConnectionError("no route")
 
     monkeypatch.setattr(chain.index.embedding.embedder, "embed_query", fail)
+    chain.on_embedder_error = "keyword"
     for method in ("hybrid", "vector"):
         result = chain.retrieve("Tallinn", method=method)
         assert ids(result)[0] == "keyring"
@@ -141,7 +142,7 @@ def test_a_known_embedding_is_taken(chain):
 @pytest.mark.parametrize(
     ("arguments", "settings"),
     [
-        ("", {}), (" \n", {}), (7, {}), ("x" * 100_001, {}),
+        (None, {}), (b"x", {}), (7, {}), ("x" * 100_001, {}),
         ("x", {"k": 0}), ("x", {"k": -1}), ("x", {"k": 2.5}), ("x", {"k": True}),
         ("x", {"method": "magic"}), ("x", {"where": {"colour": "red"}}), ("a \ud800 b", {}),
         ("x", {"min_graph_score": 2}), ("x", {"min_graph_score": float("nan")}), ("x", {"embedding": "abc"}),
@@ -328,9 +329,10 @@ def test_an_embedder_that_fails_at_the_expansion_queries_leaves_them_to_words(ch
         return embed(text)
 
     monkeypatch.setattr(chain.index.embedding.embedder, "embed_query", fail)
-    retriever = GraphRetriever(chain.index, graph=ExpansionQueries())
+    retriever = GraphRetriever(chain.index, graph=ExpansionQueries(), on_embedder_error="keyword")
     result = retriever.retrieve("What does the Auth Service need?")
     assert "429" in result.fallback
+    assert result.embedder_failed
     assert any(hit.graph_expansion and hit.origin == "graph" for hit in result.hits)
     assert "cache" not in retriever.retrieve("What does the Auth Service need?").trace.stages
 

@@ -248,7 +248,7 @@ def test_vector_and_text_weight_are_settings():
     with make({f"d{i}": [] for i in range(6)}, {"d1": "red fox", "d2": "red fox and red hen", "d3": "a hen"}) as index:
 
         def scores(**settings):
-            hits = GraphRetriever(index, **settings).retrieve("red hen", k=6, use_graph=False).hits
+            hits = GraphRetriever(index, calibration=False, **settings).retrieve("red hen", k=6, use_graph=False).hits
             return {hit.chunk.id: hit.score for hit in hits}, hits
 
         _, hits = scores()

@@ -160,9 +160,8 @@ def test_without_the_graph_only_vector_search_answers_with_confidence_one_half(t
 
 
 def test_keyword_search_answers_where_vectors_are_unavailable(told):
-    result = GraphRetriever(told, graph=RelatedEntities.as_published()).retrieve(
-        "Lunch at noon", embedding=OSError("no model")
-    )
+    retriever = GraphRetriever(told, graph=RelatedEntities.as_published(), on_embedder_error="keyword")
+    result = retriever.retrieve("Lunch at noon", embedding=OSError("no model"))
     assert result.hits[0].chunk.id == "lunch"
     assert "keyword search only" in result.fallback
 

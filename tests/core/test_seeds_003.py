@@ -387,7 +387,7 @@ def test_warming_runs_in_the_background(memory, monkeypatch):
     go.set()
     assert running.result(30) == 1
     assert list(retriever.retrieve("User").trace.stages) == ["cache"]
-    assert isinstance(retriever.warm([""], background=True).exception(30), InputError)
+    assert isinstance(retriever.warm([7], background=True).exception(30), InputError)
 
 
 def test_an_edit_keeps_the_accesses_of_the_facts_that_stayed():
@@ -485,6 +485,6 @@ def test_if_embedding_fails_names_are_found_by_keyword(monkeypatch):
     with KnowledgeIndex(CountingEmbedder(), extractor=FixedExtractor(facts), embed_names=True) as index:
         index.add([Document("apollo", "one text"), Document("other", "another text")])
         monkeypatch.setattr(index.embedding.embedder, "embed_query", lambda text: 1 / 0)
-        result = retriever_of(index).retrieve("anything about apollo?")
+        result = retriever_of(index, on_embedder_error="keyword").retrieve("anything about apollo?")
         assert [hit.chunk.id for hit in result.hits] == ["apollo"]
         assert "keyword search only" in result.fallback

@@ -87,7 +87,7 @@ class TestEmbeddings:
 
     async def test_that_fail_leave_the_question_to_keywords(self, documents):
         embedding = OnTheLoop()
-        with await GraphRAGRetriever.afrom_documents(documents, embedding) as retriever:
+        with await GraphRAGRetriever.afrom_documents(documents, embedding, on_embedder_error="keyword") as retriever:
             embedding.fail = ConnectionError("no route")
             found = await retriever.ainvoke("Tallinn")
             assert found[0].id == "keyring"
@@ -102,7 +102,7 @@ class TestEmbeddings:
             async def aembed_query(self, text):
                 return vector
 
-        with await GraphRAGRetriever.afrom_documents(documents, Wrong()) as retriever:
+        with await GraphRAGRetriever.afrom_documents(documents, Wrong(), on_embedder_error="keyword") as retriever:
             found = await retriever.ainvoke("Tallinn")
             assert found[0].id == "keyring"
             assert "Wrong" in found.result.fallback

@@ -77,8 +77,9 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"llama_index", 
 
 def test_the_public_names_are_these():
     assert langchain_graphrag.__all__ == [
-        "GraphRAGRetriever", "RetrievedDocuments", "compressor_reranker", "create_memory_search_tool",
-        "create_memory_tools", "llm_extractor",
+        "GraphContextTransformer", "GraphRAGRetriever", "GraphRAGTranslator", "GraphRAGVectorStore",
+        "RetrievedDocuments", "compressor_reranker", "create_memory_search_tool", "create_memory_tools",
+        "llm_extractor", "read_store",
     ]  # fmt: skip
     assert all(hasattr(langchain_graphrag, name) for name in langchain_graphrag.__all__)
 

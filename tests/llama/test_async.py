@@ -160,7 +160,7 @@ class Broken(Hashed):
 
 
 def test_an_embedding_that_fails_on_the_loop_leaves_the_question_to_keywords_and_graph(nodes):
-    retriever = GraphRAGRetriever.from_nodes(nodes, Broken())
+    retriever = GraphRAGRetriever.from_nodes(nodes, Broken(), on_embedder_error="keyword")
     found = asyncio.run(retriever.aretrieve("Tallinn"))
     assert found[0].node_id == "keyring"
     assert "no route" in found[0].metadata["graphrag"]["fallback"]
@@ -171,7 +171,7 @@ def test_an_embedding_that_fails_on_the_loop_leaves_the_question_to_keywords_and
 
 @pytest.mark.parametrize("vector", [[1.0, 2.0], [float("nan")] * 64])
 def test_an_embedding_that_cannot_be_used_is_treated_as_a_failure(nodes, vector, monkeypatch):
-    retriever = GraphRAGRetriever.from_nodes(nodes, Hashed())
+    retriever = GraphRAGRetriever.from_nodes(nodes, Hashed(), on_embedder_error="keyword")
     monkeypatch.setattr(Hashed, "_vector", lambda self, way, text: vector)
     strings = QueryBundle("Tallinn", custom_embedding_strs=["company", "vendor"])
     for found in (

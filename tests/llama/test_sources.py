@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 
@@ -17,7 +18,7 @@ from llama_index.core.graph_stores.types import (
     Relation,
 )
 from llama_index.core.indices.property_graph import ImplicitPathExtractor, SimpleLLMPathExtractor
-from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import TextNode, TransformComponent
 from llama_support import QUESTION, Hashed, ids, make_nodes
@@ -229,7 +230,9 @@ def test_a_store_that_keeps_the_nodes_gives_them(nodes, model, gives, embedded):
 
 
 def test_a_store_that_gives_no_nodes_is_named(nodes, model):
-    with pytest.raises(InputError, match=r"Hosted does not return its nodes .* from_nodes"):
+    with pytest.raises(
+        InputError, match=r"Hosted\.get_nodes raised NotImplementedError.*node_ids=.*nodes=.*read=.*from_nodes"
+    ):
         GraphRAGRetriever.from_index(hosted(nodes, model, gives_embeddings=None))
 
 
@@ -314,20 +317,68 @@ def test_any_property_graph_store_will_do(graph, model):
 
 
 def test_what_property_graph_index_built_is_taken_over_with_its_embeddings(model):
+    retriever = GraphRAGRetriever.from_property_graph(built(model).property_graph_store, model)
+    assert model.asked == []
+    assert any(fact.relation == "Delegates to" for fact in retriever.index.facts("keyring"))
+    assert retriever.retrieve("Auth Service")[0].node.ref_doc_id == "acme.md"
+
+
+def built(model, **settings):
     llm = Scripted(answer="(Auth Service, delegates to, Keyring)")
-    built = PropertyGraphIndex(
+    index = PropertyGraphIndex(
         make_nodes()[:2],
         llm=llm,
         embed_model=model,
         kg_extractors=[SimpleLLMPathExtractor(llm=llm, num_workers=1)],
         use_async=False,
+        **settings,
     )
     model.asked.clear()
-    retriever = GraphRAGRetriever.from_property_graph(built.property_graph_store, model)
+    return index
+
+
+def test_a_property_graph_index_is_taken_over_with_its_model_and_embeddings(model):
+    retriever = GraphRAGRetriever.from_property_graph(built(model))
     assert model.asked == []
     assert any(fact.relation == "Delegates to" for fact in retriever.index.facts("keyring"))
     assert {one.node_id for one in retriever.retrieve("Auth Service")} == {"auth", "oauth"}
-    assert retriever.retrieve("Auth Service")[0].node.ref_doc_id == "acme.md"
+    assert {way for way, _ in model.asked} == {"query"}, "the questions are embedded by the model of the index"
+
+
+async def test_the_async_twin_takes_a_property_graph_index_too(model):
+    index = await asyncio.to_thread(built, model)  # it runs a loop of its own
+    retriever = await GraphRAGRetriever.afrom_property_graph(index)
+    assert model.asked == []
+    assert {one.node_id for one in await retriever.aretrieve("Auth Service")} == {"auth", "oauth"}
+
+
+def test_a_property_graph_index_that_was_loaded_is_taken_over_too(model, tmp_path):
+    built(model).storage_context.persist(str(tmp_path))
+    store = SimplePropertyGraphStore.from_persist_dir(str(tmp_path))
+    index = PropertyGraphIndex.from_existing(store, embed_model=model, llm=MockLLM())
+    assert len(GraphRAGRetriever.from_property_graph(index).index) == 2
+    assert model.asked == []
+
+
+def test_embeddings_of_chunks_in_the_vector_store_of_a_property_graph_index_are_used(model):
+    index = built(model)
+    for node in index.property_graph_store.graph.nodes.values():
+        vector, node.embedding = node.embedding, None
+        if vector is not None:
+            index.vector_store.data.embedding_dict[node.id] = vector
+    GraphRAGRetriever.from_property_graph(index)
+    assert model.asked == []
+
+
+def test_a_property_graph_index_without_embeddings_is_embedded(model):
+    index = built(model, embed_kg_nodes=False)
+    retriever = GraphRAGRetriever.from_property_graph(index, model)
+    assert len(model.texts) == len(retriever.index) == 2
+
+
+def test_what_is_no_property_graph_is_refused(nodes, model):
+    with pytest.raises(InputError, match="PropertyGraphIndex"):
+        GraphRAGRetriever.from_property_graph(VectorStoreIndex(nodes, embed_model=model))
 
 
 def test_an_empty_property_graph_gives_an_empty_retriever(model):

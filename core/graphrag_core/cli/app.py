@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from graphrag_core import __version__
 from graphrag_core.cli.compare import compare
 from graphrag_core.cli.demo import demo
+from graphrag_core.cli.graph import COMMANDS as GRAPH_COMMANDS
 from graphrag_core.cli.index import index
 from graphrag_core.cli.maintain import delete, stats, verify
 from graphrag_core.cli.memory import confirm, forget, memories, reject, remember
@@ -87,7 +88,8 @@ def _global_options(
 
 
 _COMMANDS = (
-    demo, index, query, explain, compare, stats, verify, delete, remember, confirm, reject, forget, memories
+    demo, index, query, explain, compare, stats, verify, delete, remember, confirm, reject, forget, memories,
+    *GRAPH_COMMANDS,
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command(cls=Query if _command is query else None)(_command)

@@ -69,6 +69,14 @@ def index(
     metadata: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add metadata to every document. Can be repeated.")
     ] = None,
+    edge: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD:FIELD",
+            help="Link documents by metadata: author:author for the same author, links:id (or links:$id, in quotes) "
+            "for a list of ids. Can be repeated. Stored with the index; none removes all.",
+        ),
+    ] = None,
     chunk_size: Annotated[int | None, typer.Option(min=16, help="Tokens per passage. 256 in a new index.")] = None,
     max_size: Annotated[int, typer.Option(metavar="N", min=1, help="Skip files larger than N MB.")] = 100,
     quiet: options.Quiet = False,
@@ -101,6 +109,7 @@ def index(
             extractor=extractor,
             progress=False,
             batch_size=_BATCH_SIZE_WITH_LLM if llm_extractor else _BATCH_SIZE,
+            edges=options.parse_edge_options(edge),
         ) as kb,
         Catalogue(out / options.CATALOGUE) as catalogue,
     ):

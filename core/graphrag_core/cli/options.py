@@ -31,7 +31,9 @@ from graphrag_core.cli.render import program
 from graphrag_core.documents import Catalogue, parse_value
 from graphrag_core.embedders import Onnx, WordLlama
 from graphrag_core.errors import FileError, InputError, MissingDependency, NotAnIndex
+from graphrag_core.ingest.edges import Edge, parse_edges
 from graphrag_core.ports import Embedder, Extractor
+from graphrag_core.query.query import OnEmbedderError
 from graphrag_core.retriever import Method
 from graphrag_core.testing import HashEmbedder
 
@@ -58,6 +60,13 @@ EmbedderName = Annotated[
         "Default: the embedder of the index; wordllama for a new one.",
     ),
 ]
+OnError = Annotated[
+    OnEmbedderError,
+    typer.Option(
+        "--on-embedder-error",
+        help="What to do if the question cannot be embedded: stop with an error, or search by keyword and graph.",
+    ),
+]
 RerankerName = Annotated[
     str | None,
     typer.Option(
@@ -78,6 +87,15 @@ Weights = Annotated[
 ]
 MethodName = Annotated[
     Method, typer.Option("--method", "-m", help="Retrieval method; agentic selects one for each question.")
+]
+ScoreThreshold = Annotated[
+    float | None,
+    typer.Option(
+        "--score-threshold",
+        min=0,
+        help="Leave out hits with a lower score. With the default settings it is the probability that a passage "
+        "belongs to the answer, from 0 to 1.",
+    ),
 ]
 MinScore = Annotated[
     float | None,
@@ -265,6 +283,19 @@ def _parse_inverses(inverses: list[str]) -> dict[str, str]:
         if not sign or not relation.strip() or not other.strip():
             raise typer.BadParameter(f"{relation + sign + other!r} is not RELATION=INVERSE", param_hint="--inverse")
     return {relation.strip(): other.strip() for relation, _, other in pairs}
+
+
+def parse_edge_options(edges: list[str] | None) -> list[Edge] | None:
+    """Return the edges that ``--edge`` names; None without the option, no edges for ``none``."""
+    if edges is None:
+        return None
+    if edges == ["none"]:
+        return []
+    pairs = [tuple(edge.split(":")) if ":" in edge else (edge, edge) for edge in edges]
+    try:
+        return list(parse_edges(pairs))
+    except InputError as error:
+        raise typer.BadParameter(f"{error} (here as FIELD:FIELD)", param_hint="--edge") from error
 
 
 def search_settings(

@@ -1,6 +1,7 @@
 """The commands ``query``, for one question or an interactive prompt, and ``explain``."""
 
 import atexit
+import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +20,9 @@ _HISTORY = Path.home() / ".hybrid_graphrag_history"
 _PROMPT = "\n? "
 _HELP = "a question, :method NAME, :k NUMBER, or exit"
 _METHODS = get_args(Method)
+logging.getLogger("graphrag_core.retriever").addHandler(
+    logging.NullHandler()
+)  # what it logs is printed with the result
 
 
 def query(
@@ -42,6 +46,7 @@ def query(
     ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print the size of the index first.")] = False,
     embedder: options.EmbedderName = None,
+    on_embedder_error: options.OnError = "raise",
     rerank: options.RerankerName = None,
     strategy: options.StrategyName = None,
     as_published: options.AsPublished = False,
@@ -49,6 +54,7 @@ def query(
     no_graph: options.NoGraph = False,
     vector_weight: options.VectorWeight = 0.6,
     text_weight: options.TextWeight = None,
+    score_threshold: options.ScoreThreshold = None,
     min_score: options.MinScore = None,
     min_graph_score: options.MinGraphScore = None,
     min_confidence: options.MinConfidence = None,
@@ -69,8 +75,10 @@ def query(
             render.show_stats(index.stats(), as_json=json)
             if text is None:
                 return
-        retriever = GraphRetriever(index, method=method, k=k, reranker=options.make_reranker(rerank), **settings)
+        settings |= {"reranker": options.make_reranker(rerank), "on_embedder_error": on_embedder_error}
+        retriever = GraphRetriever(index, method=method, k=k, **settings)
         thresholds: dict[str, Any] = {
+            "score_threshold": score_threshold,
             "min_score": min_score,
             "min_graph_score": min_graph_score,
             "min_confidence": min_confidence,
@@ -110,6 +118,7 @@ def explain(
     where: options.Where = None,
     load: options.Findings = None,
     embedder: options.EmbedderName = None,
+    on_embedder_error: options.OnError = "raise",
     rerank: options.RerankerName = None,
     strategy: options.StrategyName = None,
     as_published: options.AsPublished = False,
@@ -117,6 +126,7 @@ def explain(
     no_graph: options.NoGraph = False,
     vector_weight: options.VectorWeight = 0.6,
     text_weight: options.TextWeight = None,
+    score_threshold: options.ScoreThreshold = None,
     min_score: options.MinScore = None,
     min_graph_score: options.MinGraphScore = None,
     min_confidence: options.MinConfidence = None,
@@ -126,8 +136,10 @@ def explain(
     """Show why passages are found: entities, scores by channel, paths through the graph, and facts."""
     settings = options.search_settings(strategy, as_published, additive, vector_weight, text_weight, None, weight)
     with options.open_index(kb, embedder, findings=load) as index:
-        retriever = GraphRetriever(index, method=method, k=k, reranker=options.make_reranker(rerank), **settings)
+        settings |= {"reranker": options.make_reranker(rerank), "on_embedder_error": on_embedder_error}
+        retriever = GraphRetriever(index, method=method, k=k, **settings)
         thresholds: dict[str, Any] = {
+            "score_threshold": score_threshold,
             "min_score": min_score,
             "min_graph_score": min_graph_score,
             "min_confidence": min_confidence,

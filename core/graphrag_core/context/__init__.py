@@ -1,7 +1,8 @@
 """Turn a result into prompt text within a token budget.
 
 Import from here: ``write_context`` and the values it returns, ``token_counter``, ``one_line``, which
-escapes text from documents, and what is shown of a hit (``context.display``).
+escapes text from documents, ``graph_notes``, which adds what the graph knows to passages, and what is shown of a hit
+(``context.display``).
 """
 
 from graphrag_core.context.context import Context, Style, write_context
@@ -21,6 +22,7 @@ from graphrag_core.context.display import (
     uncovered_words,
 )
 from graphrag_core.context.escape import one_line
+from graphrag_core.context.notes import graph_notes
 from graphrag_core.context.styles import ContextSource
 from graphrag_core.context.tokens import token_counter
 
@@ -34,6 +36,7 @@ __all__ = [
     "copies_note",
     "covered_words",
     "fact_words",
+    "graph_notes",
     "how_found",
     "link_words",
     "linked_path",

@@ -209,7 +209,7 @@ def _fact_label(fact: Fact, ends: Sequence[str]) -> str:
     relation = one_line(fact.relation)
     triples = {
         " ".join([ends[0], word, *ends[1:], fact.value]).casefold().strip()
-        for word in (relation, relation.replace("_", " "))
+        for word in (relation, relation.replace("_", " "), f"{relation}:")
     }
     return f'"{relation}"' if text.casefold() in triples else f'"{relation}" -- {text}'
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from graphrag_core import forks
 from graphrag_core.ports import TokenCounter
 from graphrag_core.text import estimate_tokens
 
@@ -24,6 +25,12 @@ _CACHE_VARIABLES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
 _SHIPPED = {"llama_index": "core/_static/tiktoken_cache", "litellm": "litellm_core_utils/tokenizers"}
 """Packages that ship encodings, and where."""
 _environment_lock = Lock()
+
+
+@forks.run_in_child
+def _renew_lock() -> None:
+    global _environment_lock  # noqa: PLW0603 - another thread may have held it
+    _environment_lock = Lock()
 
 
 @lru_cache(maxsize=1)

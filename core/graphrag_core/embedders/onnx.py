@@ -1,11 +1,13 @@
 """``Onnx``: embed with a sentence-embedding model in ONNX format, such as all-MiniLM-L6-v2."""
 
 import hashlib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from graphrag_core import forks
 from graphrag_core.errors import InputError, MissingDependency
 from graphrag_core.ports import Matrix
 
@@ -40,11 +42,22 @@ class Onnx:
 
     def __init__(self, folder: str | Path, *, max_tokens: int = 256, threads: int = 0) -> None:
         folder = Path(folder)
-        self._session, self._tokenizer, content = load_model(folder, threads, "ONNX embedder")
+        self._load = partial(load_model, folder, threads, "ONNX embedder")
+        self._copy = partial(type(self), folder.resolve(), max_tokens=max_tokens, threads=threads)
+        self._session, self._tokenizer, content = self._load()
         self._inputs = {item.name for item in self._session.get_inputs()}
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(max_tokens)
         self.identity = f"onnx-{folder.name}-{content}-{max_tokens}"
+        forks.watch(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._copy, ()
+
+    def after_fork_in_child(self) -> None:
+        """Load the model again when it is next used: the threads of a session are in the parent."""
+        forks.leak(self._session)
+        self._session = None
 
     def embed_documents(self, texts: list[str]) -> Matrix:
         """Return one unit vector per text, as rows."""
@@ -57,6 +70,8 @@ class Onnx:
     def _embed(self, text: str) -> Matrix:
         ids = np.array([self._tokenizer.encode(text).ids], np.int64)
         feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        if self._session is None:
+            self._session = self._load()[0]
         out = self._session.run(None, {name: feeds[name] for name in self._inputs if name in feeds})[0][0]
         vector = out.mean(axis=0) if out.ndim == 2 else out
         unit: Matrix = (vector / max(float(np.linalg.norm(vector)), 1e-12)).astype(np.float32)

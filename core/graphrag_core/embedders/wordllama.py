@@ -49,6 +49,9 @@ class WordLlama:
         self._tokenizer: Any = model.tokenizer
         self._tokenizer.no_padding()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()
+
     def embed_documents(self, texts: list[str]) -> Matrix:
         """Return one unit vector per text, as rows."""
         texts = list(texts)

@@ -11,10 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import json_repair
 from tqdm import tqdm
 
+from graphrag_core import forks
 from graphrag_core.errors import DiskError
 from graphrag_core.extract.knowledge import parse_knowledge
 from graphrag_core.model import Chunk, Extraction
@@ -111,6 +113,19 @@ class LLMExtractor:
         self.report = LLMReport()
         self._cache = _AnswerCache(cache)
         self._count = count
+        self._lock = threading.Lock()
+        forks.watch(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+        forks.watch(self)
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which another thread may have held. For :mod:`graphrag_core.forks`."""
         self._lock = threading.Lock()
 
     @property
@@ -230,8 +245,16 @@ def parse_answer(answer: str) -> Extraction:
 class _AnswerCache:
     """Answers by prompt hash, in a SQLite file or in memory. Thread-safe."""
 
+    _held = False  # by a thread that forks
+
     def __init__(self, path: str | Path | None = None) -> None:
+        self._path = path
         self._lock = threading.Lock()
+        self._open()
+        forks.watch(self)
+
+    def _open(self) -> None:
+        path = self._path
         try:
             if path is not None:
                 Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -239,6 +262,28 @@ class _AnswerCache:
             self._db.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)")
         except (OSError, sqlite3.Error) as error:
             raise DiskError(f"the answer cache {path} cannot be opened ({error}): use another path") from error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._path,)
+
+    def before_fork(self) -> None:
+        """Wait until no thread uses the database."""
+        self._held = self._lock.acquire(timeout=forks.PATIENCE)
+
+    def after_fork_in_parent(self) -> None:
+        """Let other threads go on."""
+        if self._held:
+            self._held = False
+            self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Open the file anew; the parent's connection stays open."""
+        held, self._held, self._lock = self._held, False, threading.Lock()
+        if self._path is not None:
+            forks.leak(self._db)
+            if held:
+                self._db.close()
+            self._open()
 
     def get(self, key: str) -> str | None:
         with self._lock:

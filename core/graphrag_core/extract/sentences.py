@@ -27,6 +27,7 @@ _HAS_CASE_OR_JOINT = re.compile(r"[_.]|[a-z][A-Z]")
 _LONGEST_FACT = 1_000
 _MOST_REFERENCES, _MOST_LINKS, _MOST_CODE_NAMES = 8, 30, 20
 _LONGEST_LITERAL = 120
+_LONGEST_TERMS = 4_000  # with markup
 _REFERENCE_WEIGHT = 10.0
 
 # Names repeat, and a frozen value can be shared. Creating a dataclass takes ten times as long as this lookup.
@@ -165,7 +166,7 @@ def _said(chunk: Chunk, sentence: Sentence, masked: str) -> str:
     is_plain = raw == masked[sentence.start : sentence.end]
     said = _in_one_line(raw if is_plain else _LEFTOVER.sub("", plain(raw)))
     block = sentence.block
-    if block is not None and block.kind == "definition" and sentence.start > block.start:
+    if block is not None and block.kind == "definition" and 0 < sentence.start - block.start <= _LONGEST_TERMS:
         head = chunk.text[block.start : sentence.start]
         terms = [" ".join(plain(line).split()) for line in head.strip().removesuffix(":").splitlines() if line.strip()]
         if head.rstrip().endswith(":") and 0 < len(terms) <= 4 and sum(map(len, terms)) < _LONGEST_LITERAL:

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from graphrag_core.errors import InputError
@@ -57,6 +58,9 @@ class Chunker:
     are joined with their neighbours under the same heading. Without the overlaps, the passages joined
     are exactly the document.
 
+    With ``long_only``, a document of up to ``whole_until`` tokens is one passage whatever its headings, as for texts
+    that another splitter has cut.
+
     >>> document = Document("a", "One two three four. Five six seven eight.")
     >>> parts = Chunker(max_tokens=8, overlap=0, whole_until=8).split(document)
     >>> [part.id for part in parts], parts[1].text
@@ -67,6 +71,7 @@ class Chunker:
     overlap: int = 32
     whole_until: int = 512
     count: TokenCounter = estimate_tokens
+    long_only: bool = False
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1 or not 0 <= self.overlap < self.max_tokens:
@@ -80,6 +85,10 @@ class Chunker:
         """The settings that determine the passages."""
         counter = getattr(self.count, "__qualname__", type(self.count).__qualname__)
         return f"chunks {_VERSION} {self.max_tokens}/{self.overlap}/{self.whole_until} {counter}"
+
+    def keeps_whole(self, document: Document) -> bool:
+        """Return whether a document is not split at all, because it is short and only long ones are."""
+        return self.long_only and self._is_whole(document.text)
 
     def split(self, document: Document) -> list[Chunk]:
         """Return the passages of a document, in order."""
@@ -325,7 +334,7 @@ def _page_at(pages: Sequence[Mark], start: int, text: str) -> int | None:
         return None
     while start < len(text) and text[start].isspace():
         start += 1
-    at = bisect_right([page.start for page in pages], start)
+    at = bisect_right(pages, start, key=attrgetter("start"))
     value = pages[at - 1].value if at else ""
     return int(value) if value.isdecimal() else None
 

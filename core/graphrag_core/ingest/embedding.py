@@ -1,7 +1,9 @@
 """An embedder whose output is checked: usable vectors, or an error that names the document."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from types import new_class
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,6 +27,49 @@ def identity_of(embedder: Embedder) -> str:
         if isinstance(model := getattr(embedder, attribute, None), str) and model:
             return f"{kind.__module__}.{kind.__qualname__}({model})"
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def embedder_error(message: str, error: BaseException) -> EmbedderError:
+    """Return an :class:`EmbedderError` that is also of the type that the embedder raised, with its attributes.
+
+    ``except EmbedderError`` and ``except openai.RateLimitError`` both catch it, and so do the exception types that
+    a framework's retries and fallbacks are given. Pickled, it is a plain :class:`EmbedderError`. So it is also if
+    the type cannot be a base class.
+
+    >>> error = embedder_error("the model raised ConnectionError", ConnectionError("no route"))
+    >>> isinstance(error, EmbedderError), isinstance(error, ConnectionError), str(error)
+    (True, True, 'the model raised ConnectionError')
+    """
+    try:
+        kind: Any = type(error)
+        combined: EmbedderError = _combined_type(kind)(message)
+        combined.__dict__.update(vars(error))
+    except Exception:  # noqa: BLE001 - a type that cannot be a base class, or that cannot be created so
+        return EmbedderError(message)
+    return combined
+
+
+def question_error(problem: str, error: BaseException) -> EmbedderError:
+    """Return the error of a query whose question cannot be embedded; ``error`` is what embedding it raised."""
+    cause = error.__cause__ if isinstance(error, EmbedderError) and error.__cause__ else error
+    hint = 'Retry, or set on_embedder_error="keyword" to search by keyword and graph without the embedder'
+    combined = embedder_error(f"{problem}. {hint}", cause)
+    combined.__cause__ = cause
+    return combined
+
+
+@lru_cache(maxsize=64)
+def _combined_type(kind: type[BaseException]) -> type[EmbedderError]:
+    if issubclass(kind, (EmbedderError, StopIteration, StopAsyncIteration)) or not issubclass(kind, Exception):
+        return EmbedderError  # a coroutine cannot raise StopIteration
+
+    def fill(names: dict[str, Any]) -> None:
+        names["__module__"] = EmbedderError.__module__
+        names["__init__"] = lambda self, message: setattr(self, "args", (message,))  # that of ``kind`` may need others
+        names["__str__"] = lambda self: str(self.args[0])
+        names["__reduce__"] = lambda self: (EmbedderError, self.args)
+
+    return cast("type[EmbedderError]", new_class("EmbedderError", (EmbedderError, kind), exec_body=fill))
 
 
 def unit_vector(values: Iterable[float], dim: int | None) -> Matrix:
@@ -97,9 +142,10 @@ class CheckedEmbedder:
             try:
                 raw = self.embedder.embed_documents(missing)
             except Exception as error:
-                raise EmbedderError(
+                raise embedder_error(
                     f"{self.identity} raised {type(error).__name__} on {len(missing)} texts, "
-                    f"the first of document {owners[0]!r}: {error}"
+                    f"the first of document {owners[0]!r}: {error}",
+                    error,
                 ) from error
         if len(missing) < len(texts):
             fresh = iter(self._checked(raw, len(missing), owners)) if missing else iter(())
@@ -113,7 +159,8 @@ class CheckedEmbedder:
         try:
             raw = self.embedder.embed_query(text)
         except Exception as error:
-            raise EmbedderError(f"{self.identity} raised {type(error).__name__} on a question: {error}") from error
+            message = f"{self.identity} raised {type(error).__name__} on a question: {error}"
+            raise embedder_error(message, error) from error
         vector: Matrix = self._checked([raw], 1, ["the question"])[0]
         return vector
 
@@ -125,9 +172,8 @@ class CheckedEmbedder:
         try:
             raw = embed_all(list(texts))
         except Exception as error:
-            raise EmbedderError(
-                f"{self.identity} raised {type(error).__name__} on {len(texts)} questions: {error}"
-            ) from error
+            message = f"{self.identity} raised {type(error).__name__} on {len(texts)} questions: {error}"
+            raise embedder_error(message, error) from error
         return self._checked(raw, len(texts), ["the question"] * len(texts))
 
     def given(self, document_id: str, vector: Sequence[float]) -> Matrix:

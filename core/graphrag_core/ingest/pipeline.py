@@ -3,7 +3,7 @@
 import gc
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, islice
@@ -14,13 +14,16 @@ from tqdm import tqdm
 
 from graphrag_core.errors import DocumentError, ExtractionError, InputError
 from graphrag_core.extract import SentenceExtractor
+from graphrag_core.filters import json_value
 from graphrag_core.ingest import told_facts
 from graphrag_core.ingest.chunker import Chunker, whole_document
+from graphrag_core.ingest.edges import SETTING as EDGES
+from graphrag_core.ingest.edges import UNFINISHED, Edge, to_setting, with_edges, without_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.model import Added, Chunk, Document, Estimate, Extraction
 from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
 from graphrag_core.research.findings import FindingsExtractor, is_finding, with_findings, without_labels
-from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint, label, normalise
+from graphrag_core.text import EDGE, chunk_text, estimate_tokens, fact_text, fingerprint, label, normalise
 from graphrag_core.text.markup import plain
 
 Vectors = Mapping[str, Sequence[float]]
@@ -31,6 +34,7 @@ NO_EMBEDDER = "none"
 
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _LONGEST_NAME = 300
+_WHOLE = "whole 2"  # the identity of a document that is not split
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ class Pipeline:
         embeds: Embeds,
         batch_size: int,
         progress: bool | None,
+        edges: Sequence[Edge] = (),
     ) -> None:
         self.engine = engine
         self.chunker = chunker
@@ -98,19 +103,23 @@ class Pipeline:
         self.embeds = embeds
         self.batch_size = batch_size
         self.progress = progress
+        self.edges = tuple(edges)
         self._has_settings = False  # known to be stored; read only without an embedder
         self._identities = (
-            chunker.identity if chunker else "whole 2",
+            chunker.identity if chunker else _WHOLE,
             str(getattr(extractor, "identity", type(extractor).__qualname__)),
         )
 
-    def add(self, documents: Iterable[Document], vectors: Vectors, embeddings: Vectors) -> Added:
+    def add(
+        self, documents: Iterable[Document], vectors: Vectors, embeddings: Vectors, progress: bool | None = None
+    ) -> Added:
         """Add documents in batches; a batch is added completely or not at all.
 
         ``vectors`` are those of documents, ``embeddings`` those of texts, as far as they are known.
         """
-        total = len(documents) if isinstance(documents, Sequence) else None
-        disable = None if self.progress is None else not self.progress
+        total = len(documents) if isinstance(documents, Sized) else None
+        progress = self.progress if progress is None else progress
+        disable = None if progress is None else not progress
         began, previous, results = self.engine.generation, set[str](), list[Added]()
         collects = gc.isenabled()
         bar = tqdm(total=total, desc="indexing", unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
@@ -153,7 +162,7 @@ class Pipeline:
         self, batch: list[Document], began: int, previous: set[str], vectors: Vectors, embeddings: Vectors
     ) -> Added:
         """Add a batch; ``previous`` are the ids of the one before, which may not be committed yet."""
-        validate(batch)
+        batch = validate(batch)
         stored = self.engine.stored([document.id for document in batch])
         for document in batch:
             if document.id in previous or (document.id in stored and stored[document.id].generation > began):
@@ -176,6 +185,8 @@ class Pipeline:
                 "dim": str((self.embedder.dim if self.embedder else 0) or 0),
                 "embeds": json.dumps({"facts": self.embeds.facts, "names": self.embeds.names}),
             }
+            if self.edges:
+                settings[EDGES] = to_setting(self.edges)
         if any(told_facts.may_hide(document) for document in changed if told_facts.KEY in document.metadata):
             settings[told_facts.SETTING] = "yes"
         self.engine.write(parsed, replaced, name_vectors=name_vectors, settings=settings)
@@ -200,10 +211,71 @@ class Pipeline:
         self._has_settings = True  # or will have when this batch is written
         return not built_with
 
-    def to_embed(self, documents: Iterable[Document]) -> list[str]:
-        """Return the texts that adding documents would embed, each once. Nothing is embedded or written."""
-        batch = list(documents)
-        validate(batch)
+    def derive_edges(self, edges: Sequence[Edge]) -> None:
+        """Derive the explicit edges of all documents again, for other edges.
+
+        Documents are written as they are stored: nothing is extracted, and no passage is embedded. Of an index that
+        embeds facts, those of the new edges are. A run that was interrupted is done again by the next one.
+        """
+        read = getattr(self.engine, "parsed", None)
+        if read is None:
+            raise InputError(
+                f"{type(self.engine).__qualname__} cannot derive other edges: index the documents again into another "
+                "folder with these edges"
+            )
+        if self.embedder is None and self.embeds.facts:
+            raise InputError("the facts of this index are embedded: open it with its embedder to change its edges")
+        ids = list(self.engine.document_ids())
+        bar = tqdm(ids, "edges", unit=" documents", disable=None if self.progress is None else not self.progress)
+        self.edges = tuple(edges)
+        settings = {EDGES: to_setting(self.edges), UNFINISHED: "yes"}
+        with bar:
+            for start in range(0, len(ids), self.batch_size):
+                batch = ids[start : start + self.batch_size]
+                stored = {one.document.id: one for one in read(batch)}
+                changed, names = [], dict[str, Matrix]()
+                for one in stored.values():
+                    derived, of_names = self._with_new_edges(one, names)
+                    if derived.extractions != one.extractions or derived.names != one.names:
+                        changed.append(derived)
+                        names |= of_names
+                removed = [one.document.id for one in changed]
+                self.engine.write(changed, removed, name_vectors=names, settings=settings)
+                self.engine.flush()
+                bar.update(len(batch))
+        self.engine.write(settings={EDGES: to_setting(self.edges), UNFINISHED: ""})
+        self.engine.flush()
+
+    def _with_new_edges(
+        self, stored: ParsedDocument, names: Mapping[str, Matrix]
+    ) -> tuple[ParsedDocument, dict[str, Matrix]]:
+        """Return a stored document with the edges of now, and vectors of new names that are not in ``names``."""
+        bare = without_edges(stored)
+        derived = with_edges(bare, self.edges)
+        if self.embedder is None:
+            return derived, {}
+        owner = stored.document.id
+        if self.embeds.facts and stored.fact_vectors is not None:
+            _, texts = embedded_texts([derived], facts=True)
+            is_edge = [EDGE in fact.entities for extraction in derived.extractions for fact in extraction.facts]
+            new = [text for (text, _), edge in zip(texts, is_edge, strict=True) if edge]
+            vectors = np.empty((len(texts), stored.fact_vectors.shape[1]), np.float32)
+            vectors[np.logical_not(is_edge)] = bare.fact_vectors
+            if new:
+                vectors[is_edge] = self.embedder.documents(new, [owner] * len(new))
+            derived = replace(derived, fact_vectors=vectors)
+        if not self.embeds.names:
+            return derived, {}
+        unknown = [name for name in self.engine.new_names(_embedded_names([derived])) if name not in names]
+        matrix = self.embedder.documents(unknown, [owner] * len(unknown))
+        return derived, dict(zip(unknown, matrix, strict=True))
+
+    def to_embed(self, documents: Iterable[Document], vectors: Collection[str] = ()) -> list[str]:
+        """Return the texts that adding documents would embed, each once. Nothing is embedded or written.
+
+        ``vectors`` are the ids of documents of which the vectors are known.
+        """
+        batch = validate(documents)
         if self.embedder is None:
             return []
         stored = self.engine.stored([document.id for document in batch])
@@ -212,7 +284,8 @@ class Pipeline:
         parsed = self.parse(changed, self.extractor)
         chunks, facts = embedded_texts(parsed, facts=self.embeds.facts)
         known = _known_vectors(stored_vectors, chunks)
-        texts = [text for text, _ in chain(chunks, facts) if text not in known]
+        needed = (text for text, owner in chunks if owner not in vectors)
+        texts = [text for text in chain(needed, (text for text, _ in facts)) if text not in known]
         if self.embeds.names:
             texts += self.engine.new_names(_embedded_names(parsed))
         return list(dict.fromkeys(texts))
@@ -223,8 +296,7 @@ class Pipeline:
         count = chunks = chunk_tokens = facts = fact_tokens = 0
         names: set[str] = set()
         for document in documents:
-            validate([document])
-            parsed = self.parse([document], extractor)
+            parsed = self.parse(validate([document]), extractor)
             of_chunks, of_facts = embedded_texts(parsed, facts=True)
             count += 1
             chunks += len(of_chunks)
@@ -260,16 +332,25 @@ class Pipeline:
             digest = "" if any(extraction.problem for extraction in extractions) else self._digest(document)
             metadata = _to_json(dict(document.metadata))
             parsed.append(ParsedDocument(document, metadata, digest, pieces, extractions, names))
-        return parsed
+        return [with_edges(one, self.edges) for one in parsed] if self.edges else parsed
 
     def _split(self, document: Document) -> Sequence[Chunk]:
         if told_facts.KEY in document.metadata:
             return [Chunk(document.id, document.id, document.text, document.title, metadata=document.metadata)]
-        return [whole_document(document)] if self.chunker is None else self.chunker.split(document)
+        if self.chunker is None or self._is_kept(document):
+            return [whole_document(document)]
+        return self.chunker.split(document)
+
+    def _is_kept(self, document: Document) -> bool:
+        return isinstance(self.chunker, Chunker) and self.chunker.keeps_whole(document)
 
     def _digest(self, document: Document) -> str:
         """Return a hash of a document's content and of the settings it is parsed with."""
-        identities = ("told 1",) if told_facts.KEY in document.metadata else self._identities
+        identities: tuple[str, ...] = self._identities
+        if told_facts.KEY in document.metadata:
+            identities = ("told 1",)
+        elif self._is_kept(document):  # the same as in an index that splits nothing
+            identities = (_WHOLE, identities[1])
         parts = [document.text, document.title, _to_json(dict(document.metadata)), *identities]
         if is_finding(document):
             parts.append(FindingsExtractor.identity)
@@ -453,9 +534,16 @@ def _storable(text: str) -> str:
 # -- validation
 
 
-def validate(documents: Iterable[Any]) -> None:
-    """Raise :class:`DocumentError` if a document cannot be indexed or an id is repeated."""
+def validate(documents: Iterable[Any]) -> list[Document]:
+    """Return documents with their metadata as it is stored.
+
+    Raises
+    ------
+    DocumentError
+        A document cannot be indexed, or an id is repeated.
+    """
     ids: set[str] = set()
+    checked: list[Document] = []
     for document in documents:
         if not isinstance(document, Document):
             kind = type(document).__qualname__
@@ -470,14 +558,14 @@ def validate(documents: Iterable[Any]) -> None:
             raise DocumentError(document.id, "the text is empty: leave the document out, or delete it from the index")
         if not isinstance(document.metadata, Mapping):
             raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
-        try:
-            _check_metadata(document.id, dict(document.metadata))
-        except RecursionError as error:
-            raise DocumentError(document.id, "the metadata contains itself, or is nested too deeply") from error
+        if (metadata := _stored_metadata(document)) is not document.metadata:
+            document = replace(document, metadata=metadata)  # noqa: PLW2901 - as it is stored
         told_facts.check_document(document)
         if document.id in ids:
             raise DocumentError(document.id, "this id comes twice in one call: keep one, or change the other id")
         ids.add(document.id)
+        checked.append(document)
+    return checked
 
 
 def _check_characters(document_id: str, name: str, text: str) -> None:
@@ -494,23 +582,30 @@ def _check_characters(document_id: str, name: str, text: str) -> None:
         ) from error
 
 
+def _stored_metadata(document: Document) -> Mapping[str, Any]:
+    """Return metadata as it is stored; the same object if nothing changes."""
+    try:
+        metadata: Mapping[str, Any] = json_value(document.metadata, "metadata")
+        _check_metadata(document.id, metadata)
+    except DocumentError:
+        raise
+    except ValueError as error:
+        raise DocumentError(document.id, f"the metadata cannot be stored: {error}") from error
+    except RecursionError as error:
+        raise DocumentError(document.id, "the metadata contains itself, or is nested too deeply") from error
+    return metadata
+
+
 def _check_metadata(document_id: str, value: Any) -> None:
-    """Check every key and value within metadata."""
+    """Check the characters of every key and text within metadata, and that Python can write its integers."""
     if isinstance(value, str):
         _check_characters(document_id, "metadata", value)
     elif isinstance(value, dict):
         for key, inner in value.items():
-            if not isinstance(key, str):
-                raise DocumentError(document_id, f"the metadata key {key!r} is not a text, which JSON would change")
             _check_characters(document_id, "metadata", key)
             _check_metadata(document_id, inner)
-    elif isinstance(value, (list, tuple)):
+    elif isinstance(value, list):
         for inner in value:
             _check_metadata(document_id, inner)
-    elif not (value is None or (type(value) in (int, bool) and -(1 << 63) < value < 1 << 63)):
-        try:
-            _to_json(value)
-        except (TypeError, ValueError) as error:
-            raise DocumentError(
-                document_id, f"the metadata is not JSON ({error}): convert its values to text or numbers"
-            ) from error
+    elif type(value) is int and not -(1 << 63) < value < 1 << 63:
+        _to_json(value)

@@ -15,7 +15,7 @@ from datetime import date, datetime, timezone
 from typing import Any, cast, get_args
 
 from graphrag_core.errors import DocumentError, InputError
-from graphrag_core.filters import Condition, Filter, Group, Not, Value
+from graphrag_core.filters import Condition, Filter, Group, Not, Value, json_value
 from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, Mention
 from graphrag_core.ports import Engine
 from graphrag_core.text import fingerprint, normalise
@@ -137,9 +137,9 @@ def check_scope(metadata: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(metadata, Mapping) or KEY in metadata:
         raise InputError(f"the metadata must be a mapping such as {{'user': 'ada'}} without the reserved key {KEY!r}")
     try:
-        stored: dict[str, Any] = json.loads(json.dumps(dict(metadata), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the metadata is not JSON ({error}): convert its values to text or numbers") from error
+        stored: dict[str, Any] = json.loads(json.dumps(json_value(dict(metadata), "metadata")))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"the metadata cannot be stored: {error}") from error
     return stored
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from graphrag_core.ports import Keys, Ranking, Scores, Snapshot
 from graphrag_core.query.paths import among
-from graphrag_core.query.query import Query
+from graphrag_core.query.query import Query, word_weights
 from graphrag_core.query.reasons import Bridges, Flags, Links, Reasons, Values
 
 _FAR = 100  # the rank of a passage in a ranking that does not contain it
@@ -120,6 +120,8 @@ class Coverage:
     bridge_candidates: int = 20
     steps: int = 10
 
+    scores_are_ranks: ClassVar[bool] = True
+
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return all chunks of both rankings and those that the best plain passages lead to; the score is 1 / rank."""
         snapshot = query.snapshot
@@ -127,7 +129,7 @@ class Coverage:
         everything = _each_once(np.concatenate([plain[0], graph[0]]))
         if not terms or len(everything) == 0:
             return _ranked(everything, 0.0, "plain search leads: the question has no words to cover")
-        weights = _normalised_idf(snapshot.term_counts(terms), snapshot.first_entity)
+        weights = word_weights(snapshot.term_counts(terms), snapshot.first_entity)
         trust, share = self._trust(query, terms, weights)
         follow = self.bridge > 0 and trust < 1 and snapshot.linked_share >= self.least_linked
         followed, bridges = self._bridges(query, plain[0], terms, weights) if follow else (_NOTHING, Bridges.none())
@@ -326,13 +328,6 @@ class _Scores(NamedTuple):
             linked = np.maximum(linked, self.links[best])
         rest = np.flatnonzero(left)
         return np.array([*chosen, *rest[np.argsort(-score[rest], kind="stable")].tolist()], np.int64)
-
-
-def _normalised_idf(frequencies: Keys, total: int) -> Values:
-    """Return the inverse document frequency of terms, normalised to sum 1."""
-    weights: Values = np.log(1 + (total - frequencies + 0.5) / (frequencies + 0.5))
-    normalised: Values = weights / weights.sum()
-    return normalised
 
 
 def _ranks(keys: Keys, ranked: Keys) -> Values:

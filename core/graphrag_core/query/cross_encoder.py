@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
+from graphrag_core import forks
 from graphrag_core.embedders.onnx import load_model
 from graphrag_core.errors import InputError, MissingDependency
 from graphrag_core.model import Chunk
@@ -53,6 +54,7 @@ class CrossEncoder:
     """
 
     _scores: Callable[[str, list[str]], Iterable[float]]
+    _copy: Callable[[], CrossEncoder]
     identity: str
 
     def __init__(
@@ -81,6 +83,10 @@ class CrossEncoder:
             return found
 
         self._scores = scores
+        self._copy = partial(
+            type(self), folder.resolve(), max_tokens=max_tokens, batch_size=batch_size, threads=threads
+        )
+        forks.watch(self)
         self.identity = f"onnx-{folder.name}-{content}-{max_tokens or length}"
         scores("question", ["passage"])  # another kind of model is refused here and not in the first query
 
@@ -118,7 +124,11 @@ class CrossEncoder:
             raise InputError(f"fastembed cannot load {model!r}{advice} ({error})") from error
         encoder = cls.__new__(cls)
         encoder._scores = partial(loaded.rerank, batch_size=batch_size)  # noqa: SLF001 - of this class
+        encoder._copy = partial(  # noqa: SLF001
+            cls.fastembed, model, batch_size=batch_size, local_files_only=local_files_only, **options
+        )
         encoder.identity = f"fastembed-{model}"
+        forks.watch(encoder)
         return encoder
 
     def __repr__(self) -> str:
@@ -128,6 +138,18 @@ class CrossEncoder:
         """Return one score for each chunk; a higher score is better."""
         texts = [chunk_text(label(chunk.title, chunk.headings), plain(chunk.text)) for chunk in chunks]
         return [float(score) for score in self._scores(question, texts)]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._copy, ()
+
+    def after_fork_in_child(self) -> None:
+        """Load the model again when it is next used: the threads of a session are in the parent."""
+        forks.leak(self._scores)
+        self._scores = self._load_and_score
+
+    def _load_and_score(self, question: str, texts: list[str]) -> Iterable[float]:
+        self._scores = self._copy()._scores  # noqa: SLF001 - of this class
+        return self._scores(question, texts)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # a session cannot be copied, and nothing in it changes

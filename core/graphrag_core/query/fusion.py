@@ -49,6 +49,7 @@ class Anchored:
     anchors: int = 3
 
     heeds_lead: ClassVar[bool] = True
+    scores_are_ranks: ClassVar[bool] = True
 
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
         """Return all chunks of both rankings, each once, best first; the score is 1 / rank."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphrag_core.errors import InputError
-from graphrag_core.filters import Where, attributes
+from graphrag_core.filters import DOCUMENT_ID, Where, attributes, json_value
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.ingest.told_facts import KEY
+from graphrag_core.ingest.told_facts import KEY, check_scope
 from graphrag_core.model import FactSource
 from graphrag_core.result import Result
 
@@ -35,7 +35,8 @@ def to_content(result: Result, **settings: Any) -> str:
     if not result.hits:
         return f"{NOTHING_FOUND} {result.advice[:1].upper()}{result.advice[1:]}."
     context = str(result.context(**settings))
-    return f"{context}\n\nNote: {result.advice}." if result.advice and not result.graph_ran else context
+    is_noted = result.advice and (not result.graph_ran or result.embedder_failed)
+    return f"{context}\n\nNote: {result.advice}." if is_noted else context
 
 
 # -- the tools that write
@@ -94,7 +95,7 @@ class MemoryWriter:
         """
         if metadata is None:
             metadata = dict(_equalities(where)) if where is not None else {}
-        return cls(index, metadata, source)
+        return cls(index, check_scope(metadata), source)
 
     @property
     def where(self) -> Where | None:
@@ -153,10 +154,13 @@ def _equalities(where: Where) -> Iterator[tuple[str, Any]]:
         if key.removeprefix("$") == "and":
             for part in value:
                 yield from _equalities(part)
-        elif isinstance(value, Mapping) and [name.removeprefix("$") for name in value] == ["eq"] and "." not in key:
+            continue
+        is_metadata = "." not in key and key.removeprefix("$") not in ("or", "not") and key != DOCUMENT_ID
+        is_eq = isinstance(value, Mapping) and [name.removeprefix("$") for name in value] == ["eq"]
+        if is_metadata and is_eq:
             yield key, next(iter(value.values()))
-        elif isinstance(value, (str, int, float)) and key.removeprefix("$") not in ("or", "not") and "." not in key:
-            yield key, value
+        elif is_metadata and isinstance(plain := json_value(value, key), (str, int, float)):
+            yield key, plain
         else:
             raise InputError(
                 f"the filter {key!r}: {value!r:.60} does not say which metadata a remembered fact gets: "

@@ -12,14 +12,16 @@ import numpy as np
 
 from graphrag_core.errors import EmbedderError
 from graphrag_core.filters import Filter
-from graphrag_core.ingest.embedding import CheckedEmbedder
+from graphrag_core.ingest.edges import shared_fields
+from graphrag_core.ingest.embedding import CheckedEmbedder, question_error
 from graphrag_core.ingest.pipeline import NO_EMBEDDER
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Snapshot
+from graphrag_core.query.calibration import Calibration, signals_of
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.fusion import Additive, Fusion, Gate, Lead, OwnScores, channel_fusion, confidence, how_to_raise
 from graphrag_core.query.paths import EntityPath, choose_facts, find_paths, paths_from_passages, stated_strengths
-from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT, Expansion, GraphStrategy, Query
+from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT, Expansion, GraphStrategy, OnEmbedderError, Query
 from graphrag_core.query.reasons import Reason, Reasons
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.rerank import ScoreReranker
@@ -31,6 +33,7 @@ _log = logging.getLogger(__name__)
 _WORD = re.compile(r"\w")
 _LOGGED: WeakSet[Engine] = WeakSet()  # engines whose graph was reported to have little to follow
 _MAX_COPIES = 100  # listed for a hit
+_EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask again when it works"
 _GRAPH_CHANNELS = frozenset(("graph", "links"))
 _FOUND_BY_PLAIN = 10  # a passage that plain search ranks so high can be the start of a path
 
@@ -52,13 +55,17 @@ class Plan:
     vector_weight: float = VECTOR_WEIGHT
     text_weight: float = TEXT_WEIGHT
     inverses: tuple[tuple[str, str], ...] = ()
+    calibration: Calibration | None = None
+    score_threshold: float | None = None
+    on_embedder_error: OnEmbedderError = field(default="raise", compare=False)  # an answer is the same with both
 
 
 @dataclass(frozen=True)
 class Expanded:
     """What the graph contributed.
 
-    ``lead`` is the gate's decision, ``skipped`` why the graph does not lead or did not run, ``gate`` why it leads.
+    ``lead`` is the gate's decision, ``skipped`` why the graph does not lead or did not run, ``gate`` why it leads,
+    ``trust`` how far it decided a reranker's order.
     """
 
     expansion: Expansion = field(default_factory=Expansion)
@@ -69,6 +76,7 @@ class Expanded:
     linked: Ranking = field(default_factory=lambda: (np.empty(0, np.int64), np.empty(0, np.float32)))
     gate: str = ""
     reasons: Reasons | None = None
+    trust: float = 0.0
 
 
 def answer(
@@ -87,8 +95,9 @@ def answer(
     """
     stages: dict[str, float] = {}
     with _timed(stages, "embed"):
-        has_vectors = embedder is not None or engine.settings().get("embedder", NO_EMBEDDER) != NO_EMBEDDER
-        vector, problem = _embed(embedder, question, plan, given, has_vectors=has_vectors)
+        settings = engine.settings()
+        has_vectors = embedder is not None or settings.get("embedder", NO_EMBEDDER) != NO_EMBEDDER
+        vector, problem, failures = _embed(embedder, question, plan, given, has_vectors=has_vectors)
     with engine.snapshot(scope) as snapshot:
         query = Query(
             question,
@@ -100,6 +109,8 @@ def answer(
             vector_weight=plan.vector_weight,
             text_weight=plan.text_weight,
             uncounted=uncounted,
+            on_embedder_error=plan.on_embedder_error,
+            failures=failures,
         )
         with _timed(stages, "search"):
             channels, plain = _search(query, plan)
@@ -113,9 +124,24 @@ def answer(
         with _timed(stages, "rerank" if _is_reranked(plan, expanded) else "fuse"):
             ranking, expanded, remark = _fuse(query, plan, channels, plain, expanded)
         with _timed(stages, "explain"):
+            everything = ranking[0]
             ranking, copies = _shown(query, plan, plain, expanded.expansion, ranking)
             reasons, uncovered = _reasons(query, ranking[0], expanded)
-            hits, facts, known = _explain(query, plan, plain, ranking, copies, channels, expanded, reasons)
+            paths = _paths(query, ranking[0], channels if plan.method != "graph" else {}, expanded)
+            ranking = _calibrate(query, plan, everything, ranking, expanded, reasons, paths)
+            best_score = float(ranking[1].max(initial=0))
+            if plan.score_threshold is not None:
+                kept = int((np.round(ranking[1], 6) >= round(plan.score_threshold, 6)).sum())
+                ranking, copies, paths = (ranking[0][:kept], ranking[1][:kept]), copies[:kept], paths[:kept]
+                reasons, uncovered = _reasons(query, ranking[0], expanded)
+            hits, facts, known = _explain(
+                query, plan, plain, ranking, copies, channels, expanded, reasons, paths, shared_fields(settings)
+            )
+        advice = (
+            _advice(query, plan, channels, expanded)
+            if hits
+            else _advice_on_nothing(query, plan, channels, best_score, scoped=scope is not None)
+        )
         result = Result(
             question=question,
             method=plan.method,
@@ -133,7 +159,8 @@ def answer(
             trace=Trace(stages),
             graph_ran=expanded.ran,
             inverses=dict(plan.inverses),
-            advice=_advice(query, plan, channels, expanded, found=len(hits), scoped=scope is not None),
+            advice="; ".join(filter(None, (_EMBEDDER_FAILED if failures else "", advice))),
+            embedder_failed=bool(failures),
         )
         return result, snapshot.generation
 
@@ -165,17 +192,14 @@ def _embed(
     given: Matrix | Exception | None,
     *,
     has_vectors: bool,
-) -> tuple[Matrix | None, str]:
-    """Return the question's vector, or None and why there is none."""
+) -> tuple[Matrix | None, str, list[str]]:
+    """Return the question's vector, or None and why there is none, and how the embedder failed if it did."""
     vector: Matrix | None = None
+    failure: Exception | None = given if isinstance(given, Exception) and plan.method != "keyword" else None
     problem = ""
     problems: list[str] = []
-    if plan.method == "keyword":
+    if plan.method == "keyword" or isinstance(given, Exception):
         pass
-    elif isinstance(given, Exception):
-        problem = str(given)
-        if embedder is not None and embedder.identity not in problem:
-            problem = f"{embedder.identity}: {type(given).__name__}: {given}"
     elif given is not None:
         vector = given
     elif not has_vectors:
@@ -186,12 +210,25 @@ def _embed(
         try:
             vector = embedder.query(question)
         except EmbedderError as error:
-            problem = str(error)
+            failure = error
+    if failure is not None:
+        problem = _why(failure, embedder)
+        if plan.on_embedder_error == "raise":
+            raised = question_error(problem, failure)
+            raise raised from raised.__cause__
     if problem:
         problems.append(f"the question could not be embedded, keyword search only: {problem}")
-    if not _WORD.search(question):
+    failures = [] if failure is None else problems[:]
+    if question.strip() and not _WORD.search(question):
         problems.append("the question has no words: the order of the passages is arbitrary")
-    return vector, "; ".join(problems)
+    return vector, "; ".join(problems), failures
+
+
+def _why(failure: Exception, embedder: CheckedEmbedder | None) -> str:
+    """Return how embedding a question failed, with the name of the embedder."""
+    if embedder is None or embedder.identity in str(failure):
+        return str(failure)
+    return f"{embedder.identity} raised {type(failure).__name__} on a question: {failure}"
 
 
 def _search(query: Query, plan: Plan) -> tuple[dict[str, Ranking], Ranking]:
@@ -273,31 +310,39 @@ def _strong_enough(query: Query, gate: Gate, expansion: Expansion) -> Expansion:
     return expansion.only(np.round(strengths, 6) >= round(gate.min_graph_score, 6))
 
 
-def _advice(
-    query: Query, plan: Plan, channels: dict[str, Ranking], expanded: Expanded, *, found: int, scoped: bool
+def _advice(query: Query, plan: Plan, channels: dict[str, Ranking], expanded: Expanded) -> str:
+    """Return what the caller can do about a low confidence in the graph; empty if it is not low or does not matter."""
+    least = max(plan.gate.min_confidence, CONFIDENCE_WITHOUT_GRAPH)
+    if not plan.use_graph or plan.method not in ("hybrid", "graph") or expanded.confidence >= least:
+        return ""
+    actions = how_to_raise(query.text, len(query.entities), _best_similarity(channels))
+    lower = ", or lower min_confidence" if expanded.confidence < plan.gate.min_confidence else ""
+    return f"the confidence is low, {expanded.confidence:.2f}: {actions}{lower}"
+
+
+def _advice_on_nothing(
+    query: Query, plan: Plan, channels: dict[str, Ranking], best_score: float, *, scoped: bool
 ) -> str:
-    """Return what the caller can do about an empty result or a low confidence; empty if there is neither."""
-    gate = plan.gate
-    if found:
-        graph_wanted = plan.use_graph and plan.method in ("hybrid", "graph")
-        if not graph_wanted or expanded.confidence >= max(gate.min_confidence, CONFIDENCE_WITHOUT_GRAPH):
-            return ""
-        actions = how_to_raise(query.text, len(query.entities), _best_similarity(channels))
-        lower = ", or lower min_confidence" if expanded.confidence < gate.min_confidence else ""
-        return f"the confidence is low, {expanded.confidence:.2f}: {actions}{lower}"
+    """Return what the caller can do about an empty result."""
     if not query.snapshot.has("chunks"):
         return (
             "no document matches the filter: check its keys and values"
             if scoped
             else "the index is empty: add documents"
         )
+    if plan.score_threshold is not None and best_score > 0:
+        return (
+            f"no passage has the score {plan.score_threshold:.2f} that score_threshold asks for, "
+            f"the best has {best_score:.2f}: lower score_threshold, or ask in other words"
+        )
     has_found = any(len(keys) for keys, _ in channels.values())
     if has_found and plan.reranker is not None:
         return "the reranker dropped every passage: use another one, or reranker=False"
-    nearest = float(query.by_vector("chunks", 1)[1].max(initial=0)) if "vector" in channels else gate.min_score
-    if nearest < gate.min_score:
+    least = plan.gate.min_score
+    nearest = float(query.by_vector("chunks", 1)[1].max(initial=0)) if "vector" in channels else least
+    if nearest < least:
         return (
-            f"no passage has the similarity {gate.min_score:.2f} that min_score asks for, "
+            f"no passage has the similarity {least:.2f} that min_score asks for, "
             f"the nearest has {nearest:.2f}: lower min_score, or ask in other words"
         )
     return (
@@ -342,6 +387,7 @@ def _fuse(
             linked=reranked.linked,
             gate="" if why else reranked.gate,
             reasons=reranked.reasons,
+            trust=reranked.trust,
         )
     elif plan.method == "hybrid" and not plan.reranker and (by_channel := channel_fusion(plan.fusion)) is not None:
         keys, scores = by_channel.fuse_channels({**channels, "graph": (expansion.keys, expansion.strengths)})
@@ -395,6 +441,8 @@ def _paths(query: Query, keys: Keys, channels: dict[str, Ranking], expanded: Exp
     A passage that mentions an entity of the question always has its path. One that the graph found without
     a path from the question may have one from a passage that plain search found.
     """
+    if not expanded.ran:
+        return [()] * len(keys)
     by_plain, by_graph = [found for found, _ in channels.values()], [expanded.expansion.keys, expanded.linked[0]]
     last = 1 + max(map(len, (*by_plain, *by_graph)))
     plain, graph = np.full(len(keys), last), np.full(len(keys), last)
@@ -417,6 +465,26 @@ def _reasons(query: Query, shown: Keys, expanded: Expanded) -> tuple[list[Reason
     return expanded.reasons.of(query.text, query.snapshot, shown)
 
 
+def _calibrate(
+    query: Query,
+    plan: Plan,
+    everything: Keys,
+    ranking: Ranking,
+    expanded: Expanded,
+    reasons: Sequence[Reason],
+    paths: Sequence[EntityPath],
+) -> Ranking:
+    """Return a ranking with calibrated scores, if its own say nothing but the rank."""
+    if plan.calibration is None or plan.method != "hybrid" or not len(ranking[0]):
+        return ranking
+    if not getattr(plan.reranker or plan.fusion, "scores_are_ranks", False):
+        return ranking
+    linked, has_path = [reason.link is not None for reason in reasons], [bool(path) for path in paths]
+    trust = expanded.trust if expanded.ran else None
+    signals = signals_of(query, everything, ranking[0], trust=trust, linked=linked, has_path=has_path)
+    return ranking[0], plan.calibration.scores(signals)
+
+
 def _explain(
     query: Query,
     plan: Plan,
@@ -426,14 +494,15 @@ def _explain(
     channels: dict[str, Ranking],
     expanded: Expanded,
     reasons: list[Reason],
+    paths: list[EntityPath],
+    fields: frozenset[str],
 ) -> tuple[tuple[Hit, ...], tuple[Fact, ...], dict[int, Entity]]:
-    """Return the hits with channels, paths and links, the supporting facts, and all entities in them by key."""
+    """Return the hits with channels, paths and links, the supporting facts, and all entities in them by key.
+
+    ``fields`` are the types of entities that are shared values of metadata.
+    """
     snapshot, expansion = query.snapshot, expanded.expansion
     keys, scores = ranking
-    if expanded.ran:
-        paths = _paths(query, keys, channels if plan.method != "graph" else {}, expanded)
-    else:
-        paths = [()] * len(keys)
     fact_keys = choose_facts(query, paths, keys, expansion.facts) if expanded.ran else expansion.facts
     if expansion.ranks_facts:
         fact_keys = np.array([*dict.fromkeys([*expansion.facts.tolist(), *fact_keys.tolist()])], np.int64)
@@ -477,7 +546,8 @@ def _explain(
         link = None
         if reason.link:
             place, entity, kind, followed = reason.link
-            link = Link(place + 1, ids[place], known[entity].id, known[entity].name, kind, followed)
+            called = _with_field(known[entity], fields)
+            link = Link(place + 1, ids[place], known[entity].id, called, kind, followed)
         via = None
         if by_graph and chunk_key in expansion.via:
             entity, hop = expansion.via[chunk_key]
@@ -485,6 +555,12 @@ def _explain(
         said = reason.words, reason.covers
         hits.append(Hit(chunk, score, shares, tuple(steps), origin, generated, same, *said, link, via))
     return tuple(hits), tuple(facts.values()), known
+
+
+def _with_field(entity: Entity, fields: frozenset[str]) -> str:
+    """Return the name of an entity, with the field before it if it is a shared value of metadata."""
+    prefix = f"{entity.type}: " if entity.type in fields else ""
+    return entity.name if entity.name.startswith(prefix) else prefix + entity.name
 
 
 def _returned_by_plain(

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.errors import EmbedderError
-from graphrag_core.ingest.embedding import CheckedEmbedder
+from graphrag_core.ingest.embedding import CheckedEmbedder, question_error
 from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores, Snapshot
 from graphrag_core.query.fusion import Fusion
+
+OnEmbedderError = Literal["raise", "keyword"]
+"""What a query does if the embedder fails: raise, or search by keyword and graph."""
 
 VECTOR_WEIGHT, TEXT_WEIGHT = 0.6, 0.4
 """The default weights of vector and keyword search where they are blended."""
@@ -43,6 +46,10 @@ class Query:
         The weights of vector and keyword search where they are blended.
     uncounted
         Collects the facts that are read, where reading does not count as an access.
+    on_embedder_error
+        Whether :meth:`by_vectors_of` raises if the embedder fails.
+    failures
+        Collects how the embedder failed, if that does not raise.
     """
 
     text: str
@@ -55,6 +62,8 @@ class Query:
     vector_weight: float = VECTOR_WEIGHT
     text_weight: float = TEXT_WEIGHT
     uncounted: list[Keys] | None = None
+    on_embedder_error: OnEmbedderError = "raise"
+    failures: list[str] = field(default_factory=list)
 
     def record_access(self, facts: Keys, now: float) -> None:
         """Count an access of each fact, unless this query does not count."""
@@ -73,14 +82,18 @@ class Query:
     def by_vectors_of(self, texts: Sequence[str], k: int) -> tuple[list[Ranking], str]:
         """Return for each text the nearest chunks; the texts are embedded as questions and searched in one call.
 
-        Without an embedder the texts are searched by keyword. The second value says so if it failed.
+        Without an embedder the texts are searched by keyword. If it fails and that does not raise, they are too, and
+        the second value says so.
         """
         problem = ""
         if texts and self.vector is not None and self.embedder is not None:
             try:
                 return self.snapshot.search_vectors("chunks", self.embedder.queries(texts), k), ""
             except EmbedderError as error:
+                if self.on_embedder_error == "raise":
+                    raise question_error(str(error), error) from error.__cause__
                 problem = f"expansion queries were searched by keyword: {error}"
+                self.failures.append(problem)
         return [self.snapshot.search_keywords("chunks", text, k) for text in texts], problem
 
     def blend(self, kind: Kind, by_vector: Ranking, by_keyword: Ranking) -> Ranking:
@@ -123,6 +136,13 @@ class Query:
         """Return the order of keys by some criteria, highest first; ties are broken by id."""
         columns: list[npt.NDArray[Any]] = [-criterion for criterion in reversed(criteria)]
         return np.lexsort([self.snapshot.id_order(kind, keys), *columns])
+
+
+def word_weights(counts: Keys, total: int) -> npt.NDArray[np.float64]:
+    """Return the inverse document frequency of terms in ``counts`` of ``total`` passages, normalised to sum 1."""
+    weights: npt.NDArray[np.float64] = np.log(1 + (total - counts + 0.5) / (counts + 0.5))
+    normalised: npt.NDArray[np.float64] = weights / max(float(weights.sum()), 1e-9)
+    return normalised
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class StrategySuite:
         """A failed embedder leaves keyword search and the graph."""
         with KnowledgeIndex(HashEmbedder()) as index:
             index.add(CHAIN)
-            retriever = GraphRetriever(index, graph=self.make(), cache=None)
+            retriever = GraphRetriever(index, graph=self.make(), cache=None, on_embedder_error="keyword")
             result = retriever.retrieve("Auth Service", embedding=RuntimeError("no connection"))
         assert result.hits
         assert "no connection" in result.fallback

@@ -5,13 +5,14 @@ the index of lower-case mentions in :mod:`graphrag_core.text.lowercase_names`.
 """
 
 from graphrag_core.text.cjk import CJK, has_cjk, segment
-from graphrag_core.text.names import chunk_text, fact_text, fingerprint, hash64, label, normalise, title_names
+from graphrag_core.text.names import EDGE, chunk_text, fact_text, fingerprint, hash64, label, normalise, title_names
 from graphrag_core.text.sentences import sentences, unwrap
 from graphrag_core.text.tokens import estimate_tokens, most_tokens
 from graphrag_core.text.words import FUNCTION, OPENERS
 
 __all__ = [
     "CJK",
+    "EDGE",
     "FUNCTION",
     "OPENERS",
     "chunk_text",

@@ -27,7 +27,10 @@ _SOUND = (
     "坦汤唐陶特腾提田铁廷通图托脱瓦万旺威韦维卫魏温文翁沃乌武伍西希锡席喜夏香肖谢辛欣兴雄休修许雪逊雅亚延扬杨耶"
     "翰生叶伊宜易因英永尤犹于宇裕约云赞泽曾扎詹张章哲珍芝朱茱卓兹子宗祖佐"
 )
-_DOTTED = re.compile(rf"[{_SOUND}]{{1,7}}(?:[·・‧•][{_SOUND}]{{1,7}})+|[{_KATAKANA}]+(?:[・=＝][{_KATAKANA}]+)+")
+_DOTTED = re.compile(
+    rf"[{_SOUND}]{{1,7}}(?:[·・‧•][{_SOUND}]{{1,7}})+"
+    rf"|(?<![{_KATAKANA}])[{_KATAKANA}]+(?:[・=＝][{_KATAKANA}]+)+"  # from the start of a run: see analysis.py
+)
 _KATAKANA_WORD = re.compile(rf"[{_KATAKANA}]{{3,}}")
 _PHRASE = re.compile(rf"[{_HAN}]{{2,}}")
 # Characters that are mostly grammatical. They split a run of Han characters into phrases.

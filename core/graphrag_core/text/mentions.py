@@ -96,8 +96,8 @@ _IDENTIFIER = re.compile(
     r"|[a-z]+[A-Z]\w*"  # camelCase
     r"|v[0-9]+(?:\.[0-9]+)+(?:[-+]\w+)*|[0-9]+\.[0-9]+\.[0-9]+(?:[-+.]\w+)*"  # versions
     r"|[0-9]{4}\.[0-9]{4,5}(?:v[0-9]+)?"  # arXiv
-    r"|[a-z][a-z0-9]*(?:-[a-z0-9]*[0-9][a-z0-9]*)+"  # gpt-4, us-east-1
-    r"|[a-z]+[0-9]+[a-z0-9]*"  # s3, oauth2
+    r"|[a-z][a-z0-9]*(?:-(?=[a-z]*[0-9])[a-z0-9]+)+"  # gpt-4, us-east-1
+    r"|[a-z]+[0-9][a-z0-9]*"  # s3, oauth2
     r")(?!\w)"
 )
 _WORD = re.compile(r"\S+")
@@ -130,7 +130,7 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
             continue
         spans.append(match.span())
         for name in code_names(match[2]):
-            at = text.find(name, match.start(2))
+            at = max(text.find(name, match.start(2), match.end(2)), match.start(2))
             quoted.append(NameMatch(name, at, at + len(name)))
     for match in _QUOTED.finditer(text) if '"' in text or "“" in text or "``" in text else ():
         group = match.lastindex or 1
@@ -252,9 +252,12 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
 
 def _without_openers(run: str, at: int, initial: bool, openers: frozenset[str]) -> tuple[int, str, bool]:
     """Return a run without the words that open sentences, where it starts, and whether it still starts a sentence."""
-    start = at
-    while (word := run.partition(" ")[0]) and word.lower() in openers:
-        at, run = at + len(word) + 1, run[len(word) + 1 :]
+    start, skipped = at, 0
+    for word in run.split(" "):
+        if not word or word.lower() not in openers:
+            break
+        skipped += len(word) + 1
+    at, run = at + skipped, run[skipped:]
     return at, run if run[:1].isupper() or run[:1].isdigit() else "", initial and at == start
 
 

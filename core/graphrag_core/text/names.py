@@ -13,6 +13,12 @@ _SPACES = re.compile(r"\s+")
 _ARTICLE = re.compile(r"^(?:the|a|an) (?=\S)")
 _PARENTHESIS = re.compile(r"\s*[(（][^()（）]*[)）]")
 
+EDGE = "→="
+"""The last name of a fact that an explicit edge states, and the start of the addresses that such edges lead to.
+
+It is an address that no chunk has, and so no entity. See :mod:`graphrag_core.ingest.edges`.
+"""
+
 
 @lru_cache(maxsize=8_192)
 def normalise(name: str) -> str:
@@ -94,6 +100,8 @@ def fact_text(label: str, text: str, relation: str, entities: Sequence[str]) -> 
     """
     if not relation or relation == "refers_to":  # a reference is the sentence with the link
         return f"{label}: {text}" if label else text
+    if EDGE in entities:  # the other end may be an id
+        return text
     words = relation.replace("_", " ")
     triple = f"{entities[0]} {words} {' '.join(entities[1:])}".rstrip() if entities else words
     plain = f"{entities[0]} {relation} {' '.join(entities[1:])}".rstrip() if entities else relation

@@ -75,8 +75,8 @@ _LINE_MARKUP = re.compile(
     r")",
     re.MULTILINE,
 )
-_CLOSING_HASHES = re.compile(r"[ \t]+#+[ \t]*$", re.MULTILINE)
-_CELL_BORDER = re.compile(r"[ \t]*(?<!\\)\|[ \t]*")
+_CLOSING_HASHES = re.compile(r"(?<![ \t])[ \t]+#+[ \t]*$", re.MULTILINE)
+_CELL_BORDER = re.compile(r"(?:(?<![ \t])[ \t]+)?(?<!\\)\|[ \t]*")
 _DELIMITER_ROW = re.compile(r"[|:\- \t\r]+$")
 _GAPS = re.compile(r"\n(?:[ \t\r]*\n){2,}")
 

@@ -20,6 +20,8 @@ from graphrag_core.text import segment
 
 _MASK = 0xFFFFFF
 _BYTES = 3  # of a stored hash
+_MOST_BITS = 4_096  # terms of a chunk up to which a fact has a bit for each; beyond, facts list their terms
+_LISTED = _MASK  # stands first in the terms of facts that are lists
 _LONGEST = 60  # characters of a term; longer ones are left out
 _STOPWORDS = frozenset(
     (
@@ -27,8 +29,9 @@ _STOPWORDS = frozenset(
         "that the their then there these they this to was were what when where which who whom whose why will with"
     ).split()
 )
-_JOINED = re.compile(r"[^\W_]+(?:[_./:-]{1,2}[^\W_]+)+")
-_CAMEL = re.compile(r"[^\W_]*[a-z][A-Z][^\W_]*|[A-Z]{2,}[a-z][^\W_]*")
+# Each starts where a run of letters starts: a search inside a run of n letters would take n steps for each of them.
+_JOINED = re.compile(r"(?<![^\W_])[^\W_]+(?:[_./:-]{1,2}[^\W_]+)+")
+_CAMEL = re.compile(r"(?<![^\W_])[^\W_]*[a-z][A-Z][^\W_]*|(?<![A-Z])[A-Z]{2,}[a-z][^\W_]*")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _JOINTS = re.compile(r"[_./:-]+")
 _QUOTED = re.compile(r'"([^"]{3,200})"|“([^”]{3,200})”|„([^“”]{3,200})[“”]|「([^」]{2,200})」|《([^》]{2,200})》')
@@ -127,6 +130,9 @@ def pack_terms(text: str, facts: Sequence[str]) -> tuple[bytes, bytes | None]:
     The second are the terms of facts that the chunk lacks (their number, and their hashes), then one bit for each
     term of the chunk and each of these, for each fact; None without facts. About one lookup in 160,000 is a false
     positive.
+
+    For a long chunk the bits would take facts times terms. There the second are the number 2**24 - 1, the terms that
+    the chunk lacks as above, how many terms each fact has (the number of facts, then theirs), and their places.
     """
     own = sorted(hashes(text))
     packed = _pack(own)
@@ -135,6 +141,10 @@ def pack_terms(text: str, facts: Sequence[str]) -> tuple[bytes, bytes | None]:
     of_facts = [hashes(fact) for fact in facts]
     more = sorted(set().union(*of_facts).difference(own))
     place = {number: at for at, number in enumerate([*own, *more])}
+    if len(place) > _MOST_BITS:
+        held = [sorted(place[number] for number in fact) for fact in of_facts]
+        counts = [len(held), *map(len, held)]
+        return packed, _pack([_LISTED, len(more), *more, *counts, *chain.from_iterable(held)])
     width = (len(place) + 7) // 8
     bits = [sum(1 << place[number] for number in held).to_bytes(width, "little") for held in of_facts]
     return packed, b"".join([_pack([len(more), *more]), *bits])
@@ -154,7 +164,14 @@ def contained_in_facts(
     ``packed`` has what :func:`pack_terms` returned for each chunk.
     """
     lists, bits = [], []
-    for terms, facts in packed:
+    listed: dict[int, tuple[Keys, Keys]] = {}
+    for at, (terms, facts) in enumerate(packed):
+        if _is_listed(facts):
+            more, ends, places = _unpack_lists(facts)
+            listed[at] = ends, places
+            lists.append(terms + more)
+            bits.append(b"")
+            continue
         end = _BYTES * (1 + int.from_bytes(facts[:_BYTES], "little"))
         lists.append(terms + facts[_BYTES:end])
         bits.append(facts[end:])
@@ -163,8 +180,13 @@ def contained_in_facts(
     row = (np.cumsum(sizes) - sizes)[chunks] + ordinals * widths[chunks]
     place = _places(lists, wanted)[chunks]
     there = place >= 0
-    place[~there] = 0
     found = np.zeros(place.shape, np.bool_)
+    for i in np.flatnonzero(np.isin(chunks, list(listed))).tolist() if listed else ():
+        ends, places = listed[int(chunks[i])]
+        fact = int(ordinals[i])
+        found[i] = there[i] & np.isin(place[i], places[ends[fact] : ends[fact + 1]])
+        there[i] = False
+    place[~there] = 0
     at, place = (row[:, None] + (place >> 3))[there], place[there]
     found[there] = np.frombuffer(b"".join(bits), np.uint8)[at] >> (place & 7) & 1
     return found
@@ -174,8 +196,24 @@ def is_packed(terms: bytes, facts: bytes | None, count: int) -> bool:
     """Return whether :func:`pack_terms` may have returned these for a chunk with so many facts."""
     if facts is None:
         return count == 0
+    if _is_listed(facts):
+        _, ends, places = _unpack_lists(facts)
+        return len(ends) == count + 1 and int(ends[-1]) == len(places)
     more = int.from_bytes(facts[:_BYTES], "little")
     return len(facts) == _BYTES * (1 + more) + count * ((len(terms) // _BYTES + more + 7) // 8)
+
+
+def _is_listed(facts: bytes) -> bool:
+    return int.from_bytes(facts[:_BYTES], "little") == _LISTED
+
+
+def _unpack_lists(facts: bytes) -> tuple[bytes, Keys, Keys]:
+    """Return the packed terms that a chunk lacks, where each fact's terms begin and end, and the places of all."""
+    start = 2 * _BYTES + _BYTES * int.from_bytes(facts[_BYTES : 2 * _BYTES], "little")
+    low, middle, high = np.frombuffer(facts[start:], np.uint8).reshape(-1, _BYTES).astype(np.int64).T
+    numbers = low | middle << 8 | high << 16
+    count = int(numbers[0]) if len(numbers) else 0
+    return facts[2 * _BYTES : start], np.concatenate([[0], np.cumsum(numbers[1 : count + 1])]), numbers[count + 1 :]
 
 
 def _places(packed: Sequence[bytes], wanted: Sequence[str]) -> Keys:

@@ -26,7 +26,7 @@ _BANDS, _ROWS = 3, 4
 _WORD = re.compile(r"\w+")
 _NEGATIONS = frozenset("not no nor never none without cannot t".split())  # "t" of "don't"
 _MAY_DIFFER = frozenset("a an the this that these those it its and is are was were".split())
-_COPYRIGHT = re.compile(r"^\W*(?:copyright|\(c\)|©).*$", re.IGNORECASE | re.MULTILINE)
+_COPYRIGHT = re.compile(r"^[^\w\n]*(?:copyright|\(c\)|©).*$", re.IGNORECASE | re.MULTILINE)
 _random = np.random.default_rng(20_261)
 _FACTORS = _random.integers(1, 2**63, (_BANDS * _ROWS, 1), dtype=np.uint64) | np.uint64(1)
 _OFFSETS = _random.integers(0, 2**63, (_BANDS * _ROWS, 1), dtype=np.uint64)

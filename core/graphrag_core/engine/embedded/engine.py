@@ -8,23 +8,28 @@ which are not applied applies them first, so that every read sees a committed ge
 complete in all indexes.
 """
 
+import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from typing_extensions import Self
 
+from graphrag_core import forks
 from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.engine.embedded.records import Accesses, Records
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.snapshot import EmbeddedSnapshot
-from graphrag_core.engine.embedded.writer import Batch, write
-from graphrag_core.errors import IndexClosed, NotAnIndex, ReadOnlyIndex
+from graphrag_core.engine.embedded.writer import Batch, read_documents, write
+from graphrag_core.errors import IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
 from graphrag_core.filters import Filter, Not
 from graphrag_core.model import Chunk, Document, Stats, Verification
-from graphrag_core.ports import Keys, Matrix, ParsedDocument, Snapshot, StoredDocument
+from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredDocument
+from graphrag_core.text import normalise
 
 _TOP = 5  # entities in the statistics
 _TOGETHER = 4  # transactions that are applied to the search indexes at once: a commit of tantivy is expensive
@@ -58,7 +63,12 @@ class EmbeddedEngine:
         self.path = None if path is None else Path(path)
         self.read_only = read_only
         self._folder = None if self.path is None else Folder(self.path)
+        self._merge_similar = merge_similar
         self._closed = False
+        self._process = os.getpid()
+        self._inherited = False  # from the process that forked this one, and not opened here yet
+        self._copied = False
+        self._opening = threading.Lock()
         self._one_writer = threading.RLock()
         self._lock = ReadWriteLock()
         self._threads: ThreadPoolExecutor | None = None
@@ -82,6 +92,7 @@ class EmbeddedEngine:
             self.indexes = SearchIndexes(self.records, self._folder, merge_similar)
             self.indexes.load()
             self.indexes.sync()
+            forks.watch(self)
             undo.pop_all()
 
     # -- writing
@@ -100,6 +111,7 @@ class EmbeddedEngine:
         batch meanwhile. Reads wait for it. What went wrong in it is raised by the next call of
         this method or of :meth:`flush`, and nothing of the batch is stored then.
         """
+        self._check(writable=True)
         with self._one_writer:
             if self._publishing is not None and self._lock.contended:
                 wait([self._publishing])  # so that the lock becomes free between two transactions
@@ -184,6 +196,8 @@ class EmbeddedEngine:
 
     def refresh(self) -> bool:
         self._check()
+        if self.read_only and self.indexes.complete and self.records.newest() == self.indexes.generation:
+            return False
         with self._one_writer, self._lock.writing():
             before = self.indexes.generation
             self.indexes.sync()
@@ -191,7 +205,8 @@ class EmbeddedEngine:
 
     def close(self) -> None:
         with self._one_writer:
-            if self._closed:
+            if self._closed or self._inherited:
+                self._closed = True
                 return
             try:
                 self._settle()
@@ -212,7 +227,7 @@ class EmbeddedEngine:
     # -- reading
 
     @contextmanager
-    def snapshot(self, scope: Filter | None = None) -> Iterator[Snapshot]:
+    def snapshot(self, scope: Filter | None = None) -> Iterator[EmbeddedSnapshot]:
         with self.reading() as indexes:
             allowed = self._in_scope(indexes, scope)
             view, id_places = indexes.view_of(allowed)
@@ -288,6 +303,20 @@ class EmbeddedEngine:
             yield from page
             last = page[-1]
 
+    def parsed(self, document_ids: Sequence[str]) -> list[ParsedDocument]:
+        """Return documents as they were written, with their vectors."""
+        with self.reading():
+            return read_documents(self.records, document_ids)
+
+    def spellings(self, name: str) -> list[str]:
+        """Return the normalised names of a name's entity that documents write; empty if there is none.
+
+        An index refers to an entity by them in the setting ``edits``.
+        """
+        with self.snapshot() as snapshot:
+            found = snapshot.find_entities([normalise(name)])
+            return snapshot.spellings(next(iter(found.values()))) if found else []
+
     def chunks_of(self, document_id: str) -> list[Chunk]:
         with self.reading():
             return self.records.chunks_of(document_id)
@@ -340,7 +369,76 @@ class EmbeddedEngine:
         if self._closed:
             raise IndexClosed(f"{self.path or 'the index in memory'} was closed: open it again")
         if writable and self.read_only:
-            raise ReadOnlyIndex(f"{self.path} was opened with read_only=True: open it for writing to change it")
+            raise ReadOnlyIndex(self.read_only_reason)
+        if self._inherited:
+            self._reopen()
+
+    # -- other processes
+
+    @property
+    def read_only_reason(self) -> str:
+        """Why the index cannot be changed here, and what to do; empty if it can."""
+        if not self.read_only:
+            return ""
+        if self._copied:
+            return f"this is a copy of the index in {self.path}, which only reads: write with the original, or open it"
+        if self._process == os.getpid():
+            return f"{self.path} was opened with read_only=True: open it for writing to change it"
+        opened = f"was opened in process {self._process}, and this is process {os.getpid()}, which was forked from it"
+        if self.path is None:
+            return f"the index in memory {opened}: a change here would be lost, so make it in that process"
+        return f"{self.path} {opened}: write in that process, or close it there and open it here"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.path is None:
+            raise InputError(
+                "an index in memory cannot be pickled: keep it in a folder (KnowledgeIndex.open(path), or path=...), "
+                "which every process opens for itself"
+            )
+        if self._closed:
+            self._check()
+        return _open_copy, (self.path.resolve(), self._merge_similar)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self if self.path is None else _open_copy(*self.__reduce__()[1])
+
+    def after_fork_in_child(self) -> None:
+        """Become a reader. What is in a folder is opened again by the first read."""
+        if self._closed:
+            return
+        others_were_inside = self._lock.after_fork_in_child()
+        self.read_only = True
+        self._opening, self._one_writer = threading.Lock(), threading.RLock()
+        half_applied = bool(self._unpublished) or not self.indexes.complete
+        self._threads = self._committing = self._publishing = None
+        self._unpublished = []
+        pending, self.accesses = self.accesses.pending, Accesses()
+        if self.path is None:
+            self.accesses.pending = dict(pending)
+        self._inherited = self.path is not None or others_were_inside or half_applied
+        if self._file_lock is not None:
+            forks.close_copies(self._file_lock.lock_file)
+            forks.leak(self._file_lock)  # which would release the parent's lock
+            self._file_lock = None
+
+    def _reopen(self) -> None:
+        """Open the folder in a process that inherited the index, or build the indexes in memory again."""
+        with self._opening:
+            if not self._inherited:
+                return
+            records = self.records if self._folder is None else Records(self._folder.records, read_only=True)
+            indexes = SearchIndexes(records, self._folder, self._merge_similar)
+            indexes.load()
+            indexes.sync()
+            self.records, self.indexes = records, indexes
+            self._inherited = False
+
+
+def _open_copy(path: Path, merge_similar: float | None) -> Any:
+    """Open the folder of an engine that was pickled or copied. The copy is a reader: there is one writer."""
+    engine = EmbeddedEngine(path, read_only=True, merge_similar=merge_similar)
+    engine._copied = True  # noqa: SLF001 - of this module
+    return engine
 
 
 class ReadWriteLock:
@@ -360,6 +458,18 @@ class ReadWriteLock:
         self._waiting_writers = 0
         self._waiting_readers = 0
         self._admitted = 0  # readers that waited for the last writer
+
+    def after_fork_in_child(self) -> bool:
+        """Forget all threads but the one that forked; return whether another one held the lock."""
+        me = threading.get_ident()
+        others = any(reader != me for reader in self._readers) or self._writer not in (None, me)
+        self._condition = threading.Condition()
+        self._readers = {me: self._readers[me]} if me in self._readers else {}
+        if self._writer != me:
+            self._writer, self._depth = None, 0
+        self._last_writer = None
+        self._waiting_writers = self._waiting_readers = self._admitted = 0
+        return others
 
     @property
     def contended(self) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,11 @@ import numpy.typing as npt
 from scipy.sparse import block_array, coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
+from graphrag_core import forks
+from graphrag_core.engine.embedded.graph_edits import GraphEdits, Shown, entity_of
 from graphrag_core.engine.embedded.graph_names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER, NameUses, entity_names
 from graphrag_core.ports import Keys
+from graphrag_core.text import EDGE, hash64, normalise
 
 Index = npt.NDArray[np.int64]
 Pairs = tuple[Index, Index]
@@ -24,6 +28,9 @@ _Positions = Callable[[npt.NDArray[Any]], Index]
 """From keys to positions."""
 
 SUBJECT_WEIGHT = 5.0
+
+_EDGE = hash64(EDGE)
+_NO_EDITS = GraphEdits()
 
 _MATRICES = ("mentions", "subjects", "incidence")
 _VECTORS = (
@@ -58,6 +65,12 @@ class GraphView:
         Chunk × entity: 1 if the chunk mentions the entity, or if the entity is its subject.
     incidence
         Fact × entity: 1 if the fact holds the entity.
+    hidden
+        Which facts no query may see: those of an explicit edge to a document that is not there, and of deleted
+        relations. None without any.
+    shown, new_names
+        What edits show of entities, and the entities of names that no document writes, by the name's number. These
+        and ``hidden`` are not saved but found again, see :func:`with_edits`.
     """
 
     chunk_keys: Keys
@@ -72,6 +85,9 @@ class GraphView:
     mentions: csr_array
     subjects: csr_array
     incidence: csr_array
+    hidden: npt.NDArray[np.bool_] | None = None
+    shown: Mapping[int, Shown] = field(default_factory=dict)
+    new_names: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
     def links(self) -> csr_array:
@@ -160,30 +176,36 @@ class GraphView:
             )
             for name in _MATRICES
         }
-        return cls(**vectors, **matrices)
+        return cls(**vectors, **matrices)  # type: ignore[arg-type]
 
 
-def build_view(tables: Tables, similar: Pairs) -> GraphView:
+@forks.run_in_child
+def _renew_locks() -> None:
+    """Replace the locks of cached properties, one for all objects before Python 3.12: another thread may hold them."""
+    for value in vars(GraphView).values():
+        if isinstance(value, cached_property) and hasattr(value, "lock"):
+            value.lock = RLock()
+
+
+def build_view(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) -> GraphView:
     """Return the view of a graph's rows, which does not depend on their order.
 
     ``similar`` are pairs of name keys that are one entity.
     """
     chunks, facts, names = (np.sort(tables[t]["key"]).astype(np.int64) for t in ("chunks", "facts", "names"))
-    name_order = np.argsort(tables["names"]["key"], kind="stable")
+    name_order, fact_order = (np.argsort(tables[t]["key"], kind="stable") for t in ("names", "facts"))
     spellings, name_spelling = np.unique(tables["names"]["entity"][name_order], return_inverse=True)
     form = tables["names"]["form"][name_order]
     chunk_at, fact_at, name_at = map(_positions, (chunks, facts, names))
-    fact_order = np.argsort(tables["facts"]["key"], kind="stable")
-    fact_chunk = chunk_at(tables["facts"]["chunk"][fact_order])
-    weight = tables["facts"]["weight"][fact_order]
+    fact_chunk, weight = chunk_at(tables["facts"]["chunk"][fact_order]), tables["facts"]["weight"][fact_order]
 
     mention_chunk, mention_name = chunk_at(tables["mentions"]["chunk"]), name_at(tables["mentions"]["name"])
     subject = tables["mentions"]["subject"]
     held_fact, held_name = fact_at(tables["fact_names"]["fact"]), name_at(tables["fact_names"]["name"])
     gram_name, gram = name_at(tables["name_grams"]["name"]), tables["name_grams"]["gram"]
     lower_spelling, lower_fact = _lowercase_mentions(tables, len(facts), fact_at, name_spelling[gram_name], gram)
-    is_pair = (tables["fact_grams"]["gram"] & ((1 << 31) - 1) != 0) & (tables["fact_grams"]["gram"] > 1 << 31)
-    is_word = gram < 1 << 31
+    of_facts = tables["fact_grams"]["gram"]
+    is_pair, is_word = (of_facts & ((1 << 31) - 1) != 0) & (of_facts > 1 << 31), gram < 1 << 31
     named, common = entity_names(
         NameUses(
             form, name_spelling, mention_chunk, mention_name, subject,
@@ -205,6 +227,11 @@ def build_view(tables: Tables, similar: Pairs) -> GraphView:
     is_name = (named > NEVER) & alive[name_spelling]
     mention_chunk, mention_spelling, subject = mention_chunk[mentioned], mention_spelling[mentioned], subject[mentioned]
     held_fact, held_spelling = held_fact[held], held_spelling[held]
+    if len(of_edges := edge_facts(tables)):
+        is_place = np.isin(np.arange(len(spellings)), name_spelling[form == ADDRESS])
+        title = _titles_of_addresses(mention_chunk, mention_spelling, subject, is_place, len(chunks))[held_spelling]
+        linked = is_place[held_spelling] & np.isin(facts[held_fact], of_edges) & (title >= 0)
+        held_fact, held_spelling = np.append(held_fact, held_fact[linked]), np.append(held_spelling, title[linked])
     told = alive[lower_spelling] & ~common[lower_spelling]
     lower_spelling, lower_fact = lower_spelling[told], lower_fact[told]
 
@@ -213,12 +240,20 @@ def build_view(tables: Tables, similar: Pairs) -> GraphView:
         both = is_name[ends[0]] & is_name[ends[1]]
         return name_spelling[ends[0][both]], name_spelling[ends[1][both]]
 
-    representative = _resolve(
+    representative, kept_alive = _resolve_edited(
         pairs(tables["aliases"]["short"], tables["aliases"]["long"]),
         pairs(*similar),
         np.bincount(mention_spelling, minlength=len(spellings)),
         spellings,
+        alive,
+        edits,
     )
+    if kept_alive is not alive:  # an entity was deleted
+        alive, is_name = kept_alive, is_name & kept_alive[name_spelling]
+        rows = alive[mention_spelling], alive[held_spelling], alive[lower_spelling]
+        mention_chunk, mention_spelling, subject = (c[rows[0]] for c in (mention_chunk, mention_spelling, subject))
+        held_fact, held_spelling = held_fact[rows[1]], held_spelling[rows[1]]
+        lower_fact, lower_spelling = lower_fact[rows[2]], lower_spelling[rows[2]]
     entity = np.full(len(spellings), -1, np.int64)
     kept, entity[alive] = np.unique(representative[alive], return_inverse=True)
     is_address = np.zeros(len(kept), np.bool_)
@@ -235,10 +270,114 @@ def build_view(tables: Tables, similar: Pairs) -> GraphView:
         entity[np.concatenate([held_spelling, lower_spelling])],
         (len(facts), len(kept)),
     )
-    return GraphView(
+    view = GraphView(
         chunks, facts, fact_chunk, weight, tables["facts"]["statement"][fact_order], spellings[kept], is_address, names,
         np.where(is_name, entity[name_spelling], -1), mentions, subjects, incidence,
     )  # fmt: skip
+    return with_edits(view, tables, edits)
+
+
+def _known_spellings(numbers: Sequence[int], spellings: Index, alive: npt.NDArray[np.bool_]) -> Index:
+    """Return the positions of those spellings that are names."""
+    wanted = np.array(numbers, np.int64)
+    if len(spellings) == 0:
+        return np.empty(0, np.int64)
+    place = np.minimum(np.searchsorted(spellings, wanted), len(spellings) - 1)
+    found: Index = place[(spellings[place] == wanted) & alive[place]]
+    return found
+
+
+def edge_facts(tables: Tables) -> Keys:
+    """Return the keys of the facts that explicit edges state."""
+    marks = tables["names"]["key"][tables["names"]["entity"] == _EDGE]
+    if len(marks) == 0:
+        return np.empty(0, np.int64)
+    return np.unique(tables["fact_names"]["fact"][np.isin(tables["fact_names"]["name"], marks)]).astype(np.int64)
+
+
+def _titles_of_addresses(
+    chunk: Index, spelling: Index, subject: npt.NDArray[np.bool_], is_address: npt.NDArray[np.bool_], chunks: int
+) -> Index:
+    """Return for each address the spelling that is the title of its chunks and of no others; -1 if there is none.
+
+    ``chunk``, ``spelling`` and ``subject`` are the mentions, those of a chunk in their order.
+    """
+    rows = np.flatnonzero(subject & ~is_address[spelling])
+    titled, first = np.unique(chunk[rows], return_index=True)
+    title = np.full(chunks, -1, np.int64)
+    title[titled] = spelling[rows[first]]
+    size = len(is_address)
+    uses = np.bincount(title[titled], minlength=size)
+    rows = np.flatnonzero(subject & is_address[spelling])
+    lowest, highest = np.full(size, size), np.full(size, -1)
+    np.minimum.at(lowest, spelling[rows], title[chunk[rows]])
+    np.maximum.at(highest, spelling[rows], title[chunk[rows]])
+    count = np.bincount(spelling[rows], minlength=size)
+    alone = (lowest == highest) & (highest >= 0)
+    alone[alone] = uses[highest[alone]] == count[alone]
+    found: Index = np.where(alone, highest, -1)
+    return found
+
+
+def with_edits(view: GraphView, tables: Tables, edits: GraphEdits = _NO_EDITS) -> GraphView:
+    """Return a view without deleted relations and edges whose other end is not there, and with what edits show."""
+    if edits.text:
+        order = np.argsort(tables["names"]["key"], kind="stable")
+        spelling = tables["names"]["entity"][order]
+        shown: dict[int, Shown] = {}
+        new_names: dict[int, int] = {}
+        for numbers, change in edits.shown():
+            found = [entity_of(number, spelling, view.name_entity) for number in numbers]
+            if (position := max(found, key=lambda at: at >= 0)) < 0:
+                continue
+            before = shown.get(position, Shown())
+            shown[position] = Shown(*(old if new is None else new for old, new in zip(before, change, strict=True)))
+            if change.name:
+                new_names[hash64(normalise(change.name))] = position
+        view = replace(view, shown=shown, new_names=new_names)
+    of_edges = edge_facts(tables)
+    gone = np.empty(0, np.int64)
+    if edits.text:
+        names = tables["names"]["key"][np.isin(tables["names"]["entity"], np.array(edits.deleted(), np.int64))]
+        of_deleted = tables["fact_names"]["fact"][np.isin(tables["fact_names"]["name"], names)]
+        gone = np.union1d(
+            edits.hidden(view.name_keys, view.name_entity, spelling, view.fact_keys, view.incidence),
+            np.intersect1d(tables["facts"]["key"][tables["facts"]["triple"]], of_deleted),  # they lack an end
+        )
+    if len(of_edges) + len(gone) == 0:
+        return view
+    sizes = np.diff(view.incidence.indptr)
+    hidden = np.isin(view.fact_keys, of_edges) & (sizes < 2) | np.isin(view.fact_keys, gone)
+    kept = ~np.repeat(hidden, sizes)
+    indptr = np.concatenate([[0], np.cumsum(np.where(hidden, 0, sizes))]).astype(view.incidence.indptr.dtype)
+    parts = view.incidence.data[kept], view.incidence.indices[kept], indptr
+    return replace(view, hidden=hidden, incidence=csr_array(parts, shape=view.incidence.shape))
+
+
+def _resolve_edited(
+    aliases: Pairs,
+    similar: Pairs,
+    mentions: Index,
+    spellings: Index,
+    alive: npt.NDArray[np.bool_],
+    edits: GraphEdits,
+) -> tuple[Index, npt.NDArray[np.bool_]]:
+    """Return for each spelling the one that represents its entity, as :func:`_resolve`, and which are names.
+
+    Spellings that were merged are one entity; those of a deleted entity are no names.
+    """
+    if not edits.text:
+        return _resolve(aliases, similar, mentions, spellings), alive
+    merged = [_known_spellings(group, spellings, alive) for group in edits.groups()]
+    pairs = [similar, *((group[:-1], group[1:]) for group in merged)]
+    first, second = (np.concatenate(ends) for ends in zip(*pairs, strict=True))
+    representative = _resolve(aliases, (first, second), mentions, spellings)
+    for group in merged:
+        if len(group) > 1:
+            representative[representative == representative[group[0]]] = group[0]
+    if len(deleted := _known_spellings(edits.deleted(), spellings, alive)):
+        alive = alive & ~np.isin(representative, representative[deleted])
+    return representative, alive
 
 
 def _resolve(aliases: Pairs, similar: Pairs, mentions: Index, ids: Index) -> Index:
@@ -289,7 +428,8 @@ def _binary(rows: Index, columns: Index, shape: tuple[int, int]) -> csr_array:
 
 def _links(incidence: csr_array, weight: npt.NDArray[np.float32]) -> csr_array:
     sizes = np.diff(incidence.indptr)
-    strength = np.where(sizes <= _MOST_LINKED, weight / 10, 0).astype(np.float32)
+    few = np.flatnonzero(sizes <= _MOST_LINKED)  # a long line without an end would link all its names
+    incidence, sizes, strength = incidence[few], sizes[few], (weight[few] / 10).astype(np.float32)
     weighted = incidence.copy()
     weighted.data = weighted.data * np.repeat(strength, sizes)
     # Rounded sums in double precision do not depend on the order of the terms.

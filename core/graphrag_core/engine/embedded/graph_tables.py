@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
-from graphrag_core.engine.embedded.graph import GraphView, Pairs, Tables, build_view
+from graphrag_core.engine.embedded.graph import GraphView, Pairs, Tables, build_view, with_edits
+from graphrag_core.engine.embedded.graph_edits import GraphEdits
 from graphrag_core.engine.embedded.graph_names import name_form
 from graphrag_core.engine.embedded.schema import NAME_BYTES, Row
 from graphrag_core.ports import Keys
@@ -51,6 +52,7 @@ class GraphTables:
         }
         self._similar: Pairs = (np.empty(0, np.int64), np.empty(0, np.int64))
         self._view: GraphView | None = None
+        self._edits = GraphEdits()
 
     def add(self, rows: Mapping[str, Sequence[Row]]) -> None:
         """Add rows of the database tables names, chunks, facts and aliases to the graph."""
@@ -111,6 +113,16 @@ class GraphTables:
         self._similar = pairs
         self._view = None
 
+    def edit(self, edits: GraphEdits, *, applied: bool = False) -> None:
+        """Use these edits instead of all earlier ones. ``applied`` says that the view was saved with them."""
+        if edits.text == self._edits.text:
+            return
+        self._edits = edits
+        if applied and self._view is not None and not edits.hides_facts:  # what is hidden has left the view
+            self._view = with_edits(self._view, self._tables(), edits)
+        else:
+            self._view = None
+
     @property
     def chunk_keys(self) -> Keys:
         """The keys of all chunks, in ascending order."""
@@ -125,7 +137,7 @@ class GraphTables:
     def view(self) -> GraphView:
         """The view of all rows."""
         if self._view is None:
-            self._view = build_view(self._tables(), self._similar)
+            self._view = build_view(self._tables(), self._similar, self._edits)
         return self._view
 
     def restricted(self, chunks: Keys) -> GraphView:
@@ -145,7 +157,7 @@ class GraphTables:
             table: {column: array[kept[table]] for column, array in columns.items()}
             for table, columns in tables.items()
         }
-        return build_view(inside, (self._similar[0][similar], self._similar[1][similar]))
+        return build_view(inside, (self._similar[0][similar], self._similar[1][similar]), self._edits)
 
     @property
     def nbytes(self) -> int:
@@ -176,7 +188,8 @@ class GraphTables:
         for table, columns in loaded.items():
             if len({len(part) for (part,) in columns.values()}) > 1:
                 raise ValueError(f"{folder / _FILE} is damaged: the columns of {table!r} differ in length")
-        self._columns, self._view = loaded, view
+        self._columns = loaded
+        self._view = with_edits(view, self._tables())
 
     def _tables(self) -> Tables:
         for table, columns in self._columns.items():

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import tantivy
 
+from graphrag_core import forks
 from graphrag_core.engine.embedded import analysis
 from graphrag_core.errors import DiskError
 from graphrag_core.ports import Keys, Ranking
 
 _HEAP = 16_000_000  # bytes for each writer; tantivy needs at least 15 million
 _STATE = "state.json"
+_WRITER_LOCK = ".tantivy-writer.lock"
 _NEW = (-1, 0)  # generation and tombstones
 _MOST_TERMS = 256
 _SMALL_SCOPE = 2_000  # keys up to which a scope is part of the query
@@ -69,6 +71,14 @@ class TantivyKeywords:
         self._in_step = False  # whether the stored generation is known to be that of the texts
         self.generation, self.tombstones = _NEW
         self.refresh()
+        forks.watch(self)
+
+    def after_fork_in_child(self) -> None:
+        """Keep what can be searched; never free it nor the writer, whose threads are in the parent."""
+        if self._writer is not None and self.folder is not None:
+            forks.close_copies(self.folder / _WRITER_LOCK)
+        forks.leak(self._index, self._searcher, self._writer)
+        self._writer = None
 
     def refresh(self) -> None:
         """Load what another process has committed."""

@@ -9,12 +9,13 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from graphrag_core import forks
 from graphrag_core.engine.embedded.analysis import is_packed, name_terms, pack_terms
 from graphrag_core.engine.embedded.codes import code_size, decode, encode
 from graphrag_core.engine.embedded.copies import signatures
@@ -41,7 +42,7 @@ from graphrag_core.engine.embedded.schema import (
     without_markup,
 )
 from graphrag_core.errors import DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
-from graphrag_core.filters import Condition, Filter, Not, Scalar, required_keys
+from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not, Scalar, required_keys
 from graphrag_core.model import Chunk, Document
 from graphrag_core.ports import Keys, Matrix, StoredDocument
 from graphrag_core.text import chunk_text, fact_text, hash64, label, normalise
@@ -54,7 +55,7 @@ _MOST_CACHED = 50_000  # names whose terms are kept in memory
 _PAGE_BYTES = 8_192  # most rows are about a thousand bytes long, and small pages would be filled badly
 _GRAPH_PAGE = 1_000
 _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
-_INTERNAL = ("generation", "merge_similar", "next_chunk", "next_document", "next_fact", "next_name")
+_INTERNAL = ("edits_saved", "generation", "merge_similar", "next_chunk", "next_document", "next_fact", "next_name")
 
 _COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 ADDRESS = "→"  # starts the names of places that links lead to
@@ -122,18 +123,26 @@ class Records:
         self._name_terms: dict[int, tuple[str, ...]] = {}
         self._side_lock = threading.Lock()
         self._side: sqlite3.Connection | None = None  # reads committed rows while the other one writes
+        self._immutable = False
+        self._held = False  # by a thread that forks
+        forks.watch(self)
         try:
-            try:
-                self._db = self._connect("ro" if read_only else "rwc")
-                self._prepare()
-            except sqlite3.OperationalError:
-                if not read_only or path is None or Path(f"{path}-wal").exists():
-                    raise
-                # SQLite creates files beside the database, which a read-only folder does not allow.
-                self._db = self._connect("ro&immutable=1")
-                self._prepare()
+            with self.lock:
+                self._open()
         except sqlite3.DatabaseError as error:
             raise self._translated(error) from error
+
+    def _open(self) -> None:
+        try:
+            self._db = self._connect("ro" if self.read_only else "rwc")
+            self._prepare()
+        except sqlite3.OperationalError:
+            if not self.read_only or self.path is None or Path(f"{self.path}-wal").exists():
+                raise
+            # SQLite creates files beside the database, which a read-only folder does not allow.
+            self._immutable = True
+            self._db = self._connect("ro&immutable=1")
+            self._prepare()
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         name = ":memory:" if self.path is None else f"{self.path.resolve().as_uri()}?mode={mode}"
@@ -229,6 +238,35 @@ class Records:
             f"{self.path}: {text}; nothing was changed: free disk space, or check the folder's permissions, and retry"
         )
 
+    # -- forks
+
+    def before_fork(self) -> None:
+        """Wait until no thread uses the database, so that a child inherits no lock of SQLite."""
+        self._held = self.lock.acquire(timeout=forks.PATIENCE)
+        if self._held and not self._side_lock.acquire(timeout=forks.PATIENCE):
+            self.lock.release()
+            self._held = False
+
+    def after_fork_in_parent(self) -> None:
+        """Let other threads go on."""
+        if self._held:
+            self._held = False
+            self._side_lock.release()
+            self.lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Close the connections to the file, which are the parent's; the parent's stay open.
+
+        A connection that may be in use is not touched. A database in memory is the child's own copy.
+        """
+        held, self._held = self._held, False
+        self.lock, self._side_lock = threading.RLock(), threading.Lock()
+        for connection in (self._side, getattr(self, "_db", None)) if self.path is not None else ():
+            if connection is not None and held:
+                with suppress(sqlite3.Error):
+                    connection.close()
+            forks.leak(connection)
+
     # -- statements and transactions
 
     @contextmanager
@@ -277,6 +315,21 @@ class Records:
                     self._db.execute("COMMIT")
                 self._db.execute("BEGIN")
                 self._db.execute("SELECT count(*) FROM meta").fetchone()
+
+    def newest(self) -> int:
+        """Return the generation of the last commit of any process, which a read-only database may not see yet."""
+        if self.path is None or self._immutable:
+            return self.generation
+        return int(self._read_committed("SELECT value FROM meta WHERE name = 'generation'", ())[0][0])
+
+    def _read_committed(self, sql: str, parameters: Sequence[Any]) -> list[Row]:
+        """Return the rows of a statement as of the last commit, without waiting for a transaction of this process."""
+        with self._side_lock:
+            try:
+                self._side = self._side or self._connect("ro")
+                return self._side.execute(sql, parameters).fetchall()
+            except sqlite3.DatabaseError as error:
+                raise self._translated(error) from error
 
     def truncate_log(self) -> None:
         """Checkpoint and empty the write-ahead log, so that deleted text is in no file.
@@ -355,12 +408,7 @@ class Records:
         if self.path is None or self.read_only:
             rows = self.rows(sql, (json.dumps(ids),))
         else:
-            with self._side_lock:
-                try:
-                    self._side = self._side or self._connect("ro")
-                    rows = self._side.execute(sql, (json.dumps(ids),)).fetchall()
-                except sqlite3.DatabaseError as error:
-                    raise self._translated(error) from error
+            rows = self._read_committed(sql, (json.dumps(ids),))
         return {row[0]: StoredDocument(unpack_digest(row[1]), row[2]) for row in rows}
 
     def document_ids(self, after: str | None, scope: Filter | None) -> list[str]:
@@ -385,12 +433,13 @@ class Records:
         if not found:
             return None
         key, title, metadata, marks = found[0]
-        text = ""
+        pieces, end = [], 0
         for start, piece in self.rows(
             "SELECT start, inflate(text) FROM chunks WHERE document = ? ORDER BY ordinal", (key,)
         ):
-            text += piece[len(text) - start :]
-        return Document(document_id, text, title, json.loads(metadata), unpack_marks(marks))
+            pieces.append(piece[end - start :])
+            end += len(pieces[-1])
+        return Document(document_id, "".join(pieces), title, json.loads(metadata), unpack_marks(marks))
 
     def in_scope(self, scope: Filter) -> Keys:
         """Return the keys of the chunks whose documents match a filter, in order."""
@@ -431,6 +480,11 @@ class Records:
         pairs = [(hash64(normalise(name)), name) for name in wanted]
         found = json.loads(self.rows(_NAME_KEYS, (json.dumps(pairs),))[0][0])
         return {name: key for name, key in zip(wanted, found, strict=True) if key is not None}
+
+    def facts_to_hide(self, keys: Keys) -> Iterator[tuple[int, list[int], str, str, str]]:
+        """Yield key, names, relation, value and text of facts."""
+        rows = self.rows(f"{FACT} WHERE f.key {LISTED}", (json.dumps(keys.tolist()),))
+        return ((row[0], unpack(row[1]).tolist(), row[3], row[8], row[2]) for row in rows)
 
     def chunks_of(self, document_id: str) -> list[Chunk]:
         """Return a document's chunks, in order."""
@@ -477,12 +531,16 @@ class Records:
                     yield key, chunk_text(label(title, unpack_headings(headings)), plain(text))
             return
         sql = (
-            f"SELECT f.key, {_TITLE}, c.headings, {_FACT_TEXT}, f.relation, f.names, f.value "
+            f"SELECT f.key, {_TITLE}, c.headings, f.text, f.relation, f.names, f.value, f.chunk, f.start, f.stop "
             "FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document"
         )
+        last, whole = -1, ""  # the text of a chunk is read once, not for each of its facts
         for page in self.pages(sql, "f.key", span):
             names = self.names(np.unique(unpack(b"".join(row[5] for row in page if row[4]))).tolist())
-            for key, title, headings, text, relation, packed, value in page:
+            for key, title, headings, own, relation, packed, value, chunk, start, stop in page:
+                if chunk != last and not isinstance(own, str):
+                    last, whole = chunk, self.value("SELECT inflate(text) FROM chunks WHERE key = ?", (chunk,))
+                text = said(own, whole, start, stop)
                 ends = [*(names[name].surface for name in unpack(packed).tolist()), value or ""] if relation else []
                 yield key, fact_text(label(title, unpack_headings(headings)), text, relation or "", ends)
 
@@ -676,6 +734,8 @@ def _filter_sql(scope: Filter) -> tuple[str, list[Scalar]]:
         queries = [_filter_sql(part) for part in scope.parts]
         sql = (" INTERSECT " if scope.all else " UNION ").join(f"SELECT * FROM ({query})" for query, _ in queries)
         return sql, [value for _, parameters in queries for value in parameters]
+    if scope.key == DOCUMENT_ID:
+        return _id_sql(scope)
     sql = "SELECT document FROM attributes WHERE name = ?"
     if scope.operator in _COMPARE:
         sql += f" AND kind = ? AND value {_COMPARE[scope.operator]} ?"
@@ -683,6 +743,16 @@ def _filter_sql(scope: Filter) -> tuple[str, list[Scalar]]:
         pairs = ", ".join("(?, ?)" for _ in scope.values)
         sql += f" AND (kind, value) IN (VALUES {pairs})" if pairs else " AND 0"
     return sql, [scope.key, *(item for value in scope.values for item in value)]
+
+
+def _id_sql(scope: Condition) -> tuple[str, list[Scalar]]:
+    """Return a query for the keys of documents by id, and its parameters."""
+    ids = [value for kind, value in scope.values if kind == "text"]
+    if scope.operator == "exists":
+        return "SELECT key FROM documents", []
+    if scope.operator == "in":  # one parameter: SQLite limits their number
+        return "SELECT key FROM documents WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(ids)]
+    return f"SELECT key FROM documents WHERE {f'id {_COMPARE[scope.operator]} ?' if ids else '0'}", [*ids]
 
 
 def _no_keys() -> dict[str, Keys]:

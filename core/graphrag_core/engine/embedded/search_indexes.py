@@ -14,6 +14,7 @@ import numpy as np
 
 from graphrag_core.engine.embedded.files import Folder, release_memory
 from graphrag_core.engine.embedded.graph import GraphView, Pairs
+from graphrag_core.engine.embedded.graph_edits import GraphEdits
 from graphrag_core.engine.embedded.graph_tables import GraphTables
 from graphrag_core.engine.embedded.keywords import FIELDS, TantivyKeywords
 from graphrag_core.engine.embedded.records import Records
@@ -22,6 +23,7 @@ from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.engine.embedded.writer import Batch
 from graphrag_core.errors import DiskError, GraphRAGError
 from graphrag_core.ports import Keys, Matrix
+from graphrag_core.text import fingerprint
 
 _log = logging.getLogger(__name__)
 
@@ -130,6 +132,7 @@ class SearchIndexes:
         with ThreadPoolExecutor(len(self.keywords)) as pool:  # tantivy releases the GIL
             keywords = [pool.submit(self._sync_keywords, kind, batches) for kind in self.keywords]
             self._sync_vectors_and_graph(batches)
+            self.graph.edit(self._edits())
             for done in keywords:
                 done.result()
         self.complete = True
@@ -147,6 +150,9 @@ class SearchIndexes:
             change = self._records.everything()
         if change.generation != self.generation:
             self._apply(change, None)
+
+    def _edits(self) -> GraphEdits:
+        return GraphEdits(self._records.meta("edits"), self._records.facts_to_hide)
 
     def _apply(self, change: Change, batch: Batch | None) -> None:
         """Apply a change to vectors and graph; its content comes from a batch or from the records."""
@@ -240,6 +246,7 @@ class SearchIndexes:
         self.complete = False
         self.generation, self._saved = -1, -1  # a generation that the journal cannot reach
         self._sync_vectors_and_graph(())
+        self.graph.edit(self._edits())
         for kind in self.keywords:
             self._replace_keywords(kind)
         self.complete = True
@@ -271,6 +278,8 @@ class SearchIndexes:
                 continue
             if self._records.meta("merge_similar", "None") != str(self._merge_similar):
                 self.graph.merge((np.empty(0, np.int64), np.empty(0, np.int64)))
+            saved = self._records.meta("edits_saved", fingerprint([""]))
+            self.graph.edit(self._edits(), applied=saved == fingerprint([self._records.meta("edits")]))
             self.generation = self._saved = generation
             return
 
@@ -289,7 +298,8 @@ class SearchIndexes:
 
         try:
             self._folder.replace_derived(self.generation, write)
-            self._records.set_meta({"merge_similar": str(self._merge_similar)})
+            edits = fingerprint([self._records.meta("edits")])
+            self._records.set_meta({"merge_similar": str(self._merge_similar), "edits_saved": edits})
             written = [store.generation for store in self.keywords.values()]
             self._records.trim_journal(min(self.generation, *written))
         except (OSError, RuntimeError, DiskError) as error:
@@ -333,6 +343,7 @@ class SearchIndexes:
                 if wrong:
                     yield f"vectors of {kind}: {wrong} differ from the records"
         fresh = GraphTables()
+        fresh.edit(self._edits())
         for rows in self._records.graph_rows(everything):
             fresh.add(rows)
         if self._merge_similar is not None:

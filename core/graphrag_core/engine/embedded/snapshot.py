@@ -5,8 +5,10 @@ become record keys only here.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -14,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from graphrag_core.engine.embedded.analysis import contained, contained_in_facts, content_terms
+from graphrag_core.engine.embedded.analysis import contained, contained_in_facts, content_terms, name_terms
 from graphrag_core.engine.embedded.copies import is_copy
 from graphrag_core.engine.embedded.graph import GraphView
+from graphrag_core.engine.embedded.graph_edits import Shown
 from graphrag_core.engine.embedded.keywords import TantivyKeywords
 from graphrag_core.engine.embedded.records import (
     CHUNK,
@@ -33,15 +36,17 @@ from graphrag_core.engine.embedded.schema import NAME_BYTES, SOURCES, STATUSES, 
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Matrix, Ranking, Scores
-from graphrag_core.text import hash64, label, normalise
+from graphrag_core.text import EDGE, hash64, label, normalise
 from graphrag_core.text.markup import plain
 
 _OPENING = 200  # characters of a chunk in which the name that it opens with is looked for
 _OPENING_WORDS = 8
+_HASH = re.compile(r"~[0-9a-f]{8}$")  # of a value in an address
 _MAX_DESCRIPTIONS = 8  # of one entity
 _TOP_CANDIDATES = 3  # for each entity wanted, since numbers are left out
 _MOST_SEARCHED = 5_000  # facts, to find enough that are not equal
 _MOST_COMPARED = 100  # different texts, to find the copies of one chunk
+_AS_IS = Shown()
 _NAMES_PER_ENTITY = 4  # searched for each entity wanted, since several names may be one entity
 
 
@@ -113,6 +118,8 @@ class EmbeddedSnapshot:
             found, scores = search(count)
             keys = np.searchsorted(self._view.fact_keys, found)
             keys, scores = _known(self._view.fact_keys, keys, found, scores)
+            if self._view.hidden is not None:
+                keys, scores = keys[~self._view.hidden[keys]], scores[~self._view.hidden[keys]]
             order = np.lexsort((self.id_order("facts", keys), -scores))
             statements = self._view.fact_statement[keys[order]]
             first = np.unique(np.unique(statements, return_index=True)[1])  # of each statement
@@ -166,6 +173,9 @@ class EmbeddedSnapshot:
                 for term in held[key]:
                     if term in column:
                         found[row, column[term]] = True
+        for row, position in enumerate(positions.tolist() if self._view.shown else ()):
+            if name := self._view.shown.get(position, _AS_IS).name:
+                found[row, [column[term] for term in name_terms(normalise(name)) if term in column]] = True
         return found
 
     def _names_of(self, positions: Keys) -> list[list[int]]:
@@ -260,7 +270,18 @@ class EmbeddedSnapshot:
             in_scope = position < len(known) and known[position] == key
             if in_scope and self._view.name_entity[position] >= 0:
                 found[by_number[number]] = self.first_entity + int(self._view.name_entity[position])
+        for number, position in self._view.new_names.items():
+            if number in by_number:
+                found[by_number[number]] = self.first_entity + position
         return found
+
+    def spellings(self, entity: int) -> list[str]:
+        """Return the normalised names of an entity that documents write, the one that represents it first."""
+        position = entity - self.first_entity
+        names = self._records.names(self._names_of(np.array([position]))[0]).values()
+        own = self._view.entity_ids[position]
+        norms = sorted({name.norm for name in names}, key=lambda norm: (hash64(norm) != own, norm))
+        return [norm for norm in norms if norm[:1] != "→"]
 
     def entity_counts(self, entities: Keys) -> tuple[Keys, npt.NDArray[np.bool_]]:
         positions = entities - self.first_entity
@@ -344,11 +365,13 @@ class EmbeddedSnapshot:
             facts = facts[np.lexsort((self.id_order("facts", facts), -view.fact_weight[facts]))[:limit]]
         (names,) = self._names_of(np.array([entity - self.first_entity]))
         marks = ", ".join("?" * len(names))
+        both_ways = self._records.name_keys([EDGE]).values() if view.hidden is not None else ()
         rows = self._records.rows(
             "SELECT f.key, f.confidence, coalesce(f.last_accessed, f.created, d.added) FROM facts f "
             "JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document "
-            f"WHERE f.key {LISTED} AND (f.relation IS NULL OR substr(f.names, 1, {NAME_BYTES}) IN ({marks}))",
-            (json.dumps(view.fact_keys[facts].tolist()), *(pack([name]) for name in names)),
+            f"WHERE f.key {LISTED} AND (f.relation IS NULL OR substr(f.names, 1, {NAME_BYTES}) IN ({marks}) "
+            f"OR substr(f.names, -{NAME_BYTES}) = ?)",
+            (json.dumps(view.fact_keys[facts].tolist()), *(pack([name]) for name in names), pack(list(both_ways))),
         )
         pending = self._accesses.pending
         accessed = [pending[row[0]][1] if row[0] in pending else row[2] for row in rows]
@@ -382,11 +405,17 @@ class EmbeddedSnapshot:
         positions = np.searchsorted(self._view.name_keys, sorted(all_held))
         positions = positions[self._view.name_entity[positions] >= 0]
         shown = {key: self._names[key].norm for key in self._view.name_keys[positions].tolist()}
+        named = {key: self._names[key].surface for key in shown}
+        for position in positions.tolist() if self._view.shown else ():
+            if name := self._view.shown.get(int(self._view.name_entity[position]), _AS_IS).name:
+                named[int(self._view.name_keys[position])] = name
+                shown[int(self._view.name_keys[position])] = normalise(name)
         is_address = self._view.is_address[self._view.name_entity[positions]]
         sections = self._section_labels(self._view.name_entity[positions[is_address]])
         for position in positions[is_address].tolist():
             called = sections[int(self._view.name_entity[position])]
             shown[int(self._view.name_keys[position])] = normalise(called) or called
+            named[int(self._view.name_keys[position])] = called
         facts = []
         for key in wanted:
             text, relation, weight, confidence, source, status, value, created, last, count, *place = rows[key][2:]
@@ -396,6 +425,11 @@ class EmbeddedSnapshot:
                 count += more
             entities = [shown[name] for name in held[key] if name in shown]
             if relation in ("", "refers_to"):
+                entities = list(dict.fromkeys(entities))
+            elif self._names[held[key][-1]].surface == EDGE and len(entities) > 1:
+                ends = list(dict.fromkeys(named[name] for name in held[key] if name in shown))
+                others = [end.removeprefix(f"{relation}: ") for end in ends[1:] or ends[:1]]
+                text = f"{ends[0]} {relation}: {', '.join(others)}"
                 entities = list(dict.fromkeys(entities))
             facts.append(
                 Fact(
@@ -410,8 +444,21 @@ class EmbeddedSnapshot:
         positions = keys - self.first_entity
         missing = [position for position in dict.fromkeys(positions.tolist()) if position not in self._entities]
         if missing:
-            self._entities.update(zip(missing, self._read_entities(np.array(missing, np.int64)), strict=True))
+            read = self._read_entities(np.array(missing, np.int64))
+            self._entities.update((at, self._edited(at, entity)) for at, entity in zip(missing, read, strict=True))
         return [self._entities[position] for position in positions.tolist()]
+
+    def _edited(self, position: int, entity: Entity) -> Entity:
+        """Return an entity as edits show it: under its new name, with the old one as an alias."""
+        name, kind, description = self._view.shown.get(position, _AS_IS)
+        if name is not None and name != entity.name:
+            aliases = tuple(sorted({entity.name, *entity.aliases} - {name}))
+            entity = replace(entity, id=normalise(name), name=name, aliases=aliases)
+        return replace(
+            entity,
+            type=entity.type if kind is None else kind,
+            description=entity.description if description is None else description,
+        )
 
     def _read_entities(self, positions: Keys) -> list[Entity]:
         view = self._view
@@ -473,9 +520,17 @@ class EmbeddedSnapshot:
         counts, owned, _ = _rows(self._view.chunks_by_subject, addresses)
         # The first in the order of ids, whatever the order in which documents were added.
         order = np.lexsort((self._id_places[owned], np.repeat(np.arange(len(addresses)), counts)))
-        chunks = self.chunks(owned[order[np.cumsum(counts) - counts]])
+        ends = np.cumsum(counts)
+        chunks = self.chunks(owned[order[ends - counts]])
         named = zip(addresses.tolist(), chunks, strict=True)
-        return {position: label(chunk.title, chunk.headings) or chunk.document_id for position, chunk in named}
+        labels = {position: label(chunk.title, chunk.headings) or chunk.document_id for position, chunk in named}
+        if self._view.hidden is not None:  # there are explicit edges
+            last = self.chunks(owned[order[ends - 1]])
+            names = self._records.names([group[0] for group in self._names_of(addresses)])
+            for position, chunk, other, name in zip(labels, chunks, last, names.values(), strict=True):
+                if name.surface.startswith(EDGE):
+                    labels[position] = _edge_label(name.surface, chunk, other)
+        return labels
 
     def _things(self, labels: Mapping[int, str]) -> dict[str, Entity]:
         """Return the entities that sections are about, by the label of the section; none for many sections."""
@@ -484,6 +539,20 @@ class EmbeddedSnapshot:
         named = [called for called, norm in norms.items() if norm in known]
         found = self.entities(np.array([known[norms[called]] for called in named], np.int64)) if named else []
         return dict(zip(named, found, strict=True))
+
+
+def _edge_label(surface: str, first: Chunk, last: Chunk) -> str:
+    """Return what the address of an explicit edge is called, given the first and the last passage that has it.
+
+    The title of the document, or the start of its text; the value if several documents have it.
+    """
+    field, _, value = surface.removeprefix(EDGE).partition("=")
+    is_id = field.startswith(("$", "__"))  # the document's own, or that of the document a node was cut from
+    if not is_id and first.document_id != last.document_id:
+        return _HASH.sub("", value)
+    words = plain(first.text).split()
+    opening = " ".join(words[:_OPENING_WORDS]) + ("…" if len(words) > _OPENING_WORDS else "")
+    return first.title or opening[:_OPENING].rstrip(".")
 
 
 def _openings(text: str) -> list[str]:

@@ -10,6 +10,7 @@ import faiss
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core import forks
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
 from graphrag_core.ports import Keys, Matrix, Ranking, Scores
 
@@ -102,7 +103,8 @@ class FaissVectors:
     def _fill(self, codes: Codes) -> None:
         """Build the index of all keys from their vectors as float16, in bytes: those need not be converted again."""
         if len(codes) >= self._switch_at:
-            self._build_lists(codes)
+            with _one_thread() if forks.is_child() else nullcontext():
+                self._build_lists(codes)
             return
         self._index = faiss.IndexScalarQuantizer(codes.shape[1] // 2, _FLOAT16, faiss.METRIC_INNER_PRODUCT)
         faiss.copy_array_to_vector(codes.ravel(), self._index.codes)
@@ -150,7 +152,7 @@ class FaissVectors:
         return rankings
 
     def _search(self, queries: Matrix, count: int, parameters: Any) -> tuple[Any, Any]:
-        with _one_thread() if len(queries) <= _FEW_QUERIES else nullcontext():
+        with _one_thread() if len(queries) <= _FEW_QUERIES or forks.is_child() else nullcontext():
             scores, found = self._index.search(queries, count, params=parameters)
         return scores, found
 

@@ -6,7 +6,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from graphrag_core.engine.embedded.records import (
 from graphrag_core.engine.embedded.schema import (
     KINDS,
     LETTERS,
+    SOURCES,
+    STATUSES,
     Change,
     Row,
     deflate,
@@ -31,11 +33,12 @@ from graphrag_core.engine.embedded.schema import (
     pack_headings,
     pack_marks,
     unpack,
+    unpack_digest,
     without_markup,
 )
 from graphrag_core.errors import DocumentError, ExtractionError
 from graphrag_core.filters import attributes
-from graphrag_core.model import Chunk, Extraction
+from graphrag_core.model import Chunk, Document, Extraction, Fact, Mention
 from graphrag_core.ports import Keys, Matrix, ParsedDocument
 from graphrag_core.text import fact_text, hash64, label, normalise
 
@@ -232,6 +235,64 @@ class _Rows:
             texts["facts"].append((fact_key, (text_of_fact,)))
             fact_key += 1
         self.next["chunk"], self.next["fact"] = key + 1, fact_key
+
+
+def read_documents(records: Records, ids: Sequence[str]) -> list[ParsedDocument]:
+    """Return documents as :func:`write` got them, with their vectors.
+
+    The access counts of facts are left out: :func:`write` takes them over when it replaces a document.
+    """
+    found = map(records.document, ids)
+    return [_read_document(records, document) for document in found if document is not None]
+
+
+def _read_document(records: Records, document: Document) -> ParsedDocument:
+    document_id = document.id
+    key, metadata, digest = records.rows("SELECT key, metadata, digest FROM documents WHERE id = ?", (document_id,))[0]
+    chunks = records.rows("SELECT key, subjects, names FROM chunks WHERE document = ? ORDER BY ordinal", (key,))
+    span = chunks[0][0], chunks[-1][0] + 1  # a document's chunks, and their facts, have consecutive keys
+    facts: defaultdict[int, list[Row]] = defaultdict(list)
+    sql = (
+        "SELECT f.key, f.chunk, f.names, said(f.text, c.text, f.start, f.stop), f.relation, f.weight, f.confidence, "
+        "f.source, f.status, f.value, f.created, f.last_accessed, f.access_count, f.start, f.stop, f.valid_from, "
+        "f.valid_to FROM facts f JOIN chunks c ON c.key = f.chunk WHERE c.document = ? ORDER BY f.key"
+    )
+    fact_rows = records.rows(sql, (key,))
+    for row in fact_rows:
+        facts[row[1]].append(row)
+    claims = records.rows("SELECT * FROM claims WHERE chunk >= ? AND chunk < ? ORDER BY rowid", span)
+    aliases = records.rows("SELECT * FROM aliases WHERE chunk >= ? AND chunk < ? ORDER BY rowid", span)
+    used = unpack(b"".join(row[-1] for row in chunks)).tolist() + unpack(b"".join(row[2] for row in fact_rows)).tolist()
+    surface = {number: name.surface for number, name in records.names(sorted({*used})).items()}
+    extractions, names = [], []
+    for chunk, subjects, packed in chunks:
+        own = [surface[name] for name in unpack(packed).tolist()]
+        names.append({name: at < subjects for at, name in enumerate(own)})
+        mentions = [Mention(surface[name], kind, said) for one, name, kind, said in claims if one == chunk]
+        mentions += [Mention(surface[long], aliases=(surface[short],)) for one, short, long in aliases if one == chunk]
+        extractions.append(Extraction(tuple(mentions), tuple(_fact(row, surface) for row in facts[chunk])))
+    vectors: dict[str, Matrix | None] = {}
+    spans = {"chunks": span, "facts": (fact_rows[0][0], fact_rows[-1][0] + 1) if fact_rows else (0, 0)}
+    for kind, of_kind in spans.items():
+        pages = [matrix for _, matrix in records.vectors(kind, of_kind)]
+        vectors[kind] = np.concatenate(pages) if pages else None
+    if vectors["facts"] is None and vectors["chunks"] is not None and not fact_rows:
+        vectors["facts"] = np.empty((0, vectors["chunks"].shape[1]), np.float32)
+    return ParsedDocument(
+        document, metadata, unpack_digest(digest), records.chunks_of(document_id), extractions, names,
+        vectors["chunks"], vectors["facts"],
+    )  # fmt: skip
+
+
+def _fact(row: Row, surface: Mapping[int, str]) -> Fact:
+    _, _, names, text, relation, weight, confidence, source, status, value, created, last, count, *rest = row
+    start, stop, valid_from, valid_to = rest
+    return Fact(
+        tuple(surface[name] for name in unpack(names).tolist()), text, relation or "", weight, confidence,
+        cast("Any", SOURCES.get(source, source)), cast("Any", STATUSES.get(status, status)),
+        value or "", created, None if count else last, 0,
+        None if start is None else (start, stop), valid_from=valid_from, valid_to=valid_to,
+    )  # fmt: skip
 
 
 def _statement(document: str, text: str, names: bytes, relation: str | None, value: str | None) -> Statement:

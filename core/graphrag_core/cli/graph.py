@@ -1,0 +1,153 @@
+"""The commands that list and edit the graph: ``entities``, ``relations``, ``rename``, ``undo`` and others."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from graphrag_core import Edit, KnowledgeIndex
+from graphrag_core.cli import options, render
+
+_Name = Annotated[str, typer.Argument(help="The entity, in any spelling or case.", show_default=False)]
+_Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")]
+
+
+def entities(
+    prefix: Annotated[str, typer.Argument(help="What a name begins with.")] = "",
+    kb: options.Kb = options.KB,
+    type: Annotated[str | None, typer.Option("--type", help="Only entities of this type.")] = None,  # noqa: A002
+    limit: _Limit = 50,
+    json: options.Json = False,
+) -> None:
+    """List entities, the most mentioned first."""
+    with options.open_index(kb, embeds=False) as index:
+        found = index.entities(prefix, type=type, limit=limit)
+    if json:
+        render.print_json([{**asdict(entity), "aliases": list(entity.aliases)} for entity in found])
+        return
+    for entity in found:
+        notes = [entity.type, f"{entity.mentions:,} passages", *(f"also {alias}" for alias in entity.aliases)]
+        _print(f"{entity.name}  ({', '.join(filter(None, notes))})")
+    if not found:
+        render.print_error("no entity was found")
+
+
+def relations(
+    subject: Annotated[str | None, typer.Option("--subject", help="Only relations of this subject.")] = None,
+    relation: Annotated[str | None, typer.Option("--relation", help="Only this relation.")] = None,
+    object: Annotated[str | None, typer.Option("--object", help="Only relations to this object.")] = None,  # noqa: A002
+    kb: options.Kb = options.KB,
+    limit: _Limit = 50,
+    json: options.Json = False,
+) -> None:
+    """List relations: facts with a subject, a relation and an object."""
+    with options.open_index(kb, embeds=False) as index:
+        found = index.relations(subject, relation, object, limit=limit)
+    if json:
+        render.print_json([{**asdict(fact), "entities": list(fact.entities)} for fact in found])
+        return
+    for fact in found:
+        _print(f"{fact.id}  {' '.join(fact.text.split())}  ({fact.relation})")
+    if not found:
+        render.print_error("no relation was found")
+
+
+def rename(
+    name: _Name,
+    new_name: Annotated[str, typer.Argument(help="Its new name.", show_default=False)],
+    kb: options.Kb = options.KB,
+) -> None:
+    """Rename an entity. Questions with the old name find it too."""
+    _edit(kb, lambda index: index.rename_entity(name, new_name))
+
+
+def merge(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The entities.", show_default=False)],
+    into: Annotated[str, typer.Option("--into", help="The name of the one that they become.", show_default=False)],
+    kb: options.Kb = options.KB,
+) -> None:
+    """Treat several entities as one."""
+    _edit(kb, lambda index: index.merge_entities(names, into))
+
+
+def describe(
+    name: _Name,
+    type: Annotated[str | None, typer.Option("--type", help="Its type.")] = None,  # noqa: A002
+    description: Annotated[str | None, typer.Option("--description", help="Its description.")] = None,
+    kb: options.Kb = options.KB,
+) -> None:
+    """Set the type or the description of an entity."""
+    _edit(kb, lambda index: index.describe_entity(name, type=type, description=description))
+
+
+def add_entity(
+    name: Annotated[str, typer.Argument(help="Its name.", show_default=False)],
+    type: Annotated[str, typer.Option("--type", help="Its type.")] = "",  # noqa: A002
+    description: Annotated[str, typer.Option("--description", help="Its description.")] = "",
+    kb: options.Kb = options.KB,
+) -> None:
+    """Add an entity that no document mentions. Add relations with remember or add-relation."""
+    _edit(kb, lambda index: index.add_entity(name, type=type, description=description), embeds=True)
+
+
+def add_relation(
+    subject: Annotated[str, typer.Argument(show_default=False)],
+    relation: Annotated[str, typer.Argument(show_default=False)],
+    object: Annotated[str, typer.Argument(show_default=False)],  # noqa: A002
+    kb: options.Kb = options.KB,
+) -> None:
+    """Add a relation between two entities, as remember does, so that undo takes it back."""
+    _edit(kb, lambda index: index.add_relation(subject, relation, object), embeds=True)
+
+
+def delete_entity(name: _Name, kb: options.Kb = options.KB) -> None:
+    """Take an entity out of the graph. Documents stay as they are."""
+    _edit(kb, lambda index: index.delete_entity(name))
+
+
+def delete_relation(
+    fact: Annotated[str, typer.Argument(metavar="ID", help="The id that relations shows.", show_default=False)],
+    kb: options.Kb = options.KB,
+) -> None:
+    """Take a relation out of the graph, wherever documents state it."""
+    _edit(kb, lambda index: index.delete_relation(fact))
+
+
+def edits(kb: options.Kb = options.KB, json: options.Json = False) -> None:
+    """List the edits of the graph that are in force."""
+    with options.open_index(kb, embeds=False) as index:
+        found = index.edits()
+    if json:
+        render.print_json([{**asdict(edit), "details": dict(edit.details)} for edit in found])
+        return
+    for edit in found:
+        _print(str(edit))
+    if not found:
+        render.print_error("the graph has no edits")
+
+
+def undo(
+    number: Annotated[int, typer.Argument(help="The number that edits shows.", show_default=False)],
+    kb: options.Kb = options.KB,
+) -> None:
+    """Take back an edit of the graph."""
+    with options.open_index(kb, read_only=False) as index:
+        edit = index.undo(number)
+    _print(f"taken back: {edit.text}")
+
+
+def _edit(kb: options.Kb, change: Callable[[KnowledgeIndex], Edit], *, embeds: bool = False) -> None:
+    with options.open_index(kb, embeds=embeds, read_only=False) as index:
+        edit = change(index)
+    _print(f"{edit.number}  {edit.text}")
+
+
+def _print(line: str) -> None:
+    render.stdout().print(Text(line), soft_wrap=True)
+
+
+COMMANDS = (
+    entities, relations, rename, merge, describe, add_entity, add_relation, delete_entity, delete_relation, edits, undo
+)  # fmt: skip

@@ -1,0 +1,121 @@
+"""Edits of the graph: renamed, merged, described and deleted entities, and hidden relations.
+
+The records stay as they are. The edits are a setting of the index, and are applied when the view is built, to the
+rows of the moment: so they hold for documents that come later, and taking one back leaves no trace. Entities are
+referred to by normalised names that documents write, which no other edit changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from graphrag_core.ports import Keys
+from graphrag_core.text import hash64, normalise
+
+Index = npt.NDArray[np.int64]
+FactReader = Callable[[Keys], Iterable[tuple[int, Sequence[int], str, str, str]]]
+"""Returns key, names, relation, value and text of facts."""
+
+
+class Shown(NamedTuple):
+    """What is shown of an entity instead of what documents say; None for no change."""
+
+    name: str | None = None
+    type: str | None = None
+    description: str | None = None
+
+
+@dataclass(frozen=True)
+class GraphEdits:
+    """The edits of an index, oldest first, and a function that reads facts.
+
+    ``text`` is the setting they are stored in: a list of :class:`~graphrag_core.Edit` as JSON.
+    """
+
+    text: str = ""
+    read: FactReader | None = None
+
+    @property
+    def _edits(self) -> list[dict[str, Any]]:
+        return json.loads(self.text)["edits"] if self.text else []
+
+    def _of(self, *actions: str) -> list[dict[str, Any]]:
+        return [edit["details"] for edit in self._edits if edit["action"] in actions]
+
+    def groups(self) -> list[list[int]]:
+        """Return the spellings that are one entity, by number: first the one that represents it.
+
+        A new name is one with the old: documents may come to write it.
+        """
+        found = []
+        for details in self._of("rename", "merge"):
+            norms = [*details.get("into", ()), *details["of"]]
+            norms += [normalise(details["name"])] if details.get("name") else []
+            found.append([hash64(norm) for norm in dict.fromkeys(norms)])
+        return found
+
+    def deleted(self) -> list[int]:
+        """Return the spellings of deleted entities, by number."""
+        return [hash64(norm) for details in self._of("delete_entity") for norm in details["of"]]
+
+    def shown(self) -> list[tuple[list[int], Shown]]:
+        """Return what is shown of entities, given by some of their spellings; later ones count more."""
+        found = []
+        for details in self._of("rename", "merge", "describe", "add_entity"):
+            spellings = [hash64(norm) for norm in (*details.get("into", ()), *details["of"])]
+            found.append((spellings, Shown(details.get("name"), details.get("type"), details.get("description"))))
+        return found
+
+    @property
+    def hides_facts(self) -> bool:
+        """Whether facts are hidden: relations that were deleted, by themselves or with an end."""
+        return bool(self._of("delete_relation", "delete_entity"))
+
+    def hidden(
+        self, name_keys: Keys, name_entity: Index, spelling: Index, fact_keys: Keys, incidence: csr_array
+    ) -> Keys:
+        """Return the keys of the facts of deleted relations.
+
+        Parameters
+        ----------
+        name_keys, name_entity, spelling
+            The names: their keys, in order, their entities and the numbers of their spellings.
+        fact_keys, incidence
+            The facts: their keys, and which entities each holds.
+        """
+        found: list[int] = []
+        deleted = self._of("delete_relation")
+        by_entity = incidence.tocsc() if deleted else incidence
+        for details in deleted:
+            ends = [entity_of(hash64(end), spelling, name_entity) for end in details["ends"]]
+            if -1 in ends or self.read is None:
+                continue
+            held = [by_entity.indices[by_entity.indptr[end] : by_entity.indptr[end + 1]] for end in ends]
+            candidates = fact_keys[np.intersect1d(held[0], held[-1])]
+            for key, fact_names, relation, value, text in self.read(candidates):
+                first = int(name_entity[np.searchsorted(name_keys, fact_names[0])]) if len(fact_names) else -1
+                same = normalise(relation) == normalise(details["relation"])
+                if details["relation"]:
+                    same = same and first == ends[0] and normalise(value) == normalise(details.get("value", ""))
+                else:
+                    same = same and _words(text) == _words(details["text"])
+                if same:
+                    found.append(key)
+        return np.array(sorted(set(found)), np.int64)
+
+
+def entity_of(number: int, spelling: Index, name_entity: Index) -> int:
+    """Return the entity of a spelling, by position; -1 if there is none."""
+    found = name_entity[(spelling == number) & (name_entity >= 0)]
+    return int(found[0]) if len(found) else -1
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split()).casefold()

@@ -1,0 +1,230 @@
+"""Explicit edges: documents that are linked because their metadata says so.
+
+An edge is a pair of metadata fields. A document is linked to every document whose target field has a value of its
+source field. If both fields are the same, as in ``("author", "author")``, each value that documents share is an
+entity of the type "author". Otherwise the value is the address of the documents that have it in the target field: it
+has no name of its own, so that no question names an id, and it leads nowhere until such a document arrives.
+
+What the edges add to an extraction stands at its end, behind the name :data:`~graphrag_core.text.EDGE`. So it can be
+taken out again, and derived for other edges, without extracting or embedding the text again.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from graphrag_core.errors import InputError
+from graphrag_core.ingest import told_facts
+from graphrag_core.model import Chunk, Document, Fact, Mention
+from graphrag_core.ports import ParsedDocument
+from graphrag_core.text import EDGE, fingerprint, normalise, title_names
+
+ID = "$id"
+"""The field that is a document's id, and the metadata ``id`` if there is one. ``"id"`` is the same."""
+
+SETTING = "edges"
+"""The setting of an index under which its edges are stored."""
+
+UNFINISHED = "edges_unfinished"
+"""The setting of an index whose edges were being derived again when its writer stopped."""
+
+Edge = tuple[str, str]
+Edges = Iterable[str | Sequence[Any]]
+"""Pairs of a source field and a target field; one text stands for a pair of the same field."""
+
+_LONGEST_VALUE = 200
+_OPAQUE = re.compile(r"(?=.*\d)[0-9A-Za-z_-]{16,}|[0-9a-fA-F-]{12,}|\w+://\S*|\S*[/\\@]\S*")
+
+
+def parse_edges(edges: Edges) -> tuple[Edge, ...]:
+    """Return edges as pairs of fields, each once.
+
+    Raises
+    ------
+    InputError
+        An edge is no pair of fields.
+
+    Examples
+    --------
+    >>> parse_edges(["author", ("links", "id"), ("$id", "parent")])
+    (('author', 'author'), ('links', '$id'), ('parent', '$id'))
+    """
+    if isinstance(edges, (str, bytes, Mapping)) or not isinstance(edges, Iterable):
+        raise InputError(f"edges is {edges!r:.80}: use a list such as [('author', 'author'), ('links', 'id')]")
+    pairs: dict[Edge, None] = {}
+    for edge in edges:
+        ends = (edge, edge) if isinstance(edge, str) else tuple(edge) if isinstance(edge, Sequence) else ()
+        if len(ends) != 2:
+            raise InputError(f"the edge {edge!r:.80} is no pair: use (source field, target field), or one field")
+        source, target = map(_field, ends)
+        if source == ID:  # the graph is followed in both directions
+            source, target = target, source
+        if source == ID:
+            raise InputError("an edge from id to id links every document to itself: name a metadata field")
+        pairs[source, target] = None
+    return tuple(pairs)
+
+
+def _field(field: Any) -> str:
+    if type(field).__name__ == "Id" and not isinstance(field, str):  # as langchain-graph-retriever writes it
+        return ID
+    if not isinstance(field, str) or not field.strip():
+        raise InputError(f"an edge has the field {field!r:.80}: use the name of a metadata field, or 'id'")
+    if "=" in field or len(field) > _LONGEST_VALUE // 2:
+        raise InputError(f"the field {field!r:.80} of an edge is too long, or has an '=': rename it in the metadata")
+    return ID if field.strip() in ("id", ID) else field.strip()
+
+
+def stored_edges(settings: Mapping[str, str]) -> tuple[Edge, ...]:
+    """Return the edges that are stored with an index."""
+    return tuple((source, target) for source, target in json.loads(settings.get(SETTING, "[]")))
+
+
+def to_setting(edges: Sequence[Edge]) -> str:
+    """Return edges as they are stored."""
+    return json.dumps(edges)
+
+
+def shared_fields(settings: Mapping[str, str]) -> frozenset[str]:
+    """Return the fields whose shared values are entities: the types of these."""
+    return frozenset(source for source, target in stored_edges(settings) if source == target)
+
+
+def values(document: Document | Chunk, field: str) -> list[str]:
+    """Return the values of a field of a document as texts, each once.
+
+    A field in nested metadata is written with dots. Of a list every item counts.
+
+    >>> values(Document("1", "…", metadata={"info": {"year": 2020}, "tags": ["a", "b", None]}), "info.year")
+    ['2020']
+    """
+    found: dict[str, None] = {}
+    if field == ID:
+        found[document.document_id if isinstance(document, Chunk) else document.id] = None
+    for value in _items(_nested(document.metadata, "id" if field == ID else field)):
+        if isinstance(value, bool):
+            text = str(value).lower()
+        elif isinstance(value, float) and value.is_integer():
+            text = str(int(value))
+        else:
+            text = " ".join(str(value).split())
+        if text:
+            found[text] = None
+    return list(found)
+
+
+def _nested(metadata: Any, field: str) -> Any:
+    if not isinstance(metadata, Mapping):
+        return None
+    if field in metadata:
+        return metadata[field]
+    for at in (place for place, letter in enumerate(field) if letter == "."):
+        if field[:at] in metadata:
+            return _nested(metadata[field[:at]], field[at + 1 :])
+    return None
+
+
+def _items(value: Any) -> Iterator[str | bool | int | float]:
+    for item in value if isinstance(value, (list, tuple, set, frozenset)) else [value]:
+        if isinstance(item, (str, bool, int, float)):
+            yield item
+
+
+def address(field: str, value: str) -> str:
+    """Return the name of the documents that have a value in a field. Upper and lower case differ."""
+    name = value if len(value) <= _LONGEST_VALUE else value[:100]
+    if name != value or value != value.casefold():
+        name = f"{name}~{fingerprint([value])[:8]}"
+    return f"{EDGE}{field}={name}"
+
+
+def value_name(field: str, value: str) -> str:
+    """Return the name of the entity that is a shared value.
+
+    A value that is written like a name is one, and meets the same name in the texts. Others have their field before
+    them: neither a common word nor an id becomes a name.
+
+    >>> value_name("author", "Mara Lindqvist"), value_name("habitat", "jungle"), value_name("year", "2020")
+    ('Mara Lindqvist', 'habitat: jungle', 'year: 2020')
+    """
+    cased = any(letter.isupper() or (letter.isalpha() and letter.lower() == letter.upper()) for letter in value)
+    return value if cased and normalise(value) and not _OPAQUE.fullmatch(value) else f"{field}: {value}"
+
+
+# -- what the edges add to an extraction
+
+
+def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
+    """Return a document with the entities and facts of its edges. Its vectors are as before."""
+    if not edges or told_facts.KEY in parsed.document.metadata:
+        return parsed
+    document = parsed.document
+    subjects = {
+        address(target, value): True
+        for source, target in edges
+        if source != target
+        for value in values(document, target)
+    }
+    title = next(iter(title_names(parsed.chunks[0].title)), "")
+    own = title or address(ID, document.id)
+    mentions: dict[Mention, None] = {}
+    facts: list[Fact] = []
+    for source in dict.fromkeys(source for source, _ in edges):
+        to = [target for one, target in edges if one == source]
+        for value in values(document, source):
+            if ID in to and value in values(document, ID):
+                continue
+            ends = [value_name(source, value) if target == source else address(target, value) for target in to]
+            mentions.update((Mention(name, source), None) for name in ends if not name.startswith(EDGE))
+            said = f"{source}: {value}" if source in to else source
+            text = f"{title} {said}" if title else said
+            facts.append(Fact((own, *ends, EDGE), text, source))
+    if facts and not title:
+        subjects[own] = True
+    if not facts and not subjects:
+        return parsed
+    added = [name for fact in facts for name in fact.entities[:-1]]
+    extractions, names_of = [], []
+    for at, (extraction, names) in enumerate(zip(parsed.extractions, parsed.names, strict=True)):
+        told = tuple(facts) if at == 0 else ()
+        extractions.append(
+            replace(extraction, mentions=(*extraction.mentions, *mentions), facts=(*extraction.facts, *told))
+        )
+        first = {name: True for name, is_subject in names.items() if is_subject} | subjects
+        last = {name: False for name in (*names, EDGE, *added) if name not in first}
+        names_of.append(first | last)
+    return replace(parsed, extractions=extractions, names=names_of)
+
+
+def without_edges(parsed: ParsedDocument) -> ParsedDocument:
+    """Return a document without what :func:`with_edges` added. Facts that are left have their vectors."""
+    extractions, names_of, kept_facts = [], [], list[bool]()
+    for extraction, names in zip(parsed.extractions, parsed.names, strict=True):
+        listed = list(names)
+        text_names = listed[: listed.index(EDGE)] if EDGE in names else listed
+        own = {name: names[name] for name in text_names if not name.startswith(EDGE)}
+        is_edge = [EDGE in fact.entities for fact in extraction.facts]
+        kept_facts += [not edge for edge in is_edge]
+        added = {
+            (name, fact.relation)
+            for one in parsed.extractions
+            for fact in one.facts
+            if EDGE in fact.entities
+            for name in fact.entities[1:-1]
+        }
+        extractions.append(
+            replace(
+                extraction,
+                mentions=tuple(
+                    mention
+                    for mention in extraction.mentions
+                    if mention.description or mention.aliases or (mention.name, mention.type) not in added
+                ),
+                facts=tuple(fact for fact, edge in zip(extraction.facts, is_edge, strict=True) if not edge),
+            )
+        )
+        names_of.append(own)
+    vectors = None if parsed.fact_vectors is None else parsed.fact_vectors[kept_facts]
+    return replace(parsed, extractions=extractions, names=names_of, fact_vectors=vectors)

@@ -1,0 +1,111 @@
+"""The score of a hit of the hybrid method: how likely the passage belongs to the answer, from 0 to 1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.ports import Keys, Scores
+from graphrag_core.query.query import Query, word_weights
+from graphrag_core.text import FUNCTION
+
+Signals = npt.NDArray[np.float64]
+"""One row for each hit, one column for each field of :class:`Calibration`."""
+
+_BACKGROUND = 1000  # words are weighed as in an index with so many more passages: in a small one all are rare
+_WORD = re.compile(r"\w+")
+_TOGETHER = 5  # the passages that are looked at together, whatever k is
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Logistic regression from what is known about a hit to the probability that it belongs to the answer.
+
+    The probability does not depend on ``k``, nor on the embedding model, whose similarities mean something else for
+    each model. It never rises with the rank. The defaults were fitted by ``make bench-calibration`` on questions of
+    which a part has no answer in the index; :func:`graphrag_core.evaluation.fit_calibration` fits them to others.
+
+    Parameters
+    ----------
+    base
+        The constant.
+    rank
+        The logarithm of the rank, counted from 1.
+    words
+        The share of the question's words in the passage. Rare words weigh more, function words nothing.
+    new_words
+        The same, of words that no better passage has.
+    together
+        The same, in the first five passages together.
+    trust
+        How far the graph decided the order (:attr:`Reranked.trust <graphrag_core.Reranked>`).
+    link
+        Whether the passage is linked to a better one (:attr:`Hit.link <graphrag_core.Hit>`).
+    path
+        Whether a path leads from the question to it (:attr:`Hit.path <graphrag_core.Hit>`).
+    without_graph
+        Whether the graph was not searched: there is no trust, link or path then.
+    """
+
+    base: float = -5.25
+    rank: float = -1.1
+    words: float = 1.75
+    new_words: float = 3.65
+    together: float = 1.85
+    trust: float = 1.1
+    link: float = 0.85
+    path: float = 0.95
+    without_graph: float = 1.55
+
+    def scores(self, signals: Signals) -> Scores:
+        """Return a probability for each hit; each is lower than the one before."""
+        if len(signals) == 0:
+            return np.empty(0, np.float32)
+        probability = 1 / (1 + np.exp(-signals @ np.array(astuple(self))))
+        falling: Scores = np.minimum.accumulate(probability).astype(np.float32)
+        return falling * (1 - np.float32(1e-6) * np.arange(len(signals), dtype=np.float32))
+
+
+def signals_of(
+    query: Query,
+    ranking: Keys,
+    shown: Keys,
+    *,
+    trust: float | None,
+    linked: Sequence[bool],
+    has_path: Sequence[bool],
+) -> Signals:
+    """Return what is known about the chunks shown, which are the best of a ranking without copies.
+
+    ``trust`` is None if the graph was not searched.
+    """
+    first = ranking[:_TOGETHER]
+    terms = query.snapshot.terms(_without_function_words(query.text))
+    weights = word_weights(query.snapshot.term_counts(terms).clip(1), query.snapshot.first_entity + _BACKGROUND)
+    found = query.snapshot.terms_in("chunks", np.concatenate([first, shown]), terms)
+    together = found[: len(first)].any(axis=0) @ weights
+    own = found[len(first) :]
+    above = np.logical_or.accumulate(own, axis=0)
+    new = own.copy()
+    new[1:] &= ~above[:-1]
+    columns = [
+        np.ones(len(shown)),
+        np.log(np.arange(1, len(shown) + 1)),
+        own @ weights,
+        new @ weights,
+        np.full(len(shown), together),
+        np.full(len(shown), trust or 0.0),
+        np.array(linked, np.float64),
+        np.array(has_path, np.float64),
+        np.full(len(shown), float(trust is None)),
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _without_function_words(text: str) -> str:
+    """Return the words of a question that say what it is about; all if there are no others."""
+    return " ".join(word for word in _WORD.findall(text) if word.lower() not in FUNCTION) or text

@@ -1,0 +1,58 @@
+"""``GraphContextTransformer``: adds what the graph knows to documents, for any chain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.documents import BaseDocumentTransformer, Document
+from pydantic import BaseModel, ConfigDict
+from typing_extensions import override
+
+from graphrag_core.context import graph_notes
+from langchain_graphrag.documents import details_of
+from langchain_graphrag.retriever import GraphRAGRetriever
+
+
+class GraphContextTransformer(BaseModel, BaseDocumentTransformer):
+    """Adds the facts and paths that lead to retrieved documents to their text, within a token budget.
+
+    For chains that put ``page_content`` into a prompt, such as ``create_stuff_documents_chain``, and for a
+    ``DocumentCompressorPipeline``. It can be called, so it works in a pipe: ``retriever | GraphContextTransformer()``.
+
+    Parameters
+    ----------
+    max_tokens
+        The budget of all additions together.
+    retriever
+        Looks up facts for documents of other retrievers: those that join two names which the documents mention, within
+        the retriever's filter. Without it such documents are returned as they are.
+    count
+        Counts tokens; by default as :meth:`graphrag_core.Result.context` does.
+
+    Every fact is added once, to the first document that has it. Documents are copied, not changed.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    max_tokens: int = 300
+    retriever: GraphRAGRetriever | None = None
+    count: Any = None
+
+    @override
+    def transform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
+        details = [details_of(document) for document in documents]
+        others = [document.page_content for document, own in zip(documents, details, strict=True) if not own]
+        if self.retriever is not None and others:
+            found = {"facts": self.retriever.facts_about(others)}
+            details = [own or found for own in details]
+        passages = [(document.page_content, own) for document, own in zip(documents, details, strict=True)]
+        notes = graph_notes(passages, max_tokens=self.max_tokens, count=self.count)
+        return [
+            document.model_copy(update={"page_content": f"{document.page_content}\n\n{note}"}) if note else document
+            for document, note in zip(documents, notes, strict=True)
+        ]
+
+    def __call__(self, documents: Sequence[Document]) -> list[Document]:
+        """Return the documents with what the graph knows."""
+        return self.transform_documents(documents)

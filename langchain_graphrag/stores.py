@@ -1,0 +1,365 @@
+"""Read documents and their vectors out of LangChain vector stores, so that nothing is embedded again."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.vectorstores import VectorStore
+
+import graphrag_core
+from graphrag_core import KnowledgeIndex
+from graphrag_core.errors import EmbedderMismatch, InputError
+from graphrag_core.ingest import told_facts
+from graphrag_core.ingest.embedding import CheckedEmbedder, unit_vector
+from langchain_graphrag.documents import to_core_documents
+
+_log = logging.getLogger(__name__)
+_SAME_MODEL = 0.9  # the cosine similarity of two embeddings of one text; hosted models vary by less than 0.01
+
+Row = tuple[str, str | None, Mapping[str, Any] | None, Sequence[float] | None]
+"""Id, text, metadata and vector of a stored document. One without text is skipped, one without a vector embedded."""
+
+
+class _Access(NamedTuple):
+    """How a store is read: the ids that match the store's own filter, and the rows of some ids."""
+
+    ids: Callable[[Any], Iterable[Any]]
+    rows: Callable[[Sequence[Any]], Iterable[Row]]
+
+
+class StoreRows:
+    """The rows of a vector store. Iterating reads them in batches; ``len`` is their number."""
+
+    def __init__(self, ids: Sequence[Any], rows: Callable[[Sequence[Any]], Iterable[Row]], batch_size: int) -> None:
+        self._ids = ids
+        self._rows = rows
+        self._batch_size = batch_size
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[Row]:
+        for start in range(0, len(self._ids), self._batch_size):
+            yield from self._rows(self._ids[start : start + self._batch_size])
+
+
+def read_store(
+    store: VectorStore, *, where: Any = None, ids: Iterable[Any] | None = None, batch_size: int = 1_000
+) -> StoreRows:
+    """Return the rows of a vector store: id, text, metadata and vector of each document.
+
+    Reads Chroma, FAISS, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. Documents that are deleted while
+    the rows are read are left out.
+
+    Parameters
+    ----------
+    store
+        The store. It is only read.
+    where
+        Restricts the rows, in the store's own filter language: a dict for Chroma, PGVector and PGVectorStore, a
+        ``models.Filter`` for Qdrant, a dict or a function of the metadata for FAISS, a function of the document for
+        InMemoryVectorStore.
+    ids
+        The documents to read; by default all. With ids any other store can be read that has ``get_by_ids``, but such
+        rows have no vectors.
+    batch_size
+        The number of rows in a request.
+
+    Raises
+    ------
+    InputError
+        The store cannot list its documents.
+
+    Examples
+    --------
+    >>> from langchain_core.embeddings import DeterministicFakeEmbedding
+    >>> from langchain_core.vectorstores import InMemoryVectorStore
+    >>> store = InMemoryVectorStore(DeterministicFakeEmbedding(size=3))
+    >>> _ = store.add_texts(["The Auth Service issues tokens."], ids=["auth"])
+    >>> [(name, text, len(vector)) for name, text, metadata, vector in read_store(store)]
+    [('auth', 'The Auth Service issues tokens.', 3)]
+    """
+    if where is not None and ids is not None:
+        raise InputError("pass either where or ids")
+    kind = type(store).__qualname__
+    access = next((_ACCESS[one.__name__](store) for one in type(store).__mro__ if one.__name__ in _ACCESS), None)
+    if access is None:
+        if ids is None:
+            raise InputError(
+                f"{kind} cannot list its documents: pass ids=[...] or documents=[...], which are embedded again, or "
+                "read=function, which gets the store and yields (id, text, metadata, vector) for each document"
+            )
+        if type(store).get_by_ids is VectorStore.get_by_ids:
+            raise InputError(f"{kind} has no get_by_ids: pass documents=[...], or use from_documents")
+        access = _Access(lambda _: (), lambda some: map(_to_row, store.get_by_ids(some)))
+    return StoreRows(list(access.ids(where) if ids is None else ids), access.rows, batch_size)
+
+
+class StoreDocuments:
+    """Rows of a store as documents for an index, with their vectors.
+
+    Rows without text are left out. The vectors of the last ``kept`` documents are in ``vectors``, so that memory
+    does not grow with the store: an index that reads documents in batches of that size finds those it needs.
+    """
+
+    def __init__(self, rows: Iterable[Row], kept: int) -> None:
+        self.vectors: dict[str, Any] = {}
+        self.ids: set[str] = set()
+        self.without_text = self.without_vector = 0
+        self.check: Callable[[graphrag_core.Document, Any], None] | None = None  # called with the first vector
+        self._rows = rows
+        self._kept = kept
+
+    def __iter__(self) -> Iterator[graphrag_core.Document]:
+        for row_id, text, metadata, vector in self._rows:
+            if not text or not text.strip():
+                self.without_text += 1
+                continue
+            ordered = dict(sorted((metadata or {}).items()))  # Chroma returns the keys in any order
+            (document,) = to_core_documents([Document(id=str(row_id), page_content=text, metadata=ordered)])
+            if vector is None:
+                self.without_vector += 1
+            else:
+                if self.check is not None:
+                    self.check(document, vector)
+                    self.check = None
+                if len(self.vectors) >= self._kept:
+                    del self.vectors[next(iter(self.vectors))]
+                self.vectors[document.id] = vector
+            self.ids.add(document.id)
+            yield document
+
+
+class _SizedStoreDocuments(StoreDocuments):
+    """Documents of which the number is known, for the progress bar."""
+
+    def __len__(self) -> int:
+        return len(self._rows)  # type: ignore[arg-type]
+
+
+def read_documents(
+    store: VectorStore,
+    *,
+    where: Any,
+    ids: Iterable[Any] | None,
+    documents: Iterable[Document] | None,
+    read: Callable[[Any], Iterable[Row]] | None,
+    batch_size: int,
+) -> StoreDocuments:
+    """Return the documents of a store, which are read when they are iterated."""
+    if sum(one is not None for one in (where, ids, documents, read)) > 1:
+        raise InputError("pass one of where, ids, documents and read")
+    rows: Iterable[Row]
+    if read is not None:
+        rows = read(store)
+    elif documents is not None:
+        rows = [_to_row(document) for document in documents]
+    else:
+        rows = read_store(store, where=where, ids=ids, batch_size=batch_size)
+    return (_SizedStoreDocuments if isinstance(rows, Sized) else StoreDocuments)(rows, batch_size)
+
+
+def with_ids_and_vectors(
+    documents: Iterable[Document], ids: Iterable[str | None] | None, embeddings: Iterable[Any] | None
+) -> tuple[list[graphrag_core.Document], dict[str, Any]]:
+    """Return documents for an index, and by id the vectors that came with them."""
+    given = list(documents)
+    names = [None] * len(given) if ids is None else list(ids)
+    vectors = [None] * len(given) if embeddings is None else list(embeddings)
+    if not len(given) == len(names) == len(vectors):
+        raise InputError(
+            f"got {len(given)} documents, {len(names)} ids and {len(vectors)} embeddings: pass equally many"
+        )
+    named = [
+        document.model_copy(update={"id": str(name)})
+        if name is not None and isinstance(document, Document)
+        else document
+        for document, name in zip(given, names, strict=True)
+    ]
+    by_id = {
+        core.id: vector
+        for document, vector in zip(named, vectors, strict=True)
+        if vector is not None
+        for core in to_core_documents([document])
+    }
+    return to_core_documents(named), by_id
+
+
+def embedding_of(store: VectorStore) -> Any:
+    """Return the embedding model of a store."""
+    embedding = store.embeddings
+    if embedding is None:
+        kind = type(store).__qualname__
+        raise InputError(f"{kind} has no embedding model: pass embedding=..., the one that computed its vectors")
+    return embedding
+
+
+def copy_store(
+    index: KnowledgeIndex, documents: StoreDocuments, *, remove_missing: bool, check_embedding: bool
+) -> None:
+    """Add the documents of a store to an index; with ``remove_missing`` delete those that are not in the store."""
+    if check_embedding and index.embedding is not None:
+        documents.check = partial(_check_embedding, index.embedding)
+    index.add(documents, vectors=documents.vectors)
+    if documents.without_text:
+        _log.warning("%d documents of the store have no text and were skipped", documents.without_text)
+    if documents.without_vector:
+        _log.warning("%d documents of the store came without a vector and were embedded", documents.without_vector)
+    if not remove_missing:
+        return
+    gone = [document_id for document_id in index.document_ids() if document_id not in documents.ids]
+    gone = [document_id for document_id in gone if not _is_told(index.get(document_id))]
+    if gone and not documents.ids:
+        raise InputError(
+            "nothing was read from the store, and remove_missing=True would empty the index: "
+            "check the name of the collection, or remove the folder of the index"
+        )
+    if gone:
+        index.delete(gone)
+
+
+def _check_embedding(embedding: CheckedEmbedder, document: graphrag_core.Document, vector: Any) -> None:
+    """Embed a text and compare the result with its stored vector."""
+    stored = unit_vector(vector, None)
+    own = unit_vector(embedding.embedder.embed_documents([document.text])[0], None)
+    if len(stored) != len(own):
+        problem = f"has dimension {len(stored)} in the store, and {len(own)} with that model"
+    elif (similarity := float(stored @ own)) < _SAME_MODEL:
+        problem = f"has a cosine similarity of {similarity:.2f} to the one of that model"
+    else:
+        return
+    raise EmbedderMismatch(
+        f"the vectors of the store are not from {embedding.identity}: the vector of {document.id!r} {problem}. "
+        "Pass the embedding model that filled the store"
+    )
+
+
+def _is_told(document: graphrag_core.Document | None) -> bool:
+    return document is not None and told_facts.KEY in document.metadata
+
+
+def _to_row(document: Document) -> Row:
+    if not document.id:
+        raise InputError(f"the document {document.page_content[:40]!r} has no id: set Document.id")
+    return document.id, document.page_content, document.metadata, None
+
+
+# -- stores
+
+
+def _chroma(store: Any) -> _Access:
+    """Chroma and PGVectorStore: both have ``get``."""
+
+    def rows(ids: Sequence[Any]) -> Iterator[Row]:
+        page = store.get(ids=list(ids), include=["documents", "metadatas", "embeddings"])
+        vectors = page["embeddings"] if page["embeddings"] is not None else [None] * len(page["ids"])
+        for name, text, metadata, vector in zip(
+            page["ids"], page["documents"], page["metadatas"], vectors, strict=True
+        ):
+            yield name, text, metadata, json.loads(vector) if isinstance(vector, str) else vector  # "[1,0]"
+
+    return _Access(lambda where: store.get(where=where, include=[])["ids"], rows)
+
+
+def _in_memory(store: Any) -> _Access:
+    def ids(where: Any) -> list[str]:
+        return [name for name in store.store if where is None or where(_in_memory_document(store.store[name]))]
+
+    def rows(ids: Sequence[Any]) -> Iterator[Row]:
+        for one in (store.store[name] for name in ids if name in store.store):
+            yield one["id"], one["text"], one["metadata"], one["vector"]
+
+    return _Access(ids, rows)
+
+
+def _in_memory_document(stored: Mapping[str, Any]) -> Document:
+    return Document(id=stored["id"], page_content=stored["text"], metadata=stored["metadata"])
+
+
+def _faiss(store: Any) -> _Access:
+    positions = {name: position for position, name in store.index_to_docstore_id.items()}
+
+    def ids(where: Any) -> list[str]:
+        if where is None:
+            return list(positions)
+        matches = where if callable(where) else store._create_filter_func(where)  # noqa: SLF001 - its filter language
+        return [name for name in positions if matches(store.docstore.search(name).metadata)]
+
+    def rows(ids: Sequence[Any]) -> Iterator[Row]:
+        known = [name for name in ids if name in positions]
+        try:
+            vectors = store.index.reconstruct_batch(np.array([positions[name] for name in known], np.int64))
+        except RuntimeError as error:
+            raise InputError(
+                f"{type(store.index).__name__} does not return its vectors ({str(error).splitlines()[-1].strip()}). If "
+                "it is an IVF index, call faiss.extract_index_ivf(store.index).make_direct_map() first. Otherwise "
+                "pass documents=[...], which are embedded again"
+            ) from error
+        for name, vector in zip(known, vectors, strict=True):
+            document = store.docstore.search(name)
+            yield name, document.page_content, document.metadata, vector
+
+    return _Access(ids, rows)
+
+
+def _qdrant(store: Any) -> _Access:
+    client, collection, name = store.client, store.collection_name, store.vector_name
+
+    def ids(where: Any) -> Iterator[Any]:
+        offset = None
+        while True:
+            points, offset = client.scroll(
+                collection, scroll_filter=where, limit=10_000, offset=offset, with_payload=False, with_vectors=False
+            )
+            yield from (point.id for point in points)
+            if offset is None:
+                return
+
+    def rows(ids: Sequence[Any]) -> Iterator[Row]:
+        for point in client.retrieve(collection, list(ids), with_payload=True, with_vectors=True):
+            payload = point.payload or {}
+            vector = point.vector.get(name or "") if isinstance(point.vector, Mapping) else point.vector
+            text, metadata = payload.get(store.content_payload_key), payload.get(store.metadata_payload_key)
+            yield str(point.id), text, metadata, vector
+
+    return _Access(ids, rows)
+
+
+def _pgvector(store: Any) -> _Access:
+    if store.async_mode:
+        raise InputError("the PGVector store has async_mode=True: open the same collection without it to read it")
+    stored = store.EmbeddingStore
+
+    def query(*columns: Any, where: Any = None, ids: Sequence[Any] | None = None) -> Any:
+        with store.session_maker() as session:
+            collection = store.get_collection(session)
+            if collection is None:
+                raise InputError(f"there is no collection {store.collection_name!r} in the database")
+            found = session.query(*columns).filter(stored.collection_id == collection.uuid)
+            if where is not None:
+                found = found.filter(store._create_filter_clause(where))  # noqa: SLF001 - its filter language
+            return (found if ids is None else found.filter(stored.id.in_(ids))).order_by(stored.id).all()
+
+    def rows(ids: Sequence[Any]) -> Iterator[Row]:
+        for row in query(stored.id, stored.document, stored.cmetadata, stored.embedding, ids=ids):
+            yield row.id, row.document, row.cmetadata, row.embedding
+
+    return _Access(lambda where: [row.id for row in query(stored.id, where=where)], rows)
+
+
+# By class name, so that no store has to be imported; subclasses are found by their parents' names.
+_ACCESS: Mapping[str, Callable[[Any], _Access]] = {
+    "Chroma": _chroma,
+    "FAISS": _faiss,
+    "InMemoryVectorStore": _in_memory,
+    "PGVector": _pgvector,
+    "PGVectorStore": _chroma,
+    "Qdrant": _qdrant,
+    "QdrantVectorStore": _qdrant,
+}

@@ -1,0 +1,72 @@
+"""``GraphContextPostprocessor``: adds what the graph knows to nodes, for any query engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+
+from graphrag_core.context import graph_notes
+from llama_graphrag.nodes import DETAILS, MetadataWithDetails
+
+NOTE = "knowledge_graph"
+"""The metadata key of what the graph adds to a node. The LLM sees it, the embedding does not."""
+
+
+class GraphContextPostprocessor(BaseNodePostprocessor):
+    """Adds the facts and paths that lead to retrieved nodes to what the LLM sees of them, within a token budget.
+
+    Pass it as one of the ``node_postprocessors`` of a query engine or chat engine.
+
+    Parameters
+    ----------
+    max_tokens
+        The budget of all additions together.
+    retriever
+        Looks up facts for nodes of other retrievers: those that join two names which the nodes mention, within the
+        retriever's filters. Without it such nodes are returned as they are.
+    count
+        Counts tokens; by default as :meth:`graphrag_core.Result.context` does.
+
+    Every fact is added once, to the first node that has it, under ``metadata["knowledge_graph"]``. Text and id stay,
+    and the nodes that come in are not changed.
+    """
+
+    max_tokens: int = 300
+    retriever: Any = None
+    count: Any = None
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name under which LlamaIndex knows the class."""
+        return "GraphContextPostprocessor"
+
+    def _postprocess_nodes(
+        self,
+        nodes: list[NodeWithScore],
+        query_bundle: QueryBundle | None = None,  # noqa: ARG002 - LlamaIndex passes it
+    ) -> list[NodeWithScore]:
+        details = [one.node.metadata.get(DETAILS) or {} for one in nodes]
+        texts = [one.node.get_content(MetadataMode.NONE) for one in nodes]
+        others = [text for text, own in zip(texts, details, strict=True) if not own]
+        if self.retriever is not None and others:
+            found = {"facts": self.retriever.facts_about(others)}
+            details = [own or found for own in details]
+        notes = graph_notes(
+            list(zip(texts, details, strict=True)),
+            max_tokens=self.max_tokens,
+            count=self.count,
+        )
+        return [_with_note(one, note) if note else one for one, note in zip(nodes, notes, strict=True)]
+
+
+def _with_note(found: NodeWithScore, note: str) -> NodeWithScore:
+    node = found.node
+    copied = node.model_copy(
+        update={
+            "metadata": MetadataWithDetails(node.metadata, **{NOTE: f"\n{note}"}),
+            "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, NOTE],
+        }
+    )
+    return NodeWithScore(node=copied, score=found.score)

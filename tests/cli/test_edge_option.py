@@ -1,0 +1,37 @@
+"""``index --edge``: documents that are linked by their metadata."""
+
+from __future__ import annotations
+
+import json
+
+from graphrag_core import KnowledgeIndex
+
+
+def test_edges_are_stored_kept_and_removed(run, tmp_path):
+    rows = [
+        {"id": "a", "title": "Kestrels", "text": "Kestrels hover.", "author": "Mara Lindqvist", "links": ["b"]},
+        {"id": "b", "title": "Ferns", "text": "Ferns spread by spores.", "author": "Rosa Millan"},
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    base = ("index", file, "--out", "kb", "--embedder", "none")
+    assert run(*base, "--edge", "author:author", "--edge", "links:$id").exit_code == 0
+    with KnowledgeIndex.open("kb") as index:
+        assert index.edges == (("author", "author"), ("links", "$id"))
+        assert index.entity("Mara Lindqvist").type == "author"
+        linked = [fact.text for fact in index.facts("Kestrels") if fact.relation == "links"]
+        assert linked == ["Kestrels links: Ferns"]
+    assert run(*base).exit_code == 0
+    with KnowledgeIndex.open("kb") as index:
+        assert len(index.edges) == 2
+    assert run(*base, "--edge", "none").exit_code == 0
+    with KnowledgeIndex.open("kb") as index:
+        assert index.edges == ()
+        assert index.entity("Mara Lindqvist").type == ""  # the text of the row names her too
+
+
+def test_a_wrong_edge_is_refused(run, tmp_path):
+    (tmp_path / "a.txt").write_text("Text.", "utf-8")
+    result = run("index", tmp_path / "a.txt", "--embedder", "none", "--edge", "a:b:c")
+    assert result.exit_code == 2
+    assert "FIELD:FIELD" in result.output

@@ -1,0 +1,50 @@
+"""The commands that list and edit the graph."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def kb(run, tmp_path):
+    (tmp_path / "a.md").write_text("# Auth Service\n\nThe Auth Service trusts the Keyring.", "utf-8")
+    (tmp_path / "b.md").write_text("# Keyring\n\nThe Keyring is sold by Solheim Systems.", "utf-8")
+    assert run("index", tmp_path / "a.md", tmp_path / "b.md", "--out", "kb", "--embedder", "none").exit_code == 0
+    return "kb"
+
+
+def test_entities_are_listed_renamed_merged_and_restored(run, kb):
+    assert run("entities", "key").stdout == "Keyring  (2 passages)\n"
+    assert run("rename", "keyring", "Vault").stdout == "1  renamed 'Keyring' to 'Vault'\n"
+    assert run("merge", "Solheim Systems", "--into", "Auth Service").exit_code == 0
+    rows = json.loads(run("entities", "--json").stdout)
+    assert {row["name"]: row["aliases"] for row in rows}["Vault"] == ["Keyring"]
+    assert run("describe", "Vault", "--type", "product").exit_code == 0
+    assert run("entities", "--type", "product").stdout == "Vault  (product, 2 passages, also Keyring)\n"
+    assert [edit["number"] for edit in json.loads(run("edits", "--json").stdout)] == [1, 2, 3]
+    assert "renamed 'Keyring' to 'Vault'" in run("edits").stdout
+    for number in (1, 3, 2):
+        assert run("undo", number).exit_code == 0
+    assert run("entities", "key").stdout == "Keyring  (2 passages)\n"
+    assert run("edits").output.strip().endswith("the graph has no edits")
+    assert run("verify").exit_code == 0
+
+
+def test_relations_and_entities_are_added_and_deleted(run, kb):
+    assert run("add-entity", "Harbour Team", "--type", "team").exit_code == 0
+    assert run("add-relation", "Harbour Team", "owns", "Keyring").exit_code == 0
+    line = run("relations", "--relation", "owns").stdout
+    assert "Harbour Team owns Keyring  (owns)" in line
+    assert run("delete-relation", line.split()[0]).exit_code == 0
+    assert run("relations", "--relation", "owns").stdout == ""
+    assert run("delete-entity", "Harbour Team").exit_code == 0
+    assert run("entities", "harbour").stdout == ""
+
+
+def test_errors_are_one_line(run, kb):
+    result = run("rename", "Nobody", "Somebody")
+    assert result.exit_code == 1
+    assert "there is no entity 'Nobody'" in result.output
+    assert run("undo", 7).exit_code == 1

@@ -1,0 +1,280 @@
+"""Edits of the graph: each is applied everywhere, survives what happens to documents, and is undone exactly."""
+
+from __future__ import annotations
+
+import pytest
+from support import snapshot
+
+from graphrag_core import Document, Extraction, Fact, GraphRetriever, KnowledgeIndex, Mention
+from graphrag_core.errors import InputError, ReadOnlyIndex
+from graphrag_core.testing import CountingEmbedder, HashEmbedder
+
+DOCUMENTS = [
+    Document("auth", "Auth Service calls Keyring.", "Auth Service"),
+    Document("key", "Keyring is sold by Solheim Systems.", "Keyring"),
+    Document("vendor", "Solheim Sys is based in Bergen.", "Solheim Sys"),
+]
+KNOWN = {
+    "auth": [("Auth Service", "calls", "Keyring")],
+    "key": [("Keyring", "sold_by", "Solheim Systems")],
+    "vendor": [("Solheim Sys", "based_in", "Bergen")],
+    "new": [("Login Page", "calls", "Keyring")],
+}
+
+
+class Triples:
+    """Extracts given triples, and the title as the subject."""
+
+    identity = "triples"
+
+    def extract(self, chunks):
+        return [self._extract(chunk) for chunk in chunks]
+
+    def _extract(self, chunk):
+        facts = tuple(Fact((s, o), f"{s} {r} {o}", r) for s, r, o in KNOWN.get(chunk.document_id, ()))
+        names = dict.fromkeys(name for fact in facts for name in fact.entities)
+        return Extraction(tuple(Mention(name, subject=name == chunk.title) for name in names), facts)
+
+
+def make(documents=DOCUMENTS, **settings):
+    index = KnowledgeIndex(HashEmbedder(), extractor=Triples(), progress=False, **settings)
+    index.add(documents)
+    return index
+
+
+def triples(index):
+    return sorted((*fact.entities[:1], fact.relation, *fact.entities[1:]) for fact in index.relations(limit=None))
+
+
+BEFORE = [
+    ("auth service", "calls", "keyring"),
+    ("keyring", "sold_by", "solheim systems"),
+    ("solheim sys", "based_in", "bergen"),
+]
+
+
+# -- listing
+
+
+def test_entities_are_listed_by_mentions_prefix_type_and_limit():
+    index = make()
+    assert [entity.name for entity in index.entities(limit=1)] == ["Keyring"]  # the only one that two passages mention
+    assert {entity.name for entity in index.entities("sol")} == {"Solheim Systems", "Solheim Sys"}
+    assert index.entities(type="vendor") == []
+    assert len(index.entities(limit=None)) == 5
+
+
+def test_relations_are_listed_by_their_parts():
+    index = make()
+    assert triples(index) == BEFORE
+    assert [fact.text for fact in index.relations(subject="KEYRING")] == ["Keyring sold_by Solheim Systems"]
+    assert [fact.text for fact in index.relations(object="keyring")] == ["Auth Service calls Keyring"]
+    assert [fact.text for fact in index.relations(relation="based in")] == ["Solheim Sys based_in Bergen"]
+    assert len(index.relations(limit=2)) == 2
+
+
+# -- each edit, with values worked out by hand
+
+
+def test_a_renamed_entity_is_found_by_both_names_everywhere():
+    index = make()
+    edit = index.rename_entity("keyring", "Secret Vault")
+    vault = index.entity("Keyring")
+    assert (vault.id, vault.name, vault.aliases, vault.mentions) == ("secret vault", "Secret Vault", ("Keyring",), 2)
+    assert index.entity("secret  vault") == vault
+    assert triples(index)[0] == ("auth service", "calls", "secret vault")
+    retriever = GraphRetriever(index)
+    for question in ("Who sells Keyring?", "Who sells the Secret Vault?"):
+        result = retriever.retrieve(question)
+        assert [entity.name for entity in result.entities] == ["Secret Vault"]
+        assert "- Secret Vault -> Solheim Systems" in result.context(500)
+    assert [one.text for one in index.edits()] == ["renamed 'Keyring' to 'Secret Vault'"]
+    assert edit.number == 1
+    assert index.verify()
+
+
+def test_merged_entities_are_one():
+    index = make()
+    index.merge_entities(["Solheim Sys"], "Solheim Systems")
+    merged = index.entity("Solheim Sys")
+    assert (merged.name, merged.aliases, merged.mentions) == ("Solheim Systems", ("Solheim Sys",), 2)
+    assert [entity.name for entity, _ in index.related("Solheim Systems")] == ["Bergen", "Keyring"]
+    assert index.verify()
+
+
+def test_entities_can_be_merged_into_a_new_name():
+    index = make()
+    index.merge_entities(["Solheim Sys", "Solheim Systems"], "Solheim AS")
+    assert index.entity("solheim as").aliases == ("Solheim Sys", "Solheim Systems")
+
+
+def test_a_deleted_entity_is_gone_with_its_links():
+    index = make()
+    index.delete_entity("Keyring")
+    assert index.entity("Keyring") is None
+    assert index.related("Auth Service") == []
+    assert triples(index) == [BEFORE[2]]
+    assert GraphRetriever(index).retrieve("Keyring").entities == ()
+    assert index.get("key") == DOCUMENTS[1]
+    assert index.verify()
+
+
+def test_a_deleted_relation_is_gone_and_its_ends_stay():
+    index = make()
+    index.delete_relation(("Auth Service", "calls", "Keyring"))
+    assert triples(index) == BEFORE[1:]
+    assert index.related("Auth Service") == []
+    assert index.entity("Auth Service").mentions == 1
+    result = GraphRetriever(index).retrieve("What does the Auth Service call?")
+    assert all(fact.relation != "calls" for fact in result.facts)
+    assert index.verify()
+
+
+def test_a_sentence_can_be_deleted_by_its_fact():
+    index = KnowledgeIndex(progress=False)
+    index.add([Document("a", "Mara Lindqvist met Tomas Vael. Mara Lindqvist likes Oslo.")])
+    fact = next(fact for fact in index.facts("Tomas Vael") if "met" in fact.text)
+    index.delete_relation(fact.id)
+    assert [fact.text for fact in index.facts("Mara Lindqvist")] == ["Mara Lindqvist likes Oslo."]
+
+
+def test_a_description_and_a_type_replace_those_of_documents():
+    index = make()
+    index.describe_entity("Keyring", type="vendor product", description="Stores secrets.")
+    keyring = index.entity("Keyring")
+    assert (keyring.type, keyring.description) == ("vendor product", "Stores secrets.")
+    assert [entity.name for entity in index.entities(type="vendor product")] == ["Keyring"]
+    assert "Description: Stores secrets." in GraphRetriever(index).retrieve("Keyring").context(300)
+
+
+def test_entities_and_relations_can_be_added():
+    index = make()
+    index.add_entity("Harbour Team", type="team", description="Runs the quays.")
+    team = index.entity("harbour team")
+    assert (team.name, team.type, team.description) == ("Harbour Team", "team", "Runs the quays.")
+    index.add_relation("Harbour Team", "owns", "Keyring")
+    assert [fact.text for fact in index.relations("Harbour Team", "owns")] == ["Harbour Team owns Keyring"]
+    assert [edit.action for edit in index.edits()] == ["add_entity", "add_relation"]
+
+
+# -- reversible
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda index: index.rename_entity("Keyring", "Vault"),
+        lambda index: index.merge_entities(["Solheim Sys"], "Solheim Systems"),
+        lambda index: index.merge_entities(["Solheim Sys", "Keyring"], "New One"),
+        lambda index: index.delete_entity("Keyring"),
+        lambda index: index.delete_relation(("Auth Service", "calls", "Keyring")),
+        lambda index: index.describe_entity("Keyring", type="x", description="y"),
+        lambda index: index.add_entity("Other", type="x"),
+        lambda index: index.add_relation("Keyring", "used_by", "Others"),
+        lambda index: index.add_relation("Told", "prefers", "Tea", confidence=0.2),
+        lambda index: index.add_relation("Told", "prefers", "Milk", supersedes=True),
+    ],
+)
+def test_every_edit_is_undone_exactly(change):
+    index = make()
+    index.remember("Told", "prefers", "Tea")
+    before, told = snapshot(index), index.remembered()
+    edit = change(index)
+    assert index.edits() == [edit]
+    assert snapshot(index) != before or index.remembered() != told
+    assert index.undo(edit.number) == edit
+    assert snapshot(index) == before
+    assert index.remembered() == told
+    assert index.edits() == []
+    assert index.verify()
+
+
+def test_edits_are_undone_in_any_order_and_numbers_are_not_used_twice():
+    index = make()
+    before = snapshot(index)
+    first = index.rename_entity("Keyring", "Vault")
+    second = index.rename_entity("Vault", "Safe")
+    third = index.merge_entities(["Auth Service"], "Safe")
+    index.undo(first.number)
+    assert index.entity("Keyring").name == "Safe"
+    assert index.entity("Vault") is None
+    index.undo(third.number)
+    assert index.entity("Auth Service").name == "Auth Service"
+    index.undo(second.number)
+    assert snapshot(index) == before
+    assert index.rename_entity("Keyring", "Vault").number == 4
+    with pytest.raises(InputError, match="no edit 1: the edits are 4"):
+        index.undo(1)
+
+
+# -- lasting
+
+
+def test_edits_survive_reindexing_reopening_and_compacting_and_hold_for_later_documents(tmp_path):
+    with KnowledgeIndex.open(tmp_path, HashEmbedder(), extractor=Triples(), progress=False) as index:
+        index.add(DOCUMENTS)
+        index.rename_entity("Keyring", "Secret Vault")
+        index.merge_entities(["Solheim Sys"], "Solheim Systems")
+        index.delete_relation(("Auth Service", "calls", "Keyring"))
+        wanted = snapshot(index)
+        index.delete(["auth", "key", "vendor"])
+        index.add(DOCUMENTS)
+        assert snapshot(index) == wanted
+        index.compact()
+        index.rebuild()
+        assert snapshot(index) == wanted
+    for _ in range(2):  # with and without a view on disk that has the edits
+        with KnowledgeIndex.open(tmp_path, HashEmbedder(), extractor=Triples(), progress=False) as index:
+            assert snapshot(index) == wanted
+            assert index.verify()
+    with KnowledgeIndex.open(tmp_path, HashEmbedder(), extractor=Triples(), progress=False) as index:
+        index.add([Document("new", "Login Page calls Keyring.", "Login Page")])
+        assert ("login page", "calls", "secret vault") in triples(index)
+        index.add([Document("plain", "The Secret Vault is slow.", "Secret Vault")])
+        assert index.entity("Keyring").name == "Secret Vault"
+        assert index.verify()
+
+
+def test_an_edit_embeds_nothing_and_a_reader_sees_it_after_refresh(tmp_path):
+    embedder = CountingEmbedder()
+    with KnowledgeIndex.open(tmp_path, embedder, extractor=Triples(), progress=False) as index:
+        index.add(DOCUMENTS)
+        index.engine.indexes.save()
+        count = len(embedder.texts)
+        with KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=True) as reader:
+            retriever = GraphRetriever(reader)
+            assert [entity.name for entity in retriever.retrieve("Keyring").entities] == ["Keyring"]
+            index.rename_entity("Keyring", "Vault")
+            assert len(embedder.texts) == count
+            assert reader.entity("Vault") is None
+            reader.refresh()
+            assert reader.entity("Keyring").name == "Vault"
+            assert [entity.name for entity in retriever.retrieve("Keyring").entities] == ["Vault"]
+            with pytest.raises(ReadOnlyIndex, match="open it for writing to edit"):
+                reader.rename_entity("Vault", "Safe")
+
+
+def test_edits_hold_inside_a_scope():
+    documents = [Document(one.id, one.text, one.title, {"team": one.id}) for one in DOCUMENTS]
+    index = make(documents)
+    index.rename_entity("Keyring", "Vault")
+    index.delete_entity("Solheim Systems")
+    result = GraphRetriever(index).retrieve("Keyring Solheim Systems", where={"team": "key"})
+    assert [entity.name for entity in result.entities] == ["Vault"]
+
+
+def test_what_cannot_be_edited_is_refused_with_a_hint():
+    index = make()
+    for wrong, hint in (
+        (lambda: index.rename_entity("Nobody", "Somebody"), "there is no entity 'Nobody'"),
+        (lambda: index.rename_entity("Keyring", "Bergen"), "use merge_entities"),
+        (lambda: index.rename_entity("Keyring", "--"), "needs a letter or digit"),
+        (lambda: index.merge_entities(["Keyring"], "Keyring"), "nothing to merge"),
+        (lambda: index.add_entity("Keyring"), "describe_entity"),
+        (lambda: index.describe_entity("Keyring"), "needs a type"),
+        (lambda: index.delete_relation(("Keyring", "eats", "Bergen")), "no relation"),
+        (lambda: index.delete_relation("nowhere/0"), "no fact 'nowhere/0'"),
+    ):
+        with pytest.raises(InputError, match=hint):
+            wrong()
+    assert index.edits() == []

@@ -1,0 +1,397 @@
+"""What applications rely on: errors that reach them, metadata of every kind, settings that can be changed."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+from collections import OrderedDict
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, IntEnum
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from graphrag_core import (
+    Anchored,
+    Cache,
+    Coverage,
+    Document,
+    ExpansionQueries,
+    GraphRetriever,
+    KnowledgeIndex,
+    Neighbourhood,
+    ReciprocalRank,
+)
+from graphrag_core.errors import DocumentError, EmbedderError, FilterError, InputError
+from graphrag_core.ingest.embedding import embedder_error
+from graphrag_core.query.memory_tool import MemoryWriter, to_content
+from graphrag_core.testing import CHAIN, CountingEmbedder, HashEmbedder
+
+
+class RateLimitError(Exception):
+    """As in the clients of paid services: it cannot be created from a message alone."""
+
+    def __init__(self, message, *, response, body):
+        super().__init__(message)
+        self.response, self.body, self.status_code = response, body, 429
+
+    def __str__(self):
+        return f"{self.status_code}: {self.body}"
+
+
+class Failing(HashEmbedder):
+    """Fails on questions while ``error`` is set."""
+
+    error: Exception | None = None
+
+    def embed_query(self, text):
+        if self.error is not None:
+            raise self.error
+        return super().embed_query(text)
+
+
+@pytest.fixture
+def embedder():
+    return Failing()
+
+
+@pytest.fixture
+def index(embedder):
+    with KnowledgeIndex(embedder) as index:
+        index.add(CHAIN)
+        yield index
+
+
+# -- an embedder that fails
+
+
+@pytest.mark.parametrize("method", ["hybrid", "vector", "graph"])
+def test_an_embedder_that_fails_is_an_error_of_the_query(index, embedder, method):
+    embedder.error = RateLimitError("slow down", response=None, body="quota")
+    with pytest.raises(
+        EmbedderError, match=r"hash-64 .*raised RateLimitError.* 429: quota.*on_embedder_error=\"keyword\""
+    ) as raised:
+        GraphRetriever(index, method=method).retrieve("Tallinn")
+    assert raised.value.__cause__ is embedder.error
+    assert isinstance(raised.value, RateLimitError), "a handler for the embedder's own error catches it"
+    assert raised.value.status_code == 429
+
+
+def test_keyword_search_needs_no_embedder(index, embedder):
+    embedder.error = ConnectionError("no route")
+    assert GraphRetriever(index, method="keyword").retrieve("Tallinn").hits
+    assert GraphRetriever(index, method="agentic").retrieve("Tallinn", method="keyword").hits
+
+
+def test_every_way_of_asking_raises(index, embedder):
+    embedder.error = ConnectionError("no route")
+    retriever = GraphRetriever(index)
+    with pytest.raises(ConnectionError, match="on_embedder_error"):
+        retriever.warm(["Tallinn"])
+    assert isinstance(retriever.warm(["Tallinn"], background=True).exception(30), EmbedderError)
+    given = RateLimitError("slow down", response=None, body="quota")
+    with pytest.raises(RateLimitError, match="raised RateLimitError on a question: 429: quota") as raised:
+        retriever.retrieve("Tallinn", embedding=given)
+    assert raised.value.__cause__ is given
+
+
+def test_expansion_queries_raise_too(index, embedder, monkeypatch):
+    embed = embedder.embed_query
+
+    def fail(text):
+        if text != "What does the Auth Service need?":
+            raise TimeoutError("late")
+        return embed(text)
+
+    monkeypatch.setattr(embedder, "embed_query", fail)
+    with pytest.raises(TimeoutError, match="on_embedder_error"):
+        GraphRetriever(index, graph=ExpansionQueries()).retrieve("What does the Auth Service need?")
+
+
+def test_a_vector_that_cannot_be_used_is_an_error_too(index, monkeypatch, embedder):
+    monkeypatch.setattr(embedder, "embed_query", lambda text: [1.0, 2.0])
+    with pytest.raises(EmbedderError, match="dimension 2, the index has 64"):
+        GraphRetriever(index).retrieve("Tallinn")
+
+
+def test_keywords_answer_if_asked_and_it_is_said(index, embedder, caplog):
+    retriever = GraphRetriever(index, on_embedder_error="keyword")
+    embedder.error = ConnectionError("no route")
+    result = retriever.retrieve("Tallinn")
+    assert result.hits[0].chunk.id == "keyring"
+    assert result.embedder_failed
+    assert "no route" in result.fallback
+    assert "ask again" in result.advice
+    assert "ask again" in to_content(result)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "raised ConnectionError on a question: no route" in caplog.text
+    embedder.error = None
+    full = retriever.retrieve("Tallinn")
+    assert "cache" not in full.trace.stages, "the answer without vectors was not stored"
+    assert not full.embedder_failed
+    embedder.error = ConnectionError("no route")
+    assert "cache" in retriever.retrieve("Tallinn").trace.stages, "the full answer was"
+    assert len(caplog.records) == 1
+
+
+def test_retrievers_that_share_a_cache_share_full_answers_alone(index, embedder):
+    cache = Cache()
+    embedder.error = ConnectionError("no route")
+    assert GraphRetriever(index, cache=cache, on_embedder_error="keyword").retrieve("Tallinn").embedder_failed
+    assert len(cache) == 0
+    embedder.error = None
+    GraphRetriever(index, cache=cache).retrieve("Tallinn")
+    embedder.error = ConnectionError("no route")
+    both = GraphRetriever(index, cache=cache, on_embedder_error="keyword").retrieve("Tallinn")
+    assert not both.embedder_failed
+
+
+def test_another_word_for_the_setting_is_refused(index):
+    with pytest.raises(InputError, match='use "raise" or "keyword"'):
+        GraphRetriever(index, on_embedder_error="ignore")
+
+
+def test_errors_can_be_pickled_and_copied():
+    error = embedder_error("the model failed", RateLimitError("x", response=None, body="y"))
+    for again in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
+        assert isinstance(again, EmbedderError)
+        assert str(again) == "the model failed"
+
+
+@pytest.mark.parametrize("kind", [StopIteration, StopAsyncIteration, KeyboardInterrupt])
+def test_errors_that_mean_something_to_python_are_not_imitated(kind):
+    assert type(embedder_error("x", kind())) is EmbedderError
+
+
+@pytest.mark.parametrize("error", [KeyError("a"), UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), OSError(2, "gone")])
+def test_errors_of_python_are_both(error):
+    both = embedder_error("the model failed", error)
+    assert isinstance(both, type(error))
+    assert isinstance(both, EmbedderError)
+    assert str(both) == "the model failed"
+    assert both.args == ("the model failed",)
+
+
+# -- a question without words
+
+
+@pytest.mark.parametrize("question", ["", " \n\t", "\u3000"])
+def test_a_blank_question_finds_nothing_and_is_logged(caplog, question):
+    embedder = CountingEmbedder()
+    with KnowledgeIndex(embedder) as index:
+        index.add(CHAIN)
+        result = GraphRetriever(index).retrieve(question)
+        assert GraphRetriever(index).warm([question]) == 1
+    assert result.hits == ()
+    assert "empty" in result.advice
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+    assert embedder.queries == []
+
+
+def test_a_blank_question_with_a_vector_is_a_vector_search(index):
+    vector = HashEmbedder().embed_query("Keyring is a company from Tallinn.")
+    result = GraphRetriever(index).retrieve("", embedding=vector)
+    assert result.hits[0].chunk.id == "keyring"
+
+
+def test_settings_of_a_blank_question_are_checked(index):
+    with pytest.raises(InputError, match="k is 0"):
+        GraphRetriever(index).retrieve("", k=0)
+
+
+# -- metadata
+
+
+class Level(str, Enum):
+    HIGH = "high"
+
+
+class Grade(IntEnum):
+    A = 1
+
+
+ID = UUID("12345678-1234-5678-1234-567812345678")
+VALUES = {
+    "day": (date(2024, 5, 1), "2024-05-01"),
+    "naive": (datetime(2024, 5, 1, 10), "2024-05-01T10:00:00"),  # noqa: DTZ001
+    "aware": (datetime(2024, 5, 1, 10, tzinfo=timezone(timedelta(hours=2))), "2024-05-01T08:00:00+00:00"),
+    "clock": (time(9, 30), "09:30:00"),
+    "uuid": (ID, str(ID)),
+    "path": (PurePosixPath("a/b.txt"), "a/b.txt"),
+    "enum": (Level.HIGH, "high"),
+    "grade": (Grade.A, 1),
+    "price": (Decimal("3.50"), 3.5),
+    "whole": (Decimal("3.0"), 3),
+    "int64": (np.int64(3), 3),
+    "float32": (np.float32(0.5), 0.5),
+    "float64": (np.float64(0.5), 0.5),
+    "bool_": (np.bool_(True), True),
+    "str_": (np.str_("a"), "a"),
+    "nanoseconds": (np.datetime64("2024-05-01T10:00:00", "ns"), "2024-05-01T10:00:00"),
+    "month": (np.datetime64("2024-05"), "2024-05-01"),
+}
+LISTS = {
+    "array": (np.array([[1, 2], [3, 4]]), [[1, 2], [3, 4]]),
+    "dates": (np.array(["2024-05-01"], "datetime64[D]"), ["2024-05-01"]),
+    "tuple": ((1, (2, Level.HIGH)), [1, [2, "high"]]),
+    "set": ({"b", "a"}, ["a", "b"]),
+    "frozen": (frozenset({2, 1}), [1, 2]),
+    "nested": ({"when": [date(2024, 5, 1)], "by": OrderedDict(id=ID)}, {"when": ["2024-05-01"], "by": {"id": str(ID)}}),
+    "proxy": (MappingProxyType({"a": 1}), {"a": 1}),
+}
+
+
+def test_values_of_every_kind_are_stored_as_json_and_filters_find_them(tmp_path):
+    given = {name: value for name, (value, _) in {**VALUES, **LISTS}.items()}
+    stored = {name: value for name, (_, value) in {**VALUES, **LISTS}.items()}
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
+        index.add([Document("a", "Keyring.", metadata=given), Document("b", "Keyring too.")])
+        assert index.get("a").metadata == stored
+        assert index.add([Document("a", "Keyring.", metadata=given)]).unchanged == 1
+        assert index.add([Document("a", "Keyring.", metadata=stored)]).unchanged == 1, "the same as its stored form"
+        retriever = GraphRetriever(index)
+        for name, (value, _) in VALUES.items():
+            for where in ({name: value}, {name: {"in": [value, "other"]}}, {name: {"gte": value}}):
+                if isinstance(value, np.bool_) and where[name] != value and "gte" in where[name]:
+                    continue
+                assert [hit.chunk.id for hit in retriever.retrieve("Keyring", where=where)] == ["a"], where
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
+        assert index.document_ids({"set": {"in": {"b"}}, "nested.by.id": ID}) == ["a"]
+
+
+def test_times_are_compared_by_ranges():
+    zone = timezone(timedelta(hours=2))
+    with KnowledgeIndex(HashEmbedder()) as index:
+        times = [datetime(2024, 5, day, 1, tzinfo=zone) for day in (1, 2, 3)]
+        index.add([Document(str(n), "Keyring.", metadata={"at": at}) for n, at in enumerate(times)])
+        assert index.document_ids({"at": {"gte": times[1].astimezone(timezone.utc)}}) == ["1", "2"]
+        assert index.document_ids({"at": {"gt": times[0], "lt": times[2]}}) == ["1"]
+        assert index.document_ids({"at": {"lt": times[1] + timedelta(microseconds=1)}}) == ["0", "1"]
+        assert index.document_ids({"at": {"gte": date(2024, 5, 2)}}) == ["2"], "1 o'clock is still yesterday in UTC"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"), float("inf"), np.float32("nan"), Decimal("NaN"), Decimal("1E+999999999"),
+        np.datetime64("NaT"), b"bytes", object(), 1j, np.complex64(1), timedelta(1), np.timedelta64(1, "D"), range(3),
+        np.array([1.0, np.nan]),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_values_that_json_cannot_hold_are_refused_by_key(value):
+    with KnowledgeIndex(HashEmbedder()) as index:
+        with pytest.raises(DocumentError, match=r"document 'a': the metadata cannot be stored: 'x\.y' is"):
+            index.add([Document("a", "Keyring.", metadata={"x": {"y": value}})])
+        assert len(index) == 0
+        index.add([Document("a", "Keyring.", metadata={"x": 1})])
+        with pytest.raises((FilterError, InputError)):
+            index.document_ids({"x": value})
+        with pytest.raises(InputError, match="'x' is"):
+            index.remember("User", "likes", "tea", metadata={"x": value})
+
+
+def test_times_of_pandas_are_times():
+    pd = pytest.importorskip("pandas")
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("a", "Keyring.", metadata={"at": pd.Timestamp("2024-05-01 10:00", tz="Europe/Tallinn")})])
+        assert index.get("a").metadata == {"at": "2024-05-01T07:00:00+00:00"}
+        with pytest.raises(DocumentError, match="'at' is NaT, which is no time"):
+            index.add([Document("b", "Keyring.", metadata={"at": pd.NaT})])
+
+
+def test_remembered_facts_have_scopes_of_every_kind():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.remember("User", "likes", "tea", metadata={"user": ID})
+        assert len(index.remembered(where={"user": ID})) == 1
+        writer = MemoryWriter.of(index, None, {"user": ID}, "conversation")
+        writer.remember("User", "likes", "coffee")
+        assert len(index.remembered(where={"user": str(ID)})) == 2
+        with pytest.raises(InputError, match="does not say which metadata"):
+            MemoryWriter.of(index, None, {"__id__": "a"}, "conversation")
+
+
+def test_titles_are_read_from_paths():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("a", "Keyring.", metadata={"source": Path("docs") / "auth_service.md"})])
+        assert index.chunks("a")[0].title == "auth service"
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ({"__id__": "auth"}, {"auth"}),
+        ({"__id__": {"in": ["auth", "lunch", "nobody"]}}, {"auth", "lunch"}),
+        ({"__id__": {"nin": ["auth", "lunch"]}}, {"oauth", "keyring", "secret"}),
+        ({"__id__": {"in": []}}, set()),
+        ({"__id__": 3}, set()),
+        ({"__id__": {"exists": True}, "tenant": "umbrella"}, {"secret"}),
+        ({"not": {"__id__": {"gte": "b"}}}, {"auth"}),
+    ],
+)
+def test_documents_are_filtered_by_id(index, where, found):
+    assert set(index.document_ids(where)) == found
+    hits = GraphRetriever(index).retrieve("Who runs the Auth Service?", where=where, k=10).hits
+    assert {hit.chunk.document_id for hit in hits} <= found
+
+
+# -- settings that are changed later
+
+
+def test_settings_can_be_changed_and_what_depends_on_them_follows(index):
+    retriever = GraphRetriever(index)
+    assert isinstance(retriever.fusion, Anchored)
+    assert isinstance(retriever.reranker, Coverage)
+    cache = retriever.cache
+    retriever.graph = Neighbourhood()
+    assert retriever.fusion == GraphRetriever(index, graph=Neighbourhood()).fusion
+    assert retriever.reranker is None
+    retriever.fusion = ReciprocalRank()
+    retriever.k, retriever.method = 2, "keyword"
+    result = retriever.retrieve("Auth Service")
+    assert (result.method, len(result.hits)) == ("keyword", 2)
+    retriever.graph = retriever.fusion = None
+    assert isinstance(retriever.fusion, Anchored)
+    assert retriever.cache is cache
+    retriever.reranker = lambda question, chunks: [1.0] * len(chunks)
+    assert retriever.retrieve("Auth Service", method="hybrid").hits[0].score == 1.0
+    retriever.cache = None
+    assert "cache" not in [stage for _ in range(2) for stage in retriever.retrieve("Auth Service").trace.stages]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("method", "magic"), ("k", 0), ("candidates", -1), ("graph", "pagerank"), ("fusion", Anchored), ("reranker", 3),
+     ("vector_weight", -1), ("on_embedder_error", "ignore")],
+)  # fmt: skip
+def test_a_wrong_setting_is_refused_and_nothing_changes(index, name, value):
+    retriever = GraphRetriever(index)
+    before = getattr(retriever, name)
+    with pytest.raises(InputError):
+        setattr(retriever, name, value)
+    assert getattr(retriever, name) == before
+    assert retriever.retrieve("Auth Service").hits
+
+
+def test_a_misspelt_setting_is_refused(index):
+    retriever = GraphRetriever(index)
+    with pytest.raises(AttributeError, match="did you mean 'method'"):
+        retriever.methd = "keyword"
+    with pytest.raises(AttributeError, match="the settings are index, method, k"):
+        retriever.zzz = 1
+
+
+def test_a_class_of_ones_own_has_its_own_attributes(index):
+    class Own(GraphRetriever):
+        def __init__(self, index):
+            super().__init__(index)
+            self.tenant = "acme"
+
+    own = Own(index)
+    own.tenant, own.k = "umbrella", 1
+    assert len(own.retrieve("Auth Service").hits) == 1

@@ -1,0 +1,148 @@
+"""The work of indexing grows with the length of a document, not with its square."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.engine.embedded import analysis
+from graphrag_core.engine.embedded.graph import _links
+from graphrag_core.engine.embedded.writer import write
+from graphrag_core.testing import HashEmbedder
+from graphrag_core.text import cjk, prose
+
+SENTENCES = {
+    "prose": "Service {i} of Ada Lovelace delegates word{i} to the OAuth Provider {j}. ",
+    "lines": "Service {i} of Ada Lovelace delegates word{i} to the OAuth Provider {j}.\n\n",
+    "one line": "Service {i} of Ada Lovelace delegates word{i} to the OAuth Provider {j} and ",
+    "markdown": "## Part {i}\n\n- The `kg_store{i}` of **Ada Lovelace** calls [Part {j}](#part-{j}).\n\n"
+    "Term{i}\n: It delegates to the OAuth Provider {j}.\n\n",
+    "chinese": "北京大学的第{i}个模型由张江科技公司发布。",
+    "chinese line": "北京大学研究人员使用{i}张江科技",
+}
+
+
+def text_of(kind: str, characters: int, first: int = 10_000) -> str:
+    """Return a text with its own numbers, which no cache knows from another text."""
+    unit = SENTENCES[kind]
+    return "".join(unit.format(i=first + i, j=first + i // 2) for i in range(characters // len(unit)))
+
+
+def calls(text: str, **settings) -> int:
+    """Return how many functions run when a document is parsed and written."""
+    index = KnowledgeIndex(HashEmbedder(), progress=False, **settings)
+    profile = cProfile.Profile()
+    profile.enable()
+    parsed = index.pipeline.parse([Document("a", text, "Title")], index.pipeline.extractor)
+    batch = write(index.engine.records, parsed, [], {}, {})
+    profile.disable()
+    index.engine.indexes.sync([batch])
+    assert index.engine.indexes.view.links is not None
+    index.close()
+    return pstats.Stats(profile).total_calls
+
+
+@pytest.mark.parametrize("settings", [{"chunker": None}, {}], ids=["whole", "chunks"])
+@pytest.mark.parametrize("kind", SENTENCES)
+def test_four_times_the_text_is_four_times_the_work(kind, settings):
+    calls(text_of(kind, 5_000), **settings)  # fills caches
+    once = calls(text_of(kind, 20_000, 30_000), **settings)
+    assert calls(text_of(kind, 80_000, 60_000), **settings) <= 4.6 * once
+
+
+def test_the_terms_of_facts_take_bytes_in_proportion(index):
+    def size(count: int) -> int:
+        facts = [f"word{i} follows word{i + 1} in service{i}." for i in range(count)]
+        return sum(map(len, analysis.pack_terms(" ".join(facts), facts)))
+
+    assert size(8_000) <= 2.2 * size(4_000)
+    assert size(16_000) <= 2.2 * size(8_000)
+
+
+def test_terms_of_facts_are_found_in_bits_and_in_lists(monkeypatch):
+    facts = [f"word{i} follows word{i + 1}" for i in range(50)]
+    wanted = ["word7", "word49", "follow", "word51", "word50"]
+    packed = {}
+    for most in (analysis._MOST_BITS, 10):
+        monkeypatch.setattr(analysis, "_MOST_BITS", most)
+        packed[most] = analysis.pack_terms(" ".join(facts[:25]), facts)
+        assert analysis.is_packed(*packed[most], 50)
+        assert not analysis.is_packed(*packed[most], 49)
+    bits, lists = packed.values()
+    assert bits != lists
+    chunks, ordinals = np.repeat([0, 1, 0], 50), np.tile(np.arange(50), 3)
+    found = analysis.contained_in_facts([bits, lists], chunks, ordinals, wanted)
+    assert np.array_equal(found[:50], found[50:100])
+    assert np.array_equal(found[:50], found[100:])
+    assert np.flatnonzero(found[:50, 0]).tolist() == [6, 7]
+    assert np.flatnonzero(found[:50, 1]).tolist() == [48, 49]
+    assert found[:50, 2].all()
+    assert not found[:, 3].any()
+
+
+def test_a_long_document_is_searched_by_its_facts(tmp_path):
+    text = " ".join(f"Service{i} delegates task{i} and word{i} to the Provider{i}." for i in range(3_000))
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), chunker=None, progress=False) as index:
+        index.add([Document("long", text), Document("short", "Service7 is run by Ada Lovelace.")])
+        assert index.verify(), str(index.verify())
+        terms, facts = index.engine.records.rows("SELECT terms, fact_terms FROM chunks WHERE id = 'long'")[0]
+        assert len(terms) // 3 > analysis._MOST_BITS
+        assert len(facts) < 100 * 3_000
+        hits = GraphRetriever(index).retrieve("Which provider gets task2999 of Service2999?").hits
+        assert hits[0].chunk.id == "long"
+
+
+def test_the_text_of_a_chunk_is_read_once_for_all_its_facts(tmp_path):
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), chunker=None, progress=False) as index:
+        index.add([Document("a", text_of("prose", 100_000))])
+        records, statements = index.engine.records, []
+        records._db.set_trace_callback(statements.append)
+        texts = list(records.texts("facts", records.everything().added["facts"]))
+        records._db.set_trace_callback(None)
+        assert len(texts) > 1_000
+        assert sum("inflate" in statement for statement in statements) == 1
+
+
+def test_a_list_of_names_without_an_end_links_none_of_them():
+    many = 50_000  # links of each with each would take 20 GB
+    incidence = csr_array((np.ones(many, np.int8), (np.zeros(many, np.int64), np.arange(many))), shape=(1, many))
+    assert _links(incidence, np.ones(1, np.float32)).nnz == 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (analysis._JOINED, "abcd-e"),
+        (analysis._CAMEL, "abcdEf"),
+        (analysis._CAMEL, "ABCDe"),
+        (cjk._DOTTED, "アイウエ・オ"),
+        (prose._CLOSING_HASHES, "    #"),
+        (prose._CELL_BORDER, "    x|"),
+    ],
+)
+def test_patterns_match_from_the_start_of_a_run_only(pattern, text):
+    """A pattern that may start inside a run of n characters takes n² steps on a run that it does not match."""
+    assert pattern.match(text) or pattern is prose._CELL_BORDER
+    assert not any(pattern.match(text, at) for at in range(1, 3))
+
+
+_HUGE = """
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.testing import HashEmbedder
+index = KnowledgeIndex(HashEmbedder(), chunker=None, progress=False)
+units = "东京大学研究 アイウエオカ ひらがなの camelCase1Foo abcdefgh ABCD 1234567890 ...... a-1- (a".split()
+index.add([Document(str(i), unit * (300_000 // len(unit))) for i, unit in enumerate(units)])
+assert index.verify()
+"""
+
+
+def test_text_without_spaces_or_sentences_does_not_hang():
+    """With a step for each pair of characters this would take days."""
+    subprocess.run([sys.executable, "-c", _HUGE], check=True, timeout=900)

@@ -1,0 +1,238 @@
+"""Forks, pickles, deep copies and readers of an index that another process writes."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import fork_scenarios
+import pytest
+from support import SERVICES
+
+from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, LLMExtractor
+from graphrag_core.errors import IndexClosed, InputError, ReadOnlyIndex
+from graphrag_core.testing import HashEmbedder
+
+FORKS = [
+    fork_scenarios.writer_is_inherited,
+    fork_scenarios.reader_is_inherited,
+    fork_scenarios.garbage_in_the_child,
+    fork_scenarios.with_block_ends_in_the_child,
+    fork_scenarios.child_holds_locks_of_its_own,
+    fork_scenarios.index_in_memory,
+    fork_scenarios.others_read,
+    fork_scenarios.others_read_in_memory,
+    fork_scenarios.others_write,
+    fork_scenarios.others_write_in_memory,
+    fork_scenarios.warming,
+    fork_scenarios.grandchildren,
+    fork_scenarios.fork_pool,
+    fork_scenarios.the_parent_dies,
+]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("scenario", FORKS, ids=lambda scenario: scenario.__name__)
+def test_a_process_forks(tmp_path, scenario):
+    fork_scenarios.run_scenario(scenario, tmp_path)
+
+
+def test_a_spawned_pool_gets_a_retriever(tmp_path):
+    fork_scenarios.run_scenario(fork_scenarios.spawn_pool, tmp_path)
+
+
+# -- copies
+
+
+def opened(folder: Path, **settings) -> KnowledgeIndex:
+    index = KnowledgeIndex.open(folder, HashEmbedder(), **settings)
+    index.add(SERVICES)
+    return index
+
+
+def ids(retriever: GraphRetriever, question: str = "Who runs the OAuth Provider?") -> list[str]:
+    return [hit.chunk.id for hit in retriever.retrieve(question).hits]
+
+
+def test_a_pickled_index_opens_the_folder_for_reading(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with opened(Path("kb"), batch_size=7) as index:
+        data = pickle.dumps(index)
+        monkeypatch.chdir("/")  # a worker has another folder
+        with pickle.loads(data) as copied:
+            assert copied.read_only
+            assert copied.batch_size == 7
+            assert list(copied.documents()) == list(index.documents())
+            with pytest.raises(ReadOnlyIndex, match=r"copy.*write with the original"):
+                copied.add([Document("new", "Something new.")])
+            index.delete("log")
+            assert copied.refresh()
+            assert len(copied) == len(SERVICES) - 1
+
+
+def test_a_copy_of_a_copy_reads(tmp_path):
+    with opened(tmp_path / "kb") as index, pickle.loads(pickle.dumps(index)) as first, copy.deepcopy(first) as second:
+        assert len(second) == len(index)
+
+
+def test_a_pickled_retriever_has_its_settings_and_an_empty_cache(tmp_path):
+    with opened(tmp_path / "kb") as index:
+        retriever = GraphRetriever(index, k=2, method="keyword", cache=Cache(seconds=5), refresh_every=3)
+        expected = ids(retriever)
+        copied = pickle.loads(pickle.dumps(retriever))
+        with copied.index:
+            assert (copied.k, copied.method, copied.refresh_every, copied.cache.seconds) == (2, "keyword", 3, 5)
+            assert len(copied.cache) == 0
+            assert ids(copied) == expected
+
+
+def test_a_deep_copy_of_a_retriever_opens_the_folder(tmp_path):
+    with opened(tmp_path / "kb") as index:
+        retriever = GraphRetriever(index)
+        copied = copy.deepcopy(retriever)
+        with copied.index:
+            assert copied.index is not index
+            assert copied.index.embedding.embedder is index.embedding.embedder
+            assert ids(copied) == ids(retriever)
+
+
+def test_a_deep_copy_shares_an_index_in_memory(services):
+    retriever = GraphRetriever(services)
+    assert copy.deepcopy(retriever).index is services
+
+
+def test_an_index_in_memory_cannot_be_pickled(services):
+    for value in (services, GraphRetriever(services)):
+        with pytest.raises(InputError, match=r"in memory cannot be pickled.*path"):
+            pickle.dumps(value)
+
+
+def test_a_closed_index_cannot_be_pickled(tmp_path):
+    with opened(tmp_path / "kb") as index:
+        pass
+    with pytest.raises(IndexClosed):
+        pickle.dumps(index)
+
+
+class _Connected(HashEmbedder):
+    def __init__(self) -> None:
+        super().__init__()
+        self.connection = threading.Lock()
+
+    def __repr__(self) -> str:
+        return "<my client>"
+
+
+def test_an_embedder_that_cannot_be_pickled_is_named(tmp_path):
+    with KnowledgeIndex.open(tmp_path / "kb", _Connected()) as index:
+        with pytest.raises(InputError, match=r"<my client> cannot be pickled.*lock.*__getstate__"):
+            pickle.dumps(GraphRetriever(index))
+        with copy.deepcopy(index) as copied:  # shares it
+            assert copied.embedding.embedder is index.embedding.embedder
+
+
+def test_an_extractor_that_cannot_be_pickled_is_left_out(tmp_path):
+    extractor = LLMExtractor(lambda prompt: "{}")
+    with opened(tmp_path / "kb", extractor=extractor) as index, pickle.loads(pickle.dumps(index)) as copied:
+        assert len(copied) == len(SERVICES)
+
+
+def _answer(prompt: str) -> str:
+    return '{"entities": [{"name": "IBM"}], "relations": []}'
+
+
+def test_an_llm_extractor_can_be_pickled(tmp_path):
+    extractor = LLMExtractor(_answer, cache=tmp_path / "answers.sqlite", model="m")
+    with opened(tmp_path / "kb", extractor=extractor) as index, pickle.loads(pickle.dumps(index)) as copied:
+        assert copied.pipeline.extractor.identity == extractor.identity
+        chunk = index.chunks("auth")[0]
+        assert copied.pipeline.extractor.extract([chunk]) == extractor.extract([chunk])
+        assert copied.pipeline.extractor.report.cached == 1
+
+
+# -- readers of an index that another process writes
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+_WRITE = """
+import sys
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.testing import HashEmbedder
+with KnowledgeIndex.open(sys.argv[1], HashEmbedder()) as index:
+    if sys.argv[2] == "add":
+        index.add([Document(sys.argv[3], sys.argv[4])])
+    else:
+        index.delete(sys.argv[3])
+"""
+
+
+def write_elsewhere(folder: Path, *what: str) -> None:
+    """Change an index in another process."""
+    subprocess.run([sys.executable, "-c", _WRITE, str(folder), *what], check=True, timeout=300)
+
+
+@pytest.fixture
+def reader(tmp_path):
+    opened(tmp_path / "kb").close()
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), read_only=True) as index:
+        yield index
+
+
+def test_a_retriever_refreshes_when_told(reader):
+    retriever = GraphRetriever(reader)
+    assert "lena" not in ids(retriever, "Lena Holm")
+    write_elsewhere(reader.path, "add", "lena", "Lena Holm wrote the Ledger.")
+    assert "lena" not in ids(retriever, "Lena Holm")
+    assert retriever.refresh()
+    assert ids(retriever, "Lena Holm")[0] == "lena"
+    assert not retriever.refresh()
+
+
+def test_a_retriever_refreshes_by_itself_after_some_seconds(reader):
+    clock = Clock()
+    retriever = GraphRetriever(reader, refresh_every=10, clock=clock)
+    assert "lena" not in ids(retriever, "Lena Holm")
+    write_elsewhere(reader.path, "add", "lena", "Lena Holm wrote the Ledger.")
+    clock.now += 9.9
+    assert "lena" not in ids(retriever, "Lena Holm")
+    clock.now += 0.1
+    assert ids(retriever, "Lena Holm")[0] == "lena"  # no stale answer from the cache
+    write_elsewhere(reader.path, "delete", "lena")
+    clock.now += 10
+    assert "lena" not in ids(retriever, "Lena Holm")
+
+
+def test_refreshing_costs_one_statement_if_nothing_changed(reader):
+    retriever = GraphRetriever(reader, refresh_every=0, clock=Clock())
+    ids(retriever)
+    engine = reader.engine
+    view, statements = engine.indexes.view, []
+    engine.records._db.set_trace_callback(statements.append)
+    engine.records._side.set_trace_callback(statements.append)
+    assert not retriever.refresh()
+    assert len(statements) == 1
+    assert engine.indexes.view is view
+
+
+def test_a_writer_does_not_look_for_other_writers(services):
+    retriever = GraphRetriever(services, refresh_every=0)
+    services.engine.refresh = None  # type: ignore[assignment]
+    assert ids(retriever)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), "10", True])
+def test_refresh_every_is_checked(services, seconds):
+    with pytest.raises(InputError, match="refresh_every"):
+        GraphRetriever(services, refresh_every=seconds)

@@ -1,0 +1,541 @@
+"""``from_vectorstore`` on the stores people have: documents and vectors are read, nothing is embedded again."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+
+import faiss
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from postgres_server import server
+
+from graphrag_core import Chunker
+from graphrag_core.errors import DocumentError, EmbedderMismatch, IndexLocked, InputError, NotAnIndex
+from graphrag_core.testing import HashEmbedder
+from langchain_graphrag import GraphRAGRetriever, read_store
+
+QUESTION = "Who supplies the library behind the Auth Service?"
+COUNT = 25
+NAMES = [str(uuid.UUID(int=number + 1)) for number in range(COUNT)]  # Qdrant takes UUIDs
+
+
+class Counted(Embeddings):
+    """An embedding model like a hosted one: it counts what it is asked for. Its vectors are not normalised."""
+
+    model = "counted-1"
+
+    def __init__(self, dim: int = 64) -> None:
+        self.hashed = HashEmbedder(dim)
+        self.texts: list[str] = []
+        self.questions: list[str] = []
+
+    def embed_documents(self, texts):
+        self.texts += texts
+        return [(vector * 3).tolist() for vector in self.hashed.embed_documents(texts)]
+
+    def embed_query(self, text):
+        self.questions.append(text)
+        return (self.hashed.embed_query(text) * 3).tolist()
+
+
+def texts() -> list[str]:
+    chain = [
+        "The Auth Service delegates logins to the OAuth Provider.",
+        "The OAuth Provider is built on the Keyring library.",
+        "The Keyring library comes from Tallinn Software.",
+    ]
+    return [*chain, *(f"Canteen menu {number}: soup, bread and apples." for number in range(COUNT - len(chain)))]
+
+
+def metadatas() -> list[dict]:
+    return [{"number": number, "kind": "service" if number < 3 else "menu"} for number in range(COUNT)]
+
+
+def make_chroma(embedding, tmp_path):
+    chroma = pytest.importorskip("langchain_chroma")
+    chromadb = pytest.importorskip("chromadb")
+    return chroma.Chroma(
+        f"c{uuid.uuid4().hex}",
+        embedding,
+        client=chromadb.EphemeralClient(),
+    )
+
+
+def make_chroma_in_a_folder(embedding, tmp_path):
+    chroma = pytest.importorskip("langchain_chroma")
+    return chroma.Chroma("papers", embedding, persist_directory=str(tmp_path / "chroma"))
+
+
+def make_faiss(embedding, tmp_path):
+    community = pytest.importorskip("langchain_community.vectorstores")
+    docstore = pytest.importorskip("langchain_community.docstore.in_memory")
+    return community.FAISS(embedding, faiss.IndexFlatL2(64), docstore.InMemoryDocstore(), {})
+
+
+def make_faiss_normalised(embedding, tmp_path):
+    community = pytest.importorskip("langchain_community.vectorstores")
+    docstore = pytest.importorskip("langchain_community.docstore.in_memory")
+    return community.FAISS(embedding, faiss.IndexFlatL2(64), docstore.InMemoryDocstore(), {}, normalize_L2=True)
+
+
+def make_qdrant(embedding, tmp_path):
+    return _qdrant(embedding, ":memory:", "")
+
+
+def make_qdrant_in_a_folder(embedding, tmp_path):
+    return _qdrant(embedding, str(tmp_path / "qdrant"), "dense")
+
+
+def _qdrant(embedding, location, name):
+    qdrant = pytest.importorskip("langchain_qdrant")
+    client_module = pytest.importorskip("qdrant_client")
+    client = client_module.QdrantClient(**({"location": location} if location == ":memory:" else {"path": location}))
+    vectors = client_module.models.VectorParams(size=64, distance=client_module.models.Distance.COSINE)
+    client.create_collection("papers", {name: vectors} if name else vectors)
+    return qdrant.QdrantVectorStore(client, "papers", embedding, vector_name=name)
+
+
+def make_in_memory(embedding, tmp_path):
+    return InMemoryVectorStore(embedding)
+
+
+MAKERS = {
+    "chroma": make_chroma,
+    "chroma in a folder": make_chroma_in_a_folder,
+    "faiss": make_faiss,
+    "faiss normalised": make_faiss_normalised,
+    "qdrant": make_qdrant,
+    "qdrant in a folder": make_qdrant_in_a_folder,
+    "in memory": make_in_memory,
+}
+
+
+@pytest.fixture
+def embedding():
+    return Counted()
+
+
+@pytest.fixture(scope="session")
+def address():
+    pytest.importorskip("langchain_postgres")
+    with server() as address:
+        yield address
+
+
+@pytest.fixture(params=[*MAKERS, "pgvector", "pgvectorstore"])
+def store(request, embedding, tmp_path):
+    if request.param in MAKERS:
+        made, close = MAKERS[request.param](embedding, tmp_path), lambda: None
+        client = getattr(made, "client", None)
+        close = client.close if client is not None else close
+    else:
+        made, close = _postgres(request.param, request.getfixturevalue("address"), embedding)
+    made.add_texts(texts(), metadatas(), ids=NAMES)
+    embedding.texts.clear()
+    yield made
+    close()
+
+
+def _postgres(kind, address, embedding):
+    postgres = pytest.importorskip("langchain_postgres")
+    pool = {"poolclass": pytest.importorskip("sqlalchemy").NullPool}  # no connection outlives its use
+    if kind == "pgvector":
+        name = uuid.uuid4().hex
+        made = postgres.PGVector(embedding, connection=address, collection_name=name, engine_args=pool)
+
+        def close():
+            made.delete_collection()
+            made._engine.dispose()
+
+        return made, close
+    engine = postgres.PGEngine.from_connection_string(address, **pool)
+    table = f"t{uuid.uuid4().hex}"
+    engine.init_vectorstore_table(table, 64, metadata_columns=[postgres.Column("kind", "TEXT")])
+    made = postgres.PGVectorStore.create_sync(engine, embedding, table, metadata_columns=["kind"])
+    return made, lambda: engine._run_as_sync(engine.close())
+
+
+def ids(documents) -> list[str]:
+    return [document.id for document in documents]
+
+
+class TestEveryStore:
+    def test_is_read_without_embedding_a_document(self, store, embedding):
+        with GraphRAGRetriever.from_vectorstore(store, batch_size=7, k=3) as retriever:
+            assert embedding.texts == []
+            assert len(retriever.index) == COUNT
+            assert retriever.index.verify()
+            assert {document.id: document.text for document in retriever.index.documents()} == dict(
+                zip(NAMES, texts(), strict=True)
+            )
+            assert [retriever.get([name])[0].metadata["number"] for name in NAMES] == list(range(COUNT))
+            (found,) = retriever.invoke(texts()[7], k=1, method="vector")
+            assert found.id == NAMES[7]
+            assert found.metadata["graphrag"]["channels"]["vector"]["score"] == pytest.approx(1, abs=0.01)
+            assert ids(retriever.invoke(QUESTION)) == NAMES[:3]
+            assert embedding.texts == []
+            assert len(embedding.questions) == 2
+
+    async def test_is_read_from_the_event_loop(self, store, embedding):
+        with await GraphRAGRetriever.afrom_vectorstore(store, batch_size=10, k=3) as retriever:
+            assert ids(await retriever.ainvoke(QUESTION)) == NAMES[:3]
+            assert embedding.texts == []
+
+    def test_is_followed_when_it_changes(self, store, embedding, tmp_path):
+        folder = tmp_path / "index"
+        with GraphRAGRetriever.from_vectorstore(store, path=folder) as retriever:
+            generation = retriever.index.stats().generation
+        with GraphRAGRetriever.from_vectorstore(store, path=folder) as retriever:
+            assert retriever.index.stats().generation == generation
+        new = str(uuid.UUID(int=1_000))
+        store.delete(ids=[NAMES[4]])
+        store.add_texts(["The Keyring library has a new owner."], [{"number": 99, "kind": "service"}], ids=[new])
+        embedding.texts.clear()
+        with GraphRAGRetriever.from_vectorstore(store, path=folder) as retriever:
+            assert len(retriever.index) == COUNT + 1
+            assert NAMES[4] in retriever.index
+            assert embedding.texts == []
+            retriever.index.remember("Ada", "likes", "tea")
+        embedding.texts.clear()
+        with GraphRAGRetriever.from_vectorstore(store, persist_directory=folder, remove_missing=True) as retriever:
+            assert NAMES[4] not in retriever.index
+            assert new in retriever.index
+            assert len(retriever.index) == COUNT + 1
+            assert [fact.entities[0] for fact in retriever.index.remembered()] == ["Ada"]
+            assert retriever.index.verify()
+        assert embedding.texts == []
+
+    def test_can_be_read_in_part(self, store, embedding):
+        with GraphRAGRetriever.from_vectorstore(store, ids=[NAMES[2], NAMES[5]]) as retriever:
+            assert retriever.index.document_ids() == [NAMES[2], NAMES[5]]
+        assert embedding.texts == []
+
+    def test_can_be_filtered_in_its_own_language(self, store):
+        kind = type(store).__name__
+        where = {"kind": "service"}
+        if kind == "InMemoryVectorStore":
+            where = lambda document: document.metadata["kind"] == "service"  # noqa: E731
+        elif kind == "QdrantVectorStore":
+            models = pytest.importorskip("qdrant_client").models
+            match = models.MatchValue(value="service")
+            where = models.Filter(must=[models.FieldCondition(key="metadata.kind", match=match)])
+        rows = read_store(store, where=where)
+        assert len(rows) == 3
+        assert sorted(row[0] for row in rows) == NAMES[:3]
+
+
+class TestReading:
+    def test_asks_for_one_batch_at_a_time_and_keeps_no_more_vectors(self, embedding, tmp_path, monkeypatch):
+        store = make_chroma(embedding, tmp_path)
+        store.add_texts(texts(), metadatas(), ids=NAMES)
+        asked = []
+        get = type(store).get
+
+        def counting(self, *arguments, **settings):
+            asked.append(len(settings.get("ids") or ()))
+            return get(self, *arguments, **settings)
+
+        monkeypatch.setattr(type(store), "get", counting)
+        with GraphRAGRetriever.from_vectorstore(store, batch_size=10) as retriever:
+            assert len(retriever.index) == COUNT
+        assert asked == [0, 10, 10, 5]
+
+    def test_shows_progress_with_the_number_of_documents(self, embedding, tmp_path, capsys):
+        store = make_in_memory(embedding, tmp_path)
+        store.add_texts(texts(), ids=NAMES)
+        with GraphRAGRetriever.from_vectorstore(store, show_progress=True):
+            assert "/25" in capsys.readouterr().err
+        with GraphRAGRetriever.from_vectorstore(store, show_progress=False):
+            assert capsys.readouterr().err == ""
+
+    def test_skips_documents_without_text_and_says_so(self, embedding, tmp_path, caplog):
+        store = make_in_memory(embedding, tmp_path)
+        store.add_texts(["Keyring.", " ", ""], ids=["a", "b", "c"])
+        with GraphRAGRetriever.from_vectorstore(store) as retriever:
+            assert retriever.index.document_ids() == ["a"]
+        assert "2 documents of the store have no text" in caplog.text
+
+    def test_embeds_facts_and_names_only_with_a_model_that_does(self, tmp_path):
+        class Local(Counted):
+            embedded = True
+
+        embedding = Local()
+        store = make_in_memory(embedding, tmp_path)
+        store.add_texts([f"{text} The Canteen opens at noon." for text in texts()], ids=NAMES)
+        passages = {*embedding.texts}
+        embedding.texts.clear()
+        with GraphRAGRetriever.from_vectorstore(store):
+            assert "Auth Service" in embedding.texts
+            assert "The Canteen opens at noon." in embedding.texts
+            assert not passages & {*embedding.texts}
+        embedding.texts.clear()
+        with GraphRAGRetriever.from_vectorstore(store, embed_facts=False, embed_names=False):
+            assert embedding.texts == []
+
+    def test_takes_text_changed_in_the_store_with_its_new_vector(self, embedding, tmp_path):
+        store = make_in_memory(embedding, tmp_path)
+        store.add_texts(["Keyring is in Tallinn."], ids=["a"])
+        with GraphRAGRetriever.from_vectorstore(store, path=tmp_path / "index"):
+            pass
+        store.add_texts(["Keyring moved to Riga."], ids=["a"])
+        embedding.texts.clear()
+        with GraphRAGRetriever.from_vectorstore(store, path=tmp_path / "index") as retriever:
+            (found,) = retriever.invoke("Keyring moved to Riga.", method="vector")
+            assert found.page_content == "Keyring moved to Riga."
+            assert found.metadata["graphrag"]["channels"]["vector"]["score"] == pytest.approx(1, abs=0.01)
+        assert embedding.texts == []
+
+    def test_an_empty_store_does_not_empty_the_index(self, embedding, tmp_path):
+        store = make_in_memory(embedding, tmp_path)
+        store.add_texts(["Keyring."], ids=["a"])
+        with GraphRAGRetriever.from_vectorstore(store, path=tmp_path / "index"):
+            pass
+        with pytest.raises(InputError, match="check the name of the collection"):
+            GraphRAGRetriever.from_vectorstore(
+                InMemoryVectorStore(embedding), path=tmp_path / "index", remove_missing=True
+            )
+        with GraphRAGRetriever.load(tmp_path / "index", embedding) as retriever:
+            assert len(retriever.index) == 1
+
+    def test_an_ivf_index_says_what_it_needs(self, embedding, tmp_path):
+        community = pytest.importorskip("langchain_community.vectorstores")
+        docstore = pytest.importorskip("langchain_community.docstore.in_memory")
+        quantizer = faiss.IndexFlatL2(64)
+        index = faiss.IndexIVFFlat(quantizer, 64, 1)
+        index.train(np.random.default_rng(0).random((40, 64), np.float32))
+        store = community.FAISS(embedding, index, docstore.InMemoryDocstore(), {})
+        store.add_texts(texts(), ids=NAMES)
+        embedding.texts.clear()
+        with pytest.raises(InputError, match="make_direct_map"):
+            GraphRAGRetriever.from_vectorstore(store)
+        faiss.extract_index_ivf(store.index).make_direct_map()
+        with GraphRAGRetriever.from_vectorstore(store) as retriever:
+            assert len(retriever.index) == COUNT
+        assert embedding.texts == []
+
+
+class TestEmbedding:
+    def test_is_the_stores_own_unless_another_is_passed(self, embedding, tmp_path):
+        store = make_in_memory(embedding, tmp_path)
+        store.add_texts(texts(), ids=NAMES)
+        mine = Counted()
+        with GraphRAGRetriever.from_vectorstore(store, mine) as retriever:
+            retriever.invoke(QUESTION)
+        assert (mine.texts, mine.questions) == ([], [QUESTION])
+
+    def test_must_be_known(self, embedding, tmp_path):
+        class Silent(InMemoryVectorStore):
+            embeddings = None
+
+        with pytest.raises(InputError, match="Silent has no embedding model: pass embedding="):
+            GraphRAGRetriever.from_vectorstore(Silent(embedding))
+
+    @pytest.mark.parametrize("wrong", [Counted(32), type("Other", (Counted,), {})()])
+    def test_is_compared_with_one_vector_if_asked(self, embedding, tmp_path, wrong):
+        store = make_in_memory(embedding, tmp_path)
+        store.add_texts(texts(), ids=NAMES)
+        embedding.texts.clear()
+        if type(wrong) is not Counted:
+            wrong.embed_documents = lambda texts: [list(np.eye(64)[0])] * len(texts)
+        with pytest.raises(EmbedderMismatch, match="the vectors of the store are not from"):
+            GraphRAGRetriever.from_vectorstore(store, wrong, check_embedding=True, path=tmp_path / "index")
+        with GraphRAGRetriever.from_vectorstore(store, check_embedding=True, path=tmp_path / "index") as retriever:
+            assert len(retriever.index) == COUNT
+        assert len(embedding.texts) == 1
+
+    def test_of_the_folder_must_be_the_same(self, embedding, tmp_path):
+        store = make_in_memory(embedding, tmp_path)
+        store.add_texts(texts(), ids=NAMES)
+        with GraphRAGRetriever.from_vectorstore(store, path=tmp_path / "index"):
+            pass
+        with pytest.raises(EmbedderMismatch, match="was built with"):
+            GraphRAGRetriever.from_vectorstore(store, HashEmbedder(), path=tmp_path / "index")
+
+    def test_a_folder_filled_so_is_loaded_like_any_other(self, embedding, tmp_path):
+        store = make_in_memory(embedding, tmp_path)
+        store.add_texts(texts(), ids=NAMES)
+        with GraphRAGRetriever.from_vectorstore(store, path=tmp_path / "index"):
+            pass
+        with GraphRAGRetriever.load_local(tmp_path / "index", embedding, k=3) as retriever:
+            assert ids(retriever.invoke(QUESTION)) == NAMES[:3]
+
+
+class Closed(VectorStore):
+    """A store that answers questions and cannot list its documents."""
+
+    def __init__(self, embedding: Embeddings) -> None:
+        self.inner = InMemoryVectorStore(embedding)
+
+    @property
+    def embeddings(self):
+        return self.inner.embedding
+
+    def similarity_search(self, query, k=4, **kwargs):
+        return self.inner.similarity_search(query, k, **kwargs)
+
+    @classmethod
+    def from_texts(cls, texts, embedding, metadatas=None, **kwargs):
+        raise NotImplementedError
+
+
+class Indexed(Closed):
+    """One that can be asked for documents by id."""
+
+    def get_by_ids(self, ids, /):
+        return self.inner.get_by_ids(ids)
+
+
+class TestOtherStores:
+    def test_say_what_to_do(self, embedding):
+        with pytest.raises(InputError, match=r"Closed cannot list its documents: pass ids=.* documents=.* read="):
+            GraphRAGRetriever.from_vectorstore(Closed(embedding))
+        with pytest.raises(InputError, match="no get_by_ids: pass documents="):
+            GraphRAGRetriever.from_vectorstore(Closed(embedding), ids=["a"])
+        with pytest.raises(InputError, match="pass one of where, ids, documents and read"):
+            GraphRAGRetriever.from_vectorstore(Closed(embedding), ids=["a"], documents=[])
+
+    def test_are_asked_for_documents_by_id(self, embedding, caplog):
+        store = Indexed(embedding)
+        store.inner.add_texts(texts(), metadatas(), ids=NAMES)
+        embedding.texts.clear()
+        with GraphRAGRetriever.from_vectorstore(store, ids=NAMES[:3], batch_size=2) as retriever:
+            assert ids(retriever.invoke(QUESTION)) == NAMES[:3]
+        assert len(embedding.texts) == 3
+        assert "3 documents of the store came without a vector and were embedded" in caplog.text
+
+    def test_take_documents(self, embedding):
+        documents = [Document(id=name, page_content=text) for name, text in zip(NAMES, texts(), strict=True)]
+        with GraphRAGRetriever.from_vectorstore(Closed(embedding), documents=documents) as retriever:
+            assert len(retriever.index) == COUNT
+        with pytest.raises(InputError, match="has no id"):
+            GraphRAGRetriever.from_vectorstore(Closed(embedding), documents=[Document(page_content="Keyring.")])
+
+    def test_take_a_reader_of_ones_own(self, embedding):
+        def read(store):
+            for row in store.inner.store.values():
+                yield row["id"], row["text"], None, row["vector"]
+
+        store = Closed(embedding)
+        store.inner.add_texts(texts(), ids=NAMES)
+        embedding.texts.clear()
+        with GraphRAGRetriever.from_vectorstore(store, read=read, batch_size=4, k=3, check_embedding=True) as retriever:
+            assert ids(retriever.invoke(QUESTION)) == NAMES[:3]
+            assert len(retriever.index) == COUNT
+        assert len(embedding.texts) == 1  # the check
+
+    def test_of_postgres_in_async_mode_say_so(self, embedding):
+        postgres = pytest.importorskip("langchain_postgres")
+        store = postgres.PGVector(embedding, connection="postgresql+psycopg://nowhere/x", async_mode=True)
+        with pytest.raises(InputError, match="async_mode=True"):
+            GraphRAGRetriever.from_vectorstore(store)
+
+    def test_are_not_split(self, embedding):
+        with pytest.raises(InputError, match="remove chunker"):
+            GraphRAGRetriever.from_vectorstore(InMemoryVectorStore(embedding), chunker=Chunker())
+
+
+class TestVectorsOfOnesOwn:
+    async def test_are_not_embedded_again(self, embedding):
+        vectors = embedding.hashed.embed_documents(texts())
+        documents = [Document(page_content=text) for text in texts()]
+        with GraphRAGRetriever.from_documents([], embedding) as retriever:
+            assert retriever.add_documents(documents, ids=NAMES, embeddings=vectors) == NAMES
+            assert documents[0].id is None
+            assert retriever.add_texts(["Alpha."], [{"a": 1}], ["alpha"], [vectors[0]]) == ["alpha"]
+            assert await retriever.aadd_texts(["Beta."], ids=["beta"], embeddings=[vectors[1]]) == ["beta"]
+            assert embedding.texts == []
+            assert retriever.get(["alpha"])[0].metadata == {"a": 1}
+            assert retriever.index.verify()
+
+    async def test_and_on_the_event_loop(self):
+        class Hosted(Counted):
+            async def aembed_documents(self, texts):
+                return self.embed_documents(texts)
+
+        embedding = Hosted()
+        vectors = embedding.hashed.embed_documents(texts())
+        documents = [Document(page_content=text) for text in texts()]
+        with await GraphRAGRetriever.afrom_documents([], embedding) as retriever:
+            given = [*vectors[:-1], None]
+            assert await retriever.aadd_documents(documents, ids=NAMES, embeddings=given) == NAMES
+            assert embedding.texts == [texts()[-1]]
+
+    def test_of_some_documents_leave_the_others_to_the_model(self, embedding):
+        vector = embedding.hashed.embed_query("Keyring.")
+        with GraphRAGRetriever.from_documents([], embedding) as retriever:
+            retriever.add_texts(["Keyring.", "OAuth."], embeddings=[vector, None])
+        assert embedding.texts == ["OAuth."]
+
+    def test_come_in_equal_numbers_and_of_one_dimension(self, embedding):
+        documents = [Document(page_content="Keyring."), Document(page_content="OAuth.")]
+        with GraphRAGRetriever.from_documents([], embedding) as retriever:
+            with pytest.raises(InputError, match="got 2 documents, 1 ids and 2 embeddings"):
+                retriever.add_documents(documents, ids=["a"])
+            with pytest.raises(InputError, match="got 2 documents, 2 ids and 1 embeddings"):
+                retriever.add_documents(documents, embeddings=[[1.0]])
+            with pytest.raises(DocumentError, match="dimension"):
+                retriever.add_documents(documents, embeddings=[[1.0, 2.0], [1.0]])
+            assert len(retriever.index) == 0
+
+
+class TestNames:
+    def test_of_the_folder_are_two(self, embedding, tmp_path):
+        for number, settings in enumerate(({"path": tmp_path / "0"}, {"persist_directory": tmp_path / "1"})):
+            with GraphRAGRetriever.from_texts(["Keyring."], embedding, ids=["a"], **settings):
+                pass
+            with GraphRAGRetriever.load(**settings, embedding=embedding) as retriever:
+                assert retriever.index.path == tmp_path / str(number)
+        both = {"path": tmp_path / "0", "persist_directory": tmp_path / "1"}
+        for make in (
+            lambda: GraphRAGRetriever.from_texts([], embedding, **both),
+            lambda: GraphRAGRetriever.from_documents([], embedding, **both),
+            lambda: GraphRAGRetriever.from_graph_documents([], embedding, **both),
+            lambda: GraphRAGRetriever.from_vectorstore(InMemoryVectorStore(embedding), **both),
+            lambda: GraphRAGRetriever.load(embedding=embedding, **both),
+        ):
+            with pytest.raises(InputError, match="two names of one setting"):
+                make()
+
+    async def test_of_other_stores_load_a_folder(self, embedding, tmp_path):
+        with GraphRAGRetriever.from_texts(["Keyring."], embedding, ids=["a"], persist_directory=tmp_path):
+            pass
+        allowed = {"allow_dangerous_deserialization": True}
+        with GraphRAGRetriever.load_local(str(tmp_path), embedding, **allowed, k=1) as retriever:
+            assert (retriever.k, ids(retriever.invoke("Keyring"))) == (1, ["a"])
+        with await GraphRAGRetriever.aload_local(tmp_path, embedding, read_only=True) as retriever:
+            assert ids(await retriever.ainvoke("Keyring")) == ["a"]
+        with await GraphRAGRetriever.aload(tmp_path, embedding) as retriever:
+            assert ids(await retriever.ainvoke("Keyring")) == ["a"]
+            with pytest.raises(IndexLocked):
+                await GraphRAGRetriever.aload(persist_directory=tmp_path, embedding=embedding)
+
+    def test_need_a_folder_and_a_model(self, embedding, tmp_path):
+        with pytest.raises(InputError, match=r"load\(path, embedding\)"):
+            GraphRAGRetriever.load(tmp_path)
+        with pytest.raises(InputError, match=r"load\(path, embedding\)"):
+            GraphRAGRetriever.load(embedding=embedding)
+        with pytest.raises(NotAnIndex):
+            GraphRAGRetriever.load_local(tmp_path, embedding)
+
+    async def test_of_graph_documents_are_async_too(self, embedding, tmp_path):
+        from types import SimpleNamespace
+
+        oauth, keyring = (SimpleNamespace(id=name, type="Product") for name in ("OAuth Provider", "Keyring"))
+        relation = SimpleNamespace(source=oauth, target=keyring, type="USES")
+        source = Document(id="a", page_content="It stores tokens.")
+        graph = SimpleNamespace(nodes=[oauth, keyring], relationships=[relation], source=source)
+        made = await GraphRAGRetriever.afrom_graph_documents([graph], embedding, persist_directory=tmp_path)
+        with made as retriever:
+            assert retriever.index.entity("Keyring") is not None
+            assert await retriever.aadd_graph_documents([graph]) == ["a"]
+        with pytest.raises(InputError, match="remove chunker"):
+            await GraphRAGRetriever.afrom_graph_documents([graph], embedding, chunker=Chunker())
+
+
+@pytest.fixture(autouse=True)
+def warnings_are_captured(caplog):
+    caplog.set_level(logging.WARNING)

@@ -1,0 +1,294 @@
+"""The methods that LlamaIndex's own indexes have: documents, names of parameters, async twins, engines."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from llama_index.core import Document, Settings, StorageContext, VectorStoreIndex
+from llama_index.core.chat_engine.types import ChatMode
+from llama_index.core.extractors import BaseExtractor
+from llama_index.core.graph_stores import SimplePropertyGraphStore
+from llama_index.core.llms import MockLLM
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.schema import TextNode, TransformComponent
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
+from llama_support import QUESTION, Hashed, ids
+
+from graphrag_core.errors import InputError
+from llama_graphrag import GraphRAGRetriever
+
+LONG = "Ada Lovelace wrote to Charles Babbage about the Analytical Engine. " * 8
+SPLIT = [SentenceSplitter(chunk_size=40, chunk_overlap=0)]
+
+
+def documents(*texts: str) -> list[Document]:
+    return [Document(id_=f"doc{i}", text=text, metadata={"n": i}) for i, text in enumerate(texts)]
+
+
+@pytest.fixture(params=["sync", "async"])
+def call(request):
+    """Call a method, or its async twin on an event loop."""
+
+    def run(owner, name, *args, **kwargs):
+        if request.param == "sync":
+            return getattr(owner, name)(*args, **kwargs)
+        return asyncio.run(getattr(owner, f"a{name}")(*args, **kwargs))
+
+    return run
+
+
+# -- documents
+
+
+def test_refreshing_tells_what_changed_as_llama_index_does(model, call):
+    retriever = GraphRAGRetriever.from_documents(documents(LONG, "Short."), model, transformations=SPLIT)
+    plain = VectorStoreIndex.from_documents(documents(LONG, "Short."), embed_model=Hashed(), transformations=SPLIT)
+    before = retriever.index.document_ids()
+    model.asked.clear()
+    rounds = [
+        documents(LONG, "Short."),
+        documents(LONG, "Short, and changed.", "New."),
+        [*documents(LONG), Document(id_="doc1", text="Short, and changed.", metadata={"n": 7})],
+        [*documents("First."), *documents("Then."), *documents("Then.")],
+    ]
+    for at, given in enumerate(rounds):
+        assert call(retriever, "refresh_ref_docs", given) == plain.refresh_ref_docs(given)
+        if at == 0:
+            assert model.asked == []
+            assert retriever.index.document_ids() == before
+    assert retriever.ref_doc_info.keys() == {"doc0", "doc1", "doc2"}
+    assert [document.text for document in retriever.index.documents()] == ["Then.", "Short, and changed.", "New."]
+    assert retriever.index.verify()
+
+
+def test_refreshing_a_folder_embeds_what_changed_alone(model, tmp_path, call):
+    with GraphRAGRetriever.from_documents(
+        documents(LONG, "Short."), model, persist_dir=tmp_path, transformations=SPLIT
+    ):
+        pass
+    model.asked.clear()
+    with call(GraphRAGRetriever, "load", tmp_path, model, transformations=SPLIT) as again:
+        assert call(again, "refresh_ref_docs", documents(LONG, "Changed.")) == [False, True]
+    assert model.texts == ["n: 1\n\nChanged."]
+
+
+class Marks(BaseExtractor):
+    """Changes the metadata of what it gets, as extractors of titles and keywords do."""
+
+    async def aextract(self, nodes):
+        return [{"marked": True} for _ in nodes]
+
+
+@pytest.mark.parametrize("steps", [[], [Marks()], [Marks(), *SPLIT], [*SPLIT, Marks()]])
+def test_documents_are_known_again_whatever_the_transformations_do(model, steps):
+    given = [*documents(LONG, "Short."), Document(id_="tuple", text="A pair.", metadata={"pair": (1, 2)})]
+    retriever = GraphRAGRetriever.from_documents(given, model, transformations=steps)
+    assert retriever.refresh_ref_docs(given) == [False] * 3
+    assert retriever.refresh_ref_docs([Document(id_="tuple", text="A pair.", metadata={"pair": (1, 3)})]) == [True]
+    assert "marked" not in given[0].metadata
+
+
+def test_a_document_that_became_blank_is_deleted_once(model):
+    retriever = GraphRAGRetriever.from_documents(documents(LONG, "Short."), model, transformations=SPLIT)
+    blank = [Document(id_="doc0", text=" ")]
+    assert retriever.refresh_ref_docs(blank) == [True]
+    assert retriever.refresh_ref_docs(blank) == [False]
+    assert retriever.ref_doc_info.keys() == {"doc1"}
+
+
+def test_updating_and_inserting_replace_the_nodes_of_a_document(model, call):
+    retriever = GraphRAGRetriever.from_documents(documents(LONG, "Short."), model, transformations=SPLIT)
+    event = call(retriever, "update_ref_doc", *documents("Now it is short."))
+    assert (event.replaced, event.embedded) == (1, 1)
+    assert retriever.ref_doc_info["doc0"].node_ids == ["doc0#0"]
+    assert call(retriever, "insert", Document(id_="more", text=LONG)).added > 2
+    assert call(retriever, "insert", Document(id_="more", text="Less.")).replaced == 1
+    assert retriever.ref_doc_info["more"].node_ids == ["more#0"]
+    assert call(retriever, "delete_ref_doc", "more", delete_from_docstore=True) == 1
+    assert call(retriever, "delete_nodes", ["doc0#0"], delete_from_docstore=True) == 1
+    assert list(retriever.ref_doc_info) == ["doc1"]
+    assert retriever.ref_doc_info["doc1"].metadata == {"n": 1}
+
+
+def test_the_arguments_of_llama_indexs_indexes_are_accepted(retriever, call):
+    document = Document(id_="d", text="A fox.")
+    call(retriever, "update_ref_doc", document, insert_kwargs={}, delete_kwargs={"delete_from_docstore": True})
+    call(retriever, "refresh_ref_docs", [document], update_kwargs={"delete_kwargs": {"delete_from_docstore": True}})
+    with pytest.raises(TypeError, match="updates"):
+        call(retriever, "refresh_ref_docs", [document], updates={})
+
+
+def test_nodes_without_a_known_source_hash_are_replaced(retriever):
+    """``RelatedNodeInfo(node_id=...)`` alone states no hash."""
+    assert retriever.refresh_ref_docs([Document(id_="acme.md", text="All is new.")]) == [True]
+    assert len(retriever.ref_doc_info["acme.md"].node_ids) == 1
+
+
+def test_transformations_are_those_of_the_constructor_the_index_or_the_settings(model, monkeypatch):
+    monkeypatch.setattr(Settings, "_transformations", SPLIT)
+    for retriever in (
+        GraphRAGRetriever.from_nodes([], model),
+        GraphRAGRetriever.from_documents([], model, transformations=SPLIT),
+        GraphRAGRetriever.from_index(VectorStoreIndex([], embed_model=model, transformations=SPLIT)),
+    ):
+        assert retriever.insert(Document(id_="d", text=LONG)).added > 2
+    monkeypatch.setattr(Settings, "_transformations", [SentenceSplitter()])
+    assert GraphRAGRetriever.from_nodes([], model).insert(Document(id_="d", text=LONG)).added == 1
+
+
+# -- async twins
+
+
+class SlowSplitter(TransformComponent):
+    """A transformation without a coroutine, which records where it runs."""
+
+    def __call__(self, nodes, **kwargs):
+        THREADS.append(threading.current_thread())
+        return nodes
+
+
+THREADS: list[threading.Thread] = []
+
+
+async def test_async_constructors_embed_with_the_models_coroutine_and_split_in_a_thread(model, tmp_path):
+    THREADS.clear()
+    steps = [*SPLIT, SlowSplitter(), Marks()]
+    made = await GraphRAGRetriever.afrom_documents(documents(LONG), model, transformations=steps, path=tmp_path / "kb")
+    assert {way for way, _ in model.asked} == {"async text"}
+    assert threading.main_thread() not in THREADS
+    assert len(THREADS) == 1
+    found = await made.aretrieve("Analytical Engine")
+    assert found[0].metadata["marked"] is True
+    made.close()
+    model.asked.clear()
+    for again in (GraphRAGRetriever.aload, GraphRAGRetriever.afrom_persist_dir):
+        opened = await again(tmp_path / "kb", model)
+        assert ids(await opened.aretrieve("Analytical Engine")) == ids(found)
+        opened.close()
+    assert model.texts == []
+
+
+async def test_async_constructors_equal_the_others(model, nodes):
+    one, other = GraphRAGRetriever.from_nodes(nodes, model), await GraphRAGRetriever.afrom_nodes(nodes, model)
+    assert list(one.index.documents()) == list(other.index.documents())
+    assert ids(one.retrieve(QUESTION)) == ids(await other.aretrieve(QUESTION))
+
+
+async def test_an_async_constructor_that_fails_leaves_the_folder_unlocked(model, tmp_path):
+    bad = TextNode(id_="bad", text="A fox.", metadata={"when": object()})
+    for _ in range(2):
+        with pytest.raises(InputError, match="bad"):
+            await GraphRAGRetriever.afrom_nodes([bad], model, path=tmp_path)
+
+
+# -- names
+
+
+@pytest.mark.parametrize("name", ["path", "persist_dir"])
+def test_the_folder_has_either_name(nodes, model, tmp_path, name):
+    index = VectorStoreIndex(nodes, embed_model=model)
+    filters = MetadataFilters(filters=[MetadataFilter(key="tenant", value="acme")])
+    settings = {"similarity_top_k": 2, "filters": filters}
+    makers = {
+        "from_nodes": (nodes, model),
+        "from_documents": (documents(LONG), model),
+        "from_index": (index,),
+        "from_property_graph": (SimplePropertyGraphStore(), model),
+    }
+    for method, arguments in makers.items():
+        folder = {name: tmp_path / method}
+        with getattr(GraphRAGRetriever, method)(*arguments, **folder, **settings) as retriever:
+            assert (retriever.similarity_top_k, retriever.filters) == (2, filters)
+        for load in (GraphRAGRetriever.load, GraphRAGRetriever.from_persist_dir):
+            with load(embed_model=model, **folder, **settings) as retriever:
+                assert (retriever.similarity_top_k, retriever.filters) == (2, filters)
+
+
+def test_both_names_of_a_folder_are_refused(nodes, model, tmp_path):
+    with pytest.raises(TypeError, match="the same parameter"):
+        GraphRAGRetriever.from_nodes(nodes, model, path=tmp_path, persist_dir=tmp_path)
+    with pytest.raises(TypeError, match="the same parameter"):
+        GraphRAGRetriever.load(tmp_path, model, persist_dir=tmp_path)
+    with pytest.raises(TypeError, match="needs the folder"):
+        GraphRAGRetriever.load(embed_model=model)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "here"),
+    [
+        ("vector_store_query_mode", "hybrid", "method="),
+        ("alpha", 0.5, "vector_weight"),
+        ("sparse_top_k", 3, "similarity_top_k"),
+        ("k", 3, "similarity_top_k"),
+        ("where", {}, "filters="),
+        ("storage_context", None, "path="),
+    ],
+)
+def test_other_names_are_refused_with_the_name_used_here(nodes, model, name, value, here):
+    with pytest.raises(TypeError, match=f"no parameter '{name}'.*{here}"):
+        GraphRAGRetriever.from_nodes(nodes, model, **{name: value})
+
+
+# -- progress
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_progress_is_shown_when_asked(nodes, model, capsys, call, shown):
+    index = VectorStoreIndex(nodes, embed_model=model)
+    graph = SimplePropertyGraphStore()
+    graph.upsert_llama_nodes(nodes)
+    capsys.readouterr()
+    makers = {
+        "from_nodes": (nodes, model),
+        "from_documents": (documents(LONG), model),
+        "from_index": (index,),
+        "from_property_graph": (graph, model),
+    }
+    for method, arguments in makers.items():
+        call(GraphRAGRetriever, method, *arguments, show_progress=shown)
+        said = capsys.readouterr().err
+        assert ("indexing" in said) == ((shown and method != "from_property_graph") or ("indexing" in said and shown))
+    retriever = GraphRAGRetriever.from_nodes([], model, show_progress=not shown)
+    capsys.readouterr()
+    for method, argument in {
+        "insert_nodes": nodes,
+        "insert": Document(id_="a", text="A fox."),
+        "update_ref_doc": Document(id_="a", text="A wolf."),
+        "refresh_ref_docs": [Document(id_="a", text="A bear.")],
+    }.items():
+        call(retriever, method, argument, show_progress=shown)
+        assert ("indexing" in capsys.readouterr().err) == shown, "the call decides, not the constructor"
+
+
+# -- engines
+
+
+def test_a_query_engine_in_one_call(retriever):
+    answer = retriever.as_query_engine(llm=MockLLM()).query(QUESTION)
+    assert "keyring" in ids(answer.source_nodes)
+    assert "Tallinn" in str(answer)
+
+
+@pytest.mark.parametrize("mode", ["condense_plus_context", "context", "condense_question", "best", ChatMode.CONTEXT])
+def test_a_chat_engine_in_one_call(retriever, mode):
+    memory = ChatMemoryBuffer.from_defaults(token_limit=3000)  # the default leaves a database open
+    answer = retriever.as_chat_engine(mode, llm=MockLLM(), memory=memory).chat(QUESTION)
+    assert "keyring" in ids(answer.source_nodes)
+
+
+def test_a_chat_engine_that_would_not_ask_the_retriever_is_refused(retriever):
+    with pytest.raises(InputError, match="condense_plus_context"):
+        retriever.as_chat_engine("simple", llm=MockLLM())
+
+
+def test_a_storage_context_may_hold_both(nodes, model, tmp_path):
+    """A folder of this package beside the folder of a storage context: neither disturbs the other."""
+    index = VectorStoreIndex(nodes, embed_model=model, storage_context=StorageContext.from_defaults())
+    index.storage_context.persist(str(tmp_path))
+    with GraphRAGRetriever.from_index(index, persist_dir=tmp_path / "graphrag"):
+        pass
+    StorageContext.from_defaults(persist_dir=str(tmp_path))
+    assert len(GraphRAGRetriever.load(tmp_path / "graphrag", model).index) == 5

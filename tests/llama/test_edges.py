@@ -1,0 +1,42 @@
+"""Explicit edges through LlamaIndex's retriever."""
+
+from __future__ import annotations
+
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.schema import Document, TextNode
+
+from llama_graphrag import GraphRAGRetriever
+
+
+def test_edges_of_nodes_are_a_setting_that_is_kept(tmp_path):
+    nodes = [
+        TextNode(id_="k", text="Kestrels hover.", metadata={"author": "Mara Lindqvist", "links": ["f"]}),
+        TextNode(id_="l", text="Lupins grow.", metadata={"author": "Mara Lindqvist"}),
+        TextNode(id_="f", text="Ferns spread by spores."),
+    ]
+    edges = [("author", "author"), ("links", "id")]
+    retriever = GraphRAGRetriever.from_nodes(nodes, False, path=tmp_path, edges=edges, method="graph")
+    found = {node.node.node_id for node in retriever.retrieve("What did Mara Lindqvist write?")}
+    assert found >= {"k", "l"}
+    retriever.close()
+    with GraphRAGRetriever.from_persist_dir(tmp_path, False) as retriever:
+        found = {node.node.node_id: node.node.metadata["graphrag"] for node in retriever.retrieve("kestrels")}
+        assert any(step["text"] == "Kestrels hover links: Ferns spread by spores" for step in found["f"]["path"])
+
+
+def test_a_link_to_a_document_leads_to_its_nodes():
+    long = " ".join(f"Sentence {i} is about spores and fronds." for i in range(60))
+    documents = [
+        Document(id_="guide", text="Kestrels hover.", metadata={"title": "Kestrels", "links": ["ferns.md"]}),
+        Document(id_="ferns.md", text=long, metadata={"title": "Ferns"}),
+    ]
+    splitter = SentenceSplitter(chunk_size=128, chunk_overlap=0)
+    retriever = GraphRAGRetriever.from_documents(
+        documents, False, transformations=[splitter], edges=[("links", "id")], similarity_top_k=3
+    )
+    assert "ferns.md#1" in retriever.index.document_ids()
+    texts = [fact.text for fact in retriever.index.facts("Kestrels") if fact.relation == "links"]
+    assert texts == ["Kestrels links: Ferns"]
+    found = [node.node.ref_doc_id for node in retriever.retrieve("kestrels hover")]
+    assert found[0] == "guide"
+    assert "ferns.md" in found

