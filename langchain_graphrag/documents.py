@@ -158,7 +158,7 @@ def from_texts(
             f"got {len(contents)} texts, {len(metadata)} metadatas and {len(names)} ids: pass equally many"
         )
     return [
-        Document(id=name, page_content=text, metadata=dict(one))
+        Document(id=name, page_content=text, metadata=dict(one or {}))
         for text, one, name in zip(contents, metadata, names, strict=True)
     ]
 

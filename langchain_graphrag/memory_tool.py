@@ -69,8 +69,8 @@ def create_memory_search_tool(
     Parameters
     ----------
     retriever
-        The retriever to search. Its ``filter`` applies to every call of the agent, so a
-        retriever restricted to a tenant makes a tool restricted to that tenant.
+        The retriever to search. Its ``filter``, and that in its ``search_kwargs``, apply to every call of the agent, so
+        a retriever restricted to a tenant makes a tool restricted to that tenant.
     name, description
         Shown to the model.
     max_tokens, style, include_relationships, include_sources
@@ -151,7 +151,7 @@ def create_memory_tools(
     settings
         Those of :func:`create_memory_search_tool`.
     """
-    writer = memory_tool.MemoryWriter.of(retriever.index, metadata, retriever.filter, source)
+    writer = memory_tool.MemoryWriter.of(retriever.index, metadata, retriever.scope, source)
     search = create_memory_search_tool(retriever, filter=writer.searched, **settings)
 
     def tool(name: str, description: str, function: Callable[..., str], schema: type[BaseModel]) -> StructuredTool:

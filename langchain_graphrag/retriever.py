@@ -171,7 +171,6 @@ class GraphRAGRetriever(DocumentIndex):
     on_embedder_error: Literal["raise", "keyword"] = "raise"
 
     _core: GraphRetriever = PrivateAttr()
-    _reusable_filter: Any = PrivateAttr(default=None)  # ``filter`` without one-shot iterables
 
     @field_validator("cache", mode="before")
     @classmethod
@@ -190,11 +189,11 @@ class GraphRAGRetriever(DocumentIndex):
         if name in _CORE_FIELDS:  # raises before anything is changed
             super().__setattr__("_core", self._make_core(**{name: value}))
         elif name == "filter":
-            super().__setattr__("_reusable_filter", _checked_filter(value))
+            value = _checked_filter(value)
         elif name in ("search_type", "search_kwargs"):
-            Search.of(
-                self.k, **{"search_type": self.search_type, "search_kwargs": self.search_kwargs, name: value}, asked={}
-            )
+            value = _with_lists(value)
+            kwargs = {"search_type": self.search_type, "search_kwargs": self.search_kwargs, name: value}
+            Search.of(self.k, **kwargs, asked={})
         super().__setattr__(name, value)
 
     @override
@@ -206,8 +205,8 @@ class GraphRAGRetriever(DocumentIndex):
 
     def _configure(self) -> None:
         self._core = self._make_core()
-        self._reusable_filter = _checked_filter(self.filter)
-        Search.of(self.k, self.search_type, self.search_kwargs, {})  # validates
+        self.filter = self.filter  # assigning validates, and makes one-shot iterables reusable
+        self.search_kwargs = self.search_kwargs
 
     def _make_core(self, **changed: Any) -> GraphRetriever:
         settings = {**{name: getattr(self, name) for name in _CORE_FIELDS}, **changed}
@@ -655,7 +654,8 @@ class GraphRAGRetriever(DocumentIndex):
     @override
     def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
         """Return documents as they were added; unknown ids are ignored."""
-        stored = (self.index.get(document_id) for document_id in dict.fromkeys(ids))
+        wanted = [ids] if isinstance(ids, str) else ids
+        stored = (self.index.get(document_id) for document_id in dict.fromkeys(wanted))
         return [from_core_document(document) for document in stored if document is not None]
 
     def refresh(self) -> bool:
@@ -693,13 +693,7 @@ class GraphRAGRetriever(DocumentIndex):
         filter: Filter | None = None,
         **settings: Any,
     ) -> list[Document]:
-        embedding = None
-        method = settings.get("method") or self.search_kwargs.get("method") or self.method
-        if method != "keyword" and (not isinstance(query, str) or query.strip()):
-            if self._has_coroutine("aembed_query"):
-                embedding = await self._aembed_query(query)
-            elif isinstance(self._core.reranker, ScoreReranker):  # the search may run twice
-                embedding = await run_in_executor(None, self._embed_query, query)
+        embedding = await self._aquery_vector(query, settings)
         search = partial(self._search, query, filter, settings, embedding)
         sync_callbacks = run_manager.get_sync().get_child()
         return await arun_search(lambda: run_in_executor(None, search), run_manager.get_child(), sync_callbacks)
@@ -708,12 +702,16 @@ class GraphRAGRetriever(DocumentIndex):
         self, query: str, call_filter: Filter | None, settings: Mapping[str, Any], embedding: Any = None
     ) -> RetrievedDocuments:
         search = Search.of(self.k, self.search_type, self.search_kwargs, settings)
-        filters = [one for one in (self._reusable_filter, search.filter, call_filter) if one is not None]
-        where = {"and": filters} if len(filters) > 1 else filters[0] if filters else None
+        where = _narrowed(self.filter, search.filter, call_filter)
         result = self._core.retrieve(query, where=where, embedding=embedding, **search.core)
         if search.lambda_mult is not None:
             result = most_diverse(self.index, result, search.k, search.lambda_mult)
         return RetrievedDocuments(result)
+
+    @property
+    def scope(self) -> Filter | None:
+        """What restricts every query: ``filter``, and the filter in ``search_kwargs``; None if nothing does."""
+        return _narrowed(self.filter, self.search_kwargs.get("filter"))
 
     def as_vectorstore(self) -> GraphRAGVectorStore:
         """Return a LangChain ``VectorStore`` over the same index, for what asks for one.
@@ -726,11 +724,11 @@ class GraphRAGRetriever(DocumentIndex):
         return GraphRAGVectorStore(self)
 
     def facts_about(self, texts: Iterable[str]) -> list[str]:
-        """Return facts that join two names in some texts, within the retriever's filter."""
-        return [fact.text for fact in self._core.facts_about(texts, where=self._reusable_filter)]
+        """Return facts that join two names in some texts, within the retriever's :attr:`scope`."""
+        return [fact.text for fact in self._core.facts_about(texts, where=self.scope)]
 
     def warm(self, questions: Iterable[str] | int = 10, *, background: bool = False) -> int | Future[int]:
-        """Run questions in advance to fill the cache, with the retriever's filter; return how many.
+        """Run questions in advance to fill the cache, within the retriever's :attr:`scope`; return how many.
 
         Parameters
         ----------
@@ -739,7 +737,7 @@ class GraphRAGRetriever(DocumentIndex):
         background
             True runs them in a thread and returns a ``Future`` of the number.
         """
-        return self._core.warm(questions, background=background, where=self._reusable_filter)
+        return self._core.warm(questions, background=background, where=self.scope)
 
     async def awarm(self, questions: Iterable[str]) -> int:
         """Run questions in advance as :meth:`ainvoke` would, which may embed them by another way; return how many."""
@@ -786,6 +784,17 @@ class GraphRAGRetriever(DocumentIndex):
             return self.index.embedding.query(query) if self.index.embedding else None
         except EmbedderError as error:
             return error
+
+    async def _aquery_vector(self, query: str, settings: Mapping[str, Any]) -> Any:
+        """Return the vector of a search's query or the exception; None if the search needs none, or embeds itself."""
+        method = settings.get("method") or self.search_kwargs.get("method") or self.method
+        if method == "keyword" or (isinstance(query, str) and not query.strip()):
+            return None
+        if self._has_coroutine("aembed_query"):
+            return await self._aembed_query(query)
+        if isinstance(self._core.reranker, ScoreReranker):  # the search may run twice
+            return await run_in_executor(None, self._embed_query, query)
+        return None
 
     async def _aembed_query(self, query: str) -> Any:
         """Return the query's vector, or the exception if there is none that the index can use."""
@@ -842,6 +851,12 @@ def _checked_filter(condition: Any) -> Any:
     if reusable is not None:
         parse(reusable)
     return reusable
+
+
+def _narrowed(*filters: Filter | None) -> Filter | None:
+    """Return the filter that all of these make together; None if there is none."""
+    given = [one for one in filters if one is not None]
+    return {"and": given} if len(given) > 1 else given[0] if given else None
 
 
 def _one_folder(path: str | Path | None, persist_directory: str | Path | None) -> str | Path | None:

@@ -237,10 +237,8 @@ class GraphRAGVectorStore(VectorStore):
 
     async def _ahits(self, query: str, **settings: Any) -> Sequence[Hit]:
         """Return the hits of a question, which is embedded on the event loop if the model has its own coroutine."""
-        retriever = self.retriever
-        if (settings.get("method") or retriever.method) != "keyword" and retriever._has_coroutine("aembed_query"):  # noqa: SLF001
-            settings = {**settings, "embedding": await retriever._aembed_query(query)}  # noqa: SLF001
-        return await run_in_executor(None, partial(self._hits, query, **settings))
+        embedding = await self.retriever._aquery_vector(query, settings)  # noqa: SLF001 - of this package
+        return await run_in_executor(None, partial(self._hits, query, **{**settings, "embedding": embedding}))
 
 
 def _to_document(chunk: Chunk) -> Document:

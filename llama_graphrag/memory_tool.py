@@ -16,7 +16,6 @@ from graphrag_core.context import Style
 from graphrag_core.filters import Where
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
-from llama_graphrag.filters import to_where
 from llama_graphrag.nodes import to_nodes
 from llama_graphrag.retriever import GraphRAGRetriever
 
@@ -158,13 +157,13 @@ def memory_tools(
         The retriever to search, and whose index is written. Its filters apply to every search.
     metadata
         The scope of the facts, such as ``{"user": "ada"}``: facts of other scopes are neither found nor changed. By
-        default what the retriever's filters ask for.
+        default what the retriever's filters ask for; one that is restricted by ``node_ids`` or ``doc_ids`` needs it.
     source
         The source of the facts that the agent remembers.
     settings
         Those of :func:`memory_search_tool`.
     """
-    writer = memory_tool.MemoryWriter.of(retriever.index, metadata, to_where(retriever.filters), source)
+    writer = memory_tool.MemoryWriter.of(retriever.index, metadata, retriever.scope, source)
     search = memory_search_tool(retriever, where=writer.searched, **settings)
 
     def tool(name: str, description: str, function: Callable[..., str], schema: type[BaseModel]) -> FunctionTool:

@@ -703,9 +703,14 @@ class GraphRAGRetriever(BaseRetriever):
         filters = [part for part in parts if part is not None]
         return {"and": filters} if len(filters) > 1 else filters[0] if filters else None
 
+    @property
+    def scope(self) -> Where | None:
+        """The filter of every query, of ``filters``, ``node_ids`` and ``doc_ids``, in the core's form."""
+        return self._where({})
+
     def facts_about(self, texts: Iterable[str]) -> list[str]:
         """Return facts that join two names in some texts, within the retriever's filters."""
-        return [fact.text for fact in self._core.facts_about(texts, where=self._where({}))]
+        return [fact.text for fact in self._core.facts_about(texts, where=self.scope)]
 
     def warm(self, questions: Iterable[str] | int = 10, *, background: bool = False) -> int | Future[int]:
         """Run questions in advance to fill the cache, with the retriever's settings; return how many.

@@ -223,6 +223,21 @@ def others_write(folder: Path) -> None:
     fork_while_busy(filled(folder), write_forever, 6)
 
 
+def keyword_index_is_locked(folder: Path) -> None:
+    """A thread of the parent holds tantivy's lock, and releases it after the fork by closing the file."""
+    import fcntl
+
+    index = filled(folder)
+    locks = [os.open(path, os.O_RDWR) for path in folder.rglob(".tantivy-meta.lock")]
+    assert locks
+    for lock in locks:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    release = threading.Timer(0.5, lambda: [os.close(lock) for lock in locks])
+    release.start()
+    run_child(lambda: answers(index))
+    release.join()
+
+
 def others_write_in_memory(folder: Path) -> None:
     fork_while_busy(filled(None), write_forever, 5)
 

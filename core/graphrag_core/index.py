@@ -25,7 +25,8 @@ from graphrag_core.extract import SentenceExtractor
 from graphrag_core.filters import Condition, Filter, Group, Where, optional, parse
 from graphrag_core.ingest import told_facts
 from graphrag_core.ingest.chunker import Chunker
-from graphrag_core.ingest.edges import UNFINISHED, Edge, Edges, parse_edges, stored_edges
+from graphrag_core.ingest.edges import SETTING as EDGES
+from graphrag_core.ingest.edges import UNFINISHED, Edge, Edges, parse_edges, stored_edges, to_setting
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.pipeline import NO_EMBEDDER, Embeds, Pipeline, clean_name
 from graphrag_core.ingest.told_facts import Time
@@ -983,6 +984,9 @@ class KnowledgeIndex:
             return
         if not settings.get("embedder"):  # nothing was added yet
             self.pipeline.edges = wanted
+            if self.path is not None and not self.read_only:  # who opens it next may leave them out
+                with self._one_writer:
+                    self.engine.write(settings={EDGES: to_setting(wanted)})
             return
         if self.read_only:
             raise ReadOnlyIndex(

@@ -196,6 +196,18 @@ def test_the_graph_does_not_depend_on_the_order_of_additions_and_deletions():
         assert index.verify()
 
 
+def test_the_setting_is_stored_before_anything_is_added(tmp_path):
+    KnowledgeIndex.open(tmp_path, HashEmbedder(), edges=["author"]).close()
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
+        index.add([Document("a", "Kestrels hover.", metadata={"author": "Mara Lindqvist"})])
+        assert index.entity("Mara Lindqvist").type == "author"
+        assert index.verify()
+    KnowledgeIndex.open(tmp_path / "other", HashEmbedder(), edges=["author"]).close()
+    KnowledgeIndex.open(tmp_path / "other", HashEmbedder(), edges=[]).close()
+    with KnowledgeIndex.open(tmp_path / "other", HashEmbedder(), read_only=True) as reader:
+        assert reader.edges == ()
+
+
 def test_the_setting_is_stored_and_kept(tmp_path):
     with KnowledgeIndex.open(tmp_path, HashEmbedder(), edges=EDGES) as index:
         index.add(DOCUMENTS[:2])

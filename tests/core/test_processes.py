@@ -29,6 +29,7 @@ FORKS = [
     fork_scenarios.others_read_in_memory,
     fork_scenarios.others_write,
     fork_scenarios.others_write_in_memory,
+    fork_scenarios.keyword_index_is_locked,
     fork_scenarios.warming,
     fork_scenarios.grandchildren,
     fork_scenarios.fork_pool,

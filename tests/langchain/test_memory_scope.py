@@ -18,3 +18,13 @@ def test_facts_of_another_scope_are_not_found_even_without_a_filter():
     assert "Swordfish" in answer
     assert "twelve letters" in answer
     assert "Hunter2" not in answer
+
+
+def test_the_scope_of_facts_includes_the_filter_in_search_kwargs():
+    ada = {"search_kwargs": {"filter": {"user": "ada"}}}
+    retriever = GraphRAGRetriever.from_documents([Document("A desk.", metadata={"user": "ada"})], HashEmbedder(), **ada)
+    of_bob = retriever.index.remember("Bob Stone", "likes", "Tea", metadata={"user": "bob"})
+    search, remember, _, _, forget = create_memory_tools(retriever)
+    remember.invoke({"subject": "Ada Brook", "relation": "likes", "object": "Coffee"})
+    assert "Coffee" in search.invoke({"query": "What does Ada Brook like?"})
+    assert "there is no fact" in forget.invoke({"fact_id": of_bob.chunk_id})

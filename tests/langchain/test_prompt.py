@@ -96,3 +96,13 @@ def test_the_stuff_documents_chain_sees_the_facts(retriever):
     question = "Which services does the Harbour Team have?"
     chain.invoke({"context": GraphContextTransformer()(retriever.invoke(question))})
     assert model.prompts[-1].count("Knowledge graph:") >= 1
+
+
+@pytest.mark.parametrize("restricted", [{"filter": {"owner": "B"}}, {"search_kwargs": {"filter": {"owner": "B"}}}])
+def test_facts_are_looked_up_within_every_filter_of_the_retriever(restricted):
+    texts, owners = ["The Keyring is sold by Solheim.", "Lunch is at noon."], [{"owner": "A"}, {"owner": "B"}]
+    with GraphRAGRetriever.from_texts(texts, HashEmbedder(), owners) as everything:
+        question = Document("What do the Keyring and Solheim share?")
+        assert everything.facts_about([question.page_content]) == ["The Keyring is sold by Solheim."]
+        mine = GraphRAGRetriever(index=everything.index, **restricted)
+        assert GraphContextTransformer(retriever=mine).transform_documents([question]) == [question]

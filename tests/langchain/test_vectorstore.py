@@ -9,7 +9,7 @@ from langchain_classic.chains.query_constructor.schema import AttributeInfo
 from langchain_classic.retrievers import ParentDocumentRetriever
 from langchain_classic.retrievers.self_query.base import SelfQueryRetriever
 from langchain_core.documents import Document
-from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_core.indexing import InMemoryRecordManager, index
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.stores import InMemoryStore
@@ -188,6 +188,35 @@ class TestDiversity:
             assert retriever.invoke("Keyring", search_type="mmr") == []
 
 
+class Hosted(Embeddings):
+    """An embedding model with coroutines, which keeps the questions that it embedded."""
+
+    def __init__(self):
+        self.questions = []
+
+    def embed_documents(self, texts):
+        return HashEmbedder().embed_documents(texts).tolist()
+
+    def embed_query(self, text):
+        self.questions.append(text)
+        return HashEmbedder().embed_query(text).tolist()
+
+    async def aembed_query(self, text):
+        return self.embed_query(text)
+
+
+async def test_async_searches_embed_no_question_that_needs_no_vector():
+    model = Hosted()
+    with GraphRAGRetriever.from_texts(["Keyring."], model) as retriever:
+        store = retriever.as_vectorstore()
+        assert await store.asimilarity_search("  ") == []
+        retriever.search_kwargs = {"method": "keyword"}
+        assert len(await store.asimilarity_search("Keyring")) == 1
+        assert model.questions == []
+        assert len(await store.asimilarity_search("Keyring", method="vector")) == 1
+        assert model.questions == ["Keyring"]
+
+
 class TestSearchSettings:
     async def test_hold_for_every_call_which_may_override_them(self, retriever):
         mine = GraphRAGRetriever(index=retriever.index, search_kwargs={"k": 2, "method": "keyword"})
@@ -217,6 +246,14 @@ class TestSearchSettings:
         )
         assert set(ids(mine.invoke("Umbrella"))) == {"keyring", "lunch"}
         assert mine.invoke("Umbrella", filter={"tenant": "umbrella"}) == []
+
+    def test_a_filter_can_be_changed_in_place_and_used_twice(self, retriever):
+        mine = GraphRAGRetriever(
+            index=retriever.index, filter={"tenant": "acme"}, search_kwargs={"filter": {"year": {"in": iter([2023])}}}
+        )
+        assert ids(mine.invoke("Umbrella")) == ids(mine.invoke("Umbrella", count_access=False)) != []
+        mine.filter["tenant"] = "umbrella"
+        assert {document.metadata["tenant"] for document in mine.invoke("Keyring")} <= {"umbrella"}
 
     def test_a_threshold_leaves_out_what_is_not_similar(self, retriever):
         similar = [

@@ -15,7 +15,7 @@ from graphrag_core.ports import Keys, Ranking
 
 _HEAP = 16_000_000  # bytes for each writer; tantivy needs at least 15 million
 _STATE = "state.json"
-_WRITER_LOCK = ".tantivy-writer.lock"
+_LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")  # files of tantivy
 _NEW = (-1, 0)  # generation and tombstones
 _MOST_TERMS = 256
 _SMALL_SCOPE = 2_000  # keys up to which a scope is part of the query
@@ -75,8 +75,10 @@ class TantivyKeywords:
 
     def after_fork_in_child(self) -> None:
         """Keep what can be searched; never free it nor the writer, whose threads are in the parent."""
-        if self._writer is not None and self.folder is not None:
-            forks.close_copies(self.folder / _WRITER_LOCK)
+        if self.folder is not None:
+            # tantivy releases a lock by closing its file: a copy would hold it for as long as this process lives.
+            for name in _LOCKS:
+                forks.close_copies(self.folder / name)
         forks.leak(self._index, self._searcher, self._writer)
         self._writer = None
 
