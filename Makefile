@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint types layers check notebooks wheel test-oldest test-frameworks-oldest test-browser screenshots \
-	bench-index bench-lengths bench-speed bench-quality bench-calibration bench-settings bench-adapters bench-hops \
-	bench-graph bench-entities clean
+	bench-index bench-lengths bench-live bench-speed bench-quality bench-calibration bench-settings bench-adapters \
+	bench-hops bench-graph bench-entities torture torture-sample clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
 
-test: lint types layers check notebooks wheel
+test: lint types layers check torture-sample notebooks wheel
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -24,6 +24,14 @@ layers: $(VENV)/.dev
 
 check: $(VENV)/.dev
 	$(BIN)/pytest --doctest-modules --numprocesses auto --quiet
+
+# Kills, full disks, exceptions at every line, damaged files, hostile input and tenants, for an hour; writes the counts
+# into docs/reliability.md. Less: make torture MINUTES=5
+torture: $(VENV)/.dev
+	RUST_BACKTRACE=0 PYTHONPATH=benchmarks $(BIN)/python -m torture.run $(or $(MINUTES),60) --write
+
+torture-sample: $(VENV)/.dev
+	RUST_BACKTRACE=0 PYTHONPATH=benchmarks $(BIN)/python -m torture.run 1
 
 # Runs every notebook and compares its output with the stored one. Store it again: make notebooks KEEP=--keep
 notebooks: $(VENV)/.dev
@@ -73,6 +81,10 @@ bench-calibration: $(VENV)/.dev
 # Settings of the second stage, leaving one set out: make bench-settings SETS=all SETTINGS="enough=0.3/0.5 bridge=0"
 bench-settings: $(VENV)/.dev
 	$(BIN)/python benchmarks/settings.py $(or $(SETS),all) $(SETTINGS)
+
+# What a change costs as the index grows, and what readers and a writer wait: make bench-live SIZES="1000 500000"
+bench-live: $(VENV)/.dev
+	$(BIN)/python benchmarks/live.py $(SIZES)
 
 bench-adapters: $(VENV)/.dev
 	$(BIN)/python benchmarks/adapters.py

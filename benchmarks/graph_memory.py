@@ -18,6 +18,7 @@ from synthetic import ReadyVectors, documents
 
 from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.engine.embedded.graph import GraphView
 
 SIZES = [10_000, 100_000]
 
@@ -32,7 +33,9 @@ def measure(size: int) -> None:
     engine = EmbeddedEngine()
     with KnowledgeIndex(ReadyVectors(), engine=engine, progress=False) as index:
         index.add(documents(size))
-        adjacency = engine.indexes.view.adjacency
+        view = engine.indexes.view
+        assert isinstance(view, GraphView)
+        adjacency = view.adjacency
         matrices = adjacency.data.nbytes + adjacency.indices.nbytes + adjacency.indptr.nbytes
         rows = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
         upper = rows < adjacency.indices

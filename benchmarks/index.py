@@ -25,6 +25,7 @@ from synthetic import ReadyVectors, documents
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
 from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.engine.embedded.graph import GraphView
 from graphrag_core.ingest.pipeline import embedded_texts
 from graphrag_core.text import chunk_text, sentences
 from graphrag_core.text.mentions import find_names
@@ -141,7 +142,9 @@ def reopen(folder: str) -> None:
 def _links(index: KnowledgeIndex) -> int:
     """Return the number of links in the graph, which loads it."""
     assert isinstance(index.engine, EmbeddedEngine)
-    return int(index.engine.indexes.graph.view.links.nnz)
+    view = index.engine.indexes.graph.view
+    assert isinstance(view, GraphView)
+    return int(view.links.nnz)
 
 
 def _run(*arguments: str) -> dict[str, Any]:

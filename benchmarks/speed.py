@@ -21,6 +21,7 @@ from synthetic import documents
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, PageRank, Result
 from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.engine.embedded.graph import GraphView
 from graphrag_core.ports import Matrix
 
 TARGETS = {10_000: 8.0, 100_000: 1.5, 1_000_000: 0.5}
@@ -72,7 +73,9 @@ def measure(size: int) -> None:
         with engine.snapshot() as snapshot:
             nodes = snapshot.node_limit
         vectors = engine.indexes.vectors["chunks"].get(engine.indexes.vectors["chunks"].keys)
-        links = engine.indexes.view.adjacency.nnz
+        view = engine.indexes.view
+        assert isinstance(view, GraphView)
+        links = view.adjacency.nnz
         flat = faiss.IndexFlatIP(DIM)
         flat.add(vectors)
         asked = questions(index, size, QUESTIONS)

@@ -9,7 +9,7 @@ import numpy as np
 from graphrag_core import Document
 from graphrag_core.ports import Matrix
 
-_SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in ("a", "e", "i", "o", "u", "an", "en", "or", "is")]
+_SYLLABLES = np.array([c + v for c in "bdfgklmnprstvz" for v in ("a", "e", "i", "o", "u", "an", "en", "or", "is")])
 
 
 def documents(count: int, seed: int = 0) -> Iterator[Document]:

@@ -223,7 +223,9 @@ def _original_metadata(metadata: Mapping[str, Any], details: Mapping[str, Any]) 
     """Return metadata as it was before a search added ``details``, in the same order."""
     if not details:
         return dict(metadata)
-    original = details.get(_ORIGINAL, {})
+    given = details.get(_ORIGINAL)
+    # Nothing but our two keys: metadata that comes in may say anything, and must not replace the application's.
+    original = {key: given[key] for key in (SCORE, DETAILS) if key in given} if isinstance(given, Mapping) else {}
     return {
         key: original.get(key, value)
         for key, value in metadata.items()

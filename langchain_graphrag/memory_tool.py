@@ -11,8 +11,9 @@ from langchain_core.documents import Document
 from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
-from graphrag_core.context import Style
+from graphrag_core.context import Style, one_line
 from graphrag_core.errors import InputError
+from graphrag_core.filters import parse_all
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
 from langchain_graphrag.documents import RetrievedDocuments
@@ -81,6 +82,7 @@ def create_memory_search_tool(
     if not isinstance(retriever, GraphRAGRetriever):
         raise InputError(f"expected a GraphRAGRetriever, got {type(retriever).__qualname__}")
 
+    scope = parse_all(filter)  # read once, not by each call
     included = {"include_relationships": include_relationships, "include_sources": include_sources}
 
     def content_and_artifact(documents: list[Document]) -> tuple[str, list[Document]]:
@@ -96,11 +98,11 @@ def create_memory_search_tool(
         min_graph_score: float = memory_tool.MIN_GRAPH_SCORE,
         callbacks: Callbacks = None,
     ) -> tuple[str, list[Document]]:
-        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, "filter": filter}
+        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, "filter": scope}
         try:
             return content_and_artifact(retriever.invoke(query, {"callbacks": callbacks}, **settings))
         except InputError as error:
-            raise ToolException(str(error)) from error
+            raise ToolException(one_line(str(error))) from error
 
     async def asearch(
         query: str,
@@ -109,11 +111,11 @@ def create_memory_search_tool(
         min_graph_score: float = memory_tool.MIN_GRAPH_SCORE,
         callbacks: Callbacks = None,
     ) -> tuple[str, list[Document]]:
-        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, "filter": filter}
+        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, "filter": scope}
         try:
             return content_and_artifact(await retriever.ainvoke(query, {"callbacks": callbacks}, **settings))
         except InputError as error:
-            raise ToolException(str(error)) from error
+            raise ToolException(one_line(str(error))) from error
 
     return StructuredTool(
         name=name,
@@ -160,7 +162,7 @@ def create_memory_tools(
             try:
                 return function(**arguments)
             except InputError as error:
-                raise ToolException(str(error)) from error
+                raise ToolException(one_line(str(error))) from error
 
         return StructuredTool(
             name=name,

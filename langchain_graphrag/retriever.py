@@ -31,9 +31,10 @@ from graphrag_core import (
     Router,
     ScoreReranker,
     SentenceExtractor,
+    filters,
 )
 from graphrag_core.errors import EmbedderError, InputError, NotAnIndex
-from graphrag_core.filters import parse
+from graphrag_core.filters import DOCUMENT_ID, parse_all
 from graphrag_core.ingest.embedding import embedder_error, identity_of
 from graphrag_core.ports import Embedder
 from graphrag_core.research import research_documents
@@ -52,7 +53,7 @@ from langchain_graphrag.stores import Row, copy_store, embedding_of, read_docume
 if TYPE_CHECKING:
     from langchain_graphrag.vectorstore import GraphRAGVectorStore
 
-Filter = Mapping[str, Any]
+Filter = filters.Where
 _log = logging.getLogger(__name__)
 _NAMED = 5  # blank documents that a warning names
 _CORE_FIELDS = (
@@ -95,7 +96,8 @@ class GraphRAGRetriever(DocumentIndex):
     method
         ``"hybrid"``, ``"vector"``, ``"keyword"``, ``"graph"`` or ``"agentic"``.
     filter
-        Restricts every query to matching documents. A filter passed with a call narrows it further.
+        Restricts every query to matching documents, and :meth:`get` and :meth:`delete` too. A filter passed with a call
+        narrows it further. It is copied when it is set: change ``retriever.filter``, not the mapping that was passed.
     search_type
         ``"similarity"``, ``"mmr"`` for diverse documents (maximal marginal relevance), or
         ``"similarity_score_threshold"``, which needs a ``score_threshold`` in ``search_kwargs``.
@@ -151,7 +153,7 @@ class GraphRAGRetriever(DocumentIndex):
     index: KnowledgeIndex
     k: int = 5
     method: str = "hybrid"
-    filter: Filter | None = None
+    filter: Any = None
     search_type: str = "similarity"
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
     graph: Any = None
@@ -189,7 +191,8 @@ class GraphRAGRetriever(DocumentIndex):
         if name in _CORE_FIELDS:  # raises before anything is changed
             super().__setattr__("_core", self._make_core(**{name: value}))
         elif name == "filter":
-            value = _checked_filter(value)
+            value = _with_lists(value)
+            parse_all(value)  # raises if it is malformed
         elif name in ("search_type", "search_kwargs"):
             value = _with_lists(value)
             kwargs = {"search_type": self.search_type, "search_kwargs": self.search_kwargs, name: value}
@@ -205,7 +208,7 @@ class GraphRAGRetriever(DocumentIndex):
 
     def _configure(self) -> None:
         self._core = self._make_core()
-        self.filter = self.filter  # assigning validates, and makes one-shot iterables reusable
+        self.filter = self.filter  # assigning validates and copies
         self.search_kwargs = self.search_kwargs
 
     def _make_core(self, **changed: Any) -> GraphRetriever:
@@ -639,11 +642,10 @@ class GraphRAGRetriever(DocumentIndex):
 
     @override
     def delete(self, ids: str | Iterable[str] | None = None, **kwargs: Any) -> DeleteResponse:
-        """Delete documents with their entities and facts; unknown ids are ignored."""
+        """Delete documents with their entities and facts; unknown ids, and those outside of ``filter``, are ignored."""
         if ids is None:
             raise InputError("pass the ids of the documents to delete: delete(ids)")
-        wanted = [ids] if isinstance(ids, str) else list(ids)
-        known = [document_id for document_id in dict.fromkeys(wanted) if document_id in self.index]
+        known = self._in_scope([ids] if isinstance(ids, str) else list(ids))
         return DeleteResponse(num_deleted=self.index.delete(known), succeeded=known, num_failed=0, failed=[])
 
     @override
@@ -653,10 +655,19 @@ class GraphRAGRetriever(DocumentIndex):
 
     @override
     def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
-        """Return documents as they were added; unknown ids are ignored."""
+        """Return documents as they were added; unknown ids, and those outside of the :attr:`scope`, are ignored."""
         wanted = [ids] if isinstance(ids, str) else ids
-        stored = (self.index.get(document_id) for document_id in dict.fromkeys(wanted))
+        stored = (self.index.get(document_id) for document_id in self._in_scope(wanted))
         return [from_core_document(document) for document in stored if document is not None]
+
+    def _in_scope(self, ids: Iterable[str]) -> list[str]:
+        """Return the ids of documents that exist and match the retriever's filters, in the order given."""
+        wanted = list(dict.fromkeys(ids))
+        scope = self.scope
+        if scope is None:
+            return [document_id for document_id in wanted if document_id in self.index]
+        found = set(self.index.document_ids(parse_all(scope, {DOCUMENT_ID: {"in": wanted}})))
+        return [document_id for document_id in wanted if document_id in found]
 
     def refresh(self) -> bool:
         """Let a read-only retriever see what another process wrote since; return whether anything was."""
@@ -682,7 +693,8 @@ class GraphRAGRetriever(DocumentIndex):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, filter: Filter | None = None, **settings: Any
     ) -> list[Document]:
-        return run_search(partial(self._search, query, filter, settings), run_manager.get_child())
+        scope = parse_all(filter)  # once: a reranker may run the search again
+        return run_search(partial(self._search, query, scope, settings), run_manager.get_child())
 
     @override
     async def _aget_relevant_documents(
@@ -693,16 +705,17 @@ class GraphRAGRetriever(DocumentIndex):
         filter: Filter | None = None,
         **settings: Any,
     ) -> list[Document]:
+        scope = parse_all(filter)  # once: a reranker may run the search again
         embedding = await self._aquery_vector(query, settings)
-        search = partial(self._search, query, filter, settings, embedding)
+        search = partial(self._search, query, scope, settings, embedding)
         sync_callbacks = run_manager.get_sync().get_child()
         return await arun_search(lambda: run_in_executor(None, search), run_manager.get_child(), sync_callbacks)
 
     def _search(
         self, query: str, call_filter: Filter | None, settings: Mapping[str, Any], embedding: Any = None
     ) -> RetrievedDocuments:
+        where = parse_all(self.scope, call_filter)
         search = Search.of(self.k, self.search_type, self.search_kwargs, settings)
-        where = _narrowed(self.filter, search.filter, call_filter)
         result = self._core.retrieve(query, where=where, embedding=embedding, **search.core)
         if search.lambda_mult is not None:
             result = most_diverse(self.index, result, search.k, search.lambda_mult)
@@ -711,7 +724,9 @@ class GraphRAGRetriever(DocumentIndex):
     @property
     def scope(self) -> Filter | None:
         """What restricts every query: ``filter``, and the filter in ``search_kwargs``; None if nothing does."""
-        return _narrowed(self.filter, self.search_kwargs.get("filter"))
+        if "filter" in self.search_kwargs:
+            self.search_kwargs["filter"] = _with_lists(self.search_kwargs["filter"])  # it may have been put there since
+        return parse_all(self.filter, self.search_kwargs.get("filter"))
 
     def as_vectorstore(self) -> GraphRAGVectorStore:
         """Return a LangChain ``VectorStore`` over the same index, for what asks for one.
@@ -845,30 +860,16 @@ def _upserted(documents: Sequence[graphrag_core.Document], added: list[str]) -> 
     return UpsertResponse(succeeded=added, failed=[document.id for document in _without_blank(documents)[1]])
 
 
-def _checked_filter(condition: Any) -> Any:
-    """Return a filter that can be used more than once; raise if it is malformed."""
-    reusable = _with_lists(condition)
-    if reusable is not None:
-        parse(reusable)
-    return reusable
-
-
-def _narrowed(*filters: Filter | None) -> Filter | None:
-    """Return the filter that all of these make together; None if there is none."""
-    given = [one for one in filters if one is not None]
-    return {"and": given} if len(given) > 1 else given[0] if given else None
+def _with_lists(setting: Any) -> Any:
+    """Copy a filter or settings with lists for iterables: a generator would be empty in the second query."""
+    if isinstance(setting, Mapping):
+        return {key: _with_lists(value) for key, value in setting.items()}
+    if isinstance(setting, Iterable) and not isinstance(setting, (str, bytes)):
+        return [_with_lists(value) for value in setting]
+    return setting
 
 
 def _one_folder(path: str | Path | None, persist_directory: str | Path | None) -> str | Path | None:
     if path is not None and persist_directory is not None:
         raise InputError("path and persist_directory are two names of one setting: pass one of them")
     return persist_directory if path is None else path
-
-
-def _with_lists(condition: Any) -> Any:
-    """Copy a filter with lists for iterables: a generator would be empty, and match all, in the second query."""
-    if isinstance(condition, Mapping):
-        return {key: _with_lists(value) for key, value in condition.items()}
-    if isinstance(condition, Iterable) and not isinstance(condition, (str, bytes)):
-        return [_with_lists(value) for value in condition]
-    return condition

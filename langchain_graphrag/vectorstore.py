@@ -14,6 +14,7 @@ from typing_extensions import Self, override
 
 import graphrag_core
 from graphrag_core import Chunk, Hit
+from graphrag_core.filters import parse
 from graphrag_core.ports import Embedder
 from langchain_graphrag.documents import from_core_document
 from langchain_graphrag.retriever import GraphRAGRetriever
@@ -140,15 +141,26 @@ class GraphRAGVectorStore(VectorStore):
 
     @override
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return documents as they were added, and passages; unknown ids are ignored."""
+        """Return documents as they were added, and passages.
+
+        Unknown ids, and those outside of the retriever's filter, are ignored.
+        """
         found = []
         for name in dict.fromkeys(ids):
             if documents := self.retriever.get([name]):
                 found += documents
-            else:
-                chunks = self.retriever.index.chunks(name.rpartition("#")[0])
+            elif self.retriever._in_scope([document_id := name.rpartition("#")[0]]):  # noqa: SLF001 - of this package
+                chunks = self.retriever.index.chunks(document_id)
                 found += [_to_document(chunk) for chunk in chunks if chunk.id == name]
         return found
+
+    @override
+    def as_retriever(self, **kwargs: Any) -> Any:
+        """Return LangChain's retriever of this store; a filter in ``search_kwargs`` is read once, now."""
+        search_kwargs = dict(kwargs.get("search_kwargs") or {})
+        if search_kwargs.get("filter") is not None:
+            kwargs["search_kwargs"] = {**search_kwargs, "filter": parse(search_kwargs["filter"])}
+        return super().as_retriever(**kwargs)
 
     # -- searches
 

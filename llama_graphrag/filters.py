@@ -8,7 +8,7 @@ from typing import Any
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from graphrag_core.errors import FilterError
-from graphrag_core.filters import DOCUMENT_ID, Where
+from graphrag_core.filters import DOCUMENT_ID, Filter, Group, Not, Where, parse
 from llama_graphrag.nodes import SOURCE
 
 _RESERVED = {"and", "or", "not"}
@@ -30,25 +30,32 @@ _OPERATORS: dict[FilterOperator, Callable[[str, Any], Where]] = {
 }
 
 
-def to_where(filters: MetadataFilters | None) -> Where | None:
-    """Return the equivalent filter of the core, or raise :class:`FilterError`.
+def to_where(filters: MetadataFilters | None) -> Filter | None:
+    """Return the equivalent filter of the core, parsed, or raise :class:`FilterError`.
 
     A list in a node's metadata matches a comparison if one of its items does; ``any``, ``all``
     and ``contains`` compare whole items. ``text_match`` is not supported.
+
+    ``MetadataFilters(filters=[])`` is no filter, also inside of filters that are joined by AND. Joined by OR or negated
+    it is refused: it would open the scope. With the condition OR, no filters match nothing.
     """
-    if filters is not None and not isinstance(filters, MetadataFilters):
-        raise FilterError(f"filters is {filters!r:.60}: pass MetadataFilters; a mapping can be passed as where=")
-    if filters is None or not filters.filters:
+    if filters is None:
         return None
-    parts = [
-        to_where(part) or {} if isinstance(part, MetadataFilters) else _translate(part) for part in filters.filters
-    ]
-    condition = filters.condition or FilterCondition.AND
-    if condition == FilterCondition.NOT:
-        return {"not": {"or": parts}}
-    if condition in (FilterCondition.AND, FilterCondition.OR):
-        return {condition.value: parts}
-    raise FilterError(f"the condition {condition!r} is not supported: use and, or, not")
+    if not isinstance(filters, MetadataFilters):
+        raise FilterError(f"filters is {filters!r:.60}: pass MetadataFilters; a mapping can be passed as where=")
+    condition, listed = filters.condition or FilterCondition.AND, list(filters.filters)
+    parts = [to_where(part) if isinstance(part, MetadataFilters) else parse(_translate(part)) for part in listed]
+    found = tuple(part for part in parts if part is not None)
+    if condition == FilterCondition.AND:
+        return Group(all=True, parts=found) if found else None
+    if condition not in (FilterCondition.OR, FilterCondition.NOT):
+        raise FilterError(f"the condition {condition!r} is not supported: use and, or, not")
+    if len(found) < len(parts):
+        raise FilterError(f"{condition.value!r} has an empty group of filters, which matches every node: leave it out")
+    either = Group(all=False, parts=found)
+    if condition == FilterCondition.OR:
+        return either
+    return Not(either) if found else None
 
 
 def ids_where(node_ids: Iterable[str] | None, doc_ids: Iterable[str] | None) -> list[Where]:

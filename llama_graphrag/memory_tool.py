@@ -13,9 +13,10 @@ from llama_index.core.vector_stores.types import MetadataFilters
 
 from graphrag_core import Result
 from graphrag_core.context import Style
-from graphrag_core.filters import Where
+from graphrag_core.filters import Where, parse_all
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
+from llama_graphrag.filters import ids_where, to_where
 from llama_graphrag.nodes import to_nodes
 from llama_graphrag.retriever import GraphRAGRetriever
 
@@ -97,7 +98,7 @@ def memory_search_tool(
     filters, node_ids, doc_ids
         Narrow the retriever's own, too.
     """
-    scope = {"where": where, "filters": filters, "node_ids": node_ids, "doc_ids": doc_ids}
+    scope = {"where": parse_all(where, to_where(filters), *ids_where(node_ids, doc_ids))}  # read once
 
     def to_memories(result: Result) -> Memories:
         context = memory_tool.to_content(

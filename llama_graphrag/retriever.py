@@ -60,7 +60,7 @@ from graphrag_core import (
     SentenceExtractor,
 )
 from graphrag_core.errors import EmbedderError, InputError, NotAnIndex
-from graphrag_core.filters import Where
+from graphrag_core.filters import DOCUMENT_ID, Filter, parse_all
 from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
 from graphrag_core.ingest.told_facts import Time
 from graphrag_core.ports import Embedder, Extractor
@@ -248,7 +248,7 @@ class GraphRAGRetriever(BaseRetriever):
     @filters.setter
     def filters(self, filters: MetadataFilters | None) -> None:
         to_where(filters)  # raises now instead of in the next query
-        self._filters = filters
+        self._filters = None if filters is None else filters.model_copy(deep=True)
 
     # -- constructors
 
@@ -615,6 +615,7 @@ class GraphRAGRetriever(BaseRetriever):
             ``where`` (a filter in the form of :mod:`graphrag_core.filters`), which narrow its filters; and
             ``count_access``.
         """
+        settings = self._with_scope(settings)
         bundle = QueryBundle(query) if isinstance(query, str) else query
         embedding: Any = bundle.embedding
         model = self._query_model(bundle, settings)
@@ -627,6 +628,7 @@ class GraphRAGRetriever(BaseRetriever):
 
     async def asearch(self, query: QueryType, **settings: Any) -> Result:
         """Async version of :meth:`search`; the query is embedded on the event loop."""
+        settings = self._with_scope(settings)
         bundle = QueryBundle(query) if isinstance(query, str) else query
         embedding: Any = bundle.embedding
         model = self._query_model(bundle, settings)
@@ -686,25 +688,27 @@ class GraphRAGRetriever(BaseRetriever):
         return vector if self.index.embedding is None else check_vectors(self.index.embedding, [vector], 1)[0]
 
     def _retrieve_core(self, bundle: QueryBundle, embedding: Any, settings: Mapping[str, Any]) -> Result:
-        defaults = {"use_graph": self.use_graph, "as_of": self.as_of}
-        others = {name: value for name, value in settings.items() if name not in ("filters", "node_ids", "doc_ids")}
-        settings = {**defaults, **others, "where": self._where(settings)}
+        """Run a query with settings that :meth:`_with_scope` returned. A reranker may have it run twice."""
         return self._core.retrieve(bundle.query_str, embedding=embedding, **settings)
 
-    def _where(self, settings: Mapping[str, Any]) -> Where | None:
+    def _with_scope(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings of a query for the core, with one parsed filter."""
+        defaults = {"use_graph": self.use_graph, "as_of": self.as_of}
+        others = {name: value for name, value in settings.items() if name not in ("filters", "node_ids", "doc_ids")}
+        return {**defaults, **others, "where": self._where(settings)}
+
+    def _where(self, settings: Mapping[str, Any]) -> Filter | None:
         """Return the filter of a query: that of the retriever, narrowed by that of the call."""
-        parts = [
-            to_where(self.filters),
+        return parse_all(
+            to_where(self._filters),
             *ids_where(self.node_ids, self.doc_ids),
             to_where(settings.get("filters")),
             *ids_where(settings.get("node_ids"), settings.get("doc_ids")),
             settings.get("where"),
-        ]
-        filters = [part for part in parts if part is not None]
-        return {"and": filters} if len(filters) > 1 else filters[0] if filters else None
+        )
 
     @property
-    def scope(self) -> Where | None:
+    def scope(self) -> Filter | None:
         """The filter of every query, of ``filters``, ``node_ids`` and ``doc_ids``, in the core's form."""
         return self._where({})
 
@@ -784,11 +788,16 @@ class GraphRAGRetriever(BaseRetriever):
         return nodes
 
     def delete_nodes(self, node_ids: Iterable[str], delete_from_docstore: bool = True) -> int:  # noqa: ARG002
-        """Delete nodes with their entities and facts; return how many existed.
+        """Delete nodes with their entities and facts; return how many existed within the retriever's filters.
 
         ``delete_from_docstore`` has no effect: nodes, vectors and graph are one index.
         """
-        return self.index.delete(list(node_ids))
+        return self.index.delete(self._in_scope(node_ids))
+
+    def _in_scope(self, node_ids: Iterable[str]) -> list[str]:
+        """Return the ids that match the retriever's filters."""
+        scope, ids = self._where({}), list(node_ids)
+        return ids if scope is None else self.index.document_ids(parse_all(scope, {DOCUMENT_ID: {"in": ids}}))
 
     async def adelete_nodes(self, node_ids: Iterable[str], delete_from_docstore: bool = True) -> int:
         """Async version of :meth:`delete_nodes`."""
@@ -849,20 +858,22 @@ class GraphRAGRetriever(BaseRetriever):
 
     @property
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
-        """The source documents, by id: the ids of their nodes, and the metadata of the first."""
+        """The source documents within the filters, by id: the ids of their nodes, and the metadata of the first."""
         found: dict[str, RefDocInfo] = {}
-        for document in self.index.documents():
+        for document_id in self.index.document_ids(self._where({})):
+            if (document := self.index.get(document_id)) is None:
+                continue
             info = found.setdefault(source_of(document), RefDocInfo())
             info.node_ids.append(document.id)
             info.metadata = info.metadata or metadata_of(document)
         return found
 
     def delete_ref_doc(self, ref_doc_id: str, delete_from_docstore: bool = True) -> int:  # noqa: ARG002
-        """Delete all nodes of a source document; return how many there were.
+        """Delete all nodes of a source document; return how many there were within the retriever's filters.
 
         ``delete_from_docstore`` has no effect: nodes, vectors and graph are one index.
         """
-        return self.index.delete(self._nodes_of(ref_doc_id))
+        return self.index.delete(self._in_scope(self._nodes_of(ref_doc_id)))
 
     async def adelete_ref_doc(self, ref_doc_id: str, delete_from_docstore: bool = True) -> int:
         """Async version of :meth:`delete_ref_doc`."""

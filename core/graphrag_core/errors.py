@@ -13,6 +13,7 @@
     ├── RerankerError           a reranker violated its contract
     ├── StorageError            the index's files cannot be used
     │   ├── NotAnIndex          the folder contains something else
+    │   ├── DamagedIndex        the records are damaged: restore a backup
     │   ├── UnsupportedFormat   written by another release
     │   ├── IndexLocked         already open for writing
     │   ├── ReadOnlyIndex       a write to an index opened with ``read_only=True``
@@ -22,7 +23,8 @@
 
 Each message says which input was wrong and what to do about it. Writes are atomic: if a call
 raises one of these, the index is unchanged, except for batches (of ``batch_size`` documents) that
-were committed before.
+were committed before. After any other exception, such as ``KeyboardInterrupt``, a batch is complete
+or not there, and the index answers from one generation.
 """
 
 
@@ -72,6 +74,10 @@ class StorageError(GraphRAGError):
 
 class NotAnIndex(StorageError):
     """The folder exists and contains something other than an index."""
+
+
+class DamagedIndex(StorageError):
+    """The records of an index are damaged. What is derived from them is rebuilt without an error."""
 
 
 class UnsupportedFormat(StorageError):

@@ -10,6 +10,8 @@ Operators are ``eq ne gt gte lt lte in nin exists``; ``and``, ``or`` and ``not``
 filters. Each may be written with a leading ``$``. Nested keys are written with dots
 (``"author.name"``). A list matches if any of its items does. Numbers, texts, booleans and
 null are never equal to each other, and range operators compare values of the same kind.
+An empty mapping is no filter and matches every document; inside a filter it is refused, as is an
+empty ``and``. An empty ``or`` matches nothing.
 The key ``"__id__"`` is the id of a document: ``{"__id__": {"in": ["a", "b"]}}``.
 
 Metadata is stored as JSON. These values are converted, in documents and in filters alike, so that both compare equal:
@@ -31,8 +33,9 @@ numpy scalar                                the Python value; ``datetime64`` as 
 
 ISO texts are ordered by time, so range operators compare them. A date is before every time of its day.
 
-:func:`parse` checks a filter and returns it as a frozen value. Engines translate that value
-into their query language.
+:func:`parse` checks a filter and returns it as a frozen value. It reads what the user passed exactly
+once: after that, nothing but the frozen value decides what a query sees and under which key its result
+is cached. A parsed filter is accepted wherever a filter is. Engines translate it into their query language.
 """
 
 from __future__ import annotations
@@ -51,9 +54,6 @@ from uuid import UUID
 import numpy as np
 
 from graphrag_core.errors import FilterError
-
-Where = Mapping[str, Any]
-"""A filter as users write it."""
 
 Scalar = str | int | float | bool
 
@@ -90,12 +90,24 @@ class Group:
     parts: tuple[Filter, ...]
 
 
+class Hidden(Not):
+    """What no query may see, such as rejected facts: a part of every scope, and not the choice of a caller.
+
+    It has the meaning of :class:`Not`. An engine may keep hidden documents in its statistics.
+    """
+
+    __slots__ = ()
+
+
 Filter = Condition | Not | Group
 """A parsed filter: frozen, hashable, independent of the mapping it was parsed from."""
 
+Where = Mapping[str, Any] | Condition | Not | Group
+"""A filter as users write it, or a parsed one."""
+
 
 def parse(where: Where) -> Filter:
-    """Return a filter as a frozen value.
+    """Return a filter as a frozen value. What the user passed is read once; a parsed filter is returned itself.
 
     Raises
     ------
@@ -107,10 +119,22 @@ def parse(where: Where) -> Filter:
     >>> parse({"year": {"gte": 2020}})
     Condition(key='year', operator='gte', values=(('number', 2020),))
     """
-    if not isinstance(where, Mapping):
-        raise FilterError(f"a filter must be a mapping such as {{'tenant': 'acme'}}, not {where!r}")
-    parts = tuple(part for key, value in where.items() for part in _entry(key, value))
+    if isinstance(where, (Condition, Not, Group)):
+        return where
+    try:
+        parts = tuple(part for key, value in _items(where) for part in _entry(key, value))
+    except RecursionError as error:
+        raise FilterError("the filter is nested too deeply: combine its conditions in one list") from error
     return parts[0] if len(parts) == 1 else Group(all=True, parts=parts)
+
+
+def parse_all(*filters: Where | None) -> Filter | None:
+    """Return one filter for the documents that match all of some filters; None if there is none but None.
+
+    Each is read once. Use it to narrow a scope: no filter can widen another.
+    """
+    parts = tuple(parse(where) for where in filters if where is not None)
+    return Group(all=True, parts=parts) if len(parts) > 1 else parts[0] if parts else None
 
 
 def required_keys(parsed: Filter) -> list[str]:
@@ -126,7 +150,7 @@ def optional(parsed: Filter) -> Filter:
         exists = Condition(parsed.key, "exists", ())
         return parsed if parsed.operator == "exists" else Group(all=True, parts=(exists, parsed))
     if isinstance(parsed, Not):
-        return Not(optional(parsed.part))
+        return type(parsed)(optional(parsed.part))
     return Group(parsed.all, tuple(optional(part) for part in parsed.parts))
 
 
@@ -246,6 +270,24 @@ def attributes(metadata: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[
                 yield name, _value(item)
 
 
+def posing_key(metadata: Mapping[str, Any], prefix: str = "") -> str | None:
+    """Return a key with a dot that a filter cannot tell from a key of a mapping beside it, or None.
+
+    >>> posing_key({"acl": {"tenant": "acme"}, "acl.tenant": "umbrella"})
+    'acl.tenant'
+    """
+    inner = {
+        key: [item for item in (value if isinstance(value, (list, tuple)) else (value,)) if isinstance(item, Mapping)]
+        for key, value in metadata.items()
+    }
+    for key in metadata:
+        parts = key.split(".")
+        if any(inner.get(".".join(parts[:count])) for count in range(1, len(parts))):
+            return prefix + key
+    nested = (posing_key(item, f"{prefix}{key}.") for key, items in inner.items() for item in items)
+    return next((key for key in nested if key is not None), None)
+
+
 def _conditions(parsed: Filter) -> Iterator[Condition]:
     if isinstance(parsed, Condition):
         yield parsed
@@ -254,29 +296,67 @@ def _conditions(parsed: Filter) -> Iterator[Condition]:
             yield from _conditions(part)
 
 
+def _items(where: object) -> list[tuple[Any, Any]]:
+    """Return the entries of a mapping, which is not read again."""
+    if not isinstance(where, Mapping):
+        raise FilterError(f"a filter must be a mapping such as {{'tenant': 'acme'}}, not {where!r:.80}")
+    try:
+        return [(key, value) for key, value in where.items()]
+    except (FilterError, RecursionError):
+        raise
+    except Exception as error:
+        raise FilterError(f"a filter of type {type(where).__qualname__} cannot be read: {error!r:.80}") from error
+
+
+def _listed(key: str, word: str, value: Any, what: str) -> list[Any]:
+    """Return the items of an iterable, which is not read again."""
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
+        raise FilterError(f"{key!r}: {word!r} takes a list of {what}, not {value!r:.80}")
+    try:
+        found = list(value)
+        is_used_up = not found and iter(value) is value
+    except (FilterError, RecursionError):
+        raise
+    except Exception as error:
+        raise FilterError(f"{key!r}: the list of {what} cannot be read: {error!r:.80}") from error
+    if is_used_up:
+        raise FilterError(f"{key!r}: the iterator of {what} yields nothing, or was read before: pass a list")
+    return found
+
+
+def _inner(key: str, where: Any) -> Filter:
+    """Return a filter inside another one. An empty one would match every document, and open the scope."""
+    parsed = parse(where)
+    if isinstance(parsed, Group) and parsed.all and not parsed.parts:
+        raise FilterError(f"{key!r} contains an empty filter, which matches every document: leave it out")
+    return parsed
+
+
 def _entry(key: object, value: Any) -> Iterator[Filter]:
     if not isinstance(key, str) or not key:
-        raise FilterError(f"the keys of a filter are metadata keys, not {key!r}")
+        raise FilterError(f"the keys of a filter are metadata keys, not {key!r:.80}")
+    key = str.__str__(key)  # a subclass may answer differently each time
     word = key.removeprefix("$")
     if word in ("and", "or"):
-        if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__"):
-            raise FilterError(f"{key!r} takes a list of filters, not {value!r}")
-        yield Group(all=word == "and", parts=tuple(parse(part) for part in value))
+        parts = tuple(_inner(key, part) for part in _listed(key, word, value, "filters"))
+        if word == "and" and not parts:
+            raise FilterError(f"{key!r} is an empty list, which matches every document: leave it out")
+        yield Group(all=word == "and", parts=parts)
     elif word == "not":
-        yield Not(parse(value))
+        yield Not(_inner(key, value))
     elif key.startswith("$"):
         raise FilterError(f"unknown operator {key!r}: use $and, $or, $not or a metadata key")
     elif isinstance(value, Mapping):
-        if not value:
+        if not (operators := _items(value)):
             raise FilterError(f"{key!r}: operator missing; use one of {', '.join(_OPERATORS)}")
-        for operator, operand in value.items():
+        for operator, operand in operators:
             yield _condition(key, operator, operand)
     else:
         yield _condition(key, "eq", value)
 
 
 def _condition(key: str, operator: object, operand: Any) -> Filter:
-    word = operator.removeprefix("$") if isinstance(operator, str) else ""
+    word = str.__str__(operator).removeprefix("$") if isinstance(operator, str) else ""
     if word not in _OPERATORS:
         raise FilterError(f"{key!r}: unknown operator {operator!r}; use one of {', '.join(_OPERATORS)}")
     if word == "exists":
@@ -285,9 +365,7 @@ def _condition(key: str, operator: object, operand: Any) -> Filter:
         found = Condition(key, "exists", ())
         return found if operand else Not(found)
     if word in ("in", "nin"):
-        if isinstance(operand, (str, Mapping)) or not hasattr(operand, "__iter__"):
-            raise FilterError(f"{key!r}: {word!r} takes a list of values, not {operand!r}")
-        among = Condition(key, "in", tuple(_checked(key, value) for value in operand))
+        among = Condition(key, "in", tuple(_checked(key, value) for value in _listed(key, word, operand, "values")))
         return among if word == "in" else Not(among)
     value = _checked(key, operand)
     if word in ("gt", "gte", "lt", "lte") and value[0] in ("null", "bool"):

@@ -4,7 +4,9 @@ A child has a copy of the parent's memory, but only the thread that forked. So i
 thread held, nor use or free what has threads of its own (a tantivy writer, an ONNX session). A database connection is
 worse than useless: SQLite believes that the child holds the parent's file locks, also for connections that the child
 opens, and a writer would then overwrite what the child reads. So connections are at rest during a fork, and the child
-closes its copies before anything else runs. The parent keeps its locks: POSIX file locks belong to a process.
+closes its copies before anything else runs. The parent keeps its locks: POSIX file locks belong to a process. A library
+in another language has locks that nobody else sees: a fork waits until no thread is inside such a call
+(:func:`fork_waits`).
 
 Objects that need care are passed to :func:`watch`, functions to :func:`run_in_child`.
 """
@@ -14,12 +16,12 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 PATIENCE = 30.0
-"""Seconds that a fork waits for a statement or a transaction of another thread."""
+"""Seconds that a fork waits for a statement, a transaction or a call of another thread."""
 
 _watched: dict[int, "weakref.ref[Watched]"] = {}
 _functions: list[Callable[[], None]] = []
@@ -74,6 +76,49 @@ def close_copies(path: str | os.PathLike[str]) -> None:
                     os.close(int(copy.name))
 
 
+class _Calls:
+    """Calls into libraries that a fork waits for, and which wait for a fork."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._running: set[object] = set()
+        self._is_stopped = False
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        call = object()
+        try:
+            with self._condition:
+                self._condition.wait_for(lambda: not self._is_stopped, PATIENCE)
+                self._running.add(call)
+            yield
+        finally:
+            with self._condition:
+                self._running.discard(call)
+                self._condition.notify_all()
+
+    def stop(self) -> None:
+        with self._condition:
+            self._is_stopped = True
+            self._condition.wait_for(lambda: not self._running, PATIENCE)
+
+    def go_on(self) -> None:
+        with self._condition:
+            self._is_stopped = False
+            self._condition.notify_all()
+
+
+_calls = _Calls()
+
+
+def fork_waits() -> AbstractContextManager[None]:
+    """Let a fork wait for the end of a call into a library, and the call for the end of a fork.
+
+    No lock that ``before_fork`` acquires may be held or acquired meanwhile.
+    """
+    return _calls.running()
+
+
 def _alive() -> Iterator[Any]:
     for reference in list(_watched.values()):
         if (owner := reference()) is not None:
@@ -85,9 +130,11 @@ def _before() -> None:
     for owner in _alive():
         if hasattr(owner, "before_fork"):
             owner.before_fork()
+    _calls.stop()  # last: one that waits for a lock of an owner has ended
 
 
 def _after_in_parent() -> None:
+    _calls.go_on()
     for owner in _alive():
         if hasattr(owner, "after_fork_in_parent"):
             owner.after_fork_in_parent()
@@ -95,8 +142,8 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
-    global _forking, _is_child
-    _forking, _is_child = threading.RLock(), True
+    global _forking, _is_child, _calls
+    _forking, _is_child, _calls = threading.RLock(), True, _Calls()
     for function in _functions:
         function()
     for owner in _alive():

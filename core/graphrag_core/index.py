@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import pickle
 import threading
@@ -47,6 +48,8 @@ from graphrag_core.model import (
 from graphrag_core.ports import Embedder, Engine, Extractor, Keys, Snapshot
 from graphrag_core.research import research_documents
 from graphrag_core.text import normalise
+
+_log = logging.getLogger(__name__)
 
 _CHUNKER = Chunker()
 _EDITS = "edits"  # the setting under which edits of the graph are stored; the engine applies them
@@ -166,14 +169,16 @@ class KnowledgeIndex:
             Another process or object is writing.
         EmbedderMismatch
             The index was built with another embedder.
-        NotAnIndex, UnsupportedFormat, DiskError
+        NotAnIndex, DamagedIndex, UnsupportedFormat, DiskError
             The folder cannot be used.
         """
-        engine = EmbeddedEngine(path, read_only=read_only, merge_similar=merge_similar)
+        engine: EmbeddedEngine | None = None
         try:
+            engine = EmbeddedEngine(path, read_only=read_only, merge_similar=merge_similar)
             return cls(embedder, engine=engine, **settings)
         except BaseException:
-            engine.close()
+            if engine is not None:
+                engine.close()
             raise
 
     @property
@@ -313,10 +318,45 @@ class KnowledgeIndex:
         with self._one_writer:
             self.engine.rebuild()
 
-    def compact(self) -> None:
-        """Remove all traces of deleted documents from the files and release their space."""
+    def compact(self) -> bool:
+        """Remove all traces of deleted documents from the files and release their space.
+
+        Returns
+        -------
+        bool
+            False if a reader in another process keeps deleted text in the write-ahead log, and the space was not
+            released. Let readers call :meth:`close`, or :meth:`refresh` now and then, and repeat the call.
+        """
         with self._one_writer:
-            self.engine.compact()
+            done = self.engine.compact() is not False  # other engines return None
+        if not done:
+            _log.warning("%s: readers keep deleted text in the write-ahead log: let them call close(), or refresh() "
+                         "now and then, and call compact() again", self.path)  # fmt: skip
+        return done
+
+    def backup(self, path: str | Path) -> None:
+        """Write a copy of the index to a new folder, also while documents are added or another process writes.
+
+        The copy has everything that was committed when the call began. To restore it, open the folder, or put it in
+        the place of the damaged one: the first opening for writing builds the search indexes, and nothing is embedded.
+        Copying the files of an index that is open does not give a usable copy.
+
+        Parameters
+        ----------
+        path
+            A folder that does not exist, or is empty.
+
+        Raises
+        ------
+        InputError
+            The folder exists and is not empty.
+        DamagedIndex, DiskError
+            The records are damaged, or the copy cannot be written.
+        """
+        backup = getattr(self.engine, "backup", None)
+        if backup is None:
+            raise InputError(f"{type(self.engine).__qualname__} has no backup: use that of its database")
+        backup(path)
 
     def refresh(self) -> bool:
         """Let a read-only index see what was written since; return whether anything was."""
@@ -571,9 +611,13 @@ class KnowledgeIndex:
         """Return a document as it was added, or None."""
         return self.engine.document(document_id)
 
-    def documents(self) -> Iterator[Document]:
-        """Yield all documents in order of id, one at a time."""
-        for document_id in self.engine.document_ids():
+    def documents(self, *, where: Where | None = None) -> Iterator[Document]:
+        """Yield the documents that match a filter in order of id, one at a time; all without a filter."""
+        scope = None if where is None else parse(where)
+        return self._all_documents(scope)
+
+    def _all_documents(self, scope: Filter | None) -> Iterator[Document]:
+        for document_id in self.engine.document_ids(scope):
             if (document := self.engine.document(document_id)) is not None:
                 yield document
 
@@ -605,20 +649,26 @@ class KnowledgeIndex:
 
     # -- entities and facts
 
-    def entity(self, name: str) -> Entity | None:
-        """Return the entity of a name, in any spelling or case, or None."""
-        with self._snapshot() as snapshot:
+    def entity(self, name: str, *, where: Where | None = None) -> Entity | None:
+        """Return the entity of a name, in any spelling or case, or None.
+
+        ``where`` is a filter: what other documents say is not seen.
+        """
+        with self._snapshot(where) as snapshot:
             keys = _entity_keys(snapshot, name)
             return snapshot.entities(keys)[0] if len(keys) else None
 
-    def facts(self, name: str) -> list[Fact]:
-        """Return the facts that hold an entity, in order of id."""
-        with self._snapshot() as snapshot:
+    def facts(self, name: str, *, where: Where | None = None) -> list[Fact]:
+        """Return the facts that hold an entity, in order of id; with ``where``, those of matching documents."""
+        with self._snapshot(where) as snapshot:
             return sorted(snapshot.facts(snapshot.facts_of(_entity_keys(snapshot, name))), key=lambda fact: fact.id)
 
-    def related(self, name: str) -> list[tuple[Entity, float]]:
-        """Return the entities that share a fact with an entity, and the weights of the edges, strongest first."""
-        with self._snapshot() as snapshot:
+    def related(self, name: str, *, where: Where | None = None) -> list[tuple[Entity, float]]:
+        """Return the entities that share a fact with an entity, and the weights of the edges, strongest first.
+
+        ``where`` is a filter: what other documents say is not seen.
+        """
+        with self._snapshot(where) as snapshot:
             keys = _entity_keys(snapshot, name)
             edges = snapshot.neighbours(keys, to="entities")
             own = {entity.id for entity in snapshot.entities(keys)}
@@ -628,7 +678,14 @@ class KnowledgeIndex:
                     found[entity.id] = entity, max(weight, found.get(entity.id, (entity, 0.0))[1])
             return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].id))
 
-    def entities(self, prefix: str = "", *, type: str | None = None, limit: int | None = 100) -> list[Entity]:  # noqa: A002
+    def entities(
+        self,
+        prefix: str = "",
+        *,
+        type: str | None = None,  # noqa: A002 - the usual word
+        limit: int | None = 100,
+        where: Where | None = None,
+    ) -> list[Entity]:
         """Return entities, the most mentioned first.
 
         Parameters
@@ -639,9 +696,11 @@ class KnowledgeIndex:
             Only entities of this type.
         limit
             At most so many; None for all.
+        where
+            A filter: what other documents say is not seen.
         """
         wanted, found = normalise(prefix), list[Entity]()
-        with self._snapshot() as snapshot:
+        with self._snapshot(where) as snapshot:
             keys = snapshot.top_entities(snapshot.node_limit)
             for start in range(0, len(keys), _PAGE):
                 for entity in snapshot.entities(keys[start : start + _PAGE]):
@@ -659,6 +718,7 @@ class KnowledgeIndex:
         object: str | None = None,  # noqa: A002 - the usual word
         *,
         limit: int | None = 100,
+        where: Where | None = None,
     ) -> list[Fact]:
         """Return the facts that are triples: subject, relation and object. Those of the most mentioned entities first.
 
@@ -668,9 +728,11 @@ class KnowledgeIndex:
             Restrict them, names in any spelling or case.
         limit
             At most so many; None for all.
+        where
+            A filter: what other documents say is not seen.
         """
         wanted, found, seen = normalise(relation or ""), list[Fact](), set[str]()
-        with self._snapshot() as snapshot:
+        with self._snapshot(where) as snapshot:
             ends = [None if end is None else _entity_keys(snapshot, end) for end in (subject, object)]
             own = [None if keys is None else {e.id for e in snapshot.entities(keys)} for keys in ends]
             given = [keys for keys in ends if keys is not None]
@@ -902,9 +964,10 @@ class KnowledgeIndex:
                         return fact
         raise InputError(f"there is no fact {fact_id!r}: use the id that relations(), facts() or a query returned")
 
-    def _snapshot(self) -> AbstractContextManager[Snapshot]:
-        """Open a snapshot of what is valid now."""
-        return self.engine.snapshot(told_facts.visible(self.engine, None, time.time()))
+    def _snapshot(self, where: Where | None = None) -> AbstractContextManager[Snapshot]:
+        """Open a snapshot of what is valid now, within a filter."""
+        scope = None if where is None else parse(where)
+        return self.engine.snapshot(told_facts.visible(self.engine, scope, time.time()))
 
     # -- the whole index
 
@@ -926,7 +989,10 @@ class KnowledgeIndex:
         return self.engine.stats()
 
     def verify(self) -> Verification:
-        """Compare records, vectors, keywords and graph with each other, completely."""
+        """Compare records, vectors, keywords and graph with each other and with their checksums, completely.
+
+        Damage does not raise an exception: it is a problem of the result.
+        """
         return self.engine.verify()
 
     def __enter__(self) -> Self:

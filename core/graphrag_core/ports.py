@@ -275,7 +275,7 @@ class Engine(Protocol):
     Optional methods: ``parsed(document_ids)`` returns documents as they were written, with their vectors, for an index
     whose explicit edges change. ``spellings(name)`` returns the normalised names of an entity that documents write, the
     one that represents it first; an engine that has it applies the edits in the setting ``edits`` (see
-    :mod:`graphrag_core.engine.embedded.graph_edits`).
+    :mod:`graphrag_core.engine.embedded.graph_edits`). ``backup(path)`` writes a copy of the last committed generation.
     """
 
     @property
@@ -335,8 +335,8 @@ class Engine(Protocol):
     def rebuild(self) -> None:
         """Build the search indexes again from the records, without embedding anything."""
 
-    def compact(self) -> None:
-        """Remove all traces of deleted documents from the files and release their space."""
+    def compact(self) -> bool | None:
+        """Remove all traces of deleted documents from the files and release their space; return False if some stay."""
 
     def refresh(self) -> bool:
         """Let a read-only engine see what was written since; return whether anything was."""

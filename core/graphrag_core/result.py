@@ -393,7 +393,7 @@ class Result:
             one_line(uncovered_words(self)),
             self.advice,
         )
-        lines += [f"  {remark}" for remark in remarks if remark]
+        lines += [f"  {one_line(remark)}" for remark in remarks if remark]
         texts = Highlighter(self)
         for rank, hit in enumerate(self.hits, 1):
             found = ", ".join(

@@ -326,8 +326,8 @@ class GraphRetriever:
             False if reading facts is not to count as an access, by which
             :class:`~graphrag_core.SpreadingActivation` weighs them. An answer from the cache does not count again.
         """
+        scope = None if where is None else parse(where)  # read once: nothing else decides scope and cache key
         _check_question(question)
-        scope = None if where is None else parse(where)
         given = embedding if embedding is None or isinstance(embedding, Exception) else self._as_vector(embedding)
         thresholds = {"min_graph_score": min_graph_score, "min_score": min_score, "min_confidence": min_confidence}
         count = self.k if k is None else k
@@ -467,6 +467,8 @@ class GraphRetriever:
             raise InputError("warm takes an iterable of questions: warm([question])")
         else:
             questions = list(questions)
+        if settings.get("where") is not None:
+            settings["where"] = parse(settings["where"])
         if not background:
             return self._warm(questions, settings)
         done = _Warming()
@@ -483,8 +485,7 @@ class GraphRetriever:
 
     def _warm(self, questions: Iterable[str] | int, settings: Mapping[str, Any]) -> int:
         if isinstance(questions, int):
-            where = settings.get("where")
-            engine, scope = self.index.engine, None if where is None else parse(where)
+            engine, scope = self.index.engine, settings.get("where")  # parsed
             with engine.snapshot(visible(engine, scope, time.time())) as snapshot:
                 questions = [entity.name for entity in snapshot.entities(snapshot.top_entities(questions))]
         return len([self.retrieve(question, count_access=False, **settings) for question in questions])

@@ -205,13 +205,27 @@ def test_the_folder_of_the_index_can_be_set_in_the_environment(run, docs, tmp_pa
     assert f"{DOCUMENTS}" in run("stats").stdout
 
 
-@pytest.mark.parametrize("command", ["query", "explain", "stats", "verify", "delete", "compare"])
+@pytest.mark.parametrize("command", ["query", "explain", "stats", "verify", "backup", "delete", "compare"])
 def test_a_missing_index_is_reported_in_one_line(run, tmp_path, command):
     (tmp_path / "q.txt").write_text("Why?")
-    more = {"query": ["Why?"], "explain": ["Why?"], "delete": ["x"], "compare": ["q.txt"]}.get(command, [])
+    more = {"query": ["Why?"], "explain": ["Why?"], "delete": ["x"], "backup": ["x"], "compare": ["q.txt"]}.get(
+        command, []
+    )
     result = run(command, *more)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.splitlines()[0].startswith("✗ no index in kb: create one with ")
+
+
+def test_a_backup_is_an_index_that_knows_its_files(run, docs, tmp_path):
+    run("index", docs)
+    result = run("backup", "copy")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert ids(tmp_path / "copy") == ids(tmp_path / "kb")
+    assert counts(run("index", docs, "--out", "copy")) == f"0 added, 0 changed, 0 removed, {DOCUMENTS} unchanged"
+    assert run("verify", "--kb", "copy").exit_code == 0
+    again = run("backup", "copy")
+    assert again.exit_code == 1
+    assert "choose a new folder" in again.stderr
 
 
 def test_verify_finds_damage(run, docs, tmp_path):

@@ -119,6 +119,30 @@ def test_an_index_of_format_2_becomes_the_one_that_this_version_writes(tmp_path,
     assert chunk_rows(folder) == chunk_rows(tmp_path / "fresh")
 
 
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize("missing", [(), ("derived", "keywords")], ids=str)
+def test_an_index_of_format_3_without_checksums_opens(tmp_path, missing, read_only):
+    """It was written by the last release that stored none."""
+    folder = extracted(3, tmp_path)
+    for name in missing:
+        shutil.rmtree(folder / name)
+    embedder = CountingEmbedder()
+    with KnowledgeIndex.open(folder, embedder, read_only=read_only) as index:
+        told = [one for one in index.document_ids() if one not in ("auth", "guide", "keyring", "oauth")]
+        assert len(told) == 1
+        assert index.get("guide") == GUIDE
+        assert index.entity("OAuth Provider").name == "Login Provider"
+        hits = GraphRetriever(index).retrieve(CHAIN_QUESTION, where={"tenant": "acme"}).hits
+        assert [hit.chunk.id for hit in hits][:2] == ["auth", "oauth"]
+        assert index.verify(), str(index.verify())
+        assert embedder.texts == []
+        if not read_only:
+            index.add([Document("vault", "Keyring owns the Vault.", "Vault")])
+            index.delete("oauth")
+            assert index.compact()
+            assert index.verify(), str(index.verify())
+
+
 def test_a_chunk_without_the_terms_of_its_facts_is_reported(tmp_path):
     with KnowledgeIndex.open(tmp_path / "kb", CountingEmbedder()) as index:
         index.add([GUIDE])

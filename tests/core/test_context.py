@@ -69,8 +69,8 @@ def test_the_narrative_groups_by_subject_resolves_names_and_starts_with_the_user
     facts = (
         Fact(("jacq project", "duckdb"), "", "uses", id="1"),
         Fact(("jacq project",), "", "status", value="active development", id="2"),
-        Fact(("user",), "", "prefers", value="dark mode", id="3"),
-        Fact(("user", "jacq project"), "", "works_on", id="4"),
+        Fact(("user",), "", "prefers", value="dark mode", id="3", source="user_edit"),
+        Fact(("user", "jacq project"), "", "works_on", id="4", source="conversation"),
     )
     known = {entity.id: entity for entity in (user, jacq, duck)}
     assert result(facts=facts, known=known, entities=(jacq,)).context(style="narrative") == (

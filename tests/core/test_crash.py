@@ -90,6 +90,10 @@ def check(folder: Path, allowed: list[State]) -> State:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_killed_at_a_random_moment(tmp_path, seed):
+    kill_and_check(tmp_path, seed)
+
+
+def kill_and_check(tmp_path: Path, seed: int) -> None:
     folder, log = tmp_path / "kb", tmp_path / "log"
     process = start(work, folder, seed, log)
     while not log.exists() or not log.read_text("utf-8"):

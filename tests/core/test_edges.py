@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 from support import snapshot
 
 from graphrag_core import (
+    Chunker,
     Document,
     ExpansionQueries,
     GraphRetriever,
@@ -194,6 +196,22 @@ def test_the_graph_does_not_depend_on_the_order_of_additions_and_deletions():
         index.delete("gone")
         assert snapshot(index) == wanted
         assert index.verify()
+
+
+def test_addresses_of_edges_and_of_sections_are_not_confused():
+    documents = [
+        Document(f"d{at}", f"# Top\n\nOne thing is said.\n\n## Part {at}\n\nIt is told here.", f"Title {at}",
+                 {"links": [f"d{at - 1}"]})
+        for at in range(6)
+    ]  # fmt: skip
+    index = make(documents, chunker=Chunker(max_tokens=12, overlap=0, whole_until=12))
+    with index.engine.snapshot() as read:
+        every = np.flatnonzero(read._view.are_addresses(np.arange(len(read._view.entity_ids))))
+        names = [read._records.names(own)[own[0]].surface for own in read._names_of(every)]
+        called = dict(zip(names, (entity.name for entity in read.entities(read.first_entity + every)), strict=True))
+    assert called["→=$id=d2"] == "Title 2"
+    assert called["→d2#part-2"] == "Title 2 - Part 2"
+    assert all(("Part" not in name) == ("#part" not in address) for address, name in called.items())
 
 
 def test_the_setting_is_stored_before_anything_is_added(tmp_path):

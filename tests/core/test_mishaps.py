@@ -40,8 +40,9 @@ def test_an_interrupted_publication_is_made_good(monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(GraphTables, "add", interrupted)
+            index.add([Document("new", "Grace Hopper met Ada Lovelace.")])  # soon after another: published later
             with pytest.raises(KeyboardInterrupt):
-                index.add([Document("new", "Grace Hopper met Ada Lovelace.")])
+                keyword_search(index, "Grace", 3)
         assert [c.id for c, _ in keyword_search(index, "Grace", 3)] == ["new"], "what was recorded is there"
         index.add([Document("newer", "Ada Lovelace again.")])
         assert index.verify(), str(index.verify())

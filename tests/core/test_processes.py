@@ -8,13 +8,14 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import fork_scenarios
 import pytest
 from support import SERVICES
 
-from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, LLMExtractor
+from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, LLMExtractor, forks
 from graphrag_core.errors import IndexClosed, InputError, ReadOnlyIndex
 from graphrag_core.testing import HashEmbedder
 
@@ -237,3 +238,26 @@ def test_a_writer_does_not_look_for_other_writers(services):
 def test_refresh_every_is_checked(services, seconds):
     with pytest.raises(InputError, match="refresh_every"):
         GraphRetriever(services, refresh_every=seconds)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_waits_for_calls_into_libraries():
+    """Tantivy initialises some values when they are first used: a child would wait for the thread that did so."""
+    started, steps = threading.Event(), []
+
+    def call():
+        with forks.fork_waits():
+            started.set()
+            time.sleep(0.2)
+            steps.append("the call ended")
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    started.wait()
+    if (child := os.fork()) == 0:
+        with forks.fork_waits():  # the child has no call of another thread
+            os._exit(0 if steps else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    thread.join()
+    with forks.fork_waits():
+        pass

@@ -1,5 +1,6 @@
 """The command-line application: all commands, and how errors become exit codes."""
 
+import logging
 import sys
 from itertools import zip_longest
 from typing import Annotated, Any, get_args
@@ -12,11 +13,11 @@ from graphrag_core.cli.compare import compare
 from graphrag_core.cli.demo import demo
 from graphrag_core.cli.graph import COMMANDS as GRAPH_COMMANDS
 from graphrag_core.cli.index import index
-from graphrag_core.cli.maintain import delete, stats, verify
+from graphrag_core.cli.maintain import backup, delete, stats, verify
 from graphrag_core.cli.memory import confirm, forget, memories, reject, remember
 from graphrag_core.cli.query import explain, query
-from graphrag_core.cli.render import print_error
-from graphrag_core.context import Style
+from graphrag_core.cli.render import LogHandler, print_error
+from graphrag_core.context import Style, for_terminal
 from graphrag_core.errors import GraphRAGError
 
 _QUERY_OPTIONS = ("--load", "--query", "--method", "--stats")  # accepted without the command "query"
@@ -74,21 +75,24 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        sys.stdout.write(f"hybrid-graphrag {__version__}\n")
+        sys.stdout.write(for_terminal(f"hybrid-graphrag {__version__}\n"))
         raise typer.Exit
 
 
 @app.callback()
 def _global_options(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback prints it
         bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Options before the command."""
+    logger = logging.getLogger("graphrag_core")
+    if not any(isinstance(handler, LogHandler) for handler in logger.handlers):
+        logger.addHandler(LogHandler())
 
 
 _COMMANDS = (
-    demo, index, query, explain, compare, stats, verify, delete, remember, confirm, reject, forget, memories,
+    demo, index, query, explain, compare, stats, verify, backup, delete, remember, confirm, reject, forget, memories,
     *GRAPH_COMMANDS,
 )  # fmt: skip
 for _command in _COMMANDS:

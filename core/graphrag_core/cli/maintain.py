@@ -1,5 +1,8 @@
-"""The commands ``stats``, ``verify`` and ``delete``."""
+"""The commands ``stats``, ``verify``, ``backup`` and ``delete``."""
 
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -26,6 +29,27 @@ def verify(kb: options.Kb = options.KB, json: options.Json = False) -> None:
         render.print_error(problem)
     if not found:
         raise typer.Exit(1)
+
+
+def backup(
+    to: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder that does not exist, or is empty.")],
+    kb: options.Kb = options.KB,
+    quiet: options.Quiet = False,
+) -> None:
+    """Copy the index to another folder, also while it is being written.
+
+    To restore it, put the copy in the place of the index, or use it with --kb.
+    """
+    with options.open_index(kb, embeds=False) as index, TemporaryDirectory() as temporary:
+        # The catalogue first: files that are indexed meanwhile are read again, and none is taken for indexed.
+        files = Path(temporary) / options.CATALOGUE
+        if (kb / options.CATALOGUE).is_file():
+            Catalogue.copy(kb / options.CATALOGUE, files)
+        index.backup(to)
+        if files.exists():
+            shutil.copyfile(files, to / options.CATALOGUE)
+    if not quiet:
+        render.stdout().print(f"copied to {to}")
 
 
 def delete(

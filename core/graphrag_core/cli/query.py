@@ -12,7 +12,7 @@ import typer
 
 from graphrag_core import GraphRetriever
 from graphrag_core.cli import options, render
-from graphrag_core.context import Style
+from graphrag_core.context import Style, for_terminal
 from graphrag_core.errors import FileError, GraphRAGError
 from graphrag_core.retriever import Method
 
@@ -173,7 +173,7 @@ def _prompt_loop(answer: Callable[..., bool], documents: int, *, blank_lines: bo
         if line.startswith(":"):
             _change_setting(line, settings)
         elif line:
-            sys.stdout.write(separator)
+            sys.stdout.write(for_terminal(separator))
             separator = "\n" if blank_lines else ""
             try:
                 answer(line, **settings)

@@ -1,10 +1,11 @@
 """Print results to stdout and messages to stderr, as text or as JSON."""
 
 import json
+import logging
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.text import Text
 from rich.theme import Theme
 from rich.tree import Tree
@@ -23,7 +25,9 @@ from graphrag_core.context import (
     copies_note,
     covered_words,
     fact_words,
+    for_terminal,
     how_found,
+    json_for_terminal,
     link_words,
     linked_path,
     one_line,
@@ -42,10 +46,31 @@ _BAR_WIDTH = 24
 _STEP_LABELS = {"entity": "", "fact": "fact: ", "chunk": "passage: "}
 
 
-stdout = partial(Console, theme=_THEME, highlight=False)
+class SafeConsole(Console):
+    """A console on which text from documents and file names can do nothing but appear.
+
+    All that is printed passes through :meth:`render`, whatever it is inside of. Strings are no markup.
+    """
+
+    def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
+        """Yield what is written, with neutralised text."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(for_terminal(segment.text), segment.style)
+
+
+stdout = partial(SafeConsole, theme=_THEME, highlight=False, markup=False, emoji=False)
 """Return the console for results."""
 stderr = partial(stdout, stderr=True)
 """Return the console for messages."""
+
+
+class LogHandler(logging.Handler):
+    """Prints the messages of the library's loggers like errors."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a message in one line. What a retriever logs is printed with its result."""
+        if record.levelno >= logging.WARNING and record.name != "graphrag_core.retriever":
+            print_error(record.getMessage())
 
 
 def print_error(text: str) -> None:
@@ -73,9 +98,9 @@ def print_rows(console: Console, rows: Sequence[tuple[str, str | Text]]) -> None
 def print_json(value: Any) -> None:
     """Print a value as JSON: indented on a terminal, in one line otherwise."""
     indent = 2 if sys.stdout.isatty() else None
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    text = json_for_terminal(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
     encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+    sys.stdout.write(for_terminal(text.encode(encoding, "replace").decode(encoding) + "\n"))
 
 
 def program() -> str:

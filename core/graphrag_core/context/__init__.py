@@ -21,7 +21,7 @@ from graphrag_core.context.display import (
     shown_path,
     uncovered_words,
 )
-from graphrag_core.context.escape import one_line
+from graphrag_core.context.escape import for_terminal, json_for_terminal, one_line
 from graphrag_core.context.notes import graph_notes
 from graphrag_core.context.styles import ContextSource
 from graphrag_core.context.tokens import token_counter
@@ -36,8 +36,10 @@ __all__ = [
     "copies_note",
     "covered_words",
     "fact_words",
+    "for_terminal",
     "graph_notes",
     "how_found",
+    "json_for_terminal",
     "link_words",
     "linked_path",
     "one_line",

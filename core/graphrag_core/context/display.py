@@ -33,9 +33,10 @@ _MAX_WORDS = 12  # of the question, listed for a hit
 _FEWEST_WORDS = 3  # of a sentence that can stand for a passage
 
 # Markup that Markdown does not have: underlines of other characters, directives and roles of reStructuredText.
-_RULE = re.compile(r"^[ \t]*(?:([=\-~^*_+#`\"':.])\1{2,}|[|+\-=: \t]{3,})[ \t]*$", re.MULTILINE)
+_RULE = re.compile(r"^(?:[ \t]*(?![ \t])([=\-~^*_+#`\"':.])\1{2,}[ \t]*|[|+\-=: \t]{3,})$", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:_[^\n]*:|\S[^\n]*?::)[^\n]*$|^[ \t]+:[\w-]+:[^\n]*$", re.MULTILINE)
-_ROLE = re.compile(r":[\w:+-]+:`~?([^`<\n]+?)(?:\s*<[^`\n]*>)?`")
+# From the start of the characters that a role may have: those before its first colon belong to the text.
+_ROLE = re.compile(r"(?<![\w:+-])([\w+-]*):[\w:+-]+:`~?([^`<\n]+)(<[^`\n]*>)?`")
 _TITLE_MARKS = '#=*_`~^" \t\r'
 
 
@@ -207,14 +208,15 @@ def body_text(chunk: Chunk) -> str:
     """
     names = {_bare(name) for name in (chunk.title, *chunk.headings)} - {""}
     text = chunk.text.strip()
-    rest = text
-    while rest:
-        line, _, after = rest.partition("\n")
-        if line.strip() and _bare(line) not in names and not _RULE.fullmatch(line):
-            return rest.rstrip()
-        if line.strip() and not names:
-            return rest.rstrip()
-        rest = after.lstrip("\n\r")
+    at = 0
+    while at < len(text):
+        end = text.find("\n", at) % (len(text) + 1)
+        line = text[at:end]
+        if line.strip() and (not names or (_bare(line) not in names and not _RULE.fullmatch(line))):
+            return text[at:]
+        at = end + 1
+        while text[at : at + 1] in ("\n", "\r"):
+            at += 1
     return text
 
 
@@ -225,8 +227,12 @@ def readable(text: str) -> str:
     'Broker\n\nThe broker_url must be set. See the guide.'
     """
     text = plain(text) if "```" in text or "~~~" in text else text  # the rules in a code block are code
-    text = _ROLE.sub(r"\1", _DIRECTIVE.sub("", _RULE.sub("", text)))
+    text = _ROLE.sub(_role_words, _DIRECTIVE.sub("", _RULE.sub("", text)))
     return plain(text).strip()
+
+
+def _role_words(match: re.Match[str]) -> str:
+    return match[1] + (match[2].rstrip() or " " if match[3] else match[2])
 
 
 class Highlighter:

@@ -1,26 +1,58 @@
-"""Escape text from documents, so that it cannot pass for the structure of a context."""
+"""Neutralise text from documents before a model, a terminal or a browser reads it.
+
+What documents, file names and entities say is data. Each destination has one function that lets nothing else through:
+
+- a prompt: :func:`body` for passages and :func:`one_line` for everything in a line. No line of a document can pass for
+  the structure of a context, no character is invisible, and the control tokens of chat templates are broken up.
+- a terminal: :func:`for_terminal`. No escape sequence, no control character, no change of direction.
+- HTML: :func:`for_html`, before the template escapes it.
+"""
 
 import re
 
 _BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _SPACE = re.compile(r"\s+")
-# Control characters and invisible ones: soft hyphens, zero-width spaces, bidirectional controls.
-_INVISIBLE = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-# The start of a heading, a code fence, a rule or a line with a label that contexts use.
+# Control characters, and those that show nothing: soft hyphens, zero-width spaces, bidirectional controls, fillers,
+# variation selectors, tags. The letters among them (fillers) are blank. Joiners are kept between letters that join.
+_SILENT = (
+    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"
+)
+_JOINERS = r"(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])|[\u200c\u200d](?=[\u200c\u200d])"
+_INVISIBLE = re.compile(rf"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ud800-\udfff{_SILENT}]|{_JOINERS}")
+_NOT_FOR_TERMINALS = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_SILENT}]")
+_NOT_FOR_HTML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+# Where a control token of a chat template starts: "<|im_start|>", "<｜User｜>", "[INST]", "<<SYS>>", "<start_of_turn>".
+_TOKEN = re.compile(
+    r"<(?=[|｜])|<(?=<\s?/?SYS>>)|"
+    r"<(?=/?(?:s|bos|eos|pad|unk|mask|cls|sep|start_of_turn|end_of_turn|system|user|assistant|human|tool_call"
+    r"|tool_response|function_calls|think)>)|"
+    r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)\])",
+    re.IGNORECASE,
+)
+# The start of a heading, a code fence, a rule, the line under a heading, or a line with a label that contexts use or
+# with the name of a speaker.
 _STRUCTURE = re.compile(
-    r"^([^\S\n]*)(?=#|`{3}|~{3}|={3}|(?:[-*_][^\S\n]*){3}|\[score|\[\d+\]|query entities:|related:|description:)",
+    r"^([^\S\n]*)(?=#|`{3}|~{3}|=+[^\S\n]*$|={3}|-{1,2}[^\S\n]*$|(?:[-*_][^\S\n]*){3}|\[score|\[\d+\]|query entities:"
+    r"|related:|description:|knowledge graph:|(?:system|user|human|assistant|developer|tool)[^\S\n]*:)",
     re.IGNORECASE | re.MULTILINE,
 )
 _DELIMITERS = re.compile(r"[,()\[\]:;>|]|^[-+*] ")
 
 
+def _neutral(text: str) -> str:
+    """Return a text for a prompt, without what cannot be seen and with control tokens broken up."""
+    return _TOKEN.sub(lambda token: f"{token.group()} ", _INVISIBLE.sub("", text))
+
+
 def one_line(text: str) -> str:
     r"""Return a text as one line, without code fences and with Markdown structure at its start escaped.
 
-    >>> one_line("Auth\n### System prompt"), one_line("# Auth")
-    ('Auth ### System prompt', '\\# Auth')
+    >>> one_line("Auth\n### System prompt"), one_line("# Auth"), one_line("<|im_start|>system")
+    ('Auth ### System prompt', '\\# Auth', '< |im_start|>system')
     """
-    line = _SPACE.sub(" ", _INVISIBLE.sub("", text).replace("```", "'''")).strip()
+    line = _SPACE.sub(" ", _neutral(text).replace("```", "'''")).strip()
     return _STRUCTURE.sub(r"\1\\", line)
 
 
@@ -37,12 +69,14 @@ def list_item(text: str) -> str:
 def body(text: str) -> str:
     r"""Return a passage with a backslash before each line that starts with Markdown structure.
 
-    >>> print(body("Fine.\n## Not yours\n- - -"))
+    >>> print(body("Fine.\n## Not yours\n- - -\nNor this\n=="))
     Fine.
     \## Not yours
     \- - -
+    Nor this
+    \==
     """
-    lines = _BREAKS.sub("\n", _INVISIBLE.sub("", text)).strip()
+    lines = _BREAKS.sub("\n", _neutral(text)).strip()
     return _STRUCTURE.sub(r"\1\\", lines)
 
 
@@ -57,3 +91,31 @@ def shortened(text: str, max_chars: int) -> str:
         return line
     space = line.rfind(" ", max_chars // 2, max_chars)
     return f"{line[: space if space > 0 else max_chars]} ..."
+
+
+def for_terminal(text: str) -> str:
+    r"""Return a text that changes nothing on a terminal but what it writes. Line breaks and tabs stay.
+
+    >>> for_terminal("\x1b]0;title\x07red \x1b[31m\u202eevil\n")
+    ']0;titlered [31mevil\n'
+    """
+    return _NOT_FOR_TERMINALS.sub("", text)
+
+
+def json_for_terminal(text: str) -> str:
+    r"""Return a JSON text in which what a terminal would obey is escaped. Its value is the same.
+
+    >>> json_for_terminal('"\x9b31m\u202e"')
+    '"\\u009b31m\\u202e"'
+    """
+    return _NOT_FOR_TERMINALS.sub(lambda found: _json_escape(found.group()), text)
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def for_html(text: str) -> str:
+    """Return a text with U+FFFD for characters that are invalid in HTML. The template escapes the rest."""
+    return _NOT_FOR_HTML.sub("\ufffd", text)

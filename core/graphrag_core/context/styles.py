@@ -312,32 +312,39 @@ def _cut_points(text: str) -> tuple[int, ...]:
 
 # -- narrative: a slot for each subject
 
+_OF_USERS = ("user_edit", "conversation")  # sources of facts that a user told
+
 
 def narrative(result: Result) -> tuple[list[Item], Render]:
     """Return facts grouped by subject, both in order of relevance, the user's own first.
 
     What does not fit is the least relevant, whatever its subject.
     """
-    subject_of = [_entity(result, fact.entities[0]).id if fact.entities else "" for fact in result.facts]
-    names = {subject: _entity(result, subject).name for subject in dict.fromkeys(subject_of) if subject}
-    users = {subject for subject, name in names.items() if name.lower() == "user"}
-    subjects = sorted(names, key=lambda subject: subject not in users)  # stable: by the most relevant fact
+    ids = [_entity(result, fact.entities[0]).id if fact.entities else "" for fact in result.facts]
+    names = {subject: _entity(result, subject).name for subject in dict.fromkeys(ids) if subject}
+    # What a document says of an entity "User" is not what the user said.
+    subject_of = [
+        (subject, bool(subject) and names[subject].lower() == "user" and fact.source in _OF_USERS)
+        for fact, subject in zip(result.facts, ids, strict=True)
+    ]
+    told = [subject for subject in dict.fromkeys(subject_of) if subject[0]]
+    subjects = sorted(told, key=lambda subject: not subject[1])  # stable: by the most relevant fact
     items = [
         Item(
             (subjects.index(subject),),
             _narrative_line(result, fact),
-            (*_fact_sources(fact), ContextSource("entity", subject, names[subject])),
+            (*_fact_sources(fact), ContextSource("entity", subject[0], names[subject[0]])),
             ordered=True,
         )
         for fact, subject in zip(result.facts, subject_of, strict=True)
-        if subject
+        if subject[0]
     ]
 
     def render(chosen: Sequence[Item]) -> str:
         sections = []
         for (place,), group in _by_slot(chosen):
-            subject = subjects[place]
-            heading = "### 👤 USER CONTEXT" if subject in users else f"### 💡 CONTEXT: {one_line(names[subject])}"
+            subject, is_user = subjects[place]
+            heading = "### 👤 USER CONTEXT" if is_user else f"### 💡 CONTEXT: {one_line(names[subject])}"
             sections.append("\n".join([heading, *dict.fromkeys(item.text for item in group)]))
         return "\n\n".join(sections)
 

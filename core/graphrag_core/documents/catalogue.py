@@ -126,6 +126,18 @@ class Catalogue:
             return None
         return None if row is None else json.loads(row[0])
 
+    @staticmethod
+    def copy(path: Path, target: Path) -> None:
+        """Copy a catalogue as it was last committed to a new file."""
+        try:
+            with (
+                closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source,
+                closing(sqlite3.connect(target)) as copy,
+            ):
+                source.backup(copy)
+        except sqlite3.Error as error:
+            raise DiskError(f"{path}, the catalogue of indexed files, cannot be copied ({error})") from error
+
     def write_setting(self, key: str, value: Any) -> None:
         """Store a value for later runs."""
         self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, json.dumps(value)))

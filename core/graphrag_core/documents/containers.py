@@ -6,6 +6,8 @@ import json
 import posixpath
 import re
 import zipfile
+import zlib
+from collections.abc import Iterator
 from dataclasses import replace
 from email.message import EmailMessage
 from email.policy import default
@@ -21,11 +23,15 @@ from graphrag_core.model import Mark
 
 _HEADERS = ("from", "to", "cc", "date")
 _MAX_UNPACKED = 200_000_000  # bytes of one chapter or all; protects against zip bombs
+_MAX_CHAPTERS = 10_000
+_LONGEST_HEADER = 20_000  # characters; the parser takes quadratic time
 _REPLY = re.compile(r"^(?:(?:re|fwd?|aw|wg):\s*)+", re.IGNORECASE)
 
 
 def read_eml(data: bytes) -> Content:
     """Read an e-mail: its subject, sender, recipients, date and text. Attachments are named."""
+    if any(len(line) > _LONGEST_HEADER for line in _header_lines(data)):
+        raise FileError(f"has a header of more than {_LONGEST_HEADER:,} characters: not an e-mail, or damaged")
     message = email.message_from_bytes(data, policy=default)
     if not isinstance(message, EmailMessage) or not any(name in message for name in ("from", "subject", "date", "to")):
         raise FileError("not an e-mail: it has no headers")
@@ -40,6 +46,12 @@ def read_eml(data: bytes) -> Content:
     intro = "\n\n".join(part for part in head if part) + "\n\n"
     marks = tuple(replace(mark, start=mark.start + len(intro), end=mark.end + len(intro)) for mark in body.marks)
     return Content(intro + body.text, _REPLY.sub("", subject), {"subject": subject, **headers}, marks=marks)
+
+
+def _header_lines(data: bytes) -> Iterator[bytes]:
+    """Yield the headers of a mail, each with the lines that continue it."""
+    head = re.split(rb"\r?\n\r?\n", data, maxsplit=1)[0]
+    yield from re.split(rb"\r?\n(?![ \t])", head)
 
 
 def _mail_body(message: EmailMessage) -> Content:
@@ -66,20 +78,23 @@ def read_epub(data: bytes) -> Content:
             ):
                 raise FileError("encrypted: save a copy without copy protection")
             title, chapters = _spine(book)
-            pages = [(path, html_content(decode(book.read(path)))) for path in chapters]
-    except (zipfile.BadZipFile, KeyError, ET.ParseError, EOFError) as error:
+            pages = [(path, html_content(decode(book.read(path)))) for path in dict.fromkeys(chapters)]
+    except (zipfile.BadZipFile, KeyError, ET.ParseError, EOFError, zlib.error, StopIteration) as error:
         raise FileError("not an EPUB file, or damaged") from error
-    text, marks = "", list[Mark]()
+    parts, marks, at = list[str](), list[Mark](), 0
     for path, page in pages:
         if not page.text.strip():
             continue
-        text += "\n\n" * bool(text)
-        marks.append(Mark("anchor", len(text), len(text), posixpath.basename(path)))
+        if parts:
+            parts.append("\n\n")
+            at += 2
+        marks.append(Mark("anchor", at, at, posixpath.basename(path)))
         for mark in page.marks:
             value = _book_target(mark.value) if mark.kind == "link" else mark.value
-            marks.append(Mark(mark.kind, mark.start + len(text), mark.end + len(text), value))
-        text += page.text
-    return Content(text, title, marks=tuple(marks))
+            marks.append(Mark(mark.kind, mark.start + at, mark.end + at, value))
+        parts.append(page.text)
+        at += len(page.text)
+    return Content("".join(parts), title, marks=tuple(marks))
 
 
 def _spine(book: zipfile.ZipFile) -> tuple[str, list[str]]:
@@ -95,6 +110,8 @@ def _spine(book: zipfile.ZipFile) -> tuple[str, list[str]]:
         for item in order
         if item and "nav" not in item.get("properties", "").split() and "html" in item.get("media-type", "html")
     ]
+    if len(paths) > _MAX_CHAPTERS:
+        raise FileError(f"has more than {_MAX_CHAPTERS:,} chapters: split it")
     return " ".join(titles[0].split()) if titles else "", paths
 
 
@@ -110,7 +127,7 @@ def read_notebook(data: bytes) -> Content:
         language = str(notebook.get("metadata", {}).get("language_info", {}).get("name", "python"))
         cells = notebook.get("cells") or [cell for sheet in notebook.get("worksheets", ()) for cell in sheet["cells"]]
         parts = [(str(cell.get("cell_type")), _source(cell)) for cell in cells]
-    except (json.JSONDecodeError, RecursionError, AttributeError, TypeError, KeyError) as error:
+    except (ValueError, RecursionError, AttributeError, TypeError, KeyError) as error:
         raise FileError(f"not a notebook, or damaged ({type(error).__name__})") from error
     prose = "\n\n".join(source for kind, source in parts if kind in ("markdown", "heading"))
     blocks = [source if kind != "code" else _fenced(source, language) for kind, source in parts if source.strip()]
@@ -120,7 +137,9 @@ def read_notebook(data: bytes) -> Content:
 def _source(cell: Any) -> str:
     source = cell.get("source", cell.get("input", ""))
     text = "".join(source) if isinstance(source, list) else str(source)
-    return f"{'#' * int(cell.get('level', 1))} {text}" if cell.get("cell_type") == "heading" else text.strip("\n")
+    return (
+        f"{'#' * min(int(cell.get('level', 1)), 6)} {text}" if cell.get("cell_type") == "heading" else text.strip("\n")
+    )
 
 
 def _fenced(code: str, language: str) -> str:

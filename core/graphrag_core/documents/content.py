@@ -18,8 +18,10 @@ _BOMS = {
     "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
 }
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
-_VERSION = re.compile(r"\W*(?:(?:version|release|v)?\s*\d+(?:\.\d+)+|\d{4}-\d\d|unreleased\b)", re.IGNORECASE)
+_VERSION = re.compile(r"\W*(?!\W)(?:(?:version|release|v)?\s*\d+(?:\.\d+)+|\d{4}-\d\d|unreleased\b)", re.IGNORECASE)
 _COMMON_ENCODINGS = ("cp1252", "gb18030")
+_NO_ENCODINGS = frozenset("punycode idna unicode_escape raw-unicode-escape unicode-escape undefined utf-7".split())
+"""Codecs that no file is written in. Some take quadratic time."""
 _CONTROL_CHARACTER = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 _MAX_CONTROL_SHARE = 0.01  # of a text's characters; binary files have more
 
@@ -86,7 +88,9 @@ def detect_encoding(sample: bytes) -> str:
         raise FileError("binary file, not text")
     if declared := _META_CHARSET.search(sample[:4096]):
         try:
-            return codecs.lookup(declared[1].decode("ascii")).name
+            declared_name = codecs.lookup(declared[1].decode("ascii")).name
+            if declared_name not in _NO_ENCODINGS:
+                return declared_name
         except LookupError:
             pass
     return _guess_encoding(sample[:SAMPLE_SIZE])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from graphrag_core.documents.content import Content, decode
 from graphrag_core.documents.html_text import one_line, write_html
+from graphrag_core.documents.raw_html import without_tags
 from graphrag_core.documents.writer import Writer
 from graphrag_core.errors import MissingDependency
 
@@ -29,6 +30,10 @@ _CONTENT_WORDS = set("content main body article document page wrapper container 
 _KEPT_TAGS = {"html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code", "dt", "dd", "li"}
 _CLASS_WORD = re.compile(r"[a-z]+|[A-Z][a-z]*")
 _MAX_FURNITURE_SHARE = 0.3  # of the page's text; an element with more is not furniture, unless it is all links
+_MAX_ELEMENTS = 3_000_000  # of a page; each takes about 300 bytes
+_MAX_DEPTH = 256  # of nested elements
+_MAX_ATTRIBUTES = 2_000  # spaces in a tag
+_MOST_SIBLINGS = 500  # before an element that are looked at
 _MIN_MAIN_SHARE = 0.4  # of the page's text that <main> or <article> must hold to replace <body>
 
 _CONTENTS_HEADING = re.compile(
@@ -39,17 +44,33 @@ _NUMBER = re.compile(r"^\s*(?:\d+\.)+\d*\s+|^\s*\d+\.\s+")
 _SECTION_NUMBER = re.compile(r"\s*(?:[0-9A-Z]+\.)*[0-9A-Z]*\.?\s*")
 
 
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)([^<>]*)")
+_FORMATTING = frozenset("b big code em font i nobr s small strike strong tt u".split())
+"""Elements that HTML opens again in every block that follows, until they are closed."""
+_UNNESTED = frozenset(
+    "area base br col embed hr img input link meta param source track wbr p li td th tr dt dd a option optgroup thead "
+    "tbody tfoot colgroup rt rp html head body frame h1 h2 h3 h4 h5 h6".split()
+)
+"""Elements that have no content, or that the next one of their kind closes."""
+
+
 def read_html(data: bytes) -> Content:
     """Read a web page. Links, anchors and defined terms become marks."""
     return html_content(decode(data))
 
 
 def html_content(source: str) -> Content:
-    """Read the text of a page, without navigation, tables of contents and footers."""
+    """Read the text of a page, without navigation, tables of contents and footers.
+
+    A page with millions of elements, or with elements nested more than 256 deep, is read without its structure.
+    """
     try:
         from selectolax.lexbor import LexborHTMLParser
     except ImportError as error:
         raise MissingDependency("selectolax", "files", "Reading HTML") from error
+    if not _is_parsable(source):
+        text, title = without_tags(source)
+        return Content(text, title)
     page = LexborHTMLParser(source)
     if page.body is None:
         return Content("", one_line(page.css_first("title")))
@@ -62,6 +83,32 @@ def html_content(source: str) -> Content:
     write_html(root, writer)
     text, marks = writer.finish()
     return Content(text, title, marks=marks)
+
+
+def _is_parsable(source: str) -> bool:
+    """Return whether the parser takes time and memory in proportion to the page.
+
+    It looks through all open elements for many a tag. And a formatting element that is not closed is opened again in
+    every block, at most three times with the same attributes: n bytes can become n**2 elements.
+    """
+    elements = depth = active = 0
+    opened: dict[str, list[str]] = {}
+    for closing, name, attributes in _TAG.findall(source):
+        tag = name.lower()
+        if closing:
+            depth = max(depth - (tag not in _UNNESTED), 0)
+            if opened.get(tag):
+                opened[tag].pop()
+                active -= 1
+            continue
+        elements += 1 + active
+        depth += tag not in _UNNESTED and attributes[-1:] != "/"
+        if elements > _MAX_ELEMENTS or depth > _MAX_DEPTH or attributes.count(" ") > _MAX_ATTRIBUTES:
+            return False
+        if tag in _FORMATTING and opened.setdefault(tag, [])[-3:] != [attributes] * 3:
+            opened[tag].append(attributes)
+            active += 1
+    return True
 
 
 # -- what is not the page's own
@@ -90,9 +137,9 @@ def _remove_contents(page: LexborHTMLParser) -> None:
     anchors |= {node.attributes.get("name") for node in page.css("a[name]")}
     for node in page.css("ul, ol"):
         if _is_table_of_contents(node, anchors):
-            before = node.prev
-            while before is not None and not before.text(strip=True):
-                before = before.prev
+            before, steps = node.prev, 0
+            while before is not None and not before.text(strip=True) and steps < _MOST_SIBLINGS:
+                before, steps = before.prev, steps + 1
             if before is not None and _CONTENTS_HEADING.fullmatch(one_line(before)):
                 before.decompose()
             node.decompose()

@@ -30,10 +30,12 @@ _BLOCKS = set(
 )
 _CODE_TAGS = {"code", "tt", "kbd", "samp", "var-code"}
 _MAX_TERM = 100
+_MOST_SIBLINGS = 500  # before an element that are looked at
 
 
 def write_html(root: LexborNode, writer: Writer) -> None:
     """Write a node and all below, with an explicit stack: pages nest deeper than Python's recursion limit."""
+    levels: dict[int, int] = {}  # of the headings above nodes
     lists: list[int] = []  # numbers of the open lists' next items; 0 for bullets
     stack: list[LexborNode | AbstractContextManager[None]] = [root]
     last = _last_lines(root)
@@ -52,15 +54,18 @@ def write_html(root: LexborNode, writer: Writer) -> None:
         for name in (attributes.get("id"), attributes.get("name") if tag == "a" else None):
             if name:
                 writer.anchor(name)
-        if not _write_whole(node, tag, writer, in_list=bool(lists)):
+        if not _write_whole(node, tag, writer, None if lists else levels):
             context = _context(node, tag, writer, lists)
             context.__enter__()
             stack.append(context)
             stack.extend(reversed(list(node.iter(include_text=True))))
 
 
-def _write_whole(node: LexborNode, tag: str, writer: Writer, *, in_list: bool) -> bool:
-    """Write a node without visiting its children, if possible; return False if the children must be visited."""
+def _write_whole(node: LexborNode, tag: str, writer: Writer, levels: dict[int, int] | None) -> bool:
+    """Write a node without visiting its children, if possible; return False if the children must be visited.
+
+    ``levels`` has the levels of the headings above nodes; None inside a list.
+    """
     if tag == "br":
         writer.line()
     elif tag == "hr":
@@ -73,8 +78,8 @@ def _write_whole(node: LexborNode, tag: str, writer: Writer, *, in_list: bool) -
             writer.literal(node.text())
     elif tag == "table" and _is_data_table(node):
         _write_table(node, writer)
-    elif tag == "p" and not in_list and _is_bold_heading(node):
-        _write_bold_heading(node, writer)
+    elif tag == "p" and levels is not None and _is_bold_heading(node):
+        _write_bold_heading(node, writer, levels)
     elif tag == "sup" and (power := node.text(strip=True)).isdigit() and node.css_first("a") is None:
         writer.write(f"^{power}")
     else:
@@ -96,7 +101,8 @@ def _context(node: LexborNode, tag: str, writer: Writer, lists: list[int]) -> Ab
         return writer.heading(int(tag[1]))
     if tag in ("ul", "ol", "menu", "dir"):
         start = node.attributes.get("start") or "1"
-        return _list(writer, lists, int(start) if tag == "ol" and start.isdigit() else int(tag == "ol"))
+        is_number = start.isdecimal() and len(start) <= 9
+        return _list(writer, lists, int(start) if tag == "ol" and is_number else int(tag == "ol"))
     if tag == "li":
         number = lists[-1] if lists else 0
         if number:
@@ -202,7 +208,9 @@ def _is_bold_heading(node: LexborNode) -> bool:
 def _is_preceded_by_anchor(node: LexborNode) -> bool:
     """Whether an empty ``<a name=...>`` stands before a node, or at the end of an unclosed paragraph before it."""
     before = node.prev
-    while before is not None:
+    for _ in range(_MOST_SIBLINGS):
+        if before is None:
+            break
         if before.tag == "a" and before.attributes.get("name") and not before.text(strip=True):
             return True
         if before.tag == "p" and (last := before.last_child) is not None:
@@ -214,12 +222,12 @@ def _is_preceded_by_anchor(node: LexborNode) -> bool:
     return False
 
 
-def _write_bold_heading(node: LexborNode, writer: Writer) -> None:
+def _write_bold_heading(node: LexborNode, writer: Writer, levels: dict[int, int]) -> None:
     """Write the first line as a heading and the others below."""
     for inner in node.css("a[name], [id]"):
         writer.anchor(inner.attributes.get("id") or inner.attributes.get("name") or "")
     lines = _one_line_per_break(node)
-    with writer.heading(_level_above(node) + 1):
+    with writer.heading(_level_above(node, levels) + 1):
         writer.write(lines[0])
     for line in lines[1:]:
         writer.line()
@@ -237,15 +245,20 @@ def _one_line_per_break(node: LexborNode) -> list[str]:
     return [line for line in (" ".join(line.split()) for line in "".join(pieces).split("\n")) if line]
 
 
-def _level_above(node: LexborNode) -> int:
-    """Return the level of the heading above a node, 1 if there is none."""
-    before = node.prev
+def _level_above(node: LexborNode, levels: dict[int, int]) -> int:
+    """Return the level of the heading above a node, 1 if there is none. ``levels`` has those of nodes before it."""
+    level, before = 1, node.prev
     while before is not None:
         tag = before.tag or ""
         if len(tag) == 2 and tag[0] == "h" and tag[1].isdigit():
-            return min(int(tag[1]), 5)
+            level = min(int(tag[1]), 5)
+            break
+        if (known := levels.get(before.mem_id)) is not None:
+            level = known
+            break
         before = before.prev
-    return 1
+    levels[node.mem_id] = level
+    return level
 
 
 def _last_lines(root: LexborNode) -> set[int]:

@@ -17,6 +17,7 @@ from graphrag_core.documents.rst import read_rst
 from graphrag_core.documents.walk import File, Problem, walk_files
 from graphrag_core.errors import DocumentError, FileError, MissingDependency
 from graphrag_core.ingest.pipeline import validate
+from graphrag_core.ingest.told_facts import KEY as TOLD_FACT
 from graphrag_core.model import Document
 
 MAX_BYTES = 100_000_000
@@ -47,6 +48,8 @@ FORMATS = {
 }
 """File extensions and the format each is read as."""
 
+_MAX_BAD_ROWS = 20  # of a file that are reported one by one
+
 _log = logging.getLogger(__name__)
 _SEPARATORS = re.compile(r"[-_\s]+")
 
@@ -69,7 +72,8 @@ def load_documents(
         One path or several. Folders are walked recursively; ``*``, ``?`` and ``**`` are wildcards.
     metadata
         Added to every document, beside ``source``, ``file_name``, ``folder``, ``format`` and
-        the metadata in the file itself.
+        the metadata in the file itself. What the file says under these keys but ``format`` is left out, also in parts
+        (``acl.tenant`` beside ``acl``), and so are the keys that this library reserves.
     max_bytes
         Skip larger files, except CSV and JSON Lines, which are streamed.
     on_problem
@@ -87,7 +91,7 @@ def load_documents(
                     report(item)
 
 
-def file_documents(
+def file_documents(  # noqa: C901 - one case for each kind of problem
     file: File, name: str, metadata: Mapping[str, Any], max_bytes: int = MAX_BYTES
 ) -> Iterator[Document | Problem]:
     """Yield the documents of one file, with ids that begin with ``name``, and what was skipped."""
@@ -95,16 +99,20 @@ def file_documents(
         yield Problem(str(file.path), f"unknown format: use one of {', '.join(sorted(FORMATS))}")
         return
     keys: set[str] = set()
+    bad_rows = 0
     try:
         for item in _read(file, max_bytes):
             where = f"{file.path}#{item.key}" if item.key else str(file.path)
             if item.problem:
-                yield Problem(where, item.problem)
+                found: Document | Problem = Problem(where, item.problem)
             elif item.key and item.key in keys:
-                yield Problem(where, "duplicate id in this file: only the first was kept")
+                found = Problem(where, "duplicate id in this file: only the first was kept")
             else:
                 keys.add(item.key)
-                yield _to_document(item, file, name, metadata, where)
+                found = _to_document(item, file, name, metadata, where)
+            bad_rows += isinstance(found, Problem)
+            if isinstance(found, Document) or bad_rows <= _MAX_BAD_ROWS:
+                yield found
     except (FileError, MissingDependency) as error:
         yield Problem(str(file.path), str(error), empty=file.size == 0)
     except OSError as error:
@@ -114,8 +122,10 @@ def file_documents(
         reason = " ".join(str(error).split())[:200]
         yield Problem(str(file.path), f"its reader failed ({type(error).__name__}: {reason}): the file may be damaged")
     else:
-        if not keys:
+        if not keys and not bad_rows:
             yield Problem(str(file.path), "contains no text", empty=True)
+    if bad_rows > _MAX_BAD_ROWS:
+        yield Problem(str(file.path), f"{bad_rows - _MAX_BAD_ROWS:,} more of its rows cannot be read")
 
 
 def _read(file: File, max_bytes: int) -> Iterable[Content]:
@@ -128,7 +138,11 @@ def _read(file: File, max_bytes: int) -> Iterable[Content]:
         raise FileError(
             f"too large ({file.size / 1e6:,.0f} MB): split it, or raise the limit of {max_bytes / 1e6:,.0f} MB"
         )
-    content = _READERS[kind][0](file.path.read_bytes())
+    with file.path.open("rb") as opened:
+        data = opened.read(max_bytes + 1)  # it may have grown
+    if len(data) > max_bytes:
+        raise FileError("grew while it was read: try again")
+    content = _READERS[kind][0](data)
     return [content] if isinstance(content, Content) else content
 
 
@@ -137,21 +151,28 @@ def _to_document(
 ) -> Document | Problem:
     if not content.text.strip():
         return Problem(where, "contains no text", empty=not content.key)
-    file_metadata = {
-        "format": FORMATS[file.suffix],
-        **content.metadata,
+    given = {
         "folder": name.rpartition("/")[0],
         "source": name,
         "file_name": file.path.name,
+        **metadata,
+    }
+    own = {"format": FORMATS[file.suffix]} | {
+        key: value for key, value in content.metadata.items() if not _is_claimed(str(key), given)
     }
     stem = _SEPARATORS.sub(" ", file.path.stem).strip()
     title = content.title or (f"{stem} {content.key}" if content.key else stem)
     document_id = f"{name}#{content.key}" if content.key else name
-    document = Document(
-        document_id, content.text, " ".join(title.split())[:200], {**file_metadata, **metadata}, content.marks
-    )
+    document = Document(document_id, content.text, " ".join(title.split())[:200], {**own, **given}, content.marks)
     try:
         validate([document])
     except DocumentError as error:
         return Problem(where, str(error).partition(": ")[2])
     return document
+
+
+def _is_claimed(key: str, given: Mapping[str, Any]) -> bool:
+    """Return whether metadata of a file would replace, or look to a filter like, what the application gives."""
+    if key == TOLD_FACT or key.startswith(("__", f"{TOLD_FACT}.")):
+        return True
+    return any(key == own or key.startswith(f"{own}.") or own.startswith(f"{key}.") for own in given)

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from docx.text.paragraph import Paragraph
 
 _MAX_UNPACKED = 500_000_000  # bytes; protects against zip bombs
+_MAX_TAGS = 6_000_000  # of the XML that is parsed as a whole; an element takes about 100 bytes
+_MAX_ROWS = 1_048_576  # of a sheet, as in Excel; empty ones before a row that says so are included
+_MAX_CELLS = 20_000_000  # of a sheet, empty ones included
+_MAX_TEXT = 100_000_000  # characters of a sheet
+_DEEPEST_ITEM = 8
 _CODE_STYLE = re.compile(r"code|preformatted|source|listing", re.IGNORECASE)
 _PLACEHOLDER_TITLE = re.compile(
     r"(?:word document|untitled|document\s*\d*|presentation\s*\d*|powerpoint.*|slide 1|.*\.(?:docx?|pptx?|xlsx?))$",
@@ -53,7 +58,7 @@ def read_docx(data: bytes) -> Content:
             writer.code("\n".join(code))
             code.clear()
             if isinstance(block, Table):
-                _write_rows([[_merged(cell.text) for cell in _cells(row)] for row in block.rows], writer)
+                _write_rows([[_merged(cell.text) for cell in cells] for cells in _table_cells(block)], writer)
             elif block.text.strip() and not style.lower().startswith("toc "):
                 if level := _heading_level(style):
                     titles.append((level if style != "Title" else 0, " ".join(block.text.split())))
@@ -102,18 +107,32 @@ def _list_marker(paragraph: Paragraph, style: str) -> tuple[str, int]:
     properties = paragraph._p.pPr  # noqa: SLF001 - python-docx has no numbering
     numbering: Any = properties.numPr if properties is not None else None
     depth = int(numbering.ilvl.val) if numbering is not None and numbering.ilvl is not None else 0
+    depth = min(max(depth, 0), _DEEPEST_ITEM)
     if style.startswith("List Number"):
         return "1. ", depth
     return ("- ", depth) if style.startswith("List Bullet") or numbering is not None else ("", 0)
 
 
-def _cells(row: Any) -> list[Any]:
-    """Return the cells of a row, those that span columns once."""
-    cells: list[Any] = []
-    for cell in row.cells:
-        if not cells or cells[-1]._tc is not cell._tc:  # noqa: SLF001 - the same cell, by its element
-            cells.append(cell)
-    return cells
+def _table_cells(table: Any) -> Iterator[list[Any]]:
+    """Yield the cells of each row: those that span columns once, those that span rows in each.
+
+    ``row.cells`` has a cell for each column, and a few bytes can say that a cell spans a billion of them.
+    """
+    from docx.table import _Cell
+
+    above: dict[int, Any] = {}  # by the column in which it starts
+    for row in table.rows:
+        column = int(getattr(row._tr, "grid_before", 0))  # noqa: SLF001 - python-docx has no other way
+        cells: list[Any] = []
+        found: dict[int, Any] = {}
+        for element in row._tr.tc_lst:  # noqa: SLF001
+            origin = above.get(column, element) if element.vMerge == "continue" else element
+            found[column] = origin
+            column += max(int(element.grid_span), 1)
+            if not cells or cells[-1]._tc is not origin:  # noqa: SLF001
+                cells.append(_Cell(origin, table))
+        above = found
+        yield cells
 
 
 # -- PowerPoint
@@ -169,7 +188,7 @@ def _write_shape(shape: Any, writer: Writer) -> None:
             return
         with writer.items():
             for paragraph in paragraphs:
-                with writer.item("  " * paragraph.level + "- "):
+                with writer.item("  " * min(paragraph.level, _DEEPEST_ITEM) + "- "):
                     writer.write(paragraph.text)
 
 
@@ -189,16 +208,33 @@ def read_xlsx(data: bytes) -> Iterator[Content]:
         several = len(book.worksheets) > 1
         for sheet in book.worksheets:
             prefix = f"{sheet.title}!" if several else ""
-            rows = ([_cell_text(value) for value in row] for row in sheet.iter_rows(values_only=True))
+            sheet.reset_dimensions()  # what a file says of them may be anything
+            rows = _limited([_cell_text(value) for value in row] for row in sheet.iter_rows(values_only=True))
             try:
                 for content in _sheet(rows, sheet.title):
                     yield replace(
                         content, key=f"{prefix}{content.key}", metadata={**content.metadata, "sheet": sheet.title}
                     )
+            except FileError:
+                raise
             except (ValueError, KeyError, zipfile.BadZipFile) as error:
                 raise FileError(f"damaged Excel file ({type(error).__name__} in sheet {sheet.title!r})") from error
     finally:
         book.close()
+
+
+def _limited(rows: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yield rows; refuse a sheet with too many cells or characters. A cell far away makes empty ones before it."""
+    cells = characters = 0
+    for number, row in enumerate(rows, 1):
+        cells += len(row)
+        characters += sum(map(len, row))
+        if number > _MAX_ROWS or cells > _MAX_CELLS or characters > _MAX_TEXT:
+            raise FileError(
+                f"has a sheet of more than {_MAX_ROWS:,} rows, {_MAX_CELLS:,} cells or {_MAX_TEXT:,} characters: "
+                "split it"
+            )
+        yield row
 
 
 def _sheet(rows: Iterator[list[str]], name: str) -> Iterator[Content]:
@@ -248,14 +284,34 @@ def _read_package(data: bytes, kind: str, read: Callable[[], _Result]) -> _Resul
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as package:
             unpacked = sum(member.file_size for member in package.infolist())
-    except zipfile.BadZipFile as error:
+            tags = _count_tags(package) if unpacked <= _MAX_UNPACKED else 0
+    except Exception as error:  # zipfile raises many kinds
         raise FileError(f"not {'an' if kind.startswith('E') else 'a'} {kind} file, or damaged") from error
     if unpacked > _MAX_UNPACKED:
         raise FileError(f"unpacks to {unpacked:,} bytes: save it without images")
+    if tags > _MAX_TAGS:
+        raise FileError(f"has more than {_MAX_TAGS:,} XML tags: split it")
     try:
         return read()
+    except FileError:
+        raise
     except Exception as error:  # the libraries raise many kinds
         raise FileError(f"damaged {kind} file ({type(error).__name__})") from error
+
+
+def _count_tags(package: zipfile.ZipFile) -> int:
+    """Return the number of XML tags in a package, but for sheets, which are read row by row."""
+    count = 0
+    for member in package.infolist():
+        if member.filename.startswith("xl/worksheets/"):
+            continue
+        with package.open(member) as file:
+            block = file.read(1 << 20)
+            is_xml = b"<" in block[:100]
+            while is_xml and block and count <= _MAX_TAGS:
+                count += block.count(b"<")
+                block = file.read(1 << 20)
+    return count
 
 
 def _write_rows(rows: list[list[str]], writer: Writer) -> None:

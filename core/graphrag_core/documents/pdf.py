@@ -33,6 +33,10 @@ _MONOSPACED = re.compile(r"mono(?!type)|courier|consol|typewriter|cmtt|menlo|-tt
 _HYPHENS = (0x02, 0xFFFE, 0xAD)  # a hyphen at the end of a line, as pdfium returns it
 _WORD = re.compile(r"\w+(?:-\w+)*")
 _HEADING_RATIO = 1.12  # how much larger than body text a heading is
+_MAX_PAGES = 20_000
+_MAX_CHARACTERS = 50_000_000
+_LONGEST_EDGE = 300  # characters of a page number, or of a line of a table of contents
+_MOST_INDENTATION = 100  # spaces
 _LOCK = threading.Lock()  # pdfium must not be called from two threads
 
 
@@ -62,7 +66,9 @@ def read_pdf(data: bytes) -> Content:
         try:
             file = pypdfium2.PdfDocument(data)
             try:
-                pages = [_page_lines(file[number], number + 1) for number in range(len(file))]
+                if len(file) > _MAX_PAGES:
+                    raise FileError(f"has more than {_MAX_PAGES:,} pages: split it")
+                pages = list(_pages(file))
                 outline = _outline(file)
                 title = str(file.get_metadata_dict().get("Title", "")).strip()
             finally:
@@ -85,6 +91,15 @@ def read_pdf(data: bytes) -> Content:
 
 
 # -- reading lines
+
+
+def _pages(file: Any) -> Iterator[list[_Line]]:
+    characters = 0
+    for number in range(len(file)):
+        yield (lines := _page_lines(file[number], number + 1))
+        characters += sum(len(line.text) for line in lines)
+        if characters > _MAX_CHARACTERS:
+            raise FileError(f"has more than {_MAX_CHARACTERS:,} characters: split it")
 
 
 def _page_lines(page: Any, number: int) -> list[_Line]:
@@ -215,13 +230,16 @@ def _gutter(lines: Sequence[_Line], body: float) -> float | None:
 
 def _join_rows(lines: Sequence[_Line]) -> list[_Line]:
     joined: list[_Line] = []
+    parts: list[list[str]] = []  # of each line
     for line in lines:
         last = joined[-1] if joined else None
         if last and last.row == line.row and not last.hyphenated and abs(last.base - line.base) < line.size:
-            joined[-1] = replace(last, text=f"{last.text} {line.text}", right=line.right, hyphenated=line.hyphenated)
+            joined[-1] = replace(last, right=line.right, hyphenated=line.hyphenated)
+            parts[-1].append(line.text)
         else:
             joined.append(line)
-    return joined
+            parts.append([line.text])
+    return [replace(line, text=" ".join(own)) for line, own in zip(joined, parts, strict=True)]
 
 
 # -- what is repeated, and what is a heading
@@ -245,10 +263,11 @@ def _without_running_lines(pages: list[list[_Line]]) -> list[_Line]:
         for line in page:
             repeated = id(line) in outer and places[_place(line)] >= least
             numbered = id(line) in outer and (
-                (len(pages) > 1 and _PAGE_NUMBER.fullmatch(line.text))
+                (len(pages) > 1 and len(line.text) <= _LONGEST_EDGE and _PAGE_NUMBER.fullmatch(line.text))
                 or (count >= max(3, len(pages) // 3) and shift in _page_offsets(line))
             )
-            if not repeated and not numbered and not _CONTENTS_LINE.fullmatch(line.text):
+            is_contents = len(line.text) <= _LONGEST_EDGE and _CONTENTS_LINE.fullmatch(line.text)
+            if not repeated and not numbered and not is_contents:
                 kept.append(line)
     return kept
 
@@ -303,6 +322,7 @@ def _key(title: str) -> str:
 
 def _title(title: str, lines: Sequence[_Line]) -> str:
     """Return the title in the file's properties if it is one, or else the largest text of the first page."""
+    title = title[:1_000]
     if title and not _PLACEHOLDER_TITLE.match(title):
         return title
     first = [line for line in lines if line.page == lines[0].page]
@@ -368,7 +388,8 @@ def _dehyphenated(block: Sequence[_Line], words: set[str]) -> list[_Line]:
         first, _, rest = line.text.partition(" ")
         if last and (last.hyphenated or last.text.endswith("-")) and first[:1].islower():
             begin = last.text.removesuffix("-")
-            before, after = (_WORD.findall(begin) or [""])[-1].lower(), (_WORD.findall(first) or [""])[0].lower()
+            before = (_WORD.findall(begin[-_LONGEST_EDGE:]) or [""])[-1].lower()
+            after = (_WORD.findall(first[:_LONGEST_EDGE]) or [""])[0].lower()
             keeps = f"{before}{after}" not in words and f"{before}-{after}" in words
             lines[-1] = replace(
                 last, text=f"{begin}{'-' if keeps else ''}{first}", hyphenated=line.hyphenated and not rest
@@ -424,4 +445,4 @@ def _indented(block: Sequence[_Line]) -> Iterator[str]:
     widths = [(line.right - line.left) / len(line.text) for line in block if len(line.text) > 3]
     width = median(widths) if widths else block[0].size * 0.6
     for line in block:
-        yield " " * max(round((line.left - left) / max(width, 0.1)), 0) + line.text
+        yield " " * round(min(max((line.left - left) / max(width, 0.1), 0), _MOST_INDENTATION)) + line.text

@@ -12,18 +12,17 @@ from graphrag_core.documents.rst import is_rst, rst_content
 _FRONT_MATTER = re.compile(r"\A\s*(---|\+\+\+)[ \t]*\n(.*?)\n(?:\1|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FIELD = re.compile(r"^([A-Za-z_][\w-]*)[ \t]*[:=][ \t]*(.*(?:\n[ \t]*-[ \t]+.*)*)$", re.MULTILINE)
 _FENCED_CODE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _HEADING = re.compile(
-    r"^ {0,3}#(?P<atx>[ \t]+\S.*?)(?:[ \t]#+)?[ \t]*$|^(?P<setext>\S.*)\n=+[ \t]*$"
-    r"|<h1[^>]*>(?P<html>(?s:.{,500}?))</h1>",
+    r"^ {0,3}#(?P<atx>[ \t]+\S.*)$|^(?P<setext>\S.*)\n=+[ \t]*$|<h1[^>]{0,1000}>(?P<html>(?s:.{,500}?))</h1>",
     re.MULTILINE | re.IGNORECASE,
 )
-_ATX_ONLY = re.compile(r"\A\s*(?:\([\w-]+\)=\s*)?#{1,6}[ \t]+(\S.*?)(?:[ \t]#+)?[ \t]*$", re.MULTILINE)
+_ATX_ONLY = re.compile(r"\A\s*(?:\([\w-]+\)=\s*)?#{1,6}[ \t]+(\S.*)$", re.MULTILINE)
 _UNDERLINED_FIRST = re.compile(r"\A\s*(?:\([\w-]+\)=\s*)?(\S.*)\n-{3,}[ \t]*$", re.MULTILINE)
-_IMAGE = re.compile(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])")
-_LINK = re.compile(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
+_IMAGE = re.compile(r"!\[[^\]]{0,400}\](?:\([^)]{0,1000}\)|\[[^\]]{0,400}\])")
+_LINK = re.compile(r"\[([^\]]{0,400})\](?:\([^)]{0,1000}\)|\[[^\]]{0,400}\])")
 _ROLE = re.compile(r"\{[\w:-]+\}(?=`)")
-_ATTRIBUTES = re.compile(r"\s*\{[#.:][^{}]*\}\s*$")
+_ATTRIBUTES = re.compile(r"(?<!\s)\s*\{[#.:][^{}]*\}\s*$")
+_LONGEST_HEADING = 1_000  # characters of a heading that are read
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _HTML_PAGE = re.compile(r"\A\s*(?:<!doctype html|<html\b)", re.IGNORECASE)
 
@@ -58,16 +57,38 @@ def markdown_title(text: str) -> str:
     >>> markdown_title("Text.\n\n## Basics\n")
     ''
     """
-    text = _COMMENT.sub("", _FENCED_CODE.sub("", text))
-    found = (_plain(match["atx"] or match["setext"] or match["html"]) for match in _HEADING.finditer(text))
+    text = _without_comments(_FENCED_CODE.sub("", text))
+    found = (
+        _plain(_without_hashes(match["atx"]) if match["atx"] else match["setext"] or match["html"])
+        for match in _HEADING.finditer(text)
+    )
     titles = list(islice((title for title in found if title), 2))
     if titles:
         return "" if len(titles) > 1 and is_version(titles[0]) else titles[0]
-    first = _ATX_ONLY.match(text) or _UNDERLINED_FIRST.match(text)
+    if first := _ATX_ONLY.match(text):
+        return _plain(_without_hashes(first[1]))
+    first = _UNDERLINED_FIRST.match(text)
     return _plain(first[1]) if first else ""
 
 
+def _without_comments(text: str) -> str:
+    """Return a text without HTML comments. One that is not closed stays."""
+    parts, at = [], 0
+    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        parts.append(text[at:start])
+        at = end + 3
+    return "".join((*parts, text[at:]))
+
+
+def _without_hashes(heading: str) -> str:
+    """Return the words of a heading without the hashes that close it."""
+    heading = heading.rstrip(" \t")
+    words = heading.rstrip("#")
+    return words if words[-1:] in (" ", "\t") and words.strip() else heading
+
+
 def _plain(heading: str) -> str:
+    heading = heading[:_LONGEST_HEADING]
     heading = _LINK.sub(r"\1", _IMAGE.sub("", _ATTRIBUTES.sub("", _TAG.sub("", heading))))
     heading = _ROLE.sub("", heading).replace("`", "").replace("**", "").replace("\\", "")
     return " ".join(heading.split()).strip("*_ ") if heading.strip(" *_#=-") else ""

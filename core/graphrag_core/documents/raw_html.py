@@ -8,14 +8,17 @@ from graphrag_core.model import Document
 from graphrag_core.text.markup import plain
 
 _PAGE = re.compile(
-    r"\s*(?:<\?xml[^<>]*>\s*)?(?:<!--.{0,2000}?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+    r"\s*(?:<\?xml[^<>]*>\s*)?(?:<!--(?:(?!-->).){0,2000}-->\s*)*<(?:!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
 )
 _BLOCK_TAG = re.compile(
     r"</(?:p|div|li|td|th|tr|h[1-6]|ul|ol|dl|dd|dt|table|section|article|main|pre|blockquote)\s*>", re.IGNORECASE
 )
 _MARKDOWN = re.compile(r"^(?:#{1,6} |```|~~~)", re.MULTILINE)
-_HIDDEN = re.compile(r"<![^<>]*>|<(script|style|noscript|template)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
-_TITLE = re.compile(r"<title[^<>]*>(.*?)</title\s*>", re.IGNORECASE | re.DOTALL)
+_HIDDEN = re.compile(
+    r"<![^<>]*>|<(script|style|noscript|template)\b(?:(?!<\1\b).)*?</\1\s*>", re.IGNORECASE | re.DOTALL
+)
+_TITLE = re.compile(r"<title[^<>]*>(.{0,1000}?)</title\s*>", re.IGNORECASE | re.DOTALL)
 _TAG_DENSITY = 400  # characters for each closing tag of a block, at most
 
 
@@ -33,6 +36,13 @@ def is_html(text: str) -> bool:
     return len(_BLOCK_TAG.findall(text)) * _TAG_DENSITY >= len(start)
 
 
+def without_tags(source: str) -> tuple[str, str]:
+    """Return the text of a page without its tags, and its title."""
+    found = _TITLE.search(source)
+    title = " ".join(plain(found[1]).split()) if found else ""
+    return plain(_TITLE.sub("", _HIDDEN.sub("", source))).strip(), title
+
+
 def readable(document: Document) -> Document:
     """Return a document with the readable text of its HTML, its title, links and anchors; others as they are.
 
@@ -46,7 +56,5 @@ def readable(document: Document) -> Document:
         content = html_content(document.text)
         text, title, marks = content.text, content.title, content.marks
     except MissingDependency:
-        found = _TITLE.search(document.text)
-        title, marks = " ".join(plain(found[1]).split()) if found else "", ()
-        text = plain(_TITLE.sub("", _HIDDEN.sub("", document.text))).strip()
+        (text, title), marks = without_tags(document.text), ()
     return replace(document, text=text, title=document.title or title, marks=marks) if text.strip() else document

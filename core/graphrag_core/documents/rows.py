@@ -26,6 +26,10 @@ _SAMPLE_ROWS = 50  # rows that are read before a column is chosen as the title
 _MIN_DISTINCT = 0.8  # share of different values in a column that names its rows
 _MIN_PROSE = 40  # characters from which an "abstract", "description" or "summary" is a text, not a value
 _MAX_CSV_FIELD = 10_000_000
+_MAX_LINE = 100_000_000  # characters of a line of CSV or JSON Lines
+_LONGEST_NUMBER = 300  # characters; a longer one is infinite as a float
+_MAX_DEPTH = 50  # of nested values in metadata
+_LONGEST_PATH = 400  # characters of the names of the fields above a nested value
 _DELIMITERS = ",;\t|"
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)\.\d+")
@@ -41,7 +45,7 @@ def read_csv(path: Path) -> Iterator[Content]:
             file.seek(0)
             delimiter = max(_DELIMITERS, key=header.count)
         try:
-            yield from table_rows(csv.reader(file, delimiter=delimiter))
+            yield from table_rows(csv.reader(_lines(file), delimiter=delimiter))
         except csv.Error as error:
             raise FileError(f"invalid CSV ({error})") from error
 
@@ -66,11 +70,11 @@ def table_rows(rows: Iterator[list[str]]) -> Iterator[Content]:
 
 def _column_names(header: list[str]) -> list[str]:
     """Return the names of columns: an empty one gets a number, a repeated one too, so that no column is lost."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for number, cell in enumerate(header, 1):
         name = cell.strip() or f"column {number}"
-        names.append(f"{name} ({number})" if name in names else name)
-    return names
+        names[f"{name} ({number})" if name in names else name] = None
+    return list(names)
 
 
 def read_json(data: bytes) -> Iterator[Content]:
@@ -108,8 +112,15 @@ def read_jsonl(path: Path) -> Iterator[Content]:
                 yield from _json_item(value, number, title)
 
 
+def _lines(file: TextIO) -> Iterator[str]:
+    while line := file.readline(_MAX_LINE):
+        if len(line) == _MAX_LINE and line[-1] not in "\r\n":
+            raise FileError(f"has a line of more than {_MAX_LINE:,} characters: split it")
+        yield line
+
+
 def _json_lines(file: TextIO) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(_lines(file), 1):
         if line.strip():
             try:
                 yield number, _parse_json(line)
@@ -145,7 +156,19 @@ def row_content(fields: Mapping[str, Any], number: int, title: str = "") -> Cont
         lines = _field_lines({key: value for key, value in others.items() if key not in (key_field, title_key)})
         text = "\n\n".join(part for part in (str(fields[prose]), "\n".join(lines)) if part)
     metadata.update(others)
+    metadata = {key: value for key, value in metadata.items() if _is_shallow(value)}
     return Content(text, row_title, metadata, row_key or str(number))
+
+
+def _is_shallow(value: Any) -> bool:
+    """Return whether a value is nested less deep than metadata may be; deeper ones are in the text only."""
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        nested = (item for item in level if isinstance(item, (Mapping, list)))
+        level = [inner for item in nested for inner in (item.values() if isinstance(item, Mapping) else item)]
+        if not level:
+            return True
+    return False
 
 
 def title_field(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -198,7 +221,7 @@ def parse_value(text: str) -> str | int | float | bool:
         return text[1:-1]
     if _INTEGER.fullmatch(text):
         return int(text)
-    if _DECIMAL.fullmatch(text):
+    if len(text) <= _LONGEST_NUMBER and _DECIMAL.fullmatch(text):
         return float(text)
     return {"true": True, "false": False}.get(text.lower(), text)
 
@@ -253,6 +276,7 @@ def _field_lines(fields: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     pending = list(reversed([(f"{prefix}{key}", value) for key, value in fields.items()]))
     while pending:  # a stack: JSON nests deeper than Python's recursion limit allows
         path, value = pending.pop()
+        path = path if len(path) <= _LONGEST_PATH else f"…{path[-_LONGEST_PATH:]}"
         if value is None or value in ("", [], {}):
             continue
         if isinstance(value, Mapping):

@@ -20,8 +20,13 @@ from graphrag_core.documents.writer import Writer
 from graphrag_core.errors import MissingDependency
 
 _LONGEST_LINE = 10_000  # characters
+_BLOCK = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*+|:]|\d{1,4}[.)]|\.\.)[ \t\w])")
+_NESTED_ITEMS = re.compile(r"^[ \t]*(?:(?:[-*+•‣⁃]|\(?\w{1,4}[.)])[ \t]+){12}", re.MULTILINE)  # on one line
+_MOST_STEPS = 300, 5_000_000  # for each character of a text, and beside; see _is_parsable
 _UNDERLINED = re.compile(r"^(?=\S)(.{2,})\n([=\-~^\"'`*+#.:_])\2{2,}[ \t]*$", re.MULTILINE)
-_DIRECTIVE_OR_ROLE = re.compile(r"^[ \t]*\.\. (?:[\w:+-]+::|_[^\n:]+:)|(?<![\w`]):[a-z][\w:-]*:`[^`\n]+`", re.MULTILINE)
+_DIRECTIVE_OR_ROLE = re.compile(
+    r"^[ \t]*\.\. (?:[\w:+-]+::|_[^\n:]+:)|(?<![\w`]):[a-z][\w:-]{0,60}:`[^`\n]+`", re.MULTILINE
+)
 
 _OPTION = re.compile(r":[A-Za-z_][\w -]*:(?:\s|$)")
 _BUILT_IN = set("table csv-table list-table replace unicode date".split())
@@ -46,13 +51,14 @@ def read_rst(data: bytes) -> Content:
 def rst_content(text: str) -> Content:
     """Parse a text as reStructuredText. A text that docutils cannot parse is kept as it is.
 
-    It refuses lines of more than 10,000 characters, for which its time would be quadratic.
+    So is one for which its time would be quadratic: with lines of more than 10,000 characters, with many items nested
+    on one line, or with long paragraphs that are full of inline markup.
     """
     try:
         parse = _parser()
     except ImportError as error:
         raise MissingDependency("docutils", "files", "Reading reStructuredText") from error
-    if max(map(len, text.splitlines()), default=0) > _LONGEST_LINE:
+    if not _is_parsable(text):
         return _as_it_is(text)
     writer = Writer()
     collects = gc.isenabled()
@@ -67,6 +73,14 @@ def rst_content(text: str) -> Content:
             gc.enable()
     body, marks = writer.finish()
     return Content(body, title, marks=marks)
+
+
+def _is_parsable(text: str) -> bool:
+    """Return whether docutils takes about linear time: it looks for the end of inline markup to the end of a block."""
+    if max(map(len, text.splitlines()), default=0) > _LONGEST_LINE or _NESTED_ITEMS.search(text):
+        return False
+    steps = sum(len(block) * (block.count("`") + block.count("*")) for block in _BLOCK.split(text))
+    return steps <= _MOST_STEPS[0] * len(text) + _MOST_STEPS[1]
 
 
 def _as_it_is(text: str) -> Content:

@@ -80,9 +80,9 @@ def walk_files(paths: str | Path | Iterable[str | Path]) -> Iterator[File | Prob
             if os.path.isdir(folder):
                 yield from _walk_folder(folder, seen, matches)
             if seen.count == before:
-                yield Problem(path, "no file matches this pattern")
+                yield Problem(_shown(path), "no file matches this pattern")
         else:
-            yield Problem(path, "no such file or folder")
+            yield Problem(_shown(path), "no such file or folder")
 
 
 def is_pattern(path: str) -> bool:
@@ -108,7 +108,10 @@ def split_pattern(pattern: str) -> tuple[Path, re.Pattern[str]]:
             out.append(f"[{'^' if token[1] == '!' else ''}{re.escape(token.strip('[]!')).replace(chr(92) + '-', '-')}]")
         else:
             out.append(wildcards.get(token, re.escape(token)))
-    return Path(*parts[:first]).absolute(), re.compile("".join(out))
+    try:
+        return Path(*parts[:first]).absolute(), re.compile("".join(out))
+    except re.error as error:
+        raise InputError(f"{pattern!r} is not a pattern ({error}): use *, ?, ** and [a-z]") from error
 
 
 class _Seen:
@@ -129,14 +132,16 @@ class _Seen:
 
 def _file(path: Path, name: str, seen: _Seen, *, explicit: bool) -> Iterator[File | Problem]:
     try:
-        name.encode()
+        str(path).encode()
         stat = path.stat()
     except UnicodeEncodeError:
-        shown = os.fsencode(path).decode("utf-8", "replace")
-        yield Problem(shown, "its name is not valid UTF-8: rename it")
+        yield Problem(_shown(path), "its name is not valid UTF-8: rename it")
         return
-    except OSError as error:
+    except (OSError, ValueError) as error:
         yield _cannot_open(path, error)
+        return
+    if explicit and not S_ISREG(stat.st_mode):
+        yield Problem(_shown(path), "not a regular file")
         return
     if (explicit or S_ISREG(stat.st_mode)) and seen.is_new(stat):  # folders may hold pipes and sockets
         yield File(path, name, stat.st_size, explicit)
@@ -173,5 +178,10 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _cannot_open(path: Path, error: OSError) -> Problem:
-    return Problem(str(path), f"cannot be opened ({error.strerror or error})")
+def _cannot_open(path: Path, error: OSError | ValueError) -> Problem:
+    return Problem(_shown(path), f"cannot be opened ({getattr(error, 'strerror', None) or error})")
+
+
+def _shown(path: Path | str) -> str:
+    """Return a path that can be printed: bytes that are not UTF-8 are replaced."""
+    return os.fsencode(path).decode("utf-8", "replace")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from graphrag_core.errors import FileError
 from graphrag_core.model import Mark, MarkKind
 
 _SPACES = re.compile(r"\s+")
@@ -17,6 +18,9 @@ _CJK_LINE_BREAK = re.compile(rf"(?<=[{_CJK}])[ \t]*\n\s*(?=[{_CJK}])")
 _BACKTICKS = re.compile(r"`+")
 _OPTION = re.compile(r"(--?[A-Za-z0-9][\w.-]*)(?=$|[\s=,<\[])")
 _CALL = re.compile(r"([A-Za-z_][\w.:]*)\s*\(.*\)")
+_MAX_TEXT = 100_000_000  # characters of one document
+_LONGEST_LINE = 10_000  # characters in which the name of a term is looked for
+_MAX_DEPTH = 64  # of nested items whose lines are indented
 _LOOKS_LIKE_A_BLOCK = re.compile(r"(?=#{1,6}(?:\s|$)|```|~~~)")
 
 
@@ -76,7 +80,7 @@ class Writer:
         self._line_is_empty = True
         self._indents: list[_Indent] = []
         self._spans: list[_Span] = []
-        self._points: list[tuple[MarkKind, str]] = []  # pages and anchors that start with the next character
+        self._points: dict[tuple[MarkKind, str], None] = {}  # pages and anchors that start with the next character
         self._terms: list[str] = []
         self._terms_of_lines: list[tuple[int, str]] = []
         self._one_line = 0  # inside a heading or a table cell
@@ -129,8 +133,8 @@ class Writer:
 
     def anchor(self, name: str) -> None:
         """Let links lead to what is written next. At the start of a line, that is the line."""
-        if name and ("anchor", name) not in self._points:
-            self._points.append(("anchor", name))
+        if name:
+            self._points.setdefault(("anchor", name))
 
     def define(self, name: str) -> None:
         """Say that the line written next names what is defined there."""
@@ -138,8 +142,8 @@ class Writer:
 
     def page(self, number: int) -> None:
         """Start a page with what is written next; a page without text has no mark."""
-        self._points = [point for point in self._points if point[0] != "page"]
-        self._points.append(("page", str(number)))
+        self._points = {point: None for point in self._points if point[0] != "page"}
+        self._points["page", str(number)] = None
 
     # -- blocks
 
@@ -169,7 +173,8 @@ class Writer:
         self.line()
         if marker == ": ":
             self._breaks = min(self._breaks, 1)  # a definition stands below its term
-        self._indents.append(_Indent(marker, " " * len(marker)))
+        is_shallow = len(self._indents) < _MAX_DEPTH  # else the text would grow with the square of the depth
+        self._indents.append(_Indent(marker, " " * len(marker)) if is_shallow else _Indent("", ""))
         yield
         self._indents.pop()
         self.line()
@@ -234,11 +239,14 @@ class Writer:
     def finish(self) -> tuple[str, tuple[Mark, ...]]:
         """Return the text and its marks, in order."""
         text = "".join(self._pieces)
-        self._points = [point for point in self._points if point[0] != "page"]
+        self._points = {point: None for point in self._points if point[0] != "page"}
         self._mark_points()
+        ends: dict[int, int] = {}
         for start, name in self._terms_of_lines:
-            end = text.find("\n", start) % (len(text) + 1)
-            found = text.find(name, start, end)
+            if start not in ends:
+                ends[start] = text.find("\n", start) % (len(text) + 1)
+            end = ends[start]
+            found = text.find(name, start, min(end, start + _LONGEST_LINE))
             place = (found, found + len(name)) if found >= 0 else (start, end)
             self._marks.append(Mark("term", *place, name))
         kept = dict.fromkeys(mark for mark in self._marks if mark.start <= len(text))
@@ -292,3 +300,5 @@ class Writer:
         if text:
             self._pieces.append(text)
             self._length += len(text)
+            if self._length > _MAX_TEXT:
+                raise FileError(f"has more than {_MAX_TEXT:,} characters of text: split it")

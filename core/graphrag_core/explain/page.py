@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 import sys
 import tempfile
 import webbrowser
@@ -31,6 +30,7 @@ from graphrag_core.context.display import (
     marked_words,
     path_ends_in_link,
 )
+from graphrag_core.context.escape import for_html, for_terminal
 from graphrag_core.explain.labels import shorten
 from graphrag_core.explain.layout import FONT, layout
 from graphrag_core.explain.network import Network, build_network, passage_name
@@ -42,7 +42,6 @@ _MAX_TITLE = 60
 _MAX_SNIPPET = 420
 _MAX_PASSAGE = 6_000
 _MAX_WORDS = 24
-_INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 _KINDS = {
     "question": "Question",
@@ -131,7 +130,7 @@ def show(result: Result, path: str | Path | None, *, browser: bool) -> Path | No
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="why-", suffix=".html", delete=False) as file:
             file.write(page(result))
         written = Path(file.name)
-        sys.stderr.write(f"written to {written}\n")
+        sys.stderr.write(for_terminal(f"written to {written}\n"))
     else:
         written = Path(path)
         written.write_text(page(result), "utf-8")
@@ -163,7 +162,7 @@ def _valid(value: object) -> object:
     if isinstance(value, float):
         return f"{round(value, 1) + 0.0:g}"
     if isinstance(value, str) and not isinstance(value, Markup):
-        return _INVALID.sub("\ufffd", value)
+        return for_html(value)
     return value
 
 

@@ -15,8 +15,9 @@ from graphrag_core.text import sentences, unwrap
 MASK = "\x01"
 
 _PROSE = frozenset({"paragraph", "item", "definition"})
-_LINE_BREAK = re.compile(r"[ \t\r]*\n[ \t>]*")
-_DEFINITION_BREAK = re.compile(r"[ \t\r]*\n[ \t>]*:[ \t]+|[ \t\r]*\n[ \t>]*")
+# Space is matched from its start only: a search inside a run of n spaces would take n steps for each of them.
+_LINE_BREAK = re.compile(r"(?:(?<![ \t\r])[ \t\r]+)?\n[ \t>]*")
+_DEFINITION_BREAK = re.compile(r"(?:(?<![ \t\r])[ \t\r]+)?\n[ \t>]*(?::[ \t]+)?")
 _FIELD = re.compile(r"[A-Z][\w-]{2,20}: ")  # "License: MIT"
 _SHORTEST_WRAPPED_LINE = 50
 _MARKUP = re.compile(

@@ -168,9 +168,11 @@ def _said(chunk: Chunk, sentence: Sentence, masked: str) -> str:
     block = sentence.block
     if block is not None and block.kind == "definition" and 0 < sentence.start - block.start <= _LONGEST_TERMS:
         head = chunk.text[block.start : sentence.start]
-        terms = [" ".join(plain(line).split()) for line in head.strip().removesuffix(":").splitlines() if line.strip()]
-        if head.rstrip().endswith(":") and 0 < len(terms) <= 4 and sum(map(len, terms)) < _LONGEST_LITERAL:
-            said = f"{', '.join(terms)}: {said}"
+        lines = [line for line in head.strip().removesuffix(":").splitlines() if line.strip()]
+        if head.rstrip().endswith(":") and 0 < len(lines) <= 4:
+            terms = [" ".join(plain(line).split()) for line in lines]
+            if sum(map(len, terms)) < _LONGEST_LITERAL:
+                said = f"{', '.join(terms)}: {said}"
     return said
 
 

@@ -23,6 +23,7 @@ _VERSION = re.compile(
 _CODE = re.compile(r"[;{}=<>\\]|\w\(.*,|\*\w|\)\(|\w\(\w+\)")
 _STRAY = " \t\r\n`*_#¶:.,;|→"
 _MOST_WORDS = 8
+_LONGEST_HEADING = 1_000  # characters, with markup; a longer one is no name
 _MOST_HEADINGS, _MOST_TERMS, _MOST_ANCHORS = 6, 20, 20
 
 
@@ -89,12 +90,14 @@ def section_anchors(chunk: Chunk) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4_096)
-def heading_names(heading: str) -> tuple[str, ...]:
+def heading_names(heading: str) -> tuple[str, ...]:  # noqa: PLR0911 - each says why there is no name
     """Return the names in a heading or defined term; none if it says nothing, like "1. Overview".
 
     >>> heading_names("3.2 The `visibility timeout`"), heading_names("Session.begin()"), heading_names("See also")
     (('The visibility timeout',), ('Session.begin', 'begin'), ())
     """
+    if len(heading) > _LONGEST_HEADING:
+        return ()
     text = " ".join(_NUMBERING.sub("", plain(heading), count=1).split()).strip(_STRAY)
     if not text or _VERSION.match(text) or normalise(text) in GENERIC_HEADINGS or text[-1] in "?!？！":
         return ()
@@ -118,8 +121,9 @@ def heading_names(heading: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4_096)
 def _title(title: str) -> tuple[str, ...]:
-    bare = normalise(_NUMBERING.sub("", title, count=1))
-    return () if bare in GENERIC_TITLES else title_names(title)
+    if len(title) <= _LONGEST_HEADING and normalise(_NUMBERING.sub("", title, count=1)) in GENERIC_TITLES:
+        return ()
+    return title_names(title)
 
 
 def _headings(chunk: Chunk) -> Iterator[tuple[int, tuple[str, ...]]]:

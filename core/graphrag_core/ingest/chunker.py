@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from graphrag_core.errors import InputError
-from graphrag_core.ingest.titles import heading_text, headings_of, is_markdown, page_of, title_of
+from graphrag_core.ingest.titles import LONGEST_PAGE, heading_text, headings_of, is_markdown, page_of, title_of
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.ports import TokenCounter
 from graphrag_core.text import estimate_tokens, most_tokens, normalise, sentences, unwrap
@@ -17,10 +17,11 @@ from graphrag_core.text.markup import BLOCKS, scan
 
 _VERSION = 2  # changes when the same settings give other passages
 _TINY_SECTION = 40  # tokens; sections below are joined with those beside them
+_LONGEST_LABELS = 400  # characters of MyST labels before a heading
 _WORD = re.compile(r"\S*\s*")
 _LINE = re.compile(r"[^\n]*\n?")
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,}|:{3,})")
-_LABEL_LINES = re.compile(r"(?:[ \t]*\([^()\s]+\)=[ \t]*\r?\n\s*)+\Z")
+_LABEL_LINE = re.compile(r"[ \t]*\([^()\s]+\)=\s*")
 
 
 class _Section(NamedTuple):
@@ -282,16 +283,16 @@ def whole_document(document: Document) -> Chunk:
     text, metadata = document.text, document.metadata
     marks = scan(text, document.marks, is_markdown(metadata))
     title = title_of(document, marks)
-    path = headings_of(document)
+    path = list(headings_of(document))
     known = {normalise(name) for name in (title, *path)}
     for mark in marks:
         if mark.kind == "heading" and normalise(name := heading_text(text, mark)) not in known:
-            path = (*path, name)
+            path.append(name)
         elif mark.kind in BLOCKS and mark.kind != "heading":
             break
     pages = [mark for mark in marks if mark.kind == "page"]
     page = _page_at(pages, 0, text) or page_of(metadata)
-    return Chunk(document.id, document.id, text, title, 0, 0, metadata, path, page, marks)
+    return Chunk(document.id, document.id, text, title, 0, 0, metadata, tuple(path), page, marks)
 
 
 def _common(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
@@ -302,7 +303,8 @@ def _common(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _line_start(text: str, at: int) -> int:
-    return max(text.rfind("\n", 0, at), text.rfind("\r", max(0, at - 1_000), at)) + 1
+    carriage_return = text.rfind("\r", max(0, at - 1_000), at)
+    return max(text.rfind("\n", max(0, carriage_return), at), carriage_return) + 1
 
 
 def _end_of_line(text: str, at: int, end: int) -> int:
@@ -313,9 +315,18 @@ def _end_of_line(text: str, at: int, end: int) -> int:
 def _heading_start(text: str, at: int) -> int:
     """Return the start of a heading's line, or of the MyST labels before it."""
     start = _line_start(text, at)
-    before = text[max(0, start - 400) : start]
-    labels = _LABEL_LINES.search(before) if before.rstrip().endswith(")=") else None
-    return start - len(before) + labels.start() if labels else start
+    before = max(0, start - _LONGEST_LABELS)
+    lines = text[before:start].split("\n")
+    if lines.pop():  # the line before ends with a carriage return
+        return start
+    first, end = start, start
+    for line in reversed(lines):  # labels, with blank lines between
+        end -= len(line) + 1
+        if _LABEL_LINE.fullmatch(line):
+            first = end
+        elif line.strip():
+            break
+    return first
 
 
 def _block_start(text: str, block: Mark) -> int:
@@ -336,7 +347,7 @@ def _page_at(pages: Sequence[Mark], start: int, text: str) -> int | None:
         start += 1
     at = bisect_right(pages, start, key=attrgetter("start"))
     value = pages[at - 1].value if at else ""
-    return int(value) if value.isdecimal() else None
+    return int(value) if value.isdecimal() and len(value) <= LONGEST_PAGE else None
 
 
 def _marks_of(marks: Sequence[Mark], spans: Sequence[tuple[int, int]]) -> Iterator[tuple[Mark, ...]]:

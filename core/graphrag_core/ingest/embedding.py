@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import new_class
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from graphrag_core.errors import DocumentError, EmbedderError, InputError
+from graphrag_core.errors import DocumentError, EmbedderError, GraphRAGError, InputError
 from graphrag_core.ports import Embedder, Matrix
+
+_Error = TypeVar("_Error", bound=GraphRAGError)
 
 _TINY = 1e-12
 _ROUNDING = 2e-6  # how far the norm of a unit vector in single precision may be from 1
@@ -19,14 +21,22 @@ def identity_of(embedder: Embedder) -> str:
 
     Its ``identity`` if it has one, else its class and the model it names.
     """
-    known = getattr(embedder, "identity", None)
-    if isinstance(known, str) and known:
-        return known
     kind = type(embedder)
-    for attribute in ("model_name", "model", "model_id", "deployment"):
-        if isinstance(model := getattr(embedder, attribute, None), str) and model:
-            return f"{kind.__module__}.{kind.__qualname__}({model})"
-    return f"{kind.__module__}.{kind.__qualname__}"
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    try:
+        known = getattr(embedder, "identity", None)
+        models = [getattr(embedder, model, None) for model in ("model_name", "model", "model_id", "deployment")]
+    except Exception as error:
+        raise InputError(f"the identity of {name} cannot be read ({type(error).__name__}: {error})") from error
+    if isinstance(known, str) and known:
+        return _storable_identity(str.__str__(known))
+    model = next((model for model in models if isinstance(model, str) and model), None)
+    return _storable_identity(name if model is None else f"{name}({model})")
+
+
+def _storable_identity(identity: str) -> str:
+    """Return an identity without what a database cannot store."""
+    return identity.encode("utf-8", "replace").decode("utf-8").replace("\x00", "?")
 
 
 def embedder_error(message: str, error: BaseException) -> EmbedderError:
@@ -40,12 +50,18 @@ def embedder_error(message: str, error: BaseException) -> EmbedderError:
     >>> isinstance(error, EmbedderError), isinstance(error, ConnectionError), str(error)
     (True, True, 'the model raised ConnectionError')
     """
+    return combined_error(EmbedderError, message, error)
+
+
+def combined_error(base: type[_Error], message: str, error: BaseException) -> _Error:
+    """Return an error of the library that is also of the type of another one; see :func:`embedder_error`."""
     try:
         kind: Any = type(error)
-        combined: EmbedderError = _combined_type(kind)(message)
+        of_both: Any = _combined_type(cast("Any", base), kind)
+        combined: _Error = of_both(message)
         combined.__dict__.update(vars(error))
     except Exception:  # noqa: BLE001 - a type that cannot be a base class, or that cannot be created so
-        return EmbedderError(message)
+        return base(message)
     return combined
 
 
@@ -59,24 +75,24 @@ def question_error(problem: str, error: BaseException) -> EmbedderError:
 
 
 @lru_cache(maxsize=64)
-def _combined_type(kind: type[BaseException]) -> type[EmbedderError]:
-    if issubclass(kind, (EmbedderError, StopIteration, StopAsyncIteration)) or not issubclass(kind, Exception):
-        return EmbedderError  # a coroutine cannot raise StopIteration
+def _combined_type(base: type[GraphRAGError], kind: type[BaseException]) -> type[GraphRAGError]:
+    if issubclass(kind, (base, StopIteration, StopAsyncIteration)) or not issubclass(kind, Exception):
+        return base  # a coroutine cannot raise StopIteration
 
     def fill(names: dict[str, Any]) -> None:
-        names["__module__"] = EmbedderError.__module__
+        names["__module__"] = base.__module__
         names["__init__"] = lambda self, message: setattr(self, "args", (message,))  # that of ``kind`` may need others
         names["__str__"] = lambda self: str(self.args[0])
-        names["__reduce__"] = lambda self: (EmbedderError, self.args)
+        names["__reduce__"] = lambda self: (base, self.args)
 
-    return cast("type[EmbedderError]", new_class("EmbedderError", (EmbedderError, kind), exec_body=fill))
+    return cast("type[GraphRAGError]", new_class(base.__name__, (base, kind), exec_body=fill))
 
 
 def unit_vector(values: Iterable[float], dim: int | None) -> Matrix:
     """Return numbers as a unit vector; raise ``ValueError`` that says what is wrong with them."""
     try:
-        vector = np.array(values if hasattr(values, "__len__") else list(values), np.float32)
-    except (TypeError, ValueError) as error:
+        vector = _numbers(values if hasattr(values, "__len__") else list(values))
+    except Exception as error:  # __array__ of a foreign type may raise anything
         raise ValueError(f"must be a 1-D array of numbers: {error}") from error
     if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
         raise ValueError(f"has shape {vector.shape}: it must be a 1-D array of finite numbers")
@@ -84,6 +100,18 @@ def unit_vector(values: Iterable[float], dim: int | None) -> Matrix:
         raise ValueError(f"has dimension {len(vector)}, the index has dimension {dim}: use the index's embedder")
     unit: Matrix = _normalised(vector[None, :])[0]
     return unit
+
+
+def _numbers(values: object) -> Matrix:
+    """Return real numbers as an array; raise if they are texts, truth values, complex or no numbers."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O":  # such as fractions, or the numbers of another library
+        array = np.array(values, np.float64)
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"they are of type {array.dtype}, not numbers")
+    with np.errstate(over="ignore"):  # what becomes infinite is refused
+        numbers: Matrix = np.array(array, np.float32)
+    return numbers
 
 
 def _normalised(vectors: Matrix) -> Matrix:
@@ -115,8 +143,8 @@ class CheckedEmbedder:
                 raise InputError(f"{kind} is not an embedder: it needs embed_documents(list[str]) and embed_query(str)")
         self.embedder = embedder
         self.identity = identity_of(embedder)
-        self.embedded = bool(getattr(embedder, "embedded", False))
-        self.local = self.embedded or bool(getattr(embedder, "local", False))
+        self.embedded = getattr(embedder, "embedded", False) is True
+        self.local = self.embedded or getattr(embedder, "local", False) is True
         self.dim: int | None = None
 
     def documents(
@@ -187,10 +215,11 @@ class CheckedEmbedder:
 
     def _checked(self, raw: object, count: int, owners: Sequence[str]) -> Matrix:
         try:
-            vectors = np.array(raw, np.float32)
-        except (TypeError, ValueError) as error:
+            vectors = _numbers(raw)
+        except Exception as error:  # __array__ of a foreign type may raise anything
             raise EmbedderError(
-                f"{self.identity} returned vectors of different lengths, or not numbers: {error}"
+                f"{self.identity} returned vectors of different lengths, or not numbers, for {count} texts "
+                f"(the first of document {owners[0]!r}): {error}"
             ) from error
         if vectors.ndim != 2 or len(vectors) != count or vectors.shape[1] == 0:
             raise EmbedderError(
@@ -200,7 +229,7 @@ class CheckedEmbedder:
         if self.dim is not None and vectors.shape[1] != self.dim:
             raise EmbedderError(
                 f"{self.identity} returned vectors of dimension {vectors.shape[1]}, the index has {self.dim}: "
-                "use the embedder that built it"
+                f"use the embedder that built it (the first text is of document {owners[0]!r})"
             )
         bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if len(bad):

@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from graphrag_core.errors import DocumentError, ExtractionError, InputError
+from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.extract import SentenceExtractor
-from graphrag_core.filters import json_value
+from graphrag_core.filters import json_value, posing_key
 from graphrag_core.ingest import told_facts
 from graphrag_core.ingest.chunker import Chunker, whole_document
 from graphrag_core.ingest.edges import SETTING as EDGES
 from graphrag_core.ingest.edges import UNFINISHED, Edge, to_setting, with_edges, without_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
-from graphrag_core.model import Added, Chunk, Document, Estimate, Extraction
+from graphrag_core.ingest.extraction import extract
+from graphrag_core.model import Added, Chunk, Document, Estimate, Extraction, Mark
 from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
 from graphrag_core.research.findings import FindingsExtractor, is_finding, with_findings, without_labels
 from graphrag_core.text import EDGE, chunk_text, estimate_tokens, fact_text, fingerprint, label, normalise
@@ -104,10 +105,10 @@ class Pipeline:
         self.batch_size = batch_size
         self.progress = progress
         self.edges = tuple(edges)
-        self._has_settings = False  # known to be stored; read only without an embedder
+        self._built_with = ""  # the embedder of the stored documents; read again by each call of add
         self._identities = (
             chunker.identity if chunker else _WHOLE,
-            str(getattr(extractor, "identity", type(extractor).__qualname__)),
+            _identity(extractor),
         )
 
     def add(
@@ -121,6 +122,7 @@ class Pipeline:
         progress = self.progress if progress is None else progress
         disable = None if progress is None else not progress
         began, previous, results = self.engine.generation, set[str](), list[Added]()
+        self._read_settings()
         collects = gc.isenabled()
         bar = tqdm(total=total, desc="indexing", unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
         try:
@@ -138,11 +140,16 @@ class Pipeline:
                 bar.close()
                 self.engine.flush()
         except BaseException:
-            self._has_settings = False
-            if self.embedder is not None:  # forget the dimension of a first batch that failed
-                self.embedder.dim = int(self.engine.settings().get("dim", "0")) or None
+            self._read_settings()  # forget those of a first batch that failed
             raise
         return sum(results[1:], results[0]) if results else Added()
+
+    def _read_settings(self) -> None:
+        """Read from the index what it was built with: an interrupted call may have left other values here."""
+        stored = self.engine.settings()
+        self._built_with = stored.get("embedder", "")
+        if self.embedder is not None:
+            self.embedder.dim = int(stored.get("dim", "0")) or None
 
     def _batches(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
         """Yield documents in batches. The next document is read when the batch before is written."""
@@ -190,6 +197,7 @@ class Pipeline:
         if any(told_facts.may_hide(document) for document in changed if told_facts.KEY in document.metadata):
             settings[told_facts.SETTING] = "yes"
         self.engine.write(parsed, replaced, name_vectors=name_vectors, settings=settings)
+        self._built_with = settings.get("embedder", self._built_with)
 
         failed = {p.document.id: [e.problem for e in p.extractions if e.problem] for p in parsed if not p.digest}
         problems = {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
@@ -197,19 +205,14 @@ class Pipeline:
 
     def _is_first_batch(self, vectors: Vectors) -> bool:
         """Return whether the settings have to be stored; raise if the index needs an embedder and has none."""
-        if self.embedder is not None:
-            return self.embedder.dim is None
-        if vectors:
+        if self.embedder is None and vectors:
             raise InputError("vectors were passed to an index without an embedder: leave them out, or pass an embedder")
-        if self._has_settings:
-            return False
-        built_with = self.engine.settings().get("embedder", "")
-        if built_with not in ("", NO_EMBEDDER):
+        if self.embedder is None and self._built_with not in ("", NO_EMBEDDER):
             raise InputError(
-                f"the index was built with {built_with}: adding documents needs an embedder, open it with that one"
+                f"the index was built with {self._built_with}: adding documents needs an embedder, open it with that "
+                "one"
             )
-        self._has_settings = True  # or will have when this batch is written
-        return not built_with
+        return not self._built_with
 
     def derive_edges(self, edges: Sequence[Edge]) -> None:
         """Derive the explicit edges of all documents again, for other edges.
@@ -316,13 +319,10 @@ class Pipeline:
         if are_findings:
             pairs = [pair for pair in zip(documents, chunked, strict=True) if told_facts.KEY not in pair[0].metadata]
             prose = [chunk for document, pieces in pairs for chunk in without_labels(document, pieces)]
-        extracted = list(extractor.extract(prose)) if chunks else []
-        if len(extracted) != len(chunks):
-            kind = type(extractor).__qualname__
-            raise ExtractionError(f"{kind} returned {len(extracted)} extractions for {len(chunks)} chunks")
+        extracted = extract(extractor, prose)
         if are_findings:
             extracted = with_findings(chunks, extracted)
-        cleaned = map(_clean, map(_accepted, extracted))
+        cleaned = map(_clean, extracted)
         parsed = []
         for document, pieces in zip(documents, chunked, strict=True):
             is_told = told_facts.KEY in document.metadata
@@ -408,6 +408,14 @@ class Pipeline:
         return embedded, dict(zip(unknown, matrix, strict=True))
 
 
+def _identity(extractor: Extractor) -> str:
+    kind = type(extractor).__qualname__
+    try:
+        return str(getattr(extractor, "identity", kind))
+    except Exception as error:
+        raise InputError(f"the identity of {kind} cannot be read ({type(error).__name__}: {error})") from error
+
+
 def embedded_texts(
     parsed: Sequence[ParsedDocument], *, facts: bool
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -436,23 +444,6 @@ def _embedded_names(parsed: Sequence[ParsedDocument]) -> dict[str, str]:
 
 
 # -- cleaning what extractors return
-
-
-def _accepted(extraction: Extraction) -> Extraction:
-    """Return an extraction without rejected facts. Raise :class:`ExtractionError` if a fact cannot be stored."""
-    if all(fact.status == "confirmed" and fact.valid_from is fact.valid_to is None for fact in extraction.facts):
-        return extraction
-    for fact in extraction.facts:
-        try:
-            told_facts.check_status(fact.status)
-        except InputError as error:
-            raise ExtractionError(f"an extractor returned the fact {fact.text!r:.80}: {error}") from error
-        if fact.valid_from is not None or fact.valid_to is not None:
-            raise ExtractionError(
-                f"an extractor set the validity of the fact {fact.text!r:.80}: "
-                "tell a fact that is valid for a time with KnowledgeIndex.remember"
-            )
-    return replace(extraction, facts=tuple(fact for fact in extraction.facts if fact.status != "rejected"))
 
 
 def _clean(extraction: Extraction) -> tuple[Extraction, dict[str, bool]]:
@@ -534,7 +525,7 @@ def _storable(text: str) -> str:
 # -- validation
 
 
-def validate(documents: Iterable[Any]) -> list[Document]:
+def validate(documents: Iterable[Any]) -> list[Document]:  # noqa: C901 - one check after the other
     """Return documents with their metadata as it is stored.
 
     Raises
@@ -560,12 +551,30 @@ def validate(documents: Iterable[Any]) -> list[Document]:
             raise DocumentError(document.id, f"the metadata is {type(document.metadata).__qualname__}, not a mapping")
         if (metadata := _stored_metadata(document)) is not document.metadata:
             document = replace(document, metadata=metadata)  # noqa: PLW2901 - as it is stored
+        if (key := posing_key(document.metadata)) is not None:
+            raise DocumentError(
+                document.id,
+                f"the metadata key {key!r} looks to a filter like a key of the mapping beside it: rename one of them",
+            )
+        _check_marks(document)
         told_facts.check_document(document)
         if document.id in ids:
             raise DocumentError(document.id, "this id comes twice in one call: keep one, or change the other id")
         ids.add(document.id)
         checked.append(document)
     return checked
+
+
+def _check_marks(document: Document) -> None:
+    for mark in document.marks:
+        if not isinstance(mark, Mark):
+            raise DocumentError(document.id, f"a mark is {type(mark).__qualname__}, not a Mark")
+        if type(mark.start) is not int or type(mark.end) is not int:
+            raise DocumentError(document.id, f"the offsets of the mark {mark!r:.80} are not integers")
+        for text in (mark.kind, mark.value):
+            if not isinstance(text, str):
+                raise DocumentError(document.id, f"the mark {mark!r:.80} has a value that is not a text")
+            _check_characters(document.id, "marks", text)
 
 
 def _check_characters(document_id: str, name: str, text: str) -> None:

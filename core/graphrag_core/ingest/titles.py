@@ -9,7 +9,11 @@ from graphrag_core.model import Document, Mark
 from graphrag_core.text import normalise
 from graphrag_core.text.markup import BLOCKS, plain, scan
 
+LONGEST_PAGE = 9
+"""The most digits of the number of a page."""
+
 _LONGEST_TITLE = 200
+_MOST_HEADINGS = 64  # in ``header_path``
 _HEAD = 4_000  # characters in which a document's own heading is looked for
 _HEADING_HINT = re.compile(r"(?:\A|\n)(?:[ \t]{0,3}#{1,6}[ \t]|[=\-]{3,}[ \t\r]*(?:\n|\Z))")
 _FRONT_TITLE = re.compile(r"\A---[ \t]*\r?\n(?:[^\r\n]*\r?\n){0,50}?title:[ \t]*([^\r\n]+)")
@@ -21,7 +25,7 @@ _NAME_KEYS = ("file_name", "filename", "file_path", "source", "url")
 _MEANINGLESS = re.compile(
     r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}|[0-9a-f]{16,}|[\d\W_]*|tmp\w*|temp\w*"
     r"|(?:page|document|doc|file|untitled|unnamed|scan|img|image|download|output|part|chunk|text|content|new|noname"
-    r"|copy|item|data)(?:[\W_]*\d*)*",
+    r"|copy|item|data)[\W_\d]*",
     re.IGNORECASE,
 )
 _FOLDER_PAGE = re.compile(r"index|readme|default|__init__|main|home", re.IGNORECASE)
@@ -80,7 +84,7 @@ def page_of(metadata: Mapping[str, Any]) -> int | None:
     """
     for key in ("page_label", "page_number", "page"):
         page = metadata.get(key)
-        if isinstance(page, str) and page.isdecimal():
+        if isinstance(page, str) and page.isdecimal() and len(page) <= LONGEST_PAGE:
             page = int(page)
         if isinstance(page, int) and not isinstance(page, bool) and page >= 0:
             return page + 1 if key == "page" and "total_pages" in metadata else page
@@ -117,7 +121,9 @@ def _metadata_headings(metadata: Mapping[str, Any]) -> tuple[str, ...]:
         return tuple(levels[level] for level in sorted(levels))
     path = metadata.get("header_path")
     if isinstance(path, str):
-        return tuple(" ".join(plain(part).split()) for part in path.split("/") if part.strip())
+        return tuple(
+            " ".join(plain(part).split()) for part in path.split("/", _MOST_HEADINGS)[:_MOST_HEADINGS] if part.strip()
+        )
     return ()
 
 

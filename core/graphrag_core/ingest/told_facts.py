@@ -15,7 +15,7 @@ from datetime import date, datetime, timezone
 from typing import Any, cast, get_args
 
 from graphrag_core.errors import DocumentError, InputError
-from graphrag_core.filters import Condition, Filter, Group, Not, Value, json_value
+from graphrag_core.filters import Condition, Filter, Group, Hidden, Value, json_value
 from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, Mention
 from graphrag_core.ports import Engine
 from graphrag_core.text import fingerprint, normalise
@@ -220,7 +220,7 @@ def visible(engine: Engine, scope: Filter | None, at: float) -> Filter | None:
         _stored("valid_from", "gt", ("number", at)),
         _stored("valid_to", "lte", ("number", at)),
     )
-    return Not(hidden) if scope is None else Group(all=True, parts=(scope, Not(hidden)))
+    return Hidden(hidden) if scope is None else Group(all=True, parts=(scope, Hidden(hidden)))
 
 
 def changes_between(engine: Engine, start: float, end: float) -> bool:

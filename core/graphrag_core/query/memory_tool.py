@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from graphrag_core.context import one_line
 from graphrag_core.errors import InputError
-from graphrag_core.filters import DOCUMENT_ID, Where, attributes, json_value
+from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Where, attributes, optional, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.told_facts import KEY, check_scope
 from graphrag_core.model import FactSource
@@ -33,10 +34,10 @@ MIN_GRAPH_SCORE_HELP = "Leave out passages to which the graph leads by a weaker 
 def to_content(result: Result, **settings: Any) -> str:
     """Return what the agent reads: the context, and what to do if there is none or the graph was skipped."""
     if not result.hits:
-        return f"{NOTHING_FOUND} {result.advice[:1].upper()}{result.advice[1:]}."
+        return f"{NOTHING_FOUND} {one_line(result.advice[:1].upper() + result.advice[1:])}."
     context = str(result.context(**settings))
     is_noted = result.advice and (not result.graph_ran or result.embedder_failed)
-    return f"{context}\n\nNote: {result.advice}." if is_noted else context
+    return f"{context}\n\nNote: {one_line(result.advice)}." if is_noted else context
 
 
 # -- the tools that write
@@ -94,7 +95,7 @@ class MemoryWriter:
             The filter does not say which metadata a fact needs to match it.
         """
         if metadata is None:
-            metadata = dict(_equalities(where)) if where is not None else {}
+            metadata = dict(_equalities(parse(where))) if where is not None else {}
         return cls(index, check_scope(metadata), source)
 
     @property
@@ -105,8 +106,13 @@ class MemoryWriter:
 
     @property
     def searched(self) -> Where | None:
-        """The filter of a search: no told fact of another scope. Documents are not restricted by it."""
-        return {"or": [{f"{KEY}.subject": {"exists": False}}, self.where]} if self.where else None
+        """The filter of a search: no told fact of another scope. Documents are not restricted by it.
+
+        It does not raise before the first fact of the scope is told.
+        """
+        if self.where is None:
+            return None
+        return optional(parse({"or": [{f"{KEY}.subject": {"exists": False}}, self.where]}))
 
     def remember(
         self,
@@ -125,22 +131,22 @@ class MemoryWriter:
             valid_to=valid_to or None, confidence=confidence, source=self.source, metadata=self.metadata,
         )  # fmt: skip
         if fact.status == "rejected":
-            return f"Not remembered, as it was rejected before: {fact.text} ({fact.chunk_id})"
-        return f"Remembered ({fact.status}): {fact.text} ({fact.chunk_id})"
+            return f"Not remembered, as it was rejected before: {one_line(fact.text)} ({fact.chunk_id})"
+        return f"Remembered ({fact.status}): {one_line(fact.text)} ({fact.chunk_id})"
 
     def confirm(self, fact_id: str) -> str:
         """Confirm a fact."""
-        return f"Confirmed: {self.index.confirm(fact_id, where=self.where).text}"
+        return f"Confirmed: {one_line(self.index.confirm(fact_id, where=self.where).text)}"
 
     def reject(self, fact_id: str) -> str:
         """Reject a fact."""
-        return f"Rejected: {self.index.reject(fact_id, where=self.where).text}"
+        return f"Rejected: {one_line(self.index.reject(fact_id, where=self.where).text)}"
 
     def forget(self, fact_id: str) -> str:
         """Delete a fact."""
         if not self.index.forget(fact_id, where=self.where or {}):
             raise InputError(f"there is no fact {fact_id!r} in this scope: use the id that memory_search returned")
-        return f"Forgotten: {fact_id}"
+        return f"Forgotten: {one_line(fact_id)}"
 
 
 def attributes_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -148,21 +154,17 @@ def attributes_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     return ((key, None if kind == "null" else value) for key, (kind, value) in attributes(metadata))
 
 
-def _equalities(where: Where) -> Iterator[tuple[str, Any]]:
+def _equalities(parsed: Filter) -> Iterator[tuple[str, Any]]:
     """Yield the keys and values that a filter asks for; raise if it asks for anything else."""
-    for key, value in where.items():
-        if key.removeprefix("$") == "and":
-            for part in value:
-                yield from _equalities(part)
-            continue
-        is_metadata = "." not in key and key.removeprefix("$") not in ("or", "not") and key != DOCUMENT_ID
-        is_eq = isinstance(value, Mapping) and [name.removeprefix("$") for name in value] == ["eq"]
-        if is_metadata and is_eq:
-            yield key, next(iter(value.values()))
-        elif is_metadata and isinstance(plain := json_value(value, key), (str, int, float)):
-            yield key, plain
-        else:
-            raise InputError(
-                f"the filter {key!r}: {value!r:.60} does not say which metadata a remembered fact gets: "
-                "pass metadata={...} to the memory tools"
-            )
+    if isinstance(parsed, Group) and parsed.all:
+        for part in parsed.parts:
+            yield from _equalities(part)
+        return
+    if not isinstance(parsed, Condition) or parsed.operator != "eq" or "." in parsed.key or parsed.key == DOCUMENT_ID:
+        what = repr(parsed.key) if isinstance(parsed, Condition) else "'or'" if isinstance(parsed, Group) else "'not'"
+        raise InputError(
+            f"the condition on {what} of the filter does not say which metadata a remembered fact gets: "
+            "pass metadata={...} to the memory tools"
+        )
+    ((kind, value),) = parsed.values
+    yield parsed.key, None if kind == "null" else value

@@ -10,10 +10,10 @@ import numpy as np
 
 from graphrag_core.ports import Keys, Matrix, Snapshot
 from graphrag_core.text import FUNCTION, OPENERS, normalise
-from graphrag_core.text.cjk import CJK
+from graphrag_core.text.cjk import CJK, has_cjk
 
 _WORD = re.compile(rf"(?:(?![{CJK}])[^\W_])+[+#]*")
-_CJK_RUN = re.compile(rf"[\w·・]*[{CJK}][\w·・]*")
+_CJK_RUN = re.compile(r"[\w·・]+")  # that has a Chinese or Japanese character
 _CJK_UNIT = re.compile(rf"[{CJK}·・]|(?:(?![{CJK}])\w)+")
 _POSSESSIVE = re.compile(r"['’]s\b")
 _QUOTED = re.compile(
@@ -25,6 +25,7 @@ _PASSAGES_OF_PHRASE = 50
 _ARTICLES = ("the", "a", "an")
 _MAX_CJK_UNITS_PER_NAME = 24
 _MAX_CJK_UNITS = 600
+_MAX_CJK_NAME = 200  # characters
 _MAX_QUOTES = 20
 _MAX_WORDS = 400
 
@@ -186,11 +187,15 @@ def _cjk_candidates(question: str) -> list[Span]:
     spans = []
     left = _MAX_CJK_UNITS
     for run in _CJK_RUN.finditer(question):
-        units = list(_CJK_UNIT.finditer(run.group()))[:left]
+        if not has_cjk(run.group()):
+            continue
+        units = list(islice(_CJK_UNIT.finditer(run.group()), left))
         left -= len(units)
         offset = 10_000 + run.start()  # apart from the word numbers of the other candidates
         for first in range(len(units)):
             for last in range(first + 1, min(first + _MAX_CJK_UNITS_PER_NAME, len(units))):
                 start, end = units[first].start(), units[last].end()
+                if end - start > _MAX_CJK_NAME:
+                    break
                 spans.append((offset + start, offset + end, normalise(run.group()[start:end])))
     return spans

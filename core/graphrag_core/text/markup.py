@@ -27,6 +27,7 @@ BLOCKS = frozenset({"heading", "paragraph", "item", "definition", "table", "code
 
 _LONGEST_HEADING = 120
 _LONGEST_TERM = 60
+_LONGEST_LINK = 2_000  # characters between <a href=...> and its end
 
 _NEWLINE = re.compile(r"\r\n?|\n")
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
@@ -36,7 +37,7 @@ _TABLE_LINE = re.compile(r"[ \t]*[|+]")
 _DEFINITION = re.compile(r"[ \t]*:[ \t]+(?=\S)")
 _TERM_LINE = re.compile(r"[^\r\n]{0,119}[^\r\n.,;:!?]")
 _LABEL_LINE = re.compile(r"[ \t]*\(([^()\s]+)\)=[ \t]*$")
-_HEADING_ID = re.compile(r"[ \t]*\{#([^\s{}]+)[^{}]*\}[ \t]*$")
+_HEADING_ID = re.compile(r"(?:(?<![ \t])[ \t]+)?\{#([^\s{}]+)(?![^\s{}])[^{}]*\}[ \t]*$")
 _WORD = re.compile(r"[^\W_]")
 _HTML_ANCHOR = re.compile(r"<a\s[^<>]*?\b(id|name|href)\s*=\s*[\"']?([^\"'\s<>]+)", re.IGNORECASE)
 _CODE_SPAN = re.compile(r"`([^`]+)`")
@@ -54,7 +55,9 @@ _LEADING_TERM = re.compile(
     r"(?:(?<=:\*\*)|(?<=:__)|[ \t]*(?::|[-–—]{1,2}(?=\s)|：))"
 )
 _BARE_URL = re.compile(r"(?<![\w/<(\[\"'`])https?://[^\s<>()\[\]\"'`|]*[^\s<>()\[\]\"'`|.,;:!?*]")
-_DIRECTIVE = re.compile(r"(?P<fence>:{3,}|`{3,}|~{3,})[ \t]*(?:\{(?P<name>[^{}\s]+)\}.*|(?P<word>[\w-]*)[ \t]*$)")
+_DIRECTIVE = re.compile(
+    r"(?P<fence>:{3,}|`{3,}|~{3,})[ \t]*(?![ \t])(?:\{(?P<name>[^{}\s]+)\}.*|(?P<word>[\w-]*)[ \t]*$)"
+)
 _OPTION_LINE = re.compile(r"[ \t]*:[\w-]+:(?:[ \t].*)?$")
 
 
@@ -406,8 +409,8 @@ def _with_inline(text: str, blocks: Iterable[Mark], references: Mapping[str, Any
                 copy = f"-{slugs[anchor]}" if slugs[anchor] else ""
                 slugs[anchor] += 1
                 marks.append(Mark("anchor", block.start, block.start, anchor + copy))
-            is_name = _CODE_SPAN.fullmatch(text, block.start, block.end) or _IDENTIFIER.fullmatch(name)
-            if is_name and len(name) <= _LONGEST_TERM and "://" not in name:
+            is_short = len(name) <= _LONGEST_TERM and "://" not in name
+            if is_short and (_CODE_SPAN.fullmatch(text, block.start, block.end) or _IDENTIFIER.fullmatch(name)):
                 marks.append(Mark("term", block.start, block.end, name))
         elif block.kind in {"paragraph", "item"} and (term := _LEADING_TERM.match(text, block.start, block.end)):
             group = term.lastgroup or ""
@@ -430,7 +433,7 @@ def _inline(text: str, start: int, end: int, references: Mapping[str, Any]) -> I
                 yield Mark("link", *((a, b) if b > a else match.span()), target)
             yield from (mark for mark in _inline(text, a, b, {}) if mark.kind == "literal")
         elif match["tag"] and (anchor := _HTML_ANCHOR.match(text, *match.span())):
-            closing = text.find("</", match.end(), end)
+            closing = text.find("</", match.end(), min(end, match.end() + _LONGEST_LINK))
             if anchor[1].lower() != "href":
                 yield Mark("anchor", match.start(), match.start(), anchor[2])
             elif closing >= 0:

@@ -67,7 +67,8 @@ _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
 _QUOTED = re.compile(r"“([^”\n]{2,80})”|``([^`\n]{2,80}?)''|\"([^\"\n]{2,80})\"")
 _QUOTE_OPENERS = OPENERS - {"the", "a", "an"}
 _CODE = re.compile(r"(?<!`)(`+)(?!`)([^\n]{1,200}?)(?<!`)\1(?!`)")
-_CALL = re.compile(r"(?<=\w)\s*\(.*$|(?<=\w)\[.*\]$", re.DOTALL)
+_CALL = re.compile(r"(?<=\w)\s*\(.*$", re.DOTALL)
+_CALL_OR_INDEX = re.compile(r"(?<=\w)\s*\(.*$|(?<=\w)\[.*$", re.DOTALL)
 _VALUE = re.compile(r"(?<=\w)\s?[:=]=?\s?(?![:/]).*$", re.DOTALL)
 _CODE_WORD = re.compile(r"-{0,2}[^\W\d][\w.:/+#-]*|/[\w./+-]+|\.[a-z]\w+", re.ASCII)
 _SUFFIX = re.compile(
@@ -167,7 +168,9 @@ def code_names(code: str) -> tuple[str, ...]:
     (('celery.app.task.Task.retry', 'Task.retry', 'retry'), ('--concurrency',), ())
     """
     code = code.strip().lstrip("~!@$ ").strip("\"'`“”‘’.,;: ")
-    if "(" in code or code.endswith("]"):
+    if code.endswith("]"):
+        code = _CALL_OR_INDEX.sub("", code)
+    elif "(" in code:
         code = _CALL.sub("", code)
     if ("=" in code or ":" in code) and not code.startswith("-"):
         code = _VALUE.sub("", code)

@@ -11,7 +11,11 @@ _POSSESSIVE = re.compile(r"['’]s?$")
 _SEPARATORS = re.compile(r"(?:[^\w\s+#]|_)+|(?<![^\W_+#])[+#]+")
 _SPACES = re.compile(r"\s+")
 _ARTICLE = re.compile(r"^(?:the|a|an) (?=\S)")
-_PARENTHESIS = re.compile(r"\s*[(（][^()（）]*[)）]")
+_PARENTHESIS = re.compile(r"(?<!\s)\s*[(（][^()（）]*[)）]")
+# Python orders combining characters in time that is quadratic in the length of their run.
+_MARKS = re.compile(r"([^\w\s\x00-\x7f]{60})[^\w\s\x00-\x7f]+")
+
+_LONG = 60  # characters
 
 EDGE = "→="
 """The last name of a fact that an explicit edge states, and the start of the addresses that such edges lead to.
@@ -37,7 +41,7 @@ def normalise(name: str) -> str:
     if name.isascii() and name.replace(" ", "").isalnum():  # fast path: most names are plain ASCII words
         return _ARTICLE.sub("", " ".join(name.lower().split()))
     if not name.isascii():
-        name = unicodedata.normalize("NFKC", name)
+        name = unicodedata.normalize("NFKC", _MARKS.sub(r"\1", name) if len(name) > _LONG else name)
     name = _POSSESSIVE.sub("", name.strip(" .,;:\"'’").casefold())
     name = _SPACES.sub(" ", _SEPARATORS.sub(" ", name)).strip()
     return _ARTICLE.sub("", name)

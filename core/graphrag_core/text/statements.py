@@ -21,10 +21,10 @@ _TAGS = re.compile(r"^(?:\s*\[[^\[\]\n]{1,30}\])+:?\s*")
 _END = re.compile(r"[.!?…。！？][\"'”’)\]»」』）*`]*$")
 _CUT_OFF = re.compile(r"\([^()]*$")
 _LEADERS = ("....", ". . .", "····", "____", "----", "====", "~~~~")
-_VERSION = r"v?\d[\d.]*\w*"
+_VERSION = r"v?\d[\d.]*(?![\d.])\w*(?!\w)"
 _BOILERPLATE = (
     r"(?:(?:new|added|changed|deprecated|removed|available|introduced|modified|updated)[ :]+(?:in|since|with|from)\s+"
-    rf"(?:version\s+|release\s+|python\s+)?{_VERSION}|(?:version(?:added|changed)|since|version|release)\s*:?\s*{_VERSION})"
+    rf"(?:version\s+|release\s+|python\s+)?{_VERSION}|(?:version(?:added|changed)|since|version|release)\s*(?!\s):?\s*{_VERSION})"
     r"[\s.:)]*$"
     r"|copyright\b|©|\(c\)\s|all rights reserved|spdx-|last (?:updated|modified|changed|edited)\b"
     r"|(?:edit|view|show|improve) (?:this page|source|on github)\b|(?:table of )?contents\s*[:.]?$"

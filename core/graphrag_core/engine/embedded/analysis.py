@@ -71,12 +71,16 @@ def _other_forms(text: str) -> Iterator[str]:
     for word in dict.fromkeys(text.split()):
         if word.isalpha() and (word.islower() or word.istitle()):
             continue
-        for camel in _CAMEL.findall(word):
-            yield from _HUMP.split(camel)
-        for identifier in _JOINED.findall(word):
-            whole = _JOINTS.sub("", identifier)
-            if len(whole) <= _LONGEST:
-                yield whole.lower()
+        yield from _forms_of_short(word) if len(word) <= _LONGEST else _forms_of(word)
+
+
+def _forms_of(word: str) -> tuple[str, ...]:
+    parts = [part for camel in _CAMEL.findall(word) for part in _HUMP.split(camel)]
+    wholes = (_JOINTS.sub("", identifier).lower() for identifier in _JOINED.findall(word))
+    return (*parts, *(whole for whole in wholes if len(whole) <= _LONGEST))
+
+
+_forms_of_short = lru_cache(maxsize=65_536)(_forms_of)  # the same words are in many texts
 
 
 def terms(text: str) -> list[str]:

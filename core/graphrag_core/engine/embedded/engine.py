@@ -3,16 +3,22 @@
 Every change takes one path: :meth:`EmbeddedEngine.write` commits one SQLite transaction, which
 returns a change, and the change is applied to the search indexes. Both run in background threads,
 so that ingestion prepares the next batch meanwhile: a batch is committed while the ones before
-it are applied, a few at once. The write lock is held meanwhile, and a read that finds changes
-which are not applied applies them first, so that every read sees a committed generation that is
-complete in all indexes.
+it are applied, a few at once.
+
+The commit of the transaction is the one point at which a change becomes valid. Whatever is raised before it, nothing
+has changed. Whatever is raised after it, the records have the change: a read compares the generation of the search
+indexes with that of the records, and applies what they lack before it answers. So every read sees a committed
+generation that is complete in all indexes, also after an interrupt at any point.
 """
 
+import logging
+import math
 import os
 import threading
+import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +26,41 @@ import numpy as np
 from typing_extensions import Self
 
 from graphrag_core import forks
+from graphrag_core.engine.embedded.background import Task
 from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.engine.embedded.records import Accesses, Records
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.snapshot import EmbeddedSnapshot
 from graphrag_core.engine.embedded.writer import Batch, read_documents, write
-from graphrag_core.errors import IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
-from graphrag_core.filters import Filter, Not
+from graphrag_core.errors import (
+    DamagedIndex,
+    GraphRAGError,
+    IndexClosed,
+    InputError,
+    NotAnIndex,
+    ReadOnlyIndex,
+    StorageError,
+)
+from graphrag_core.filters import Filter, Group, Hidden
 from graphrag_core.model import Chunk, Document, Stats, Verification
 from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredDocument
 from graphrag_core.text import normalise
 
+_log = logging.getLogger(__name__)
+
+_READING = (
+    "an index cannot be changed while the same thread reads it: leave the snapshot first. If a query of this thread "
+    "was interrupted, close the index and open it again"
+)
 _TOP = 5  # entities in the statistics
+_ATTEMPTS = 3  # of a read to bring the search indexes to the generation of the records
+_SYMPTOMS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, zlib.error)
+_MOST_INSIDE = 16  # readers at once
+_MOST_ADMITTED = 16  # readers between two turns of a writer
 _TOGETHER = 4  # transactions that are applied to the search indexes at once: a commit of tantivy is expensive
+_LEAST_TOGETHER = 64  # chunks in them, or as many small transactions
+_BURST = 5.0  # seconds: changes that follow a publication so quickly are published together
+_LATER = 0.5, 2.0  # seconds, least and most, after which a change of a burst is published if nobody reads it before
 
 
 class EmbeddedEngine:
@@ -65,16 +93,20 @@ class EmbeddedEngine:
         self._folder = None if self.path is None else Folder(self.path)
         self._merge_similar = merge_similar
         self._closed = False
+        self._released = False  # everything that close releases
         self._process = os.getpid()
         self._inherited = False  # from the process that forked this one, and not opened here yet
         self._copied = False
         self._opening = threading.Lock()
         self._one_writer = threading.RLock()
         self._lock = ReadWriteLock()
-        self._threads: ThreadPoolExecutor | None = None
-        self._committing: Future[None] | None = None
-        self._publishing: Future[None] | None = None
+        self._committing: Task | None = None
+        self._publishing: Task | None = None
         self._unpublished: list[Batch] = []
+        self._flushing = False  # whether a caller waits until everything is published
+        self._published = -math.inf  # when, by the monotonic clock
+        self._later = _LATER[0]
+        self._timer: threading.Timer | None = None  # publishes the changes of a burst
         self.accesses = Accesses()
         with ExitStack() as undo:
             self._file_lock = None
@@ -89,9 +121,11 @@ class EmbeddedEngine:
             undo.callback(self.records.close)
             if self.records.upgraded and self._folder is not None:
                 self._folder.drop_search_indexes()
-            self.indexes = SearchIndexes(self.records, self._folder, merge_similar)
-            self.indexes.load()
-            self.indexes.sync()
+            self._diagnoses: dict[int, str] = {}  # by generation the first problem of the records
+            with self._diagnosed():
+                self.indexes = SearchIndexes(self.records, self._folder, merge_similar)
+                self.indexes.load()
+                self.indexes.sync()
             forks.watch(self)
             undo.pop_all()
 
@@ -113,20 +147,13 @@ class EmbeddedEngine:
         """
         self._check(writable=True)
         with self._one_writer:
-            if self._publishing is not None and self._lock.contended:
-                wait([self._publishing])  # so that the lock becomes free between two transactions
-            committing, self._committing = self._committing, None
-            if committing is not None:
-                committing.result()
+            if self._lock.is_reading():
+                raise RuntimeError(_READING)
+            self._finish_commit()
             self._check(writable=True)
-            self._threads = self._threads or ThreadPoolExecutor(2, "graphrag-write")
-            self._lock.acquire(self)
-            try:
-                arguments = (added, removed, name_vectors or {}, settings or {})
-                self._committing = self._threads.submit(self._commit, *arguments)
-            except BaseException:
-                self._lock.release()
-                raise
+            arguments = (added, removed, name_vectors or {}, settings or {})
+            self._committing = Task(lambda: self._commit(*arguments))
+            self._committing.begin()
 
     def _commit(
         self,
@@ -136,67 +163,113 @@ class EmbeddedEngine:
         settings: Mapping[str, str],
     ) -> None:
         """Run a transaction; publish when enough of them are committed."""
-        try:
+        publishing = self._publishing
+        if publishing is not None and len(self._unpublished) + 1 >= _TOGETHER:
+            publishing.finish()
+        with self._lock.writing(self):
             if added and removed and self.accesses.pending:
                 self.accesses.write(self.records)  # so that a replaced document keeps those of its facts
             batch = write(self.records, added, removed, name_vectors, settings)
             self._unpublished.append(batch)
-            if removed and not added:
-                self.records.truncate_log()  # so that no file has the deleted text
-            if len(self._unpublished) >= _TOGETHER and self._threads is not None:
-                if self._publishing is not None:
-                    self._publishing.result()
-                self._lock.acquire(self)
-                batches, self._unpublished = self._unpublished, []
-                try:
-                    self._publishing = self._threads.submit(self._publish, batches)
-                except RuntimeError:  # no more threads
-                    self._publish(batches)
-        finally:
-            self._lock.release()
+            if self._flushing:  # so that readers wait for the lock once, not twice
+                Task(self._sync).run()  # it is committed: what goes wrong here is raised by the next read
+        if self._are_many():
+            self._publishing = Task(self._publish)
+            self._publishing.begin()
 
-    def _publish(self, batches: Sequence[Batch]) -> None:
-        """Apply the changes of transactions to the search indexes, and release the lock."""
+    def _publish(self) -> None:
+        """Apply the changes of transactions to the search indexes. If that fails, the next read does it."""
+        with self._lock.writing(self):
+            self._sync()
+
+    def _finish_commit(self) -> None:
+        """Wait for the transaction in the background. Raise what went wrong in it."""
+        committing = self._committing
+        if committing is not None:
+            committing.finish()
+            self._committing = None
+            committing.result()
+
+    def _sync(self) -> None:
+        start = time.monotonic()
+        batches, self._unpublished = self._unpublished, []
+        self.indexes.sync(batches)
+        self._published = time.monotonic()
+        self._later = min(max(4 * (self._published - start), _LATER[0]), _LATER[1])  # a fifth of the time at most
+
+    def _are_many(self) -> bool:
+        """Return whether the changes that are not published are worth a commit of the keyword indexes."""
+        spans = [batch.change.added["chunks"] for batch in self._unpublished]
+        return len(spans) >= _TOGETHER and sum(max(last - first, 1) for first, last in spans) >= _LEAST_TOGETHER
+
+    def _publish_later(self) -> None:
+        """Publish soon, in a thread of its own, so that readers in other processes see it."""
+        if self._unpublished and (self._timer is None or not self._timer.is_alive()):
+            self._timer = threading.Timer(self._later, self._publish_burst)
+            try:
+                self._timer.start()
+            except RuntimeError:  # the process has no more threads
+                self._publish_burst()
+
+    def _publish_burst(self) -> None:
+        self._timer = None
         try:
-            self.indexes.sync(batches)
-        finally:
-            self._lock.release()
+            with self._lock.writing():
+                if not self._closed:
+                    self._make_current()
+        except Exception as error:  # noqa: BLE001 - nobody to raise it to: the next read tries again and raises it
+            _log.warning("a change could not be published yet: %s", error)
 
     def _settle(self) -> None:
-        """Wait for the background threads. Raise what went wrong in them."""
-        running = [future for future in (self._committing, self._publishing) if future is not None]
-        wait(running)
-        self._committing = self._publishing = None
-        if self._threads is not None:
-            self._threads.shutdown()
-            self._threads = None
-        for future in running:
-            future.result()
+        """Wait for the background threads. Raise what went wrong in a transaction."""
+        try:
+            self._finish_commit()
+        finally:
+            if self._publishing is not None:
+                self._publishing.finish()
+                self._publishing = None
 
     def flush(self) -> None:
         with self._one_writer:
             self._check()
-            self._settle()
+            is_burst = time.monotonic() - self._published < _BURST and not self._are_many()
+            self._flushing = self._publishing is None and not is_burst
+            try:
+                self._settle()
+            finally:
+                self._flushing = False
+            if is_burst:  # committed, and so confirmed; the next read publishes it, or a timer
+                self.records.shorten_log()
+                self._publish_later()
+                return
             with self.reading() as indexes:  # publishes what is not yet
                 if self.accesses.pending and not self.read_only:
                     self.accesses.write(self.records)
                 indexes.save_if_worthwhile()
+                if not self.read_only:
+                    self.records.shorten_log()
 
     def rebuild(self) -> None:
         with self._writing():
             self.indexes.rebuild()
             self.indexes.save()
 
-    def compact(self) -> None:
+    def compact(self) -> bool:
+        """Return whether it finished: readers of other processes keep old pages in the write-ahead log."""
         with self._writing():
+            emptied = self.records.truncate_log()  # the rest writes to the log, but no deleted text
             self.indexes.purge_tombstones()
             self.indexes.save()
-            self.records.rows("VACUUM")
-            self.records.truncate_log()
+            self.indexes.close()  # waits until tantivy has deleted the files of old segments
+            self.records.fill_checksums()
+            if emptied:  # else the log would grow by the whole database
+                self.records.rows("VACUUM")
+            return self.records.truncate_log() or emptied
 
     def refresh(self) -> bool:
         self._check()
         if self.read_only and self.indexes.complete and self.records.newest() == self.indexes.generation:
+            self.records.leave_log()
             return False
         with self._one_writer, self._lock.writing():
             before = self.indexes.generation
@@ -205,73 +278,147 @@ class EmbeddedEngine:
 
     def close(self) -> None:
         with self._one_writer:
-            if self._closed or self._inherited:
+            if self._released or self._inherited:
                 self._closed = True
                 return
+            if self._timer is not None:
+                self._timer.cancel()
             try:
-                self._settle()
-                with self.reading() as indexes:
-                    if not self.read_only:
-                        self.accesses.write(self.records)
-                        indexes.save()
+                if not self._closed:  # else an earlier call was interrupted
+                    self._settle()
+                    with self.reading() as indexes:
+                        if not self.read_only:
+                            self.accesses.write(self.records)
+                            indexes.save()
             finally:
                 with self._lock.writing():
                     self._closed = True
-                    self.indexes.close()
                     try:
-                        self.records.close()
+                        self.indexes.close()
                     finally:
-                        if self._file_lock is not None:
-                            self._file_lock.release()
+                        try:
+                            self.records.close()
+                        finally:
+                            if self._file_lock is not None:
+                                self._file_lock.release()
+                self._released = True
+
+    def backup(self, path: str | Path) -> None:
+        """Copy the records into a new folder: those of the last commit, also while another thread or process writes.
+
+        Opening the folder builds the search indexes from the records.
+        """
+        self._check()
+        folder = Folder(Path(path))
+        if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
+            raise InputError(f"{path} exists and is not empty: choose a new folder for the backup")
+        folder.replace_whole(lambda new: self.records.copy_to(new.records))
 
     # -- reading
 
     @contextmanager
     def snapshot(self, scope: Filter | None = None) -> Iterator[EmbeddedSnapshot]:
         with self.reading() as indexes:
-            allowed = self._in_scope(indexes, scope)
+            base, allowed = self._in_scope(indexes, scope)
             view, id_places = indexes.view_of(allowed)
+            keywords = indexes.keywords if base is None else indexes.keywords_of(base)
             yield EmbeddedSnapshot(
                 view=view,
                 records=self.records,
                 vectors=indexes.vectors,
-                keywords=indexes.keywords,
+                keywords=keywords,
+                keywords_filtered=allowed is not base or (base is not None and keywords is indexes.keywords),
                 allowed=allowed,
                 id_places=id_places,
                 accesses=self.accesses,
                 generation=indexes.generation,
             )
 
-    def _in_scope(self, indexes: SearchIndexes, scope: Filter | None) -> Keys | None:
-        """Return the keys of the chunks that match a filter; None for all."""
-        if isinstance(scope, Not):  # mostly a few facts that are hidden
-            hidden = self.records.in_scope(scope.part)
-            return np.setdiff1d(indexes.chunk_keys, hidden, assume_unique=True) if len(hidden) else None
-        return None if scope is None else self.records.in_scope(scope)
+    def _in_scope(self, indexes: SearchIndexes, scope: Filter | None) -> tuple[Keys | None, Keys | None]:
+        """Return the keys of the chunks that a caller chose, and of those among them that are not hidden; None for all.
+
+        The first decide the statistics: an index with these documents alone has the hidden ones in its statistics, too.
+        """
+        chosen, hidden = scope, None
+        if isinstance(scope, Hidden):
+            chosen, hidden = None, scope.part
+        elif isinstance(scope, Group) and scope.all and len(scope.parts) == 2 and isinstance(scope.parts[1], Hidden):
+            chosen, hidden = scope.parts[0], scope.parts[1].part
+        base = None if chosen is None else self.records.in_scope(chosen)
+        if base is not None and len(base) == len(indexes.chunk_keys):
+            base = None
+        gone = np.empty(0, np.int64) if hidden is None else self.records.in_scope(hidden)
+        if len(gone) == 0:
+            return base, base
+        return base, np.setdiff1d(indexes.chunk_keys if base is None else base, gone, assume_unique=True)
 
     @contextmanager
     def reading(self) -> Iterator[SearchIndexes]:
         """Hold one complete generation, after publishing what was committed; writers wait. Private to the engine."""
-        while True:
-            with self._lock.reading():
-                self._check()
-                if self.indexes.complete and not self._unpublished:
-                    yield self.indexes
-                    return
-            with self._lock.writing():
-                self._check()
-                batches, self._unpublished = self._unpublished, []
-                self.indexes.sync(batches)
-                del batches  # not held while the caller reads
+        with ExitStack() as held:
+            held.enter_context(self._lock.reading())
+            self._check()
+            if not self.indexes.is_current():
+                held.close()
+                with self._lock.writing():
+                    self._check()
+                    self._make_current()
+                    held.enter_context(self._lock.reading())
+            with self._diagnosed():
+                yield self.indexes
+
+    def _make_current(self) -> None:
+        """Apply to the search indexes what the records have and they lack; build them again if that fails."""
+        for attempt in range(_ATTEMPTS):
+            if self.indexes.is_current():
+                return
+            if attempt > 1:
+                self.indexes.discard()
+            with self._diagnosed():
+                self._sync()
+        if not self.indexes.is_current():
+            raise StorageError(
+                f"the search indexes of {self.path or 'the index'} and its records differ after {_ATTEMPTS} attempts "
+                "to repair them: close the index and open it again"
+            )
+
+    @contextmanager
+    def _diagnosed(self) -> Iterator[None]:
+        """Turn what damaged files make Python raise into an error that says so. The records are checked once."""
+        try:
+            yield
+        except (GraphRAGError, OSError):
+            raise
+        except _SYMPTOMS as error:
+            if self._folder is None:
+                raise
+            generation = self.indexes.generation if hasattr(self, "indexes") else 0
+            if generation not in self._diagnoses:
+                self._diagnoses = {generation: next(self.records.problems(), "")}
+            if self._diagnoses[generation]:
+                raise DamagedIndex(
+                    f"the records of {self.path} are damaged ({self._diagnoses[generation]}): restore a backup, or "
+                    "index the documents again into another folder"
+                ) from error
+            stores = self.indexes.keywords.items() if hasattr(self, "indexes") else ()
+            for kind, found in [(kind, store.repair()) for kind, store in stores]:
+                if found:
+                    raise StorageError(
+                        f"the keyword index of {kind} was damaged ({found}) and is built again from the records: retry"
+                    ) from error
+            raise
 
     @property
     def generation(self) -> int:
-        with self.reading() as indexes:
-            return indexes.generation
+        self._check()  # and no lock: what was committed counts, whether it is published or not
+        if batches := self._unpublished:
+            return batches[-1].change.generation
+        generation = self.indexes.generation
+        return generation if self.indexes.complete else self.records.generation
 
     def settings(self) -> dict[str, str]:
-        with self.reading():
-            return self.records.settings()
+        self._check()
+        return self.records.settings()
 
     def stored(self, document_ids: Sequence[str]) -> dict[str, StoredDocument]:
         self._check()
@@ -280,8 +427,8 @@ class EmbeddedEngine:
     def new_names(self, names: Iterable[str]) -> list[str]:
         self._check()
         wanted = list(dict.fromkeys(names))
-        if self._committing is not None:
-            wait([self._committing])  # but not until it is published
+        if (committing := self._committing) is not None:
+            committing.finish()  # but not until it is published
         known = self.records.name_keys(wanted)
         return [name for name in wanted if name not in known]
 
@@ -327,7 +474,7 @@ class EmbeddedEngine:
 
     def stats(self) -> Stats:
         with self.reading() as indexes, self.snapshot() as snapshot:
-            value = self.records.value
+            value, view = self.records.value, indexes.view
             relations = self.records.rows(
                 "SELECT relation, count(*) FROM facts WHERE relation IS NOT NULL GROUP BY relation ORDER BY 2 DESC, 1"
             )
@@ -336,7 +483,7 @@ class EmbeddedEngine:
             return Stats(
                 documents=value("SELECT count(*) FROM documents"),
                 chunks=value("SELECT count(*) FROM chunks"),
-                entities=int(np.count_nonzero(~indexes.view.is_address)),
+                entities=int(np.count_nonzero(~view.are_addresses(np.arange(len(view.entity_ids))))),
                 facts=value("SELECT count(*) FROM facts"),
                 relations=dict(relations),
                 vectors={kind: self.records.vector_count(kind) for kind in indexes.vectors},
@@ -349,8 +496,12 @@ class EmbeddedEngine:
             )
 
     def verify(self) -> Verification:
-        with self.reading() as indexes:
-            return Verification((*self.records.problems(), *indexes.problems()))
+        self._check()
+        try:
+            with self.reading() as indexes:
+                return Verification((*self.records.problems(), *indexes.problems()))
+        except (GraphRAGError, OSError) as error:
+            return Verification((*self.records.problems(), str(error)))
 
     def __repr__(self) -> str:
         where = "in memory" if self.path is None else str(self.path)
@@ -410,7 +561,7 @@ class EmbeddedEngine:
         self.read_only = True
         self._opening, self._one_writer = threading.Lock(), threading.RLock()
         half_applied = bool(self._unpublished) or not self.indexes.complete
-        self._threads = self._committing = self._publishing = None
+        self._committing = self._publishing = self._timer = None
         self._unpublished = []
         pending, self.accesses = self.accesses.pending, Accesses()
         if self.path is None:
@@ -442,98 +593,104 @@ def _open_copy(path: Path, merge_similar: float | None) -> Any:
 
 
 class ReadWriteLock:
-    """Many readers or one writer.
+    """Many readers or one writer. Each waits for a bounded number of others.
 
-    Nobody starves: a waiting writer goes before new readers, the readers that waited for a
-    writer go before the next one, and a writer lets other writers go before its next turn. A
-    thread that reads may read again inside, and one that writes may do both.
+    At most 16 readers are inside: more would only slow each other down, and a writer would wait for the slowest. A
+    waiting writer goes before new readers. After a writer, the readers that have waited longest go before the next one,
+    at most 16 of them. A thread that reads may read again inside, and one that writes may do both. A writer may be
+    several threads with one owner.
+
+    Each entry leaves as often as it is told to: an interrupt while it enters, waits or leaves never leaves the lock
+    held.
     """
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._readers: dict[int, int] = {}  # depth by thread
-        self._writer: object = None
-        self._last_writer: object = None
-        self._depth = 0
-        self._waiting_writers = 0
-        self._waiting_readers = 0
-        self._admitted = 0  # readers that waited for the last writer
+        self._mutex = threading.Lock()
+        self._inside: dict[_Entry, None] = {}
+        self._waiting: dict[_Entry, None] = {}  # the first to come first
+        self._turns = 0  # readers that go before the next writer
 
     def after_fork_in_child(self) -> bool:
         """Forget all threads but the one that forked; return whether another one held the lock."""
-        me = threading.get_ident()
-        others = any(reader != me for reader in self._readers) or self._writer not in (None, me)
-        self._condition = threading.Condition()
-        self._readers = {me: self._readers[me]} if me in self._readers else {}
-        if self._writer != me:
-            self._writer, self._depth = None, 0
-        self._last_writer = None
-        self._waiting_writers = self._waiting_readers = self._admitted = 0
-        return others
+        me, inside = threading.get_ident(), [*self._inside]
+        self._mutex = threading.Lock()
+        self._inside = {entry: None for entry in inside if entry.owner in (None, me) and entry.thread == me}
+        self._waiting, self._turns = {}, 0
+        return len(self._inside) < len(inside)
 
-    @property
-    def contended(self) -> bool:
-        """Whether a reader or a writer waits."""
-        return bool(self._waiting_readers or self._waiting_writers)
+    def is_reading(self) -> bool:
+        """Whether this thread holds the lock as a reader only, and would wait for itself as a writer."""
+        with self._mutex:
+            mine = [entry.owner for entry in self._inside if entry.thread == threading.get_ident()]
+        return bool(mine) and all(owner is None for owner in mine)
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """Hold the lock as a reader."""
-        me = threading.get_ident()
-        with self._condition:
-            if me != self._writer and me not in self._readers:
-                self._waiting_readers += 1
-                try:
-                    while self._writer is not None or (self._waiting_writers and not self._admitted):
-                        self._condition.wait()
-                finally:
-                    self._waiting_readers -= 1
-                    self._admitted = max(self._admitted - 1, 0)
-                    self._condition.notify_all()
-            self._readers[me] = self._readers.get(me, 0) + 1
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._readers[me] -= 1
-                if not self._readers[me]:
-                    del self._readers[me]
-                self._condition.notify_all()
+        return self._held(None)
+
+    def writing(self, owner: object = None) -> AbstractContextManager[None]:
+        """Hold the lock as the writer: this thread, or an owner that several threads share."""
+        return self._held(threading.get_ident() if owner is None else owner)
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Hold the lock as the writer."""
-        self.acquire(threading.get_ident())
+    def _held(self, owner: object) -> Iterator[None]:
+        entry = _Entry(owner)
         try:
-            yield
-        finally:
-            self.release()
-
-    def acquire(self, owner: object) -> None:
-        """Acquire the lock as the writer: a thread, or anything that lets another thread release it."""
-        with self._condition:
-            if threading.get_ident() in self._readers and self._writer != owner:
-                raise RuntimeError("an index cannot be changed while the same thread reads it")
-            self._waiting_writers += 1
             try:
-                while self._writer != owner and (
-                    self._writer is not None
-                    or self._readers
-                    or self._admitted
-                    or (self._last_writer == owner and self._waiting_writers > 1)
-                ):
-                    self._condition.wait()
+                self._enter(entry)
+                yield
             finally:
-                self._waiting_writers -= 1
-                self._condition.notify_all()
-            self._writer = self._last_writer = owner
-            self._depth += 1
+                self._leave(entry)
+        except BaseException:
+            self._leave(entry)  # if an interrupt came while leaving
+            raise
 
-    def release(self) -> None:
-        """Release the writer's lock."""
-        with self._condition:
-            self._depth -= 1
-            if not self._depth:
-                self._writer = None
-                self._admitted = self._waiting_readers
-            self._condition.notify_all()
+    def _enter(self, entry: "_Entry") -> None:
+        if entry.owner is not None and self.is_reading():
+            raise RuntimeError(_READING)
+        with self._mutex:
+            is_again = any(other.thread == entry.thread for other in self._inside)
+            (self._inside if is_again else self._waiting)[entry] = None
+            self._admit()
+        entry.admitted.wait()
+
+    def _leave(self, entry: "_Entry") -> None:
+        with self._mutex:
+            self._waiting.pop(entry, None)
+            self._inside.pop(entry, None)
+            if entry.owner is not None:
+                self._turns = _MOST_ADMITTED
+            self._admit()
+
+    def _admit(self) -> None:
+        """Let in whose turn it is."""
+        for entry in self._inside:  # also those of a call that was interrupted here
+            self._waiting.pop(entry, None)
+            entry.admitted.set()
+        while self._waiting:
+            owners = {entry.owner for entry in self._inside}
+            first = next(iter(self._waiting))
+            writer = next((entry for entry in self._waiting if entry.owner is not None), None)
+            if (
+                first.owner is None
+                and owners <= {None}
+                and len(self._inside) < _MOST_INSIDE
+                and (writer is None or self._turns)
+            ):
+                entry, self._turns = first, max(self._turns - 1, 0)
+            elif writer is not None and (not owners or (first is writer and owners == {writer.owner})):
+                entry = writer
+            else:
+                return
+            self._inside[entry] = None
+            del self._waiting[entry]
+            entry.admitted.set()
+
+
+class _Entry:
+    """Somebody who holds or waits for a lock. ``owner`` is None for a reader."""
+
+    def __init__(self, owner: object) -> None:
+        self.owner = owner
+        self.thread = threading.get_ident()
+        self.admitted = threading.Event()

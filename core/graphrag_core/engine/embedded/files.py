@@ -121,6 +121,24 @@ class Folder:
         _sync(self.derived)
         self.tidy(keep=final)
 
+    def replace_whole(self, write: Callable[["Folder"], None]) -> None:
+        """Write a new folder beside this one, which must be absent or empty, and rename it to this one."""
+        new = self.path.absolute().with_name(f".{self.path.name}.new-{os.getpid()}")
+        try:
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir(parents=True)
+            write(Folder(new))
+            for path in new.iterdir():
+                _sync(path)
+            if self.path.is_dir():
+                self.path.rmdir()
+            new.rename(self.path)
+            _sync(self.path.absolute().parent)
+        except OSError as error:
+            raise DiskError(f"{self.path} cannot be written ({error}): choose another path, or free space") from error
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
     def tidy(self, keep: Path | None = None) -> None:
         """Delete unfinished generations, and all but ``keep`` if it is given."""
         for path in self.derived.iterdir() if self.derived.is_dir() else ():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,19 @@ from scipy.sparse.csgraph import connected_components
 
 from graphrag_core import forks
 from graphrag_core.engine.embedded.graph_edits import GraphEdits, Shown, entity_of
-from graphrag_core.engine.embedded.graph_names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER, NameUses, entity_names
+from graphrag_core.engine.embedded.graph_names import (
+    ADDRESS,
+    ALWAYS,
+    AS_SUBJECT,
+    NEVER,
+    NameUses,
+    chunks_in_lower_case,
+    entity_names,
+    is_word,
+    titles,
+    word_pairs,
+)
+from graphrag_core.engine.embedded.graph_rows import ranges
 from graphrag_core.ports import Keys
 from graphrag_core.text import EDGE, hash64, normalise
 
@@ -37,7 +49,7 @@ _VECTORS = (
     "chunk_keys", "fact_keys", "fact_chunk", "fact_weight", "fact_statement", "entity_ids", "is_address", "name_keys",
     "name_entity",
 )  # fmt: skip
-_MOST_LINKED = 64  # a fact of more entities is a list, which does not relate each to each
+MOST_LINKED = 64  # a fact of more entities is a list, which does not relate each to each
 _MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup table is worth its memory
 _BUCKETS = (1 << 20) - 3  # of the Bloom filter for grams; a prime
 
@@ -68,6 +80,8 @@ class GraphView:
     hidden
         Which facts no query may see: those of an explicit edge to a document that is not there, and of deleted
         relations. None without any.
+    name_uses
+        For a view of some chunks, how many of them mention each name. Other views have it in the records.
     shown, new_names
         What edits show of entities, and the entities of names that no document writes, by the name's number. These
         and ``hidden`` are not saved but found again, see :func:`with_edits`.
@@ -86,12 +100,22 @@ class GraphView:
     subjects: csr_array
     incidence: csr_array
     hidden: npt.NDArray[np.bool_] | None = None
+    name_uses: Index | None = None
     shown: Mapping[int, Shown] = field(default_factory=dict)
     new_names: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
     def links(self) -> csr_array:
         """Entity × entity, symmetric: the sum of weight / 10 over the facts that hold both."""
+        links = self.exact_links
+        links.data = np.round(links.data, 6)
+        links = links.astype(np.float32)
+        links.sort_indices()
+        return links
+
+    @property
+    def exact_links(self) -> csr_array:
+        """The links in double precision, before they are rounded; those that round to 0 are left out."""
         return _links(self.incidence, self.fact_weight)
 
     @cached_property
@@ -150,6 +174,66 @@ class GraphView:
         """Whether each entity is the subject of a chunk."""
         return np.bincount(self.subjects.indices, minlength=len(self.entity_ids)) > 0
 
+    # -- what a query reads; the same in a LiveView
+
+    def chunks_of_facts(self, facts: Keys) -> Index:
+        """Return the chunk of each fact."""
+        return self.fact_chunk[facts]
+
+    def first_facts(self, chunks: Keys) -> Keys:
+        """Return the key of the first fact of each chunk."""
+        return self.fact_keys[np.searchsorted(self.fact_chunk, chunks)]
+
+    def entities_of_names(self, names: Keys) -> Index:
+        """Return the entity of each name; -1 for none."""
+        return self.name_entity[names]
+
+    def are_addresses(self, entities: Keys) -> npt.NDArray[np.bool_]:
+        """Return whether each entity is the address of a section."""
+        return self.is_address[entities]
+
+    def are_subjects(self, entities: Keys) -> npt.NDArray[np.bool_]:
+        """Return whether each entity is the subject of a chunk."""
+        return self.is_subject[entities]
+
+    def chunk_counts(self, entities: Keys) -> Index:
+        """Return how many chunks mention each entity."""
+        return self.entity_chunks[entities]
+
+    def subjects_of(self, chunks: Keys) -> Pairs:
+        """Return the entities that chunks are about, one chunk after the other: how many, and which."""
+        return _rows(self.subjects, chunks)[:2]
+
+    def chunks_about(self, entities: Keys) -> Pairs:
+        """Return the chunks whose subject each entity is: how many, and which."""
+        return _rows(self.chunks_by_subject, entities)[:2]
+
+    def entities_of(self, facts: Keys) -> Pairs:
+        """Return the entities that facts hold: how many, and which."""
+        return _rows(self.incidence, facts)[:2]
+
+    def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
+        """Return the facts that hold each entity, in order of key, so many at most: how many, and which."""
+        return _rows(self.facts_by_entity, entities, limit)[:2]
+
+    def names_of(self, entities: Keys) -> Pairs:
+        """Return the names of each entity: how many, and which."""
+        order, starts = self.names_by_entity
+        counts = starts[entities + 1] - starts[entities]
+        return counts, order[ranges(starts[entities], counts)]
+
+    def neighbours(self, nodes: Keys) -> tuple[Index, Index, npt.NDArray[np.float32]]:
+        """Return the edges of nodes of the adjacency matrix: how many, their targets and their weights."""
+        return _rows(self.adjacency, nodes)
+
+    def totals_of(self, nodes: Keys) -> npt.NDArray[np.float32]:
+        """Return the sum of the weights of each node's edges."""
+        return self.totals[nodes]
+
+    def degrees_of(self, nodes: Keys) -> npt.NDArray[np.float32]:
+        """Return the number of neighbours of each node."""
+        return self.degrees[nodes]
+
     @property
     def nbytes(self) -> int:
         """Bytes held in memory, without the cached properties."""
@@ -187,11 +271,45 @@ def _renew_locks() -> None:
             value.lock = RLock()
 
 
+class Decisions(NamedTuple):
+    """How a view was made from the rows, by position: what a live graph starts from.
+
+    Attributes
+    ----------
+    spellings, name_spelling
+        The numbers of all spellings, ascending, and the spelling of each name.
+    named, common
+        Whether each name is an entity's, and whether each spelling is a common word
+        (see :mod:`~graphrag_core.engine.embedded.graph_names`).
+    word_chunks, title
+        How many chunks have each spelling of one word in lower case, and the title of each chunk (a spelling).
+    lower_spelling, lower_fact
+        The mentions in lower case, those of words that are no names too.
+    entity
+        The spelling that represents the entity of each spelling; -1 for one that is no name.
+    """
+
+    spellings: Index
+    name_spelling: Index
+    named: npt.NDArray[np.int8]
+    common: npt.NDArray[np.bool_]
+    word_chunks: Index
+    title: Index
+    lower_spelling: Index
+    lower_fact: Index
+    entity: Index
+
+
 def build_view(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) -> GraphView:
     """Return the view of a graph's rows, which does not depend on their order.
 
     ``similar`` are pairs of name keys that are one entity.
     """
+    return build(tables, similar, edits)[0]
+
+
+def build(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) -> tuple[GraphView, Decisions]:
+    """Return the view of a graph's rows, as :func:`build_view`, and how it was made."""
     chunks, facts, names = (np.sort(tables[t]["key"]).astype(np.int64) for t in ("chunks", "facts", "names"))
     name_order, fact_order = (np.argsort(tables[t]["key"], kind="stable") for t in ("names", "facts"))
     spellings, name_spelling = np.unique(tables["names"]["entity"][name_order], return_inverse=True)
@@ -204,17 +322,16 @@ def build_view(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) ->
     held_fact, held_name = fact_at(tables["fact_names"]["fact"]), name_at(tables["fact_names"]["name"])
     gram_name, gram = name_at(tables["name_grams"]["name"]), tables["name_grams"]["gram"]
     lower_spelling, lower_fact = _lowercase_mentions(tables, len(facts), fact_at, name_spelling[gram_name], gram)
-    of_facts = tables["fact_grams"]["gram"]
-    is_pair, is_word = (of_facts & ((1 << 31) - 1) != 0) & (of_facts > 1 << 31), gram < 1 << 31
+    are_words, word_chunks = _words(tables, name_spelling[gram_name], gram, fact_chunk, fact_at, len(spellings))
+    title = titles(mention_chunk, name_spelling[mention_name], subject, form[mention_name], len(chunks))
+    in_triple = _flags(len(names), held_name[tables["facts"]["triple"][fact_order][held_fact]])
     named, common = entity_names(
         NameUses(
-            form, name_spelling, mention_chunk, mention_name, subject,
-            held_name[tables["facts"]["triple"][fact_order][held_fact]],
-            fact_chunk[lower_fact], lower_spelling, name_spelling[gram_name[is_word]], gram[is_word],
-            fact_chunk[fact_at(tables["fact_grams"]["fact"][is_pair])], tables["fact_grams"]["gram"][is_pair],
-            len(chunks), len(spellings),
+            form, name_spelling, mention_chunk, mention_name, subject, title[mention_chunk], in_triple,
+            fact_chunk[lower_fact], lower_spelling, are_words, word_chunks,
         )
     )  # fmt: skip
+    all_lower = lower_spelling, lower_fact
 
     # A name that is one only as a subject is left out of the other mentions, and of the facts of other chunks.
     mention_spelling, held_spelling = name_spelling[mention_name], name_spelling[held_name]
@@ -228,12 +345,11 @@ def build_view(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) ->
     mention_chunk, mention_spelling, subject = mention_chunk[mentioned], mention_spelling[mentioned], subject[mentioned]
     held_fact, held_spelling = held_fact[held], held_spelling[held]
     if len(of_edges := edge_facts(tables)):
-        is_place = np.isin(np.arange(len(spellings)), name_spelling[form == ADDRESS])
-        title = _titles_of_addresses(mention_chunk, mention_spelling, subject, is_place, len(chunks))[held_spelling]
-        linked = is_place[held_spelling] & np.isin(facts[held_fact], of_edges) & (title >= 0)
-        held_fact, held_spelling = np.append(held_fact, held_fact[linked]), np.append(held_spelling, title[linked])
-    told = alive[lower_spelling] & ~common[lower_spelling]
-    lower_spelling, lower_fact = lower_spelling[told], lower_fact[told]
+        is_place = _flags(len(spellings), name_spelling[form == ADDRESS])
+        of_place = _titles_of_addresses(mention_chunk, mention_spelling, subject, is_place, len(chunks))[held_spelling]
+        linked = is_place[held_spelling] & np.isin(facts[held_fact], of_edges) & (of_place >= 0)
+        held_fact, held_spelling = np.append(held_fact, held_fact[linked]), np.append(held_spelling, of_place[linked])
+    lower_spelling, lower_fact = (pair[(alive & ~common)[all_lower[0]]] for pair in all_lower)
 
     def pairs(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Pairs:
         ends = name_at(first), name_at(second)
@@ -256,8 +372,7 @@ def build_view(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) ->
         lower_fact, lower_spelling = lower_fact[rows[2]], lower_spelling[rows[2]]
     entity = np.full(len(spellings), -1, np.int64)
     kept, entity[alive] = np.unique(representative[alive], return_inverse=True)
-    is_address = np.zeros(len(kept), np.bool_)
-    is_address[entity[name_spelling[is_name & (form == ADDRESS)]]] = True
+    is_address = _flags(len(kept), entity[name_spelling[is_name & (form == ADDRESS)]])
 
     mentions = _binary(
         np.concatenate([mention_chunk, fact_chunk[lower_fact]]),
@@ -274,7 +389,29 @@ def build_view(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) ->
         chunks, facts, fact_chunk, weight, tables["facts"]["statement"][fact_order], spellings[kept], is_address, names,
         np.where(is_name, entity[name_spelling], -1), mentions, subjects, incidence,
     )  # fmt: skip
-    return with_edits(view, tables, edits)
+    return with_edits(view, tables, edits), Decisions(
+        spellings, name_spelling, named, common, word_chunks, title, *all_lower, np.where(alive, representative, -1)
+    )
+
+
+def _words(
+    tables: Tables, spelling: Index, gram: Index, fact_chunk: Index, fact_at: _Positions, spellings: int
+) -> tuple[npt.NDArray[np.bool_], Index]:
+    """Return whether each spelling is one word, and how many chunks have this word in lower case.
+
+    ``spelling`` and ``gram`` are the grams of names.
+    """
+    pairs, single = word_pairs(tables["fact_grams"]["gram"]), is_word(gram)
+    chunk = fact_chunk[fact_at(tables["fact_grams"]["fact"][pairs])]
+    counts = chunks_in_lower_case(spelling[single], gram[single], chunk, tables["fact_grams"]["gram"][pairs], spellings)
+    return _flags(spellings, spelling[single]), counts
+
+
+def _flags(size: int, positions: Index) -> npt.NDArray[np.bool_]:
+    """Return an array that is true at some positions."""
+    flags = np.zeros(size, np.bool_)
+    flags[positions] = True
+    return flags
 
 
 def _known_spellings(numbers: Sequence[int], spellings: Index, alive: npt.NDArray[np.bool_]) -> Index:
@@ -362,16 +499,16 @@ def _resolve_edited(
     alive: npt.NDArray[np.bool_],
     edits: GraphEdits,
 ) -> tuple[Index, npt.NDArray[np.bool_]]:
-    """Return for each spelling the one that represents its entity, as :func:`_resolve`, and which are names.
+    """Return for each spelling the one that represents its entity, as :func:`resolve`, and which are names.
 
     Spellings that were merged are one entity; those of a deleted entity are no names.
     """
     if not edits.text:
-        return _resolve(aliases, similar, mentions, spellings), alive
+        return resolve(aliases, similar, mentions, spellings), alive
     merged = [_known_spellings(group, spellings, alive) for group in edits.groups()]
     pairs = [similar, *((group[:-1], group[1:]) for group in merged)]
     first, second = (np.concatenate(ends) for ends in zip(*pairs, strict=True))
-    representative = _resolve(aliases, (first, second), mentions, spellings)
+    representative = resolve(aliases, (first, second), mentions, spellings)
     for group in merged:
         if len(group) > 1:
             representative[representative == representative[group[0]]] = group[0]
@@ -380,7 +517,7 @@ def _resolve_edited(
     return representative, alive
 
 
-def _resolve(aliases: Pairs, similar: Pairs, mentions: Index, ids: Index) -> Index:
+def resolve(aliases: Pairs, similar: Pairs, mentions: Index, ids: Index) -> Index:
     """Return for each spelling the one that represents its entity.
 
     Nothing is merged for good: this is computed from the rows of the moment. A short name is
@@ -428,15 +565,14 @@ def _binary(rows: Index, columns: Index, shape: tuple[int, int]) -> csr_array:
 
 def _links(incidence: csr_array, weight: npt.NDArray[np.float32]) -> csr_array:
     sizes = np.diff(incidence.indptr)
-    few = np.flatnonzero(sizes <= _MOST_LINKED)  # a long line without an end would link all its names
+    few = np.flatnonzero(sizes <= MOST_LINKED)  # a long line without an end would link all its names
     incidence, sizes, strength = incidence[few], sizes[few], (weight[few] / 10).astype(np.float32)
     weighted = incidence.copy()
     weighted.data = weighted.data * np.repeat(strength, sizes)
     # Rounded sums in double precision do not depend on the order of the terms.
     links = (incidence.astype(np.float64).T @ weighted.astype(np.float64)).tocsr()
     links.setdiag(0)
-    links.data = np.round(links.data, 6).astype(np.float32)
-    links = links.astype(np.float32)
+    links.data[np.round(links.data, 6) == 0] = 0
     links.eliminate_zeros()
     links.sort_indices()
     return links
@@ -471,3 +607,13 @@ def _lowercase_mentions(
     needed = np.bincount(owner)
     complete = found == needed[name] if len(name) else np.empty(0, np.bool_)
     return name[complete], fact[complete]
+
+
+def _rows(matrix: csr_array, rows: Keys, limit: int | None = None) -> tuple[Index, Index, npt.NDArray[Any]]:
+    """Return some rows of a sparse matrix, or their first entries: their lengths, columns and values."""
+    starts = matrix.indptr[rows].astype(np.int64)
+    counts = matrix.indptr[rows + 1] - starts
+    if limit is not None:
+        counts = np.minimum(counts, limit)
+    at = ranges(starts, counts)
+    return counts, matrix.indices[at].astype(np.int64), matrix.data[at]  # NumPy indexes with 64 bits

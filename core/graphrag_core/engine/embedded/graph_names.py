@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.engine.embedded.graph_rows import ranges
+
 Index = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -23,7 +25,7 @@ NEVER, AS_SUBJECT, ALWAYS = 0, 1, 2
 
 _BUCKETS = (1 << 20) - 3  # of the Bloom filter for words; a prime
 _WORD_BITS = 31
-_MOST_TITLES = 4  # a heading under so many titles is generic, unless the text speaks of it
+MOST_TITLES = 4  # a heading under so many titles is generic, unless the text speaks of it
 _CAPITALS_FACTOR = 3  # a word in capitals is a name unless it is so many times as frequent in lower case
 
 
@@ -47,18 +49,14 @@ class NameUses(NamedTuple):
     ----------
     form, spelling
         Of each name.
-    mention_chunk, mention_name, mention_subject
-        The mentions, those of a chunk in the order in which the extractor found them, subjects first.
-    triple_names
-        The names that triples hold.
+    mention_chunk, mention_name, mention_subject, mention_title
+        The mentions, and the title of the chunk of each (see :func:`titles`).
+    in_triple
+        Whether a triple holds each name.
     lower_chunk, lower_spelling
-        The mentions in lower case.
-    word_spelling, word_code
-        The spellings of one word, and the hash of the word.
-    gram_chunk, gram
-        The pairs of lower-case words inside sentences.
-    chunks, spellings
-        How many there are.
+        The mentions in lower case. Those of a spelling that is the subject of less than four chunks may be left out.
+    is_word, word_chunks
+        Whether each spelling is one word, and how many chunks have this word in lower case inside a sentence.
     """
 
     form: npt.NDArray[np.int8]
@@ -66,15 +64,12 @@ class NameUses(NamedTuple):
     mention_chunk: Index
     mention_name: Index
     mention_subject: Flags
-    triple_names: Index
+    mention_title: Index
+    in_triple: Flags
     lower_chunk: Index
     lower_spelling: Index
-    word_spelling: Index
-    word_code: Index
-    gram_chunk: Index
-    gram: Index
-    chunks: int
-    spellings: int
+    is_word: Flags
+    word_chunks: Index
 
 
 def entity_names(uses: NameUses) -> tuple[npt.NDArray[np.int8], Flags]:
@@ -85,82 +80,106 @@ def entity_names(uses: NameUses) -> tuple[npt.NDArray[np.int8], Flags]:
       unless it is a title, or a triple holds it. As a heading or defined term it is one in that chunk alone.
     - A heading is none, in any form, if it stands under many titles and the text hardly speaks of it.
     """
+    size = len(uses.is_word)
     spelling = uses.spelling[uses.mention_name]
     form = uses.form[uses.mention_name]
-    lower = _chunks_in_lower_case(uses)
+    lower = uses.word_chunks
     as_word, as_capitals = (
-        _distinct(spelling[rows], uses.mention_chunk[rows], uses.spellings) for rows in (form == WORD, form == CAPITALS)
+        _distinct(spelling[rows], uses.mention_chunk[rows], size) for rows in (form == WORD, form == CAPITALS)
     )
     common = lower > as_word + as_capitals
     rare_in_capitals = lower > _CAPITALS_FACTOR * (as_capitals + as_word)
 
-    subject = np.flatnonzero(uses.mention_subject)
-    subjects, titles = np.zeros(uses.spellings, np.bool_), np.zeros(uses.spellings, np.bool_)
-    subjects[spelling[subject]] = True
-    title = _titles(uses, spelling)
-    titles[title[title >= 0]] = True
+    subjects, titled = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+    subjects[spelling[uses.mention_subject]] = True
+    titled[spelling[uses.mention_title == spelling]] = True
     ordinary = np.where(form == WORD, common[spelling], (form == CAPITALS) & rare_in_capitals[spelling])
-    generic = _generic_headings(uses, spelling, title, ordinary)
+    generic = _generic_headings(uses, spelling, ordinary)
 
     named = np.full(len(uses.form), ALWAYS, np.int8)
     of_word = np.where(
         uses.form == WORD, common[uses.spelling], (uses.form == CAPITALS) & rare_in_capitals[uses.spelling]
     )
-    named[of_word & ~titles[uses.spelling]] = AS_SUBJECT
+    named[of_word & ~titled[uses.spelling]] = AS_SUBJECT
     named[generic[uses.spelling]] = NEVER
-    named[uses.triple_names] = ALWAYS
+    named[uses.in_triple] = ALWAYS
     address = uses.form == ADDRESS
     named[address] = np.where(subjects[uses.spelling[address]], ALWAYS, NEVER)
-    return named, common & ~titles
+    return named, common & ~titled
 
 
-def _chunks_in_lower_case(uses: NameUses) -> Index:
-    """Return for each spelling of one word how many chunks have it in lower case, beside another such word."""
-    order = np.argsort(uses.word_code, kind="stable")
-    codes, owner = uses.word_code[order], uses.word_spelling[order]
-    counts = np.zeros(uses.spellings, np.int64)
-    if len(codes) == 0 or len(uses.gram) == 0:
+def word_pairs(gram: Index) -> Flags:
+    """Return which grams of facts are pairs of words."""
+    found: Flags = (gram & ((1 << _WORD_BITS) - 1) != 0) & (gram > 1 << _WORD_BITS)
+    return found
+
+
+def words_of(pairs: Index) -> tuple[Index, Index]:
+    """Return the words of pairs, by hash: of the first few bits are left (see ``graph_tables``), of the second all."""
+    return pairs >> _WORD_BITS, pairs & ((1 << _WORD_BITS) - 1)
+
+
+def is_word(gram: Index) -> Flags:
+    """Return which grams of names are single words."""
+    found: Flags = gram < 1 << _WORD_BITS
+    return found
+
+
+def chunks_in_lower_case(spelling: Index, code: Index, chunk: Index, pairs: Index, spellings: int) -> Index:
+    """Return for each spelling of one word how many chunks have it in lower case, beside another such word.
+
+    ``spelling`` and ``code`` are the spellings and the hashes of their words, ``chunk`` and ``pairs`` the pairs of
+    lower-case words inside sentences.
+    """
+    counts = np.zeros(spellings, np.int64)
+    if len(code) == 0 or len(pairs) == 0:
         return counts
+    order = np.lexsort((spelling, code))
+    first = np.r_[True, (np.diff(code[order]) != 0) | (np.diff(spelling[order]) != 0)]
+    codes, owner = code[order[first]], spelling[order[first]]
     may_match = np.zeros(_BUCKETS, np.bool_)
     may_match[codes % _BUCKETS] = True
     owners, chunks = [], []
-    for words in (uses.gram >> _WORD_BITS, uses.gram & ((1 << _WORD_BITS) - 1)):
+    for words in words_of(pairs):
         rows = np.flatnonzero(may_match[words % _BUCKETS])
-        place = np.minimum(np.searchsorted(codes, words[rows]), len(codes) - 1)
-        found = codes[place] == words[rows]
-        owners.append(owner[place[found]])
-        chunks.append(uses.gram_chunk[rows[found]])
-    return _distinct(np.concatenate(owners), np.concatenate(chunks), uses.spellings)
+        start = np.searchsorted(codes, words[rows], "left")
+        count = np.searchsorted(codes, words[rows], "right") - start  # different words may have the same hash
+        owners.append(owner[ranges(start, count)])
+        chunks.append(np.repeat(chunk[rows], count))
+    return _distinct(np.concatenate(owners), np.concatenate(chunks), spellings)
 
 
-def _titles(uses: NameUses, spelling: Index) -> Index:
-    """Return the first subject of each chunk that is no address: its title, or its heading; -1 if it has none."""
-    subject = np.flatnonzero(uses.mention_subject & (uses.form[uses.mention_name] != ADDRESS))
-    _, first = np.unique(uses.mention_chunk[subject], return_index=True)
-    title = np.full(uses.chunks, -1, np.int64)
-    title[uses.mention_chunk[subject[first]]] = spelling[subject[first]]
+def titles(chunk: Index, spelling: Index, subject: Flags, form: npt.NDArray[np.int8], chunks: int) -> Index:
+    """Return the first subject of each chunk that is no address: its title, or its heading; -1 if it has none.
+
+    ``chunk``, ``spelling``, ``subject`` and ``form`` are the mentions, those of a chunk in the order in which the
+    extractor found them.
+    """
+    rows = np.flatnonzero(subject & (form != ADDRESS))
+    _, first = np.unique(chunk[rows], return_index=True)
+    title = np.full(chunks, -1, np.int64)
+    title[chunk[rows[first]]] = spelling[rows[first]]
     return title
 
 
-def _generic_headings(uses: NameUses, spelling: Index, title: Index, ordinary: Flags) -> Flags:
+def _generic_headings(uses: NameUses, spelling: Index, ordinary: Flags) -> Flags:
     """Return which spellings are headings under many titles that the text does not speak of.
 
     ``spelling`` is that of each mention, ``ordinary`` are mentions of words that are no names.
     """
+    size = len(uses.is_word)
     subject = np.flatnonzero(uses.mention_subject & (uses.form[uses.mention_name] != ADDRESS))
-    titles = _distinct(spelling[subject], title[uses.mention_chunk[subject]], uses.spellings)
-    if not (titles >= _MOST_TITLES).any():
-        return np.zeros(uses.spellings, np.bool_)
-    several_words = np.ones(uses.spellings, np.bool_)
-    several_words[uses.word_spelling] = False
-    lower = several_words[uses.lower_spelling]
+    under = _distinct(spelling[subject], uses.mention_title[subject], size)
+    if not (under >= MOST_TITLES).any():
+        return np.zeros(size, np.bool_)
+    lower = ~uses.is_word[uses.lower_spelling]
     plain = np.flatnonzero(~uses.mention_subject & ~ordinary)
     spoken = _distinct(
         np.concatenate([spelling[plain], uses.lower_spelling[lower]]),
         np.concatenate([uses.mention_chunk[plain], uses.lower_chunk[lower]]),
-        uses.spellings,
+        size,
     )
-    return (titles >= _MOST_TITLES) & (spoken < titles)
+    return (under >= MOST_TITLES) & (spoken < under)
 
 
 def _distinct(owners: Index, values: Index, size: int) -> Index:

@@ -1,6 +1,7 @@
 """The rows of the graph as columns in memory: what a :class:`GraphView` is built from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -9,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
-from graphrag_core.engine.embedded.graph import GraphView, Pairs, Tables, build_view, with_edits
+from graphrag_core.engine.embedded.graph import GraphView, Pairs, Tables, build, build_view, edge_facts, with_edits
 from graphrag_core.engine.embedded.graph_edits import GraphEdits
+from graphrag_core.engine.embedded.graph_live import LiveView
 from graphrag_core.engine.embedded.graph_names import name_form
+from graphrag_core.engine.embedded.graph_rows import Growing
 from graphrag_core.engine.embedded.schema import NAME_BYTES, Row
 from graphrag_core.ports import Keys
 from graphrag_core.text import unwrap
@@ -24,16 +27,19 @@ _STATEMENTS = "view.fact_statement"  # not saved: the rows have it
 _KEY = np.int32
 _GRAM = (1 << 40) - 1  # the bits of a gram that are kept: hashes do not compress
 _TABLES: dict[str, dict[str, npt.DTypeLike]] = {
-    "chunks": {"key": _KEY},
-    "names": {"key": _KEY, "entity": np.int64, "form": np.int8},
+    "chunks": {"key": np.int64},
+    "names": {"key": np.int64, "entity": np.int64, "form": np.int8},
     "name_grams": {"name": _KEY, "gram": np.int64},
     "mentions": {"chunk": _KEY, "name": _KEY, "subject": np.bool_},
-    "facts": {"key": _KEY, "chunk": _KEY, "weight": np.float32, "triple": np.bool_, "statement": np.uint32},
+    "facts": {"key": np.int64, "chunk": _KEY, "weight": np.float32, "triple": np.bool_, "statement": np.uint32},
     "fact_names": {"fact": _KEY, "name": _KEY},
     "fact_grams": {"fact": _KEY, "gram": np.int64},
     "aliases": {"chunk": _KEY, "short": _KEY, "long": _KEY},
 }
 _BY_CHUNK = {"chunks": "key", "mentions": "chunk", "facts": "chunk", "aliases": "chunk"}
+_FEW = 50  # chunks, whose change is always applied to the view
+_SMALL = 0.05  # of all chunks: the share from which on it is cheaper to build the view again
+_MOST_VOID = 0.25  # of all chunks: the share of removed ones from which on their rows are dropped
 
 
 class GraphTables:
@@ -45,13 +51,13 @@ class GraphTables:
     """
 
     def __init__(self) -> None:
-        # Each column is a list of arrays that is concatenated when it is read: to do so at each
-        # addition would copy everything each time.
-        self._columns: dict[str, dict[str, list[Column]]] = {
-            table: {column: [] for column in columns} for table, columns in _TABLES.items()
-        }
+        self._tables = {table: _Table(columns) for table, columns in _TABLES.items()}
         self._similar: Pairs = (np.empty(0, np.int64), np.empty(0, np.int64))
-        self._view: GraphView | None = None
+        self._view: GraphView | LiveView | None = None
+        self._is_stale = True
+        self._pending: list[tuple[Keys, Keys]] = []  # chunks and names that were removed since the view
+        self._void: list[tuple[Keys, Keys]] = []  # all that were removed and of which the tables still have rows
+        self._changed = 0  # chunks since the view
         self._edits = GraphEdits()
 
     def add(self, rows: Mapping[str, Sequence[Row]]) -> None:
@@ -76,7 +82,7 @@ class GraphTables:
         added: dict[str, tuple[Column | Sequence[Any], ...]] = {
             "chunks": (chunks,),
             "names": (names, entities, [*map(name_form, surfaces, norms)]),
-            "name_grams": (names[named], name_gram & _GRAM),
+            "name_grams": _sorted(names[named], name_gram & _GRAM),
             "mentions": (chunks[mention_chunk], mentioned, place < np.array(subjects, np.int64)[mention_chunk]),
             "facts": (
                 facts,
@@ -86,89 +92,137 @@ class GraphTables:
                 [*map(_statement, fact_texts, relations, fact_names)],
             ),
             "fact_names": (facts[fact_at], fact_named),
-            "fact_grams": (facts[said][sentence] if said else said, fact_gram & _GRAM),
+            "fact_grams": _sorted(facts[np.array(said, np.int64)][sentence], fact_gram & _GRAM),
             "aliases": (alias_chunk, short, long),
         }
         for table, columns in _TABLES.items():
             for (column, dtype), values in zip(columns.items(), added[table], strict=True):
-                self._columns[table][column].append(np.asarray(values, dtype))
-        self._view = None
+                self._tables[table].columns[column].append(np.asarray(values, dtype))
+        self._changed += len(chunks)
+        self._is_stale = True
 
     def remove(self, chunks: Keys, names: Keys) -> None:
         """Remove chunks with their facts, mentions and aliases, and names that no chunk mentions."""
-        tables = self._tables()
-        facts = tables["facts"]["key"][np.isin(tables["facts"]["chunk"], chunks)]
-        removed = {table: np.isin(tables[table][column], chunks) for table, column in _BY_CHUNK.items()}
-        removed |= {table: np.isin(tables[table]["fact"], facts) for table in ("fact_names", "fact_grams")}
-        removed["names"] = np.isin(tables["names"]["key"], names)
-        removed["name_grams"] = np.isin(tables["name_grams"]["name"], names)
-        self._columns = {
-            table: {column: [array[~removed[table]]] for column, array in columns.items()}
-            for table, columns in tables.items()
-        }
-        self._view = None
+        self._pending.append((chunks, names))
+        self._void.append((chunks, names))
+        self._changed += len(chunks)
+        self._is_stale = True
 
     def merge(self, pairs: Pairs) -> None:
         """Treat pairs of names, given by key, as one entity. Replaces all earlier pairs."""
         self._similar = pairs
-        self._view = None
+        self._view, self._is_stale = None, True
 
     def edit(self, edits: GraphEdits, *, applied: bool = False) -> None:
         """Use these edits instead of all earlier ones. ``applied`` says that the view was saved with them."""
         if edits.text == self._edits.text:
             return
         self._edits = edits
-        if applied and self._view is not None and not edits.hides_facts:  # what is hidden has left the view
-            self._view = with_edits(self._view, self._tables(), edits)
+        if applied and isinstance(self._view, GraphView) and not edits.hides_facts:  # what is hidden has left the view
+            self._view = with_edits(self._view, self._tables, edits)
         else:
-            self._view = None
+            self._view, self._is_stale = None, True
 
     @property
     def chunk_keys(self) -> Keys:
         """The keys of all chunks, in ascending order."""
-        return np.sort(self._tables()["chunks"]["key"]).astype(np.int64)
+        return np.sort(self._there()["chunks"]["key"])
 
     @property
     def stale(self) -> bool:
-        """Whether the next view must be built."""
-        return self._view is None
+        """Whether the view does not have all changes yet."""
+        return self._is_stale
 
     @property
-    def view(self) -> GraphView:
-        """The view of all rows."""
-        if self._view is None:
-            self._view = build_view(self._tables(), self._similar, self._edits)
+    def view(self) -> GraphView | LiveView:
+        """The view of all rows. A small change is applied to the one before, if there are no edits and the like."""
+        if not self._is_stale and self._view is not None:
+            return self._view
+        view, self._view = self._view, None  # lost if anything fails, and built again
+        size = len(self._tables["chunks"]["key"])
+        void = sum(len(chunks) for chunks, _ in self._void)
+        is_small = view is not None and self._changed <= max(_FEW, _SMALL * size)
+        may_live = is_small and self._may_live()
+        if isinstance(view, LiveView) and may_live and void <= max(_FEW, _MOST_VOID * size):
+            removed = [np.concatenate(keys) for keys in zip(*self._pending, strict=True)] or [np.empty(0, np.int64)] * 2
+            view.update(*removed)
+            self._view = view
+        else:
+            self._drop_void()
+            if may_live:
+                self._view = LiveView(self._tables, *build(self._tables, self._similar, self._edits))
+            else:
+                self._view = build_view(self._tables, self._similar, self._edits)
+        self._pending, self._changed, self._is_stale = [], 0, False
         return self._view
 
-    def restricted(self, chunks: Keys) -> GraphView:
+    def _may_live(self) -> bool:
+        """Return whether the decisions about a name depend on its own uses alone: no edits, merged names or edges."""
+        return not self._edits.text and len(self._similar[0]) == 0 and len(edge_facts(self._tables)) == 0
+
+    def _there(self) -> Tables:
+        """Return the tables without the rows of removed chunks and names."""
+        if not self._void:
+            return self._tables
+        chunks, names = (np.concatenate(keys) for keys in zip(*self._void, strict=True))
+        tables = self._tables
+        facts = tables["facts"]["key"][np.isin(tables["facts"]["chunk"], chunks)]
+        removed = {table: np.isin(tables[table][column], chunks) for table, column in _BY_CHUNK.items()}
+        removed |= {table: np.isin(tables[table]["fact"], facts) for table in ("fact_names", "fact_grams")}
+        removed["names"] = np.isin(tables["names"]["key"], names)
+        removed["name_grams"] = np.isin(tables["name_grams"]["name"], names)
+        return {
+            table: {column: array[~removed[table]] for column, array in columns.items()}
+            for table, columns in tables.items()
+        }
+
+    def _drop_void(self) -> None:
+        """Remove the rows of removed chunks and names from the tables, and bring them into the order of keys."""
+        there = self._there()
+        for table, columns in there.items():
+            owner = next(iter(columns.values()))
+            ascends = len(owner) < 2 or bool((np.diff(owner) >= 0).all())  # not in files of earlier releases
+            order = slice(None) if ascends else np.argsort(owner, kind="stable")
+            if not ascends or self._void:
+                self._tables[table].columns = {name: Growing(array[order]) for name, array in columns.items()}
+        self._void = []
+
+    def restricted(self, chunks: Keys, similar: Callable[[Keys], Pairs] | None = None) -> GraphView:
         """Return the view of some chunks, as if there were no others.
 
-        Names, aliases and lower-case mentions count only as far as these chunks have them.
+        Names, aliases and lower-case mentions count only as far as these chunks have them. ``similar`` returns the
+        pairs of similar names among some; without it they are those of :meth:`merge`.
         """
-        tables = self._tables()
+        tables = self._tables
         kept = {table: np.isin(tables[table][column], chunks) for table, column in _BY_CHUNK.items()}
         facts = tables["facts"]["key"][kept["facts"]]
         names = np.unique(tables["mentions"]["name"][kept["mentions"]])
         kept |= {table: np.isin(tables[table]["fact"], facts) for table in ("fact_names", "fact_grams")}
         kept["names"] = np.isin(tables["names"]["key"], names)
         kept["name_grams"] = np.isin(tables["name_grams"]["name"], names)
-        similar = np.isin(self._similar[0], names) & np.isin(self._similar[1], names)
+        if similar is not None:
+            pairs = similar(names.astype(np.int64))
+        else:
+            both = np.isin(self._similar[0], names) & np.isin(self._similar[1], names)
+            pairs = self._similar[0][both], self._similar[1][both]
         inside = {
             table: {column: array[kept[table]] for column, array in columns.items()}
             for table, columns in tables.items()
         }
-        return build_view(inside, (self._similar[0][similar], self._similar[1][similar]), self._edits)
+        view = build_view(inside, pairs, self._edits)
+        mentioned = np.searchsorted(view.name_keys, inside["mentions"]["name"])
+        return replace(view, name_uses=np.bincount(mentioned, minlength=len(view.name_keys)))
 
     @property
     def nbytes(self) -> int:
         """Bytes held in memory."""
-        rows = sum(part.nbytes for columns in self._columns.values() for parts in columns.values() for part in parts)
+        rows = sum(column.nbytes for table in self._tables.values() for column in table.columns.values())
         return rows + (self._view.nbytes if self._view else 0)
 
     def save(self, folder: Path) -> None:
         """Write the rows and the view into an empty folder."""
         rows = {
-            f"{table}.{column}": array for table, columns in self._tables().items() for column, array in columns.items()
+            f"{table}.{column}": array for table, columns in self._there().items() for column, array in columns.items()
         }
         view = {name: array for name, array in self.view.arrays().items() if name != _STATEMENTS}
         save_arrays(folder / _FILE, {**view, **rows})
@@ -178,7 +232,7 @@ class GraphTables:
         try:
             arrays = load_arrays(folder / _FILE)
             loaded = {
-                table: {column: [np.asarray(arrays[f"{table}.{column}"], dtype)] for column, dtype in columns.items()}
+                table: {column: np.asarray(arrays[f"{table}.{column}"], dtype) for column, dtype in columns.items()}
                 for table, columns in _TABLES.items()
             }
             order = np.argsort(arrays["facts.key"], kind="stable")
@@ -186,19 +240,33 @@ class GraphTables:
         except KeyError as error:
             raise ValueError(f"{folder / _FILE} is damaged: {error}") from error
         for table, columns in loaded.items():
-            if len({len(part) for (part,) in columns.values()}) > 1:
+            if len({len(column) for column in columns.values()}) > 1:
                 raise ValueError(f"{folder / _FILE} is damaged: the columns of {table!r} differ in length")
-        self._columns = loaded
-        self._view = with_edits(view, self._tables())
+        self._tables = {table: _Table(_TABLES[table], columns) for table, columns in loaded.items()}
+        self._pending, self._void, self._changed = [], [], 0
+        self._view, self._is_stale = with_edits(view, self._tables), False
 
-    def _tables(self) -> Tables:
-        for table, columns in self._columns.items():
-            for column, parts in columns.items():
-                if len(parts) != 1:
-                    parts[:] = [np.concatenate(parts) if parts else np.empty(0, _TABLES[table][column])]
-        return {
-            table: {column: parts[0] for column, parts in columns.items()} for table, columns in self._columns.items()
-        }
+
+class _Table(Mapping[str, Column]):
+    """The columns of a table, which grow."""
+
+    def __init__(self, dtypes: Mapping[str, npt.DTypeLike], arrays: Mapping[str, Column] | None = None) -> None:
+        arrays = arrays or {name: np.empty(0, dtype) for name, dtype in dtypes.items()}
+        self.columns = {name: Growing(array) for name, array in arrays.items()}
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[name].values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+def _sorted(owners: Keys, values: Column) -> tuple[Column, Column]:
+    order = np.argsort(owners, kind="stable")
+    return owners[order], values[order]
 
 
 def _statement(text: str, relation: str | None, names: bytes) -> int:

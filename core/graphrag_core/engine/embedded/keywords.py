@@ -1,9 +1,15 @@
 """Keyword search (BM25) with tantivy over the fields of a text, with weights."""
 
 import json
-from collections.abc import Iterable, Sequence
+import logging
+import struct
+import threading
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import tantivy
@@ -13,10 +19,18 @@ from graphrag_core.engine.embedded import analysis
 from graphrag_core.errors import DiskError
 from graphrag_core.ports import Keys, Ranking
 
+_log = logging.getLogger(__name__)
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
 _HEAP = 16_000_000  # bytes for each writer; tantivy needs at least 15 million
 _STATE = "state.json"
 _LOCKS = (".tantivy-writer.lock", ".tantivy-meta.lock")  # files of tantivy
-_NEW = (-1, 0)  # generation and tombstones
+_CATALOGUES = ("meta.json", ".managed.json")  # tantivy's lists of segments and files, which have no checksum
+_FOOTER = struct.Struct("<II")  # ends every other file of tantivy: the length of the JSON before it, and a number
+_MAGIC = 1337
+_COMPONENTS = ("term", "idx", "pos", "fieldnorm", "fast", "store")
 _MOST_TERMS = 256
 _SMALL_SCOPE = 2_000  # keys up to which a scope is part of the query
 
@@ -32,6 +46,29 @@ passages with titles, where 0.3 to 0.6 for the title is best.
 _PHRASE = 1.0  # weight of a quoted phrase
 
 
+def is_damage(error: BaseException) -> bool:
+    """Return whether tantivy raised an exception because of its files. A panic in Rust is no ``Exception``."""
+    return isinstance(error, (OSError, ValueError, TypeError)) or type(error).__name__ == "PanicException"
+
+
+def _repaired(read: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], _T]:
+    """Let a method that fails on a damaged index read another one, which is built in memory from the source."""
+
+    @wraps(read)
+    def read_or_repair(self: Any, /, *arguments: _P.args, **named: _P.kwargs) -> _T:
+        damaged = self._index
+        try:
+            with forks.fork_waits():  # tantivy initialises some values when they are first used
+                return read(self, *arguments, **named)
+        except BaseException as error:
+            if not is_damage(error):
+                raise
+            self._move_to_memory(damaged, error)
+        return read(self, *arguments, **named)
+
+    return read_or_repair
+
+
 class TantivyKeywords:
     """Texts of one or more fields under integer keys, in a folder or in memory.
 
@@ -44,6 +81,17 @@ class TantivyKeywords:
     the two leaves the older number, and the change is applied again: adding a key that exists
     replaces its text.
 
+    Tantivy's files end with their checksums. Opening checks that they are there and end so, and the checksums of
+    tantivy's own lists; :meth:`problems` reads all files. What is found damaged while it is searched is built again in
+    memory from ``source``, which returns all texts; the next opening for writing builds the files again.
+
+    Parameters
+    ----------
+    is_quiet
+        False if another process may be writing: then files may come and go while they are checked.
+    read_only
+        Whether the files must not be changed.
+
     Attributes
     ----------
     generation
@@ -52,26 +100,53 @@ class TantivyKeywords:
         How many removed texts still count in BM25's statistics.
     """
 
-    def __init__(self, folder: Path | None = None, fields: int = 1) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        fields: int = 1,
+        source: Callable[[], Iterable[tuple[int, Texts]]] | None = None,
+        *,
+        is_quiet: bool = True,
+        read_only: bool = False,
+    ) -> None:
         self.folder = folder
+        self._source = source
+        self._read_only = read_only
+        self._changing = threading.RLock()
         self._weights = dict(list(FIELDS.items())[:fields])
-        schema = tantivy.SchemaBuilder()
-        schema.add_integer_field("key", indexed=True, fast=True)
-        for field in self._weights:
-            positions = field == "body" and fields > 1
-            schema.add_text_field(field, tokenizer_name="words", index_option="position" if positions else "freq")
+        self._writer: tantivy.IndexWriter | None = None
+        self._in_step = False  # whether the stored generation is known to be that of the texts
+        self._half_done = False  # whether a change began and did not end
+        self.generation, self.tombstones = -1, 0
         try:
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
-            self._index = tantivy.Index(schema.build(), path=None if folder is None else str(folder))
-        except (OSError, ValueError) as error:
+            self._check_files(is_quiet=is_quiet)
+            self._open(folder)
+        except BaseException as error:
+            if not is_damage(error):
+                raise
             raise DiskError(f"{folder}: the keyword index cannot be opened ({error})") from error
-        self._index.register_tokenizer("words", analysis.analyzer())
-        self._writer: tantivy.IndexWriter | None = None
-        self._in_step = False  # whether the stored generation is known to be that of the texts
-        self.generation, self.tombstones = _NEW
-        self.refresh()
+        expected = None if folder is None or not is_quiet else _read_state(folder / _STATE).get("texts")
+        if expected is not None and expected != self._searcher.num_docs:
+            raise DiskError(f"{folder}: the keyword index has {self._searcher.num_docs} texts instead of {expected}")
         forks.watch(self)
+
+    def _check_files(self, *, is_quiet: bool) -> None:
+        if is_quiet and (found := next(self._file_problems(contents=False), "")):
+            raise DiskError(f"{self.folder}: the keyword index is damaged ({found})")
+
+    def _open(self, folder: Path | None) -> None:
+        schema = tantivy.SchemaBuilder()
+        schema.add_integer_field("key", indexed=True, fast=True)
+        for field in self._weights:
+            positions = field == "body" and len(self._weights) > 1
+            schema.add_text_field(field, tokenizer_name="words", index_option="position" if positions else "freq")
+        with forks.fork_waits():
+            index = tantivy.Index(schema.build(), path=None if folder is None else str(folder))
+        index.register_tokenizer("words", analysis.analyzer())
+        self._index = index
+        self.refresh()
 
     def after_fork_in_child(self) -> None:
         """Keep what can be searched; never free it nor the writer, whose threads are in the parent."""
@@ -85,43 +160,133 @@ class TantivyKeywords:
     def refresh(self) -> None:
         """Load what another process has committed."""
         if self.folder is not None:
-            self.generation, self.tombstones = _read_state(self.folder / _STATE)
+            state = _read_state(self.folder / _STATE)
+            self.generation, self.tombstones = state.get("generation", -1), state.get("ghosts", 0)
         self._index.reload()
         self._searcher = self._index.searcher()
 
     def apply(self, generation: int, removed: Keys | None, added: Iterable[tuple[int, Texts]]) -> None:
         """Remove texts (None for all), add texts and set the generation: all or nothing, even in a crash."""
-        if self._writer is None:
-            self._writer = self._index.writer(_HEAP, 1)
-        if removed is None:
-            # Not delete_all_documents: it resets tantivy's operation counter, and later deletions may be lost.
-            self._writer.delete_documents_by_query(tantivy.Query.all_query())
-            tombstones = 0
-        else:
-            gone = removed.tolist()
-            if not self._in_step:
-                added = list(added)
-                gone += np.intersect1d(self.keys, [key for key, _ in added]).tolist()
-            for key in gone:
-                self._writer.delete_documents_by_term("key", key)
-            tombstones = self.tombstones + len(gone)
-        for key, texts in added:
-            document = tantivy.Document()
-            document.add_integer("key", key)
-            for field, text in zip(self._weights, texts, strict=False):
-                if text:
-                    document.add_text(field, analysis.prepare(text))
-            self._writer.add_document(document)
-        self._writer.commit()
-        self.generation, self.tombstones, self._in_step = generation, tombstones, True
-        if self.folder is not None:
-            new = self.folder / f"{_STATE}.new"
-            state = {"generation": generation, "ghosts": tombstones}  # the key of format 1
-            new.write_text(json.dumps(state), "utf-8")
-            new.replace(self.folder / _STATE)
+        with self._changing:
+            if self._half_done:
+                self._roll_back()
+            in_step, self._in_step, self._half_done = self._in_step, False, True
+            self._write_state()
+            if self._writer is None:
+                self._writer = self._index.writer(_HEAP, 1)
+            if removed is None:
+                # Not delete_all_documents: it resets tantivy's operation counter, and later deletions may be lost.
+                self._writer.delete_documents_by_query(tantivy.Query.all_query())
+                tombstones = 0
+            else:
+                gone = removed.tolist()
+                if not in_step:
+                    added = list(added)
+                    gone += np.intersect1d(self.keys, [key for key, _ in added]).tolist()
+                for key in gone:
+                    self._writer.delete_documents_by_term("key", key)
+                tombstones = self.tombstones + len(gone)
+            for key, texts in added:
+                document = tantivy.Document()
+                document.add_integer("key", key)
+                for field, text in zip(self._weights, texts, strict=False):
+                    if text:
+                        document.add_text(field, analysis.prepare(text))
+                self._writer.add_document(document)
+            with forks.fork_waits():
+                self._writer.commit()
+                self._index.reload()
+            self._searcher = self._index.searcher()
+            self.tombstones = tombstones
+            self._write_state(generation=generation, texts=self._searcher.num_docs)
+            self.generation, self._in_step, self._half_done = generation, True, False
+
+    def _roll_back(self) -> None:
+        """Forget what a change that did not end has not committed, and see what it has."""
+        if self._writer is not None:
+            try:
+                self._writer.rollback()
+            except BaseException as error:
+                self._writer = None
+                if not is_damage(error):
+                    raise
         self._index.reload()
         self._searcher = self._index.searcher()
 
+    def _write_state(self, **checks: Any) -> None:
+        """Store the generation, and what an index at rest can be checked by; nothing of that during a change."""
+        if self.folder is not None and not self._read_only:
+            state = {"generation": self.generation, "ghosts": self.tombstones, **checks}  # "ghosts": as in format 1
+            new = self.folder / f"{_STATE}.new"
+            new.write_text(json.dumps({**state, "checksum": _checksum(state)}), "utf-8")
+            new.replace(self.folder / _STATE)
+
+    def discard(self) -> None:
+        """Let the next change, or the next opening, replace all texts."""
+        with self._changing:
+            self.generation, self._writer, self._in_step = -1, None, False
+            if self.folder is not None and not self._read_only:
+                with suppress(OSError):
+                    (self.folder / _STATE).unlink(missing_ok=True)
+
+    def _move_to_memory(self, damaged: tantivy.Index, error: BaseException) -> None:
+        """Replace a damaged index by one in memory, unless another thread has done so."""
+        with self._changing:
+            if self._index is not damaged:
+                return
+            if self._source is None or self.folder is None:
+                raise DiskError(f"{self.folder}: the keyword index cannot be read ({error})") from error
+            _log.warning("%s is damaged (%s): it is built again in memory from the records, and written by the next "
+                         "opening for writing", self.folder, error)  # fmt: skip
+            generation = self.generation
+            self.discard()
+            self.folder = None
+            self._open(None)
+            self.apply(generation, None, self._source())
+
+    def repair(self) -> str:
+        """Read all files; if some are damaged, build the index again in memory, and return what was wrong."""
+        index, found = self._index, next(self.problems(), "")
+        if found:
+            self._move_to_memory(index, DiskError(found))
+        return found
+
+    # -- files
+
+    def problems(self) -> Iterator[str]:
+        """Yield what is wrong with the files. All of them are read."""
+        if self.folder is not None:
+            for _ in range(3):  # tantivy may merge segments meanwhile
+                before = _read(self.folder / "meta.json")
+                found = list(self._file_problems(contents=True))
+                if not found or _read(self.folder / "meta.json") == before:
+                    break
+            yield from found
+
+    def _file_problems(self, *, contents: bool) -> Iterator[str]:
+        """Yield what is wrong with the files: with their ends only, or with all they contain."""
+        folder = self.folder
+        if folder is None or not ((folder / _STATE).exists() or any(folder.glob("*.json"))):
+            return  # a new index
+        state = _read_state(folder / _STATE)
+        if not state:
+            yield f"{_STATE} is missing or damaged"
+        try:
+            meta = json.loads(_read(folder / "meta.json"))
+            segments = [(one["segment_id"].replace("-", ""), one["deletes"]) for one in meta["segments"]]
+            files = [f"{name}.{component}" for name, _ in segments for component in _COMPONENTS]
+            files += [f"{name}.{deletes['opstamp']}.del" for name, deletes in segments if deletes]
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            yield f"meta.json is missing or damaged ({type(error).__name__})"
+            return
+        for name, checksum in state.get("catalogues", {}).items():
+            if self._writer is None and zlib.crc32(_read(folder / name)) != checksum:
+                yield f"{name} is missing or damaged"
+        for name in files:
+            if problem := _footer_problem(folder / name, contents=contents):
+                yield f"{name} {problem}"
+
+    @_repaired
     def search(self, text: str, k: int, allowed: Keys | None = None) -> Ranking:
         """Return the best ``k`` keys with a positive score, best first, and what ties with the last.
 
@@ -161,6 +326,7 @@ class TantivyKeywords:
         order = np.lexsort((keys, -scores))
         return keys[order], scores[order]
 
+    @_repaired
     def counts(self, terms: Sequence[str], allowed: Keys | None = None) -> Keys:
         """Return how many texts have each term in their body.
 
@@ -189,6 +355,7 @@ class TantivyKeywords:
         return int(self._searcher.num_docs)
 
     @property
+    @_repaired
     def keys(self) -> Keys:
         """All keys, in ascending order."""
         hits = self._searcher.search(tantivy.Query.all_query(), max(self._searcher.num_docs, 1), count=False).hits
@@ -196,14 +363,67 @@ class TantivyKeywords:
 
     def close(self) -> None:
         """Finish running merges and release the writer's memory and lock. The next change opens another writer."""
-        if self._writer is not None:
-            self._writer.wait_merging_threads()
-            self._writer = None
+        with self._changing:
+            writer, self._writer = self._writer, None
+            if writer is None:
+                return
+            try:
+                writer.wait_merging_threads()
+            except BaseException as error:
+                if not is_damage(error):
+                    raise
+                _log.warning("%s: the keyword index could not merge its segments: %s", self.folder, error)
+            if self.folder is not None and not self._half_done:
+                sums = {name: zlib.crc32(_read(self.folder / name)) for name in _CATALOGUES}
+                with suppress(OSError):  # the disk is full: the index can be used without
+                    self._write_state(texts=self._searcher.num_docs, catalogues=sums)
 
 
-def _read_state(path: Path) -> tuple[int, int]:
+def _read(path: Path) -> bytes:
     try:
-        state = json.loads(path.read_text("utf-8"))
-        return int(state["generation"]), int(state["ghosts"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return _NEW  # or damaged: all texts are indexed again
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _checksum(state: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(state, sort_keys=True).encode("utf-8"))
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    """Return what is stored beside an index; empty if it is missing or damaged: all texts are indexed again then."""
+    try:
+        state: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        checksum = state.pop("checksum", None)  # earlier releases wrote none
+        state["generation"], state["ghosts"] = int(state["generation"]), int(state["ghosts"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    return state if checksum == _checksum(state) or (checksum is None and len(state) == 2) else {}
+
+
+def _footer_problem(path: Path, *, contents: bool) -> str:
+    """Return what is wrong with a file of tantivy; empty if its end, and its checksum if asked, are right."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(size - _FOOTER.size, 0))
+            length, magic = _FOOTER.unpack(file.read())
+            if magic != _MAGIC or length + _FOOTER.size > size:
+                return "ends with other bytes: it is damaged"
+            body = size - _FOOTER.size - length
+            file.seek(body)
+            checksum = json.loads(file.read(length))["crc"]
+            if not contents:
+                return ""
+            file.seek(0)
+            found = 0
+            while body > 0:
+                block = file.read(min(body, 1 << 20))
+                if not block:
+                    break
+                found, body = zlib.crc32(block, found), body - len(block)
+    except FileNotFoundError:
+        return "is missing"
+    except (OSError, ValueError, LookupError, TypeError, struct.error) as error:
+        return f"is damaged ({error})"
+    return "" if found == checksum else "is damaged: its checksum differs"

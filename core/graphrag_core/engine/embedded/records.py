@@ -8,10 +8,12 @@ import logging
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from graphrag_core.engine.embedded.copies import signatures
 from graphrag_core.engine.embedded.keywords import Texts
 from graphrag_core.engine.embedded.schema import (
     APPLICATION_ID,
+    CHECKSUMS,
     FORMAT,
     KINDS,
     NAME_BYTES,
@@ -31,6 +34,7 @@ from graphrag_core.engine.embedded.schema import (
     Row,
     Span,
     deflate,
+    document_checksums,
     inflate,
     pack,
     pack_digest,
@@ -41,8 +45,8 @@ from graphrag_core.engine.embedded.schema import (
     unpack_marks,
     without_markup,
 )
-from graphrag_core.errors import DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
-from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not, Scalar, required_keys
+from graphrag_core.errors import DamagedIndex, DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
+from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not, Scalar, attributes, required_keys
 from graphrag_core.model import Chunk, Document
 from graphrag_core.ports import Keys, Matrix, StoredDocument
 from graphrag_core.text import chunk_text, fact_text, hash64, label, normalise
@@ -51,12 +55,31 @@ from graphrag_core.text.markup import plain
 _log = logging.getLogger(__name__)
 
 _PAGE = 500
+_UNIT = 1e-5  # how far the length of a stored vector may be from 1
 _MOST_CACHED = 50_000  # names whose terms are kept in memory
 _PAGE_BYTES = 8_192  # most rows are about a thousand bytes long, and small pages would be filled badly
 _GRAPH_PAGE = 1_000
 _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
-_INTERNAL = ("edits_saved", "generation", "merge_similar", "next_chunk", "next_document", "next_fact", "next_name")
+CHECKSUM = "checksum"
+"""The setting with the checksum of the others."""
+_UNCHECKED = ("edits_saved", "merge_similar", CHECKSUM)  # written outside of changes
+_MANY_LOG_BYTES = 4_000_000  # of the write-ahead log, from which on it is emptied after a change
+_INTERNAL = (
+    CHECKSUM,
+    "edits_saved",
+    "generation",
+    "merge_similar",
+    "next_chunk",
+    "next_document",
+    "next_fact",
+    "next_name",
+)
 
+_SIGNS_OF_DAMAGE = (
+    "malformed", "no such table", "no such column", "no such collation", "has no column", "Could not decode",
+    "user-defined function raised", "unsupported file format", "values were supplied", "datatype mismatch",
+)  # fmt: skip
+_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter if a message of SQLite quotes damaged text
 _COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 ADDRESS = "→"  # starts the names of places that links lead to
 _TITLE = "CASE d.heading WHEN x'' THEN d.title ELSE d.heading END"
@@ -124,13 +147,18 @@ class Records:
         self._side_lock = threading.Lock()
         self._side: sqlite3.Connection | None = None  # reads committed rows while the other one writes
         self._immutable = False
+        self._seen = 0  # when the file was last changed, as of the last refresh
+        self._has_deleted_text = path is not None  # in the write-ahead log, which a crash may have left
         self._held = False  # by a thread that forks
         forks.watch(self)
         try:
             with self.lock:
                 self._open()
-        except sqlite3.DatabaseError as error:
-            raise self._translated(error) from error
+        except BaseException as error:
+            self._close_connections()
+            if isinstance(error, _ERRORS):
+                raise self._translated(error) from error
+            raise
 
     def _open(self) -> None:
         try:
@@ -158,6 +186,11 @@ class Records:
         run(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
         run("PRAGMA cache_size = -8000")
         empty = run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        if empty and self.path is not None and (self.read_only or _had_content(self.path)):
+            raise DamagedIndex(
+                f"{self.path} is empty, but was the database of an index: restore a backup, or delete the folder "
+                f"{self.path.parent} and index the documents again"
+            )
         if empty and not self.read_only:
             run(f"PRAGMA page_size = {_PAGE_BYTES}")
             run("PRAGMA journal_mode = WAL")
@@ -184,6 +217,13 @@ class Records:
         else:
             run("PRAGMA synchronous = FULL")
             run("PRAGMA secure_delete = ON")
+            self._db.executescript(CHECKSUMS)
+        meta = dict(run("SELECT name, value FROM meta").fetchall())
+        if _is_damaged(meta, definitions(self._db)):
+            raise DamagedIndex(
+                f"{self.path}: the settings of the index are damaged: restore a backup, or index the documents again "
+                "into another folder"
+            )
 
     def _upgrade(self, found: int) -> None:
         """Turn an index of an earlier format into one of this format, in one transaction."""
@@ -225,17 +265,22 @@ class Records:
                     codes = encode(kind, np.frombuffer(data, "<f4").reshape(-1, dim))
                     db.execute(f"UPDATE {table} SET {column} = ? WHERE {owner} = ?", (codes.tobytes(), key))
 
-    def _translated(self, error: sqlite3.DatabaseError) -> Exception:
-        """Return the library's error for an error of SQLite."""
+    def _translated(self, error: Exception, *, in_transaction: bool = False) -> Exception:
+        """Return the library's error for an error of SQLite. A transaction was rolled back."""
         text = str(error)
-        if "not a database" in text or "malformed" in text:
+        if "not a database" in text:
             return NotAnIndex(
                 f"{self.path} is not an index, or is damaged ({text}): restore a backup or choose another folder"
             )
+        if isinstance(error, UnicodeError) or any(sign in text for sign in _SIGNS_OF_DAMAGE):
+            return DamagedIndex(
+                f"{self.path} is damaged ({text}): restore a backup, or index the documents again into another folder"
+            )
         if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
             return error
+        unchanged = "; nothing was changed" if in_transaction else ""
         return DiskError(
-            f"{self.path}: {text}; nothing was changed: free disk space, or check the folder's permissions, and retry"
+            f"{self.path}: {text}{unchanged}: free disk space, or check the folder's permissions, and retry"
         )
 
     # -- forks
@@ -274,14 +319,20 @@ class Records:
         """Run statements in one transaction: all or nothing."""
         with self.lock:
             try:
-                self._db.execute("BEGIN IMMEDIATE")
-                yield self._db
-                self._db.execute("COMMIT")
+                try:
+                    if self._db.in_transaction:  # which an interrupt left open
+                        self._db.execute("ROLLBACK")
+                    self._db.execute("BEGIN IMMEDIATE")
+                    yield self._db
+                    self._db.execute("COMMIT")
+                finally:
+                    if self._db.in_transaction:
+                        self._db.execute("ROLLBACK")
             except BaseException as error:
-                if self._db.in_transaction:
+                if self._db.in_transaction:  # the interrupt came before the first rollback
                     self._db.execute("ROLLBACK")
-                if isinstance(error, sqlite3.DatabaseError):
-                    raise self._translated(error) from error
+                if isinstance(error, _ERRORS):
+                    raise self._translated(error, in_transaction=True) from error
                 raise
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
@@ -289,15 +340,20 @@ class Records:
         with self.lock:
             try:
                 return self._db.execute(sql, parameters).fetchall()
-            except sqlite3.DatabaseError as error:
+            except _ERRORS as error:
                 raise self._translated(error) from error
 
     def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Return the first value of the first row."""
         return self.rows(sql, parameters)[0][0]
 
-    def pages(self, sql: str, column: str, span: Span) -> Iterator[list[Row]]:
-        """Yield the rows whose first column lies in a span, in order, in pages."""
+    def pages(self, sql: str, column: str, span: Span | Keys) -> Iterator[list[Row]]:
+        """Yield the rows whose first column lies in a span, or is one of some keys, in order, in pages."""
+        if isinstance(span, np.ndarray):
+            for first in range(0, len(span), _PAGE):
+                wanted = json.dumps(span[first : first + _PAGE].tolist())
+                yield self.rows(f"{sql} WHERE {column} {LISTED} ORDER BY {column}", (wanted,))
+            return
         start, stop = span
         while page := self.rows(
             f"{sql} WHERE {column} >= ? AND {column} < ? ORDER BY {column} LIMIT {_PAGE}", (start, stop)
@@ -311,10 +367,25 @@ class Records:
         """Let a read-only database see the newest generation."""
         if self.read_only:
             with self.lock:
+                self._seen = self._file_time()
                 if self._db.in_transaction:
-                    self._db.execute("COMMIT")
-                self._db.execute("BEGIN")
-                self._db.execute("SELECT count(*) FROM meta").fetchone()
+                    self.rows("COMMIT")
+                self.rows("BEGIN")
+                self.rows("SELECT count(*) FROM meta")
+
+    def leave_log(self) -> None:
+        """Let a read-only database read from the file what a writer has moved there from the write-ahead log.
+
+        The writer cannot empty the log before.
+        """
+        if self.read_only and self._file_time() != self._seen:
+            self.refresh()
+
+    def _file_time(self) -> int:
+        try:
+            return 0 if self.path is None else self.path.stat().st_mtime_ns
+        except OSError:
+            return 0
 
     def newest(self) -> int:
         """Return the generation of the last commit of any process, which a read-only database may not see yet."""
@@ -328,30 +399,83 @@ class Records:
             try:
                 self._side = self._side or self._connect("ro")
                 return self._side.execute(sql, parameters).fetchall()
-            except sqlite3.DatabaseError as error:
+            except _ERRORS as error:
                 raise self._translated(error) from error
 
-    def truncate_log(self) -> None:
-        """Checkpoint and empty the write-ahead log, so that deleted text is in no file.
+    def note_deletion(self) -> None:
+        """Let :meth:`shorten_log` empty the log, which has the text of what was deleted."""
+        self._has_deleted_text = True
 
-        Does nothing while another process reads.
+    def shorten_log(self) -> None:
+        """Empty the write-ahead log if it has deleted text, or is long."""
+        if self.path is not None and not self.read_only:
+            try:
+                size = Path(f"{self.path}-wal").stat().st_size
+            except OSError:
+                size = 0
+            if size and (self._has_deleted_text or size > _MANY_LOG_BYTES):
+                self.truncate_log()
+
+    def truncate_log(self) -> bool:
+        """Checkpoint and empty the write-ahead log, so that deleted text is in no file; return whether that succeeded.
+
+        It does not while another process reads what was deleted since, nor if the disk is full. The log keeps its
+        content then, and the next change tries again.
         """
-        self.rows("PRAGMA busy_timeout = 0")
         try:
-            self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            with self.lock:
+                self.rows("PRAGMA busy_timeout = 0")
+                try:
+                    busy = self.rows("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
+                finally:
+                    self.rows(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
+        except GraphRAGError as error:
+            _log.warning("the write-ahead log could not be emptied: %s", error)
+            return False
+        self._has_deleted_text = self._has_deleted_text and bool(busy)
+        return not busy
+
+    def copy_to(self, path: Path) -> None:
+        """Copy the last committed generation to a new file, without waiting for a transaction in a file."""
+        target = sqlite3.connect(path, isolation_level=None)
+        try:
+            if self.path is None or self._immutable:
+                with self.lock:
+                    self._db.backup(target)
+            else:
+                source = self._connect("ro")
+                try:
+                    source.backup(target)
+                finally:
+                    source.close()
+            target.execute("PRAGMA journal_mode = WAL")
+            found = target.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise DamagedIndex(f"{self.path} is damaged ({found}): the backup was not written")
+        except _ERRORS as error:
+            raise self._translated(error) from error
         finally:
-            self.rows(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
+            target.close()
 
     def close(self) -> None:
-        """Close the database; a writer checkpoints its log first."""
+        """Close the database; a writer checkpoints its log first. Closing twice does nothing."""
         with self.lock:
-            if self._side is not None:
-                self._side.close()
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            if not self.read_only and self.path is not None:
-                self.truncate_log()
-            self._db.close()
+            try:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                if not self.read_only and self.path is not None:
+                    self.truncate_log()
+            except sqlite3.ProgrammingError:
+                pass  # closed before
+            except _ERRORS as error:
+                raise self._translated(error) from error
+            finally:
+                self._close_connections()
+
+    def _close_connections(self) -> None:
+        for connection in (self._side, getattr(self, "_db", None)):
+            if connection is not None:
+                connection.close()
 
     # -- generation, settings, changes
 
@@ -448,6 +572,10 @@ class Records:
         sql, parameters = _filter_sql(scope)
         return self._keys(f"SELECT key FROM chunks WHERE document IN ({sql}) ORDER BY key", parameters)
 
+    def facts_of_chunks(self, chunks: Keys) -> Keys:
+        """Return the keys of the facts of some chunks, in order."""
+        return self._keys(f"SELECT key FROM facts WHERE chunk {LISTED} ORDER BY key", (json.dumps(chunks.tolist()),))
+
     def _has_keys(self, scope: Filter) -> bool:
         """Check that each key of a filter exists in some document; return whether there are any documents."""
         if not self.rows("SELECT 1 FROM documents LIMIT 1"):
@@ -469,6 +597,18 @@ class Records:
     def chunk_keys_by_id(self) -> Keys:
         """Return the keys of all chunks, in the order of their ids."""
         return self._keys("SELECT key FROM chunks ORDER BY id", ())
+
+    def successors(self, spans: Iterable[Span]) -> list[tuple[int, int]]:
+        """Return the chunks in some spans, in the order of ids, each with the next one in no span; -1 for none."""
+        own: list[Row] = []
+        for span in spans:
+            own += self.rows("SELECT id, key FROM chunks WHERE key >= ? AND key < ?", span)
+        keys, after, found = {key for _, key in own}, -1, list[tuple[int, int]]()
+        for chunk_id, key in sorted(own, key=lambda row: row[0].encode("utf-8", "surrogatepass"), reverse=True):
+            following = self.rows("SELECT key FROM chunks WHERE id > ? ORDER BY id LIMIT 1", (chunk_id,))
+            after = -1 if not following else after if following[0][0] in keys else following[0][0]
+            found.append((key, after))
+        return found[::-1]
 
     def fact_keys(self, span: Span) -> Keys:
         """Return the fact keys in a span, in order."""
@@ -519,8 +659,8 @@ class Records:
 
     # -- what the search indexes are built from
 
-    def texts(self, kind: str, span: Span) -> Iterator[tuple[int, str]]:
-        """Yield key and searchable text of the chunks or facts in a span, in order."""
+    def texts(self, kind: str, span: Span | Keys) -> Iterator[tuple[int, str]]:
+        """Yield key and searchable text of the chunks or facts in a span, or of some keys, in order."""
         if kind == "chunks":
             sql = (
                 f"SELECT c.key, {_TITLE}, c.headings, inflate(c.text) "
@@ -544,8 +684,8 @@ class Records:
                 ends = [*(names[name].surface for name in unpack(packed).tolist()), value or ""] if relation else []
                 yield key, fact_text(label(title, unpack_headings(headings)), text, relation or "", ends)
 
-    def keyword_texts(self, kind: str, span: Span) -> Iterator[tuple[int, Texts]]:
-        """Yield key and fields for keyword search of the chunks or facts in a span, in order."""
+    def keyword_texts(self, kind: str, span: Span | Keys) -> Iterator[tuple[int, Texts]]:
+        """Yield key and fields for keyword search of the chunks or facts in a span, or of some keys, in order."""
         if kind == "facts":
             yield from ((key, (text,)) for key, text in self.texts(kind, span))
             return
@@ -630,9 +770,20 @@ class Records:
                 yield rows
 
     def problems(self) -> Iterator[str]:
-        """Yield what is inconsistent within the records."""
+        """Yield what is damaged or inconsistent within the records. Raises nothing."""
+        yield from reported("records", self._structure_problems)
+        yield from reported("records", self._content_problems)
+        yield from reported("records", self._checksum_problems)
+        yield from reported("records", self._name_problems)
+
+    def _structure_problems(self) -> Iterator[str]:
         yield from (f"records: {row[0]}" for row in self.rows("PRAGMA integrity_check") if row[0] != "ok")
         yield from (f"records: {row[0]} refers to a missing row" for row in self.rows("PRAGMA foreign_key_check"))
+        meta: dict[str, str] = dict(self.rows("SELECT name, value FROM meta"))
+        if _is_damaged(meta, definitions(self._db), strictly=True):
+            yield "records: the settings differ from their checksum"
+
+    def _content_problems(self) -> Iterator[str]:
         counted: Counter[int] = Counter()
         chunks = self.everything().added["chunks"]
         for page in self.pages("SELECT key, names FROM chunks", "key", chunks):
@@ -652,10 +803,116 @@ class Records:
         ]
         if without:
             yield f"records: {len(without)} chunks lack the terms of their facts, such as key {min(without)}"
+        for page in self.pages("SELECT key, id, metadata FROM documents", "key", (0, 1 << 62)):
+            span = page[0][0], page[-1][0] + 1
+            own: dict[int, set[Row]] = {}
+            for name, kind, value, document in self.rows(
+                "SELECT name, kind, value, document FROM attributes WHERE document >= ? AND document < ?", span
+            ):
+                own.setdefault(document, set()).add((name, kind, value))
+            for key, document_id, metadata in page:
+                if own.get(key, set()) != {(name, *value) for name, value in attributes(json.loads(metadata))}:
+                    yield f"records: the metadata of document {document_id!r} is damaged"
+
+    def _checksum_problems(self) -> Iterator[str]:
+        if not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'checksums'"):
+            return  # an index of an earlier release that was opened for reading
+        for page in self.pages("SELECT key, id FROM documents", "key", (0, 1 << 62)):
+            span = page[0][0], page[-1][0] + 1
+            stored: dict[int, int] = dict(
+                self.rows("SELECT * FROM checksums WHERE document >= ? AND document < ?", span)
+            )
+            found = self._document_checksums(span)
+            for key, document_id in page:
+                if key in stored and stored[key] != found[key]:
+                    yield f"records: document {document_id!r} is damaged: its rows differ from their checksum"
+
+    def _document_checksums(self, span: Span) -> dict[int, int]:
+        """Return the checksums of the documents whose keys lie in a span, computed from their rows."""
+        inside = "document >= ? AND document < ?"
+        of_chunks = f"IN (SELECT key FROM chunks WHERE {inside})"
+        chunks = self.rows(f"SELECT * FROM chunks WHERE {inside} ORDER BY key", span)
+        surfaces: dict[int, str] = dict(
+            self.rows(
+                f"SELECT key, surface FROM names WHERE key {LISTED}",
+                (json.dumps(np.unique(unpack(b"".join(row[7] for row in chunks))).tolist()),),
+            )
+        )
+        return document_checksums(
+            self.rows("SELECT * FROM documents WHERE key >= ? AND key < ?", span),
+            ((row, [surfaces.get(name, "") for name in unpack(row[7]).tolist()]) for row in chunks),
+            self.rows(f"SELECT * FROM facts WHERE chunk {of_chunks} ORDER BY key", span),
+            chain.from_iterable(
+                self.rows(f"SELECT * FROM {table} WHERE chunk {of_chunks} ORDER BY rowid", span)
+                for table in ("claims", "aliases")
+            ),
+            chain.from_iterable(
+                self.rows(f"SELECT * FROM {table} WHERE chunk {of_chunks} ORDER BY chunk", span)
+                for table in ("chunk_vectors", "fact_vectors")
+            ),
+        )
+
+    def _name_problems(self) -> Iterator[str]:
+        wrong = [
+            key
+            for page in self.pages("SELECT key, surface, entity FROM names", "key", (0, 1 << 62))
+            for key, surface, entity in page
+            if hash64(normalise(surface)) != entity
+        ]
+        for keys, vectors in self.vectors("names", (0, 1 << 62)):
+            norms = np.linalg.norm(vectors.astype(np.float64), axis=1)
+            wrong += keys[(norms != 0) & ~(np.abs(norms - 1) < _UNIT)].tolist()  # a flipped bit changes the length
+        if wrong:
+            yield f"records: {len(wrong)} names are damaged, such as key {min(wrong)}"
+
+    def fill_checksums(self) -> None:
+        """Compute the checksums of documents that an earlier release wrote."""
+        with self.transaction() as db:
+            missing = "SELECT key FROM documents WHERE key NOT IN (SELECT document FROM checksums)"
+            for (key,) in db.execute(missing).fetchall():
+                db.executemany("INSERT INTO checksums VALUES (?, ?)", self._document_checksums((key, key + 1)).items())
 
     def _keys(self, sql: str, parameters: Sequence[Any]) -> Keys:
         rows = self.rows(sql, parameters)
         return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+
+
+def reported(what: str, check: Callable[[], Iterator[str]]) -> Iterator[str]:
+    """Yield the problems that a check finds. What it raises is a problem, too: damaged rows raise anything."""
+    try:
+        yield from check()
+    except Exception as error:  # noqa: BLE001
+        yield f"{what}: cannot be read ({type(error).__name__}: {error})"
+
+
+def definitions(db: sqlite3.Connection) -> list[Row]:
+    """Return the definitions of all tables and indexes."""
+    found: list[Row] = db.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+    return found
+
+
+def meta_checksum(meta: Mapping[str, str], tables: Sequence[Row]) -> str:
+    """Return the checksum of settings and definitions, with the generation for which it was computed."""
+    checked = sorted((item for item in meta.items() if item[0] not in _UNCHECKED), key=repr)
+    return f"{meta['generation']}:{crc32(repr((checked, tables)).encode('utf-8', 'surrogatepass'))}"
+
+
+def _is_damaged(meta: Mapping[str, str], tables: Sequence[Row], *, strictly: bool = False) -> bool:
+    """Return whether settings differ from their checksum.
+
+    An earlier release keeps an old checksum when it changes an index; only ``strictly`` that is damage.
+    """
+    stored = str(meta.get(CHECKSUM, ""))
+    if not stored or (not strictly and stored.partition(":")[0] != meta.get("generation")):
+        return False
+    return stored != meta_checksum({"generation": "", **meta}, tables)
+
+
+def _had_content(path: Path) -> bool:
+    """Return whether an index was in a folder whose database is empty or new."""
+    folder = path.parent
+    search_indexes = (*folder.glob("keywords/*/state.json"), *folder.glob("derived/*/manifest.json"))
+    return bool(search_indexes)
 
 
 class Accesses:

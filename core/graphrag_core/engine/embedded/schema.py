@@ -21,14 +21,19 @@ terms that keyword search finds a chunk by, ``chunks.fact_terms`` which of them 
 :mod:`~graphrag_core.engine.embedded.copies`). A chunk's text is compressed if that makes it shorter; the SQL function
 ``inflate`` returns it. ``attributes`` are the metadata values that filters test, ``claims`` the types and descriptions
 that chunks give entities, and ``journal`` the keys that each generation added and removed.
+
+``checksums`` has for each document a checksum of its rows in all tables (:func:`document_checksums`), and ``meta`` one
+of the settings and of the tables' definitions. Documents that an earlier release wrote have none until the index is
+compacted.
 """
 
 import json
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, get_args
+from zlib import crc32
 
 import numpy as np
 
@@ -103,6 +108,13 @@ CREATE TABLE journal (
     chunks_gone BLOB NOT NULL, facts_gone BLOB NOT NULL, names_gone BLOB NOT NULL
 );
 """
+
+CHECKSUMS = """
+CREATE TABLE IF NOT EXISTS checksums (
+    document INTEGER PRIMARY KEY REFERENCES documents ON DELETE CASCADE, value INTEGER NOT NULL
+);
+"""
+"""Created in every index that is opened for writing: earlier releases of this format work without it."""
 
 UPGRADES = {
     1: """
@@ -219,6 +231,41 @@ def pack_headings(headings: Sequence[str]) -> str | None:
 def unpack_headings(text: str | None) -> tuple[str, ...]:
     """Return the headings that :func:`pack_headings` packed."""
     return () if text is None else tuple(json.loads(text))
+
+
+def document_checksums(
+    documents: Iterable[Row],
+    chunks: Iterable[tuple[Row, Sequence[str]]],
+    facts: Iterable[Row],
+    others: Iterable[Row],
+    vectors: Iterable[tuple[int, bytes]],
+) -> dict[int, int]:
+    """Return a checksum of the rows of each document, by its key.
+
+    Parameters
+    ----------
+    documents, facts
+        Rows as they are stored. The counters of facts, which change, do not count.
+    chunks
+        Rows of chunks, each with the names that it mentions.
+    others, vectors
+        Rows that start with the key of a chunk: claims and aliases; vectors of the chunk, then of its facts.
+    """
+    sums = {row[0]: crc32(repr(row).encode("utf-8", "surrogatepass")) for row in documents}
+    owner: dict[int, int] = {}
+    for row, names in chunks:
+        document = owner[row[0]] = row[2]
+        sums[document] = crc32(repr((row, *names)).encode("utf-8", "surrogatepass"), sums[document])
+    for row in facts:
+        document = owner[row[1]]
+        sums[document] = crc32(repr((row[:14], row[16:])).encode("utf-8", "surrogatepass"), sums[document])
+    for row in others:
+        document = owner[row[0]]
+        sums[document] = crc32(repr(row).encode("utf-8", "surrogatepass"), sums[document])
+    for chunk, vector in vectors:
+        document = owner[chunk]
+        sums[document] = crc32(vector, sums[document])
+    return sums
 
 
 class Change(NamedTuple):

@@ -5,19 +5,22 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from graphrag_core.engine.embedded.background import run_together
 from graphrag_core.engine.embedded.files import Folder, release_memory
 from graphrag_core.engine.embedded.graph import GraphView, Pairs
 from graphrag_core.engine.embedded.graph_edits import GraphEdits
+from graphrag_core.engine.embedded.graph_live import LiveView
 from graphrag_core.engine.embedded.graph_tables import GraphTables
-from graphrag_core.engine.embedded.keywords import FIELDS, TantivyKeywords
-from graphrag_core.engine.embedded.records import Records
+from graphrag_core.engine.embedded.keywords import FIELDS, TantivyKeywords, Texts, is_damage
+from graphrag_core.engine.embedded.records import Records, reported
 from graphrag_core.engine.embedded.schema import KINDS, Change
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.engine.embedded.writer import Batch
@@ -34,8 +37,14 @@ _MAX_TOMBSTONES = 0.05  # of all texts: from this share on larger ones are purge
 _PATIENCE = 10.0  # seconds a reader waits for a running writer to finish its change
 _NEIGHBOURS = 8  # nearest names that each name is compared with
 _PAGE = 1_000
+_MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup table is worth its memory
+
+MOST_SCOPED = 20_000
+"""Chunks of a scope up to which it has keyword indexes of its own. To build them takes about 1 ms for each."""
+_MOST_SCOPED_CACHED = 50_000  # chunks of all scopes whose keyword indexes are cached
 
 _KEYWORD_FIELDS = {"chunks": len(FIELDS), "facts": 1}
+_IN_GRAPH = ("chunks", "names")
 
 
 class SearchIndexes:
@@ -50,7 +59,7 @@ class SearchIndexes:
     generation
         The generation of the records that vectors and graph have.
     complete
-        Whether all indexes have the same generation. False while a change is being applied, and
+        Whether all changes were applied completely. False while one is being applied, and
         after one that failed; :meth:`sync` repairs it.
     """
 
@@ -59,17 +68,34 @@ class SearchIndexes:
         self._folder = folder
         self._merge_similar = merge_similar
         self._building = threading.Lock()
-        self._views: dict[bytes | None, tuple[GraphView, Keys]] = {}  # by scope
-        self._id_order: tuple[Keys, Keys] | None = None
+        self._views: dict[bytes | None, tuple[GraphView | LiveView, Keys]] = {}  # by scope
+        self._by_id: Keys | None = None  # the keys of the chunks in the order of ids
+        self._id_changes: list[Change] = []  # which are not part of it yet
+        self._scoped: OrderedDict[bytes, ScopedKeywords] = OrderedDict()  # by scope
+        self._outdated: list[ScopedKeywords] = []  # of the generation before; no query uses them any more
         self._saved = -1
         self._unsaved = 0
+        self._lost: list[str] = []  # signs that the records lack writes that the other files have
         self._in_memory: set[str] = set()  # keyword indexes that a reader could not take from disk
         self.complete = False
         self._reset()
         self.keywords = {kind: self._open_keywords(kind) for kind in _KEYWORD_FIELDS}
 
+    def is_current(self) -> bool:
+        """Return whether all indexes are complete and have the generation of the records."""
+        generations = {self.generation, *(store.generation for store in self.keywords.values())}
+        return self.complete and not self._broken and generations == {self._records.generation}
+
+    def discard(self) -> None:
+        """Let the next :meth:`sync` build everything again from the records."""
+        self._broken = True
+        for store in self.keywords.values():
+            store.discard()
+
     def _reset(self) -> None:
         self.generation = 0
+        self._by_id, self._id_changes = None, []
+        self._broken = False  # whether vectors and graph may have half a change
         self.vectors = {kind: FaissVectors(partial(self._stored_vectors, kind)) for kind in KINDS}
         self.graph = GraphTables()
 
@@ -90,31 +116,81 @@ class SearchIndexes:
             return self.graph.chunk_keys
 
     @property
-    def view(self) -> GraphView:
+    def view(self) -> GraphView | LiveView:
         """The graph of all chunks."""
         return self.view_of(None)[0]
 
-    def view_of(self, chunks: Keys | None) -> tuple[GraphView, Keys]:
+    def view_of(self, chunks: Keys | None) -> tuple[GraphView | LiveView, Keys]:
         """Return the graph of some chunks, or of all for None, and the places of its chunks in the order of ids.
 
         The last few are cached.
         """
         scope = None if chunks is None else hashlib.blake2b(chunks.tobytes(), digest_size=16).digest()
-        with self._building:
+        with self._building, self._all_or_broken():
             if scope in self._views:
                 return self._views[scope]
             if self.graph.stale and self._merge_similar is not None:
                 self.graph.merge(_similar_names(self.vectors["names"], self._merge_similar))
-            view = self.graph.view if chunks is None else self.graph.restricted(chunks)
-            if self._id_order is None:
-                by_id = self._records.chunk_keys_by_id()
-                order = np.argsort(by_id, kind="stable")
-                self._id_order = (by_id[order], order)
-            keys, places = self._id_order
+            view = self.graph.view if chunks is None else self.graph.restricted(chunks, self._similar_in_scope())
             if len(self._views) > _MOST_SCOPES:
                 self._views.pop(next(other for other in self._views if other is not None))
-            self._views[scope] = view, places[np.searchsorted(keys, view.chunk_keys)]
+            self._views[scope] = view, _places(self._keys_by_id(), view.chunk_keys)
             return self._views[scope]
+
+    def _keys_by_id(self) -> Keys:
+        """Return the keys of all chunks in the order of ids. New ones are put before their successors."""
+        changes, self._id_changes = self._id_changes, []
+        by_id, self._by_id = self._by_id, None
+        spans = [change.added["chunks"] for change in changes]
+        if by_id is None or sum(last - first for first, last in spans) > _MANY:
+            by_id = self._records.chunk_keys_by_id()
+        else:
+            gone = np.concatenate([np.empty(0, np.int64), *(change.removed["chunks"] for change in changes)])
+            if len(gone):
+                by_id = by_id[~np.isin(by_id, gone)]
+            if new := self._records.successors(spans):
+                following = _places(by_id, np.array([max(after, 0) for _, after in new], np.int64))
+                following[[after < 0 for _, after in new]] = len(by_id)
+                by_id = np.insert(by_id, following, [key for key, _ in new])
+        self._by_id = by_id
+        return by_id
+
+    def _similar_in_scope(self) -> Callable[[Keys], Pairs] | None:
+        """Return what finds the similar names among some: the nearest of all may be those of other documents."""
+        least = self._merge_similar
+        return None if least is None else lambda names: _similar_names(self.vectors["names"], least, names)
+
+    def keywords_of(self, chunks: Keys) -> Mapping[str, TantivyKeywords]:
+        """Return keyword indexes of some chunks, whose statistics no other chunk has a part in.
+
+        They are built in memory when they are first searched, and the last few are cached. For more than
+        ``MOST_SCOPED`` chunks these are the indexes of all chunks.
+        """
+        if len(chunks) > MOST_SCOPED:
+            return self.keywords
+        scope = hashlib.blake2b(chunks.tobytes(), digest_size=16).digest()
+        with self._building:
+            if scope not in self._scoped:
+                nearest = max(self._outdated, key=lambda one: one.overlap(chunks), default=None)
+                if nearest is not None:
+                    self._outdated.remove(nearest)
+                self._scoped[scope] = ScopedKeywords(self._records, chunks, nearest)
+            self._scoped.move_to_end(scope)
+            while len(self._scoped) > 1 and (
+                len(self._scoped) > _MOST_SCOPES
+                or sum(len(one.chunks) for one in self._scoped.values()) > _MOST_SCOPED_CACHED
+            ):
+                self._scoped.popitem(last=False)
+            return self._scoped[scope]
+
+    @contextmanager
+    def _all_or_broken(self) -> Iterator[None]:
+        """Mark vectors and graph as broken if what is done here does not end: the next read builds them again."""
+        try:
+            yield
+        except BaseException:
+            self._broken = True
+            raise
 
     # -- following the records
 
@@ -123,55 +199,56 @@ class SearchIndexes:
 
         ``batches`` are the last ones written; their content need not be read back from the records.
         """
+        self.complete = False
         if self._records.read_only:
             self._await_writer()
-        self.complete = False
+        self._outdated = [one for one in self._scoped.values() if one.is_built]
+        self._scoped.clear()
         self._views.clear()
-        self._id_order = None
         unsaved = self._unsaved
-        with ThreadPoolExecutor(len(self.keywords)) as pool:  # tantivy releases the GIL
-            keywords = [pool.submit(self._sync_keywords, kind, batches) for kind in self.keywords]
-            self._sync_vectors_and_graph(batches)
-            self.graph.edit(self._edits())
-            for done in keywords:
-                done.result()
+        keywords = [partial(self._sync_keywords, kind, batches) for kind in self.keywords]
+        run_together([*keywords, partial(self._sync_vectors_and_graph, batches)])  # tantivy releases the GIL
         self.complete = True
         if self._unsaved - unsaved >= _MANY and not batches:
             release_memory()
 
     def _sync_vectors_and_graph(self, batches: Sequence[Batch]) -> None:
-        if batches and batches[0].change.before == self.generation:
-            for batch in batches:
-                self._apply(batch.change, batch)
-            return
-        change = self._records.since(self.generation)
-        if change is None:
+        if self._broken:
             self._reset()
-            change = self._records.everything()
-        if change.generation != self.generation:
-            self._apply(change, None)
+        with self._all_or_broken():
+            if _follow(batches, self.generation):
+                for batch in batches:
+                    self._apply(batch.change, batch)
+            else:
+                change = self._records.since(self.generation)
+                if change is None:
+                    self._reset()
+                    change = self._records.everything()
+                if change.generation != self.generation:
+                    self._apply(change, None)
+            self.graph.edit(self._edits())
 
     def _edits(self) -> GraphEdits:
         return GraphEdits(self._records.meta("edits"), self._records.facts_to_hide)
 
     def _apply(self, change: Change, batch: Batch | None) -> None:
         """Apply a change to vectors and graph; its content comes from a batch or from the records."""
-        try:
-            for kind, store in self.vectors.items():
-                if not store.loaded:
-                    continue
-                if len(change.removed[kind]):
-                    store.remove(change.removed[kind])
-                added = [batch.vectors[kind]] if batch else self._records.vectors(kind, change.added[kind])
-                for keys, vectors in added:
-                    store.add(keys, vectors)
-            if len(change.removed["chunks"]):
-                self.graph.remove(change.removed["chunks"], change.removed["names"])
-            for rows in [batch.rows] if batch else self._records.graph_rows(change):
-                self.graph.add(rows)
-        except BaseException:
-            self._reset()  # the next sync builds them from the records
-            raise
+        for kind, store in self.vectors.items():
+            if not store.loaded:
+                continue
+            if len(change.removed[kind]):
+                store.remove(change.removed[kind])
+            added = [batch.vectors[kind]] if batch else self._records.vectors(kind, change.added[kind])
+            for keys, vectors in added:
+                store.add(keys, vectors)
+        # Of a change of several transactions, what came in one and went in a later one was never in the graph.
+        chunks, names = (change.removed[kind][change.removed[kind] < change.added[kind][0]] for kind in _IN_GRAPH)
+        if len(chunks) or len(names):
+            self.graph.remove(chunks, names)
+        for rows in [batch.rows] if batch else self._records.graph_rows(change):
+            self.graph.add(rows)
+        if self._by_id is not None:
+            self._id_changes.append(change)
         first, last = change.added["chunks"]
         self._unsaved += last - first + len(change.removed["chunks"])
         self.generation = change.generation
@@ -179,52 +256,76 @@ class SearchIndexes:
     def _sync_keywords(self, kind: str, batches: Sequence[Batch]) -> None:
         store = self.keywords[kind]
         try:
-            if batches and batches[0].change.before == store.generation:
+            if _follow(batches, store.generation):
                 removed = np.concatenate([batch.change.removed[kind] for batch in batches])
                 gone = set(removed.tolist())
-                added = (text for batch in batches for text in batch.texts[kind] if text[0] not in gone)
-                store.apply(batches[-1].change.generation, removed, added)
+                added = [text for batch in batches for text in batch.texts[kind] if text[0] not in gone]
+                if _needs_purge(store.tombstones + len(gone), store.size + len(added) - len(gone)):
+                    self._replace_keywords(kind)  # in one commit, so that no reader sees tombstones
+                else:
+                    store.apply(batches[-1].change.generation, removed, added)
             elif (change := self._records.since(store.generation)) is None or (
                 self._records.read_only and change.generation != store.generation
             ):
                 if self._records.read_only:  # the writer crashed before it wrote the keywords
                     self._in_memory.add(kind)
-                    self.keywords[kind] = TantivyKeywords(fields=_KEYWORD_FIELDS[kind])
+                    self.keywords[kind] = self._keywords_in_memory(kind)
                 self._replace_keywords(kind)
             elif change.generation != store.generation:
                 texts = self._records.keyword_texts(kind, change.added[kind])
                 store.apply(change.generation, change.removed[kind], texts)
-            tombstones = 0 if self._records.read_only else store.tombstones
-            if tombstones and (store.size <= _SMALL or tombstones > _MAX_TOMBSTONES * store.size):
+            if not self._records.read_only and _needs_purge(store.tombstones, store.size):
                 self._replace_keywords(kind)
-        except (OSError, ValueError) as error:
-            _log.warning("the keyword index of %s cannot be written (%s); it is kept in memory, the records are "
-                         "safe, and the next opening writes it", kind, error)  # fmt: skip
-            self.keywords[kind] = TantivyKeywords(fields=_KEYWORD_FIELDS[kind])
+        except BaseException as error:
+            if not is_damage(error):
+                raise
+            _log.warning("the keyword index of %s cannot be read or written (%s); it is kept in memory, the records "
+                         "are safe, and the next opening writes it", kind, error)  # fmt: skip
+            store.discard()
+            self.keywords[kind] = self._keywords_in_memory(kind)
             self._replace_keywords(kind)
 
     def _replace_keywords(self, kind: str) -> None:
-        everything = self._records.everything()
-        self.keywords[kind].apply(
-            everything.generation, None, self._records.keyword_texts(kind, everything.added[kind])
-        )
+        self.keywords[kind].apply(self._records.generation, None, self._all_texts(kind))
 
     def _open_keywords(self, kind: str) -> TantivyKeywords:
-        fields = _KEYWORD_FIELDS[kind]
+        """Open a keyword index. What is damaged at first sight is built again from the records by :meth:`sync`."""
         if self._folder is None:
-            return TantivyKeywords(fields=fields)
-        path = self._folder.keywords / kind
-        read_only = self._records.read_only
+            return self._keywords_in_memory(kind)
+        path, read_only = self._folder.keywords / kind, self._records.read_only
         if read_only and not path.is_dir():
-            return TantivyKeywords(fields=fields)
+            return self._keywords_in_memory(kind)
         try:
-            return TantivyKeywords(path, fields)
+            is_quiet = not (read_only and self._folder.has_writer())
+            store = TantivyKeywords(
+                path, _KEYWORD_FIELDS[kind], partial(self._all_texts, kind), is_quiet=is_quiet, read_only=read_only
+            )
         except GraphRAGError as error:
-            if read_only:
-                return TantivyKeywords(fields=fields)
-            _log.warning("%s is damaged and will be rebuilt from the records: %s", path, error)
-            shutil.rmtree(path, ignore_errors=True)
-            return TantivyKeywords(path, fields)
+            _log.warning("%s is damaged and is built again from the records: %s", path, error)
+            return self._keywords_in_memory(kind) if read_only else self._new_keywords(kind)
+        if store.generation > self._records.generation:
+            lost = f"{path} has generation {store.generation}, the records {self._records.generation}"
+            _log.warning("%s: the last writes are missing from the records, or an older copy was restored", lost)
+            self._lost.append(f"records: {lost}: the last writes are missing, or an older copy was restored")
+        return store
+
+    def _new_keywords(self, kind: str) -> TantivyKeywords:
+        """Return an empty keyword index in place of a damaged one: on disk, or in memory if that is not possible."""
+        if self._folder is None or self._records.read_only:
+            return self._keywords_in_memory(kind)
+        path = self._folder.keywords / kind
+        shutil.rmtree(path, ignore_errors=True)
+        try:
+            return TantivyKeywords(path, _KEYWORD_FIELDS[kind], partial(self._all_texts, kind))
+        except GraphRAGError as error:
+            _log.warning("%s cannot be written (%s): the keyword index is kept in memory", path, error)
+            return self._keywords_in_memory(kind)
+
+    def _keywords_in_memory(self, kind: str) -> TantivyKeywords:
+        return TantivyKeywords(None, _KEYWORD_FIELDS[kind], partial(self._all_texts, kind))
+
+    def _all_texts(self, kind: str) -> Iterator[tuple[int, Texts]]:
+        return self._records.keyword_texts(kind, self._records.everything().added[kind])
 
     def _await_writer(self) -> None:
         """Let a reader find records and keywords of one generation; a running writer may be between the two."""
@@ -233,8 +334,14 @@ class SearchIndexes:
         self._in_memory.clear()
         deadline = time.monotonic() + _PATIENCE
         while True:
-            for store in self.keywords.values():
-                store.refresh()
+            for kind, store in self.keywords.items():
+                try:
+                    store.refresh()
+                except BaseException as error:
+                    if not is_damage(error):
+                        raise
+                    _log.warning("the keyword index of %s is damaged and is built again in memory: %s", kind, error)
+                    self.keywords[kind] = self._keywords_in_memory(kind)
             self._records.refresh()
             differ = {store.generation for store in self.keywords.values()} != {self._records.generation}
             if not differ or self._folder is None or not self._folder.has_writer() or time.monotonic() > deadline:
@@ -246,8 +353,10 @@ class SearchIndexes:
         self.complete = False
         self.generation, self._saved = -1, -1  # a generation that the journal cannot reach
         self._sync_vectors_and_graph(())
-        self.graph.edit(self._edits())
-        for kind in self.keywords:
+        for kind, store in self.keywords.items():
+            if any(store.problems()):
+                store.discard()
+                self.keywords[kind] = self._new_keywords(kind)
             self._replace_keywords(kind)
         self.complete = True
 
@@ -310,7 +419,7 @@ class SearchIndexes:
 
     def save_if_worthwhile(self) -> None:
         """Save if a fifth of the chunks changed since the last time, so that saving costs little overall."""
-        if self._unsaved * 5 >= max(self._records.value("SELECT count(*) FROM chunks"), _MANY):
+        if self._unsaved * 5 >= _MANY and self._unsaved * 5 >= self._records.value("SELECT count(*) FROM chunks"):
             self.save()
             self.close()
             self._records.rows("PRAGMA shrink_memory")
@@ -324,27 +433,40 @@ class SearchIndexes:
     # -- verification
 
     def problems(self) -> Iterator[str]:
-        """Yield what differs from the records."""
+        """Yield what differs from the records, and which files are damaged. Raises nothing."""
+        yield from self._lost
         if self.generation != self._records.generation:
             yield f"the indexes have generation {self.generation}, the records {self._records.generation}"
-        everything = self._records.everything()
-        expected = {
-            "chunks": self._records.chunk_keys(everything.added["chunks"]),
-            "facts": self._records.fact_keys(everything.added["facts"]),
-        }
-        for kind, keywords in self.keywords.items():
-            yield from _difference(f"keywords of {kind}", keywords.keys, expected[kind])
-        for kind, vectors in self.vectors.items():
-            stored = list(self._records.vectors(kind, everything.added[kind]))
-            keys = np.concatenate([k for k, _ in stored] or [np.empty(0, np.int64)])
-            yield from _difference(f"vectors of {kind}", vectors.keys, keys)
-            if np.array_equal(vectors.keys, keys):
-                wrong = sum(int((vectors.get(k) != v.astype(np.float16)).any(axis=1).sum()) for k, v in stored)
-                if wrong:
-                    yield f"vectors of {kind}: {wrong} differ from the records"
+        for kind in self.keywords:
+            yield from reported(f"keywords of {kind}", partial(self._keyword_problems, kind))
+        for kind in self.vectors:
+            yield from reported(f"vectors of {kind}", partial(self._vector_problems, kind))
+        yield from reported("graph", self._graph_problems)
+        if self._folder is not None:
+            for generation, path in self._folder.generations():
+                if generation == self._saved and not self._folder.is_intact(path):
+                    yield f"{path}: a file is damaged; rebuild() writes it again"
+
+    def _keyword_problems(self, kind: str) -> Iterator[str]:
+        span, store = self._records.everything().added[kind], self.keywords[kind]
+        keys = self._records.chunk_keys(span) if kind == "chunks" else self._records.fact_keys(span)
+        yield from (f"keywords of {kind}: {problem}; rebuild() writes it again" for problem in store.problems())
+        yield from _difference(f"keywords of {kind}", store.keys, keys)
+
+    def _vector_problems(self, kind: str) -> Iterator[str]:
+        vectors = self.vectors[kind]
+        stored = list(self._records.vectors(kind, self._records.everything().added[kind]))
+        keys = np.concatenate([k for k, _ in stored] or [np.empty(0, np.int64)])
+        yield from _difference(f"vectors of {kind}", vectors.keys, keys)
+        if np.array_equal(vectors.keys, keys):
+            wrong = sum(int((vectors.get(k) != v.astype(np.float16)).any(axis=1).sum()) for k, v in stored)
+            if wrong:
+                yield f"vectors of {kind}: {wrong} differ from the records"
+
+    def _graph_problems(self) -> Iterator[str]:
         fresh = GraphTables()
         fresh.edit(self._edits())
-        for rows in self._records.graph_rows(everything):
+        for rows in self._records.graph_rows(self._records.everything()):
             fresh.add(rows)
         if self._merge_similar is not None:
             fresh.merge(_similar_names(self.vectors["names"], self._merge_similar))
@@ -354,21 +476,102 @@ class SearchIndexes:
                 yield f"graph: {name.removeprefix('view.')} differs from the records"
 
 
-def _similar_names(vectors: FaissVectors, least: float) -> Pairs:
+def _follow(batches: Sequence[Batch], generation: int) -> bool:
+    """Return whether batches follow a generation without a gap, which an interrupt after a commit leaves."""
+    befores = [batch.change.before for batch in batches]
+    afters = [batch.change.generation for batch in batches]
+    return bool(batches) and befores == [generation, *afters[:-1]]
+
+
+class ScopedKeywords(Mapping[str, TantivyKeywords]):
+    """The keyword indexes of some chunks, in memory. Each is built when it is first used.
+
+    ``outdated`` is one of an earlier generation, which is changed where that is less work than to build a new one. No
+    query may use it any more.
+    """
+
+    def __init__(self, records: Records, chunks: Keys, outdated: "ScopedKeywords | None" = None) -> None:
+        self.chunks = chunks
+        self._records = records
+        self._outdated = outdated
+        self._lock = threading.Lock()
+        self._stores: dict[str, tuple[Keys, TantivyKeywords]] = {}
+
+    @property
+    def is_built(self) -> bool:
+        """Whether any of the indexes was used."""
+        return bool(self._stores)
+
+    def overlap(self, chunks: Keys) -> int:
+        """Return how many of some chunks these are."""
+        return len(np.intersect1d(self.chunks, chunks, assume_unique=True))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_KEYWORD_FIELDS)
+
+    def __len__(self) -> int:
+        return len(_KEYWORD_FIELDS)
+
+    def __getitem__(self, kind: str) -> TantivyKeywords:
+        with self._lock:
+            if kind not in self._stores:
+                keys = self.chunks if kind == "chunks" else self._records.facts_of_chunks(self.chunks)
+                self._stores[kind] = keys, self._changed(kind, keys) or self._built(kind, keys)
+            return self._stores[kind][1]
+
+    def _built(self, kind: str, keys: Keys) -> TantivyKeywords:
+        store = TantivyKeywords(fields=_KEYWORD_FIELDS[kind])
+        store.apply(0, np.empty(0, np.int64), self._records.keyword_texts(kind, keys))
+        store.close()
+        return store
+
+    def _changed(self, kind: str, keys: Keys) -> TantivyKeywords | None:
+        """Return the outdated index with these texts, or None if another one should be built."""
+        stores = {} if self._outdated is None else self._outdated._stores  # noqa: SLF001 - of this class
+        before, store = stores.pop(kind, (None, None))
+        if before is None or store is None:
+            return None
+        removed, added = (np.setdiff1d(*both, assume_unique=True) for both in ((before, keys), (keys, before)))
+        ghosts = store.tombstones + len(removed)
+        if len(added) > len(keys) // 5 or (ghosts and (len(keys) <= _SMALL or ghosts > _MAX_TOMBSTONES * len(keys))):
+            return None
+        store.apply(0, removed, self._records.keyword_texts(kind, added))
+        store.close()
+        return store
+
+
+def _similar_names(vectors: FaissVectors, least: float, names: Keys | None = None) -> Pairs:
     """Return pairs of name keys whose cosine is at least ``least``, the smaller key first.
 
-    Each name is compared with its eight nearest.
+    Each name is compared with its eight nearest: of all names, or of some.
     """
-    keys = vectors.keys
+    keys = vectors.keys if names is None else np.intersect1d(vectors.keys, names, assume_unique=True)
     first: list[Keys] = [np.empty(0, np.int64)]
     second: list[Keys] = [np.empty(0, np.int64)]
     for start in range(0, len(keys), _PAGE):
         page = keys[start : start + _PAGE]
-        for key, (near, scores) in zip(page, vectors.search(vectors.get(page), _NEIGHBOURS + 1), strict=True):
+        for key, (near, scores) in zip(page, vectors.search(vectors.get(page), _NEIGHBOURS + 1, names), strict=True):
             close = near[(scores >= least) & (near != key)]
             first.append(np.minimum(key, close))
             second.append(np.maximum(key, close))
     return np.concatenate(first), np.concatenate(second)
+
+
+def _needs_purge(tombstones: int, size: int) -> bool:
+    """Return whether a keyword index of so many texts is to be written again without its removed texts."""
+    return tombstones > 0 and (size <= _SMALL or tombstones > _MAX_TOMBSTONES * size)
+
+
+def _places(keys: Keys, wanted: Keys) -> Keys:
+    """Return the places of some keys among others. Those that are not among them have any place."""
+    if len(keys) == 0 or (largest := int(keys.max())) >= _MOST_SPARSE * len(keys):
+        order = np.argsort(keys, kind="stable")
+        at = np.minimum(np.searchsorted(keys[order], wanted), max(len(keys) - 1, 0))
+        return order[at] if len(keys) else np.zeros(len(wanted), np.int64)
+    table = np.zeros(largest + 1, np.int64)
+    table[keys] = np.arange(len(keys))
+    places: Keys = table[wanted]
+    return places
 
 
 def _difference(what: str, have: Keys, want: Keys) -> Iterator[str]:

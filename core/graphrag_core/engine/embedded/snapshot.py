@@ -14,12 +14,12 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from graphrag_core.engine.embedded.analysis import contained, contained_in_facts, content_terms, name_terms
 from graphrag_core.engine.embedded.copies import is_copy
 from graphrag_core.engine.embedded.graph import GraphView
 from graphrag_core.engine.embedded.graph_edits import Shown
+from graphrag_core.engine.embedded.graph_live import LiveView
 from graphrag_core.engine.embedded.keywords import TantivyKeywords
 from graphrag_core.engine.embedded.records import (
     CHUNK,
@@ -54,16 +54,18 @@ class EmbeddedSnapshot:
     """One generation of an embedded index, restricted to a scope. See :class:`graphrag_core.ports.Snapshot`.
 
     ``view`` is the graph of the chunks in scope, ``allowed`` their record keys (None for all), and
-    ``id_places`` the place of each among all chunks in the order of ids.
+    ``id_places`` the place of each among all chunks in the order of ids. ``keywords_filtered`` says that ``keywords``
+    has other chunks too.
     """
 
     def __init__(
         self,
         *,
-        view: GraphView,
+        view: GraphView | LiveView,
         records: Records,
         vectors: Mapping[str, FaissVectors],
         keywords: Mapping[str, TantivyKeywords],
+        keywords_filtered: bool,
         allowed: Keys | None,
         id_places: Keys,
         accesses: Accesses,
@@ -81,6 +83,7 @@ class EmbeddedSnapshot:
         self._accesses = accesses
         self._record_keys = {"chunks": view.chunk_keys, "facts": view.fact_keys, "entities": view.name_keys}
         self._scoped = allowed is not None
+        self._keywords_filtered = keywords_filtered
         self._names: dict[int, Name] = {}  # read so far
         self._terms: dict[int, tuple[bytes, bytes]] = {}
         self._entities: dict[int, Entity] = {}
@@ -102,9 +105,9 @@ class EmbeddedSnapshot:
 
     def _entities_of(self, names: Keys, scores: Scores, k: int) -> Ranking:
         """Return the best ``k`` entities of names, given by position."""
-        entities = self._view.name_entity[names]
+        entities = self._view.entities_of_names(names)
         shown = entities >= 0
-        shown[shown] = ~self._view.is_address[entities[shown]]
+        shown[shown] = ~self._view.are_addresses(entities[shown])
         entities, scores = entities[shown], scores[shown]
         order = np.lexsort((entities, -scores))
         _, first = np.unique(entities[order], return_index=True)
@@ -130,9 +133,9 @@ class EmbeddedSnapshot:
     def search_keywords(self, kind: Kind, text: str, k: int) -> Ranking:
         known = self._record_keys[kind]
         if kind == "facts":
-            allowed, store = known if self._scoped else None, self._keywords[kind]
+            allowed, store = known if self._keywords_filtered else None, self._keywords[kind]
             return self._once(lambda count: store.search(text, count, allowed), k)
-        found, scores = self._keywords[kind].search(text, k, known if self._scoped else None)
+        found, scores = self._keywords[kind].search(text, k, known if self._keywords_filtered else None)
         return _known(known, np.searchsorted(known, found), found, scores)
 
     def terms(self, text: str) -> list[str]:
@@ -141,7 +144,7 @@ class EmbeddedSnapshot:
         return [*self._analysed[text]]
 
     def term_counts(self, terms: Sequence[str]) -> Keys:
-        return self._keywords["chunks"].counts(terms, self._view.chunk_keys if self._scoped else None)
+        return self._keywords["chunks"].counts(terms, self._view.chunk_keys if self._keywords_filtered else None)
 
     def terms_in(self, kind: Kind, keys: Keys, terms: Sequence[str]) -> npt.NDArray[np.bool_]:
         if kind == "entities":
@@ -152,8 +155,8 @@ class EmbeddedSnapshot:
         if kind == "chunks":
             return contained([terms for terms, _ in self._packed_terms(view.chunk_keys[keys])], terms)
         # A chunk's facts have consecutive keys.
-        chunks, place = np.unique(view.fact_chunk[keys], return_inverse=True)
-        ordinals = view.fact_keys[keys] - view.fact_keys[np.searchsorted(view.fact_chunk, chunks)][place]
+        chunks, place = np.unique(view.chunks_of_facts(keys), return_inverse=True)
+        ordinals = view.fact_keys[keys] - view.first_facts(chunks)[place]
         return contained_in_facts(self._packed_terms(view.chunk_keys[chunks]), place, ordinals, terms)
 
     def _packed_terms(self, keys: Keys) -> list[tuple[bytes, bytes]]:
@@ -180,13 +183,9 @@ class EmbeddedSnapshot:
 
     def _names_of(self, positions: Keys) -> list[list[int]]:
         """Return the record keys of the names of entities."""
-        order, starts = self._view.names_by_entity
-        first = starts[positions]
-        counts = starts[positions + 1] - first
-        ends = counts.cumsum()
-        at = np.arange(ends[-1] if len(ends) else 0) + (first - ends + counts).repeat(counts)
-        keys = self._view.name_keys[order[at]].tolist()
-        return [keys[end - count : end] for end, count in zip(ends.tolist(), counts.tolist(), strict=True)]
+        counts, names = self._view.names_of(positions)
+        keys = self._view.name_keys[names].tolist()
+        return [keys[end - count : end] for end, count in zip(counts.cumsum().tolist(), counts.tolist(), strict=True)]
 
     def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
         pairs = self._chunk_copies(keys) if kind == "chunks" else self._fact_copies(keys)
@@ -232,12 +231,11 @@ class EmbeddedSnapshot:
 
     def _fact_copies(self, facts: Keys) -> dict[int, set[int]]:
         """Facts that say the same hold the same entities; so the facts of each one's rarest entity are compared."""
-        by_entity, incidence = self._view.facts_by_entity, self._view.incidence
+        view = self._view
         copies: dict[int, set[int]] = {}
         for fact in facts.tolist():
-            held = incidence.indices[incidence.indptr[fact] : incidence.indptr[fact + 1]]
-            rows = [by_entity.indices[by_entity.indptr[e] : by_entity.indptr[e + 1]] for e in held.tolist()]
-            near = min(rows, key=len, default=np.empty(0, np.int64)).astype(np.int64)
+            counts, found = view.facts_of(view.entities_of(np.array([fact]))[1])
+            near = min(np.split(found, counts.cumsum()[:-1]), key=len)
             same = self._view.fact_statement[near] == self._view.fact_statement[fact]
             copies[fact] = set(near[same].tolist()) - {fact}
         return copies
@@ -253,7 +251,7 @@ class EmbeddedSnapshot:
     def id_order(self, kind: Kind, keys: Keys) -> Keys:
         if kind == "chunks":
             return self._id_places[keys]
-        return self._id_places[self._view.fact_chunk[keys]] << 32 | keys
+        return self._id_places[self._view.chunks_of_facts(keys)] << 32 | keys
 
     # -- the graph
 
@@ -268,8 +266,8 @@ class EmbeddedSnapshot:
         for number, key in rows:
             position = int(np.searchsorted(known, key))
             in_scope = position < len(known) and known[position] == key
-            if in_scope and self._view.name_entity[position] >= 0:
-                found[by_number[number]] = self.first_entity + int(self._view.name_entity[position])
+            if in_scope and (entity := int(self._view.entities_of_names(np.array([position]))[0])) >= 0:
+                found[by_number[number]] = self.first_entity + entity
         for number, position in self._view.new_names.items():
             if number in by_number:
                 found[by_number[number]] = self.first_entity + position
@@ -285,11 +283,11 @@ class EmbeddedSnapshot:
 
     def entity_counts(self, entities: Keys) -> tuple[Keys, npt.NDArray[np.bool_]]:
         positions = entities - self.first_entity
-        return self._view.entity_chunks[positions], self._view.is_subject[positions]
+        return self._view.chunk_counts(positions), self._view.are_subjects(positions)
 
     def subjects(self, chunks: Keys) -> Adjacency:
         view = self._view
-        counts, targets, _ = _rows(view.subjects, chunks)
+        counts, targets = view.subjects_of(chunks)
         without = np.flatnonzero(counts == 0)
         if len(without):
             keys = view.chunk_keys[chunks[without]].tolist()
@@ -311,11 +309,11 @@ class EmbeddedSnapshot:
             targets = np.array(columns, np.int64)[order]
         targets = targets + self.first_entity
         ones = np.ones(len(targets), np.float32)
-        return Adjacency(counts, targets, ones, view.totals[chunks], view.degrees[targets])
+        return Adjacency(counts, targets, ones, view.totals_of(chunks), view.degrees_of(targets))
 
     def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         view = self._view
-        counts, targets, weights = _rows(view.adjacency, nodes)
+        counts, targets, weights = view.neighbours(nodes)
         if to is not None:
             kept = (targets < self.first_entity) == (to == "chunks")
             owners = np.repeat(np.arange(len(nodes)), counts)[kept]
@@ -326,7 +324,7 @@ class EmbeddedSnapshot:
             place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
             order = order[place < limit]
             counts, targets, weights = np.minimum(counts, limit), targets[order], weights[order]
-        return Adjacency(counts, targets, weights, view.totals[nodes], view.degrees[targets])
+        return Adjacency(counts, targets, weights, view.totals_of(nodes), view.degrees_of(targets))
 
     def facts_of(
         self,
@@ -336,14 +334,10 @@ class EmbeddedSnapshot:
         relations: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> Keys:
-        by_entity = self._view.facts_by_entity
-        positions = entities - self.first_entity
-        starts, stops = by_entity.indptr[positions], by_entity.indptr[positions + 1]
-        if limit is not None:
-            stops = np.minimum(stops, starts + limit)
-        rows = [by_entity.indices[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
+        counts, found = self._view.facts_of(entities - self.first_entity, limit)
+        rows = np.split(found, counts.cumsum()[:-1])
         rows.sort(key=len)
-        facts: Keys = (rows[0] if rows else np.empty(0)).astype(np.int64)
+        facts: Keys = rows[0]
         if joint:
             for row in rows[1:]:  # sorted: look the few up in the many
                 facts = facts[row[np.minimum(np.searchsorted(row, facts), len(row) - 1)] == facts]
@@ -351,11 +345,11 @@ class EmbeddedSnapshot:
             facts = np.unique(np.concatenate(rows)).astype(np.int64)
         if relations is not None:
             keys = self._view.fact_keys[facts]
-            found = self._records.rows(
+            related = self._records.rows(
                 f"SELECT key FROM facts WHERE key {LISTED} AND relation {LISTED}",
                 (json.dumps(keys.tolist()), json.dumps(relations)),
             )
-            facts = facts[np.isin(keys, [row[0] for row in found])]
+            facts = facts[np.isin(keys, [row[0] for row in related])]
         return facts
 
     def outgoing_facts(self, entity: int, limit: int) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
@@ -379,9 +373,10 @@ class EmbeddedSnapshot:
         return keys, np.array([row[1] for row in rows], np.float32), np.array(accessed, np.float64)
 
     def fact_rows(self, facts: Keys) -> FactRows:
-        counts, entities, _ = _rows(self._view.incidence, facts)
         view = self._view
-        return FactRows(facts, view.fact_chunk[facts], view.fact_weight[facts], counts, self.first_entity + entities)
+        counts, entities = view.entities_of(facts)
+        chunks = view.chunks_of_facts(facts)
+        return FactRows(facts, chunks, view.fact_weight[facts], counts, self.first_entity + entities)
 
     def record_access(self, facts: Keys, now: float) -> None:
         self._accesses.note(self._view.fact_keys[facts].tolist(), now)
@@ -403,17 +398,18 @@ class EmbeddedSnapshot:
         if missing := all_held - self._names.keys():
             self._names.update(self._records.names(sorted(missing)))
         positions = np.searchsorted(self._view.name_keys, sorted(all_held))
-        positions = positions[self._view.name_entity[positions] >= 0]
+        entities_of = self._view.entities_of_names(positions)
+        positions, entities_of = positions[entities_of >= 0], entities_of[entities_of >= 0]
         shown = {key: self._names[key].norm for key in self._view.name_keys[positions].tolist()}
         named = {key: self._names[key].surface for key in shown}
-        for position in positions.tolist() if self._view.shown else ():
-            if name := self._view.shown.get(int(self._view.name_entity[position]), _AS_IS).name:
+        for position, entity in zip(positions.tolist(), entities_of.tolist(), strict=True) if self._view.shown else ():
+            if name := self._view.shown.get(entity, _AS_IS).name:
                 named[int(self._view.name_keys[position])] = name
                 shown[int(self._view.name_keys[position])] = normalise(name)
-        is_address = self._view.is_address[self._view.name_entity[positions]]
-        sections = self._section_labels(self._view.name_entity[positions[is_address]])
-        for position in positions[is_address].tolist():
-            called = sections[int(self._view.name_entity[position])]
+        is_address = self._view.are_addresses(entities_of)
+        sections = self._section_labels(entities_of[is_address])
+        for position, entity in zip(positions[is_address].tolist(), entities_of[is_address].tolist(), strict=True):
+            called = sections[entity]
             shown[int(self._view.name_keys[position])] = normalise(called) or called
             named[int(self._view.name_keys[position])] = called
         facts = []
@@ -472,11 +468,11 @@ class EmbeddedSnapshot:
                 position = np.searchsorted(view.chunk_keys, chunk)
                 if position < self.first_entity and view.chunk_keys[position] == chunk:
                     claims.setdefault(name, []).append((kind, description))
-        labels = self._section_labels(positions[view.is_address[positions]])
+        labels = self._section_labels(positions[view.are_addresses(positions)])
         things = self._things(labels)
         entities = []
         for group, position in zip(groups, positions.tolist(), strict=True):
-            mentions = int(view.entity_chunks[position])
+            mentions = int(view.chunk_counts(np.array([position]))[0])
             own = self._names[group[0]]
             if position in labels:
                 called = labels[position]
@@ -486,7 +482,8 @@ class EmbeddedSnapshot:
             if len(group) == 1 and not said:
                 entities.append(Entity(own.norm, own.surface, mentions=mentions))
                 continue
-            names = sorted((-name.uses, name.surface, name) for name in map(self._names.__getitem__, group))
+            uses = self._uses_of(group)
+            names = sorted((-uses[key], self._names[key].surface, self._names[key]) for key in group)
             own = next(name for _, _, name in names if name.entity == view.entity_ids[position])
             types = Counter(kind for kind, _ in said if kind)
             descriptions = sorted({description for _, description in said if description})
@@ -502,22 +499,31 @@ class EmbeddedSnapshot:
             )
         return entities
 
+    def _uses_of(self, names: Sequence[int]) -> dict[int, int]:
+        """Return how many chunks in scope mention each name, given by record key."""
+        if not self._scoped or self._view.name_uses is None:
+            return {key: self._names[key].uses for key in names}
+        found = self._view.name_uses[np.searchsorted(self._view.name_keys, names)]
+        return dict(zip(names, found.tolist(), strict=True))
+
     def top_entities(self, count: int) -> Keys:
-        things = np.flatnonzero(~self._view.is_address)
-        order = np.lexsort((self._view.entity_ids[things], -self._view.entity_chunks[things]))
+        things = np.flatnonzero(~self._view.are_addresses(np.arange(len(self._view.entity_ids))))
+        order = np.lexsort((self._view.entity_ids[things], -self._view.chunk_counts(things)))
         found = things[order[: _TOP_CANDIDATES * count]]
         rows = self._records.rows(
-            f"SELECT entity FROM names WHERE entity {LISTED} AND surface NOT GLOB '*[^0-9]*'",
+            f"SELECT entity, key FROM names WHERE entity {LISTED} AND surface NOT GLOB '*[^0-9]*'",
             (json.dumps(self._view.entity_ids[found].tolist()),),
         )
-        numbers = np.array([row[0] for row in rows], np.int64)  # years, which are in every text
+        inside = np.isin([row[1] for row in rows], self._view.name_keys).tolist()  # not of other documents
+        # Years, which are in every text.
+        numbers = np.array([row[0] for row, kept in zip(rows, inside, strict=True) if kept], np.int64)
         return self.first_entity + found[~np.isin(self._view.entity_ids[found], numbers)][:count]
 
     def _section_labels(self, addresses: Keys) -> dict[int, str]:
         """Return the labels of the sections that addresses lead to, by the position of the entity."""
         if len(addresses) == 0:
             return {}
-        counts, owned, _ = _rows(self._view.chunks_by_subject, addresses)
+        counts, owned = self._view.chunks_about(addresses)
         # The first in the order of ids, whatever the order in which documents were added.
         order = np.lexsort((self._id_places[owned], np.repeat(np.arange(len(addresses)), counts)))
         ends = np.cumsum(counts)
@@ -526,10 +532,11 @@ class EmbeddedSnapshot:
         labels = {position: label(chunk.title, chunk.headings) or chunk.document_id for position, chunk in named}
         if self._view.hidden is not None:  # there are explicit edges
             last = self.chunks(owned[order[ends - 1]])
-            names = self._records.names([group[0] for group in self._names_of(addresses)])
-            for position, chunk, other, name in zip(labels, chunks, last, names.values(), strict=True):
-                if name.surface.startswith(EDGE):
-                    labels[position] = _edge_label(name.surface, chunk, other)
+            groups = self._names_of(addresses)
+            names = self._records.names([group[0] for group in groups])  # in the order of keys
+            for position, chunk, other, group in zip(labels, chunks, last, groups, strict=True):
+                if (surface := names[group[0]].surface).startswith(EDGE):
+                    labels[position] = _edge_label(surface, chunk, other)
         return labels
 
     def _things(self, labels: Mapping[int, str]) -> dict[str, Entity]:
@@ -571,13 +578,3 @@ def _known(known: Keys, positions: Keys, found: Keys, scores: Scores) -> Ranking
         return np.empty(0, np.int64), np.empty(0, np.float32)
     there = known[np.minimum(positions, len(known) - 1)] == found
     return positions[there], scores[there]
-
-
-def _rows(matrix: csr_array, rows: Keys) -> tuple[Keys, Keys, npt.NDArray[Any]]:
-    """Return some rows of a sparse matrix, one after the other: their lengths, columns and values."""
-    starts = matrix.indptr[rows].astype(np.int64)
-    counts = matrix.indptr[rows + 1] - starts
-    ends = counts.cumsum()
-    at = np.arange(ends[-1] if len(ends) else 0)
-    at += (starts - ends + counts).repeat(counts)
-    return counts, matrix.indices[at].astype(np.int64), matrix.data[at]  # NumPy indexes with 64 bits

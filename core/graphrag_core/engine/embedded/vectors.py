@@ -16,7 +16,10 @@ from graphrag_core.ports import Keys, Matrix, Ranking, Scores
 
 _SMALL_SCOPE = 0.05  # share of all vectors up to which those in scope are compared one by one
 _LEAST_PROBES = 16
+_ROUNDING = 1e-5  # more than two ways to add up the same products differ
 _FEW_QUERIES = 16  # up to which one thread searches
+_MOST_VOID = 0.05  # of all vectors: the share of removed ones from which on they are dropped
+_FEW_VOID = 8
 _LISTS = "lists.arrays"
 _FLOAT16 = faiss.ScalarQuantizer.QT_fp16
 
@@ -42,6 +45,7 @@ class FaissVectors:
         self._source: Source | None = source
         self._loading = threading.Lock()
         self._keys: Keys = np.empty(0, np.int64)
+        self._void: Keys = np.empty(0, np.int64)  # positions of removed vectors that the exact index still has
         self._exact = True
         self._switch_at = approximate_from
         self._index: Any = None  # made for the dimension of the first vectors
@@ -51,7 +55,7 @@ class FaissVectors:
     def keys(self) -> Keys:
         """All keys, in ascending order."""
         self._load()
-        return self._keys
+        return np.delete(self._keys, self._void) if len(self._void) else self._keys
 
     @property
     def exact(self) -> bool:
@@ -75,6 +79,7 @@ class FaissVectors:
             return
         with self._loading:
             if self._source is not None:
+                self._keys = np.empty(0, np.int64)  # what an interrupted call may have left
                 keys, codes = [self._keys], []
                 for page, vectors in self._source():
                     keys.append(page)
@@ -97,7 +102,8 @@ class FaissVectors:
             else:
                 self._index.add_with_ids(vectors, np.ascontiguousarray(keys))
         self._keys = np.concatenate([self._keys, keys])
-        if self._exact and len(self._keys) >= self._switch_at:
+        if self._exact and len(self._keys) - len(self._void) >= self._switch_at:
+            self._drop_void()
             self._fill(faiss.vector_to_array(self._index.codes).reshape(-1, self._index.code_size))
 
     def _fill(self, codes: Codes) -> None:
@@ -117,11 +123,25 @@ class FaissVectors:
         gone = _is_in(self._keys, keys)
         if len(gone) == 0:
             return
-        if self._exact:
-            self._index.remove_ids(faiss.IDSelectorBatch(gone))
-        else:
+        if not self._exact:
             self._index.remove_ids(faiss.IDSelectorArray(np.ascontiguousarray(self._keys[gone])))
-        self._keys = np.delete(self._keys, gone)
+            self._keys = np.delete(self._keys, gone)
+            return
+        # FAISS would move all vectors that follow: they are made zero, and dropped when there are more of them.
+        self._codes()[gone] = 0
+        self._void = np.union1d(self._void, gone)
+        if len(self._void) > max(_FEW_VOID, _MOST_VOID * len(self._keys)):
+            self._drop_void()
+
+    def _codes(self) -> Codes:
+        """Return the vectors of an exact index as float16, in bytes. Not a copy."""
+        everything: Codes = faiss.rev_swig_ptr(self._index.codes.data(), self._index.ntotal * self._index.code_size)
+        return everything.reshape(-1, self._index.code_size)
+
+    def _drop_void(self) -> None:
+        if len(self._void):
+            self._index.remove_ids(faiss.IDSelectorBatch(self._void))
+            self._keys, self._void = np.delete(self._keys, self._void), np.empty(0, np.int64)
 
     def search(self, queries: Matrix, k: int, allowed: Keys | None = None) -> list[Ranking]:
         """Return for each query the best ``k`` keys and scores, best first, and what ties with the last.
@@ -129,27 +149,39 @@ class FaissVectors:
         ``allowed``, in ascending order, restricts the search.
         """
         queries = np.ascontiguousarray(np.atleast_2d(queries), np.float32)
+        keys = self.keys
         if allowed is not None:
-            allowed = self.keys[_is_in(self.keys, allowed)]
-        size = len(self.keys) if allowed is None else len(allowed)
+            allowed = keys[_is_in(keys, allowed)]
+        size = len(keys) if allowed is None else len(allowed)
         if size == 0 or k < 1:
             return [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
-        if allowed is not None and size <= max(1000, _SMALL_SCOPE * len(self.keys)):
+        if allowed is not None and size <= max(1000, _SMALL_SCOPE * len(keys)):
             scores = np.vecdot(queries[:, None, :], self.get(allowed)[None, :, :])  # the same wherever a row lies
             return [_best(allowed, row, k) for row in scores]
         k = min(k, size)
+        if allowed is None:
+            size = len(self._keys)  # those that were removed are found, too
         wanted = min(k + 8, size)
-        parameters = None if allowed is None and self._exact else self._parameters(allowed)
+        parameters = None if allowed is None and self._exact else self._parameters(allowed, size)
         scores, found = self._search(queries, wanted, parameters)
         rankings = []
         for query, row, at in zip(queries, scores, found, strict=True):
-            more = wanted
-            while at[-1] >= 0 and len(row) > k and row[-1] >= row[k - 1] and more < size:  # ties are cut off
+            more, there = wanted, self._there(at)
+            # Ties are cut off, or what would be one if FAISS rounded as we do.
+            while at[-1] >= 0 and more < size and (there.sum() < k or row[-1] >= row[there][k - 1] - _ROUNDING):
                 more = min(4 * more, size)
                 (row,), (at,) = self._search(query[None, :], more, parameters)  # noqa: PLW2901
-            there = at >= 0
-            rankings.append(_best(self._keys[at[there]] if self._exact else at[there], row[there], k))
+                there = self._there(at)
+            near = at[there]
+            keys = self._keys[near] if self._exact else near
+            # As in a small scope: the same passages have the same scores, whichever way they were found.
+            rankings.append(_best(keys, np.vecdot(self.get(keys), query), k))
         return rankings
+
+    def _there(self, found: Keys) -> npt.NDArray[np.bool_]:
+        """Return which results are vectors that were not removed."""
+        there: npt.NDArray[np.bool_] = found >= 0
+        return there & ~np.isin(found, self._void) if len(self._void) else there
 
     def _search(self, queries: Matrix, count: int, parameters: Any) -> tuple[Any, Any]:
         with _one_thread() if len(queries) <= _FEW_QUERIES or forks.is_child() else nullcontext():
@@ -162,8 +194,7 @@ class FaissVectors:
         if len(keys) == 0:
             return np.empty((0, 0 if self._index is None else self._index.d), np.float32)
         if self._exact:
-            everything = faiss.rev_swig_ptr(self._index.codes.data(), self._index.ntotal * self._index.code_size)
-            rows = everything.reshape(-1, self._index.code_size)[np.searchsorted(self._keys, keys)]
+            rows = self._codes()[np.searchsorted(self._keys, keys)]
             return np.ascontiguousarray(rows).view(np.float16).astype(np.float32)
         matrix: Matrix = self._index.reconstruct_batch(np.ascontiguousarray(keys, np.int64))
         return matrix
@@ -203,14 +234,16 @@ class FaissVectors:
             raise ValueError(f"{folder / _LISTS} is damaged: {len(lists)} lists for {len(keys)} keys")
         self._lists = keys, lists, centroids
 
-    def _parameters(self, allowed: Keys | None) -> Any:
+    def _parameters(self, allowed: Keys | None, size: int) -> Any:
         selector = None
         if allowed is not None:
             within = _is_in(self._keys, allowed) if self._exact else allowed
             selector = faiss.IDSelectorBatch(within.astype(np.int64))
         if self._exact:
             return None if selector is None else faiss.SearchParameters(sel=selector)
-        probed = max(_LEAST_PROBES, self._index.nlist // 8)
+        # A scope that would be searched exactly if it were alone is so among others, too.
+        is_small = allowed is not None and size < self._switch_at
+        probed = self._index.nlist if is_small else max(_LEAST_PROBES, self._index.nlist // 8)
         return faiss.SearchParametersIVF(sel=selector, nprobe=probed)
 
     def _build_lists(self, codes: Codes) -> None:

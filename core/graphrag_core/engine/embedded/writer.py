@@ -13,12 +13,15 @@ import numpy as np
 from graphrag_core.engine.embedded.codes import decode, encode
 from graphrag_core.engine.embedded.keywords import Texts
 from graphrag_core.engine.embedded.records import (
+    CHECKSUM,
     GRAPH_COLUMNS,
     LISTED,
     Records,
+    definitions,
     derived_columns,
     graph_name,
     keyword_fields,
+    meta_checksum,
 )
 from graphrag_core.engine.embedded.schema import (
     KINDS,
@@ -28,6 +31,7 @@ from graphrag_core.engine.embedded.schema import (
     Change,
     Row,
     deflate,
+    document_checksums,
     pack,
     pack_digest,
     pack_headings,
@@ -73,6 +77,8 @@ def write(
     settings: Mapping[str, str],
 ) -> Batch:
     """Remove documents by id, add documents and store settings, in one transaction."""
+    if removed:
+        records.note_deletion()
     with records.transaction() as db:
         meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
         before = int(meta.get("generation", 0))
@@ -98,10 +104,12 @@ def write(
         for table, table_rows in (rows.tables | {"chunks": stored_chunks, "facts": stored_facts}).items():
             try:
                 _insert(db, table, table_rows)
-            except sqlite3.IntegrityError as error:
+            except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, OverflowError) as error:
                 raise _collision(db, error, rows.tables, first) from error
         if released:
             gone["names"] = _delete_unused(db, released)
+        if added:
+            _insert(db, "checksums", rows.checksums(stored_chunks, stored_facts))
 
         spans = {kind: (first[kind[:-1]], rows.next[kind[:-1]]) for kind in KINDS}
         packed = (keys.astype("<i8").tobytes() for keys in gone.values())
@@ -109,6 +117,7 @@ def write(
         db.execute(f"INSERT INTO journal VALUES ({', '.join('?' * len(journal))})", journal)
         following = {f"next_{what}": str(key) for what, key in rows.next.items()}
         stored = {"generation": str(before + 1), **following, **settings}
+        stored[CHECKSUM] = meta_checksum({**meta, **stored}, definitions(db))
         db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", stored.items())
     graph_rows: dict[str, Sequence[Row]] = {table: rows.tables[table] for table in GRAPH_COLUMNS}
     graph_rows["names"] = [graph_name(*row) for row in rows.tables["names"]]
@@ -126,6 +135,7 @@ class _Rows:
         self.now = time.time()
         self.tables: defaultdict[str, list[Row]] = defaultdict(list)
         self.texts: dict[str, list[tuple[int, Texts]]] = {"chunks": [], "facts": []}
+        self.chunk_names: list[tuple[str, ...]] = []
         self.vectors: dict[str, tuple[list[Keys], list[Matrix]]] = {kind: ([], []) for kind in KINDS}
 
     def add_names(self, uses: Mapping[str, int], vectors: Mapping[str, Matrix]) -> None:
@@ -197,6 +207,15 @@ class _Rows:
             self.tables[f"{kind.removesuffix('s')}_vectors"] += zip(numbers.tolist(), rows, strict=True)
         return encoded
 
+    def checksums(self, chunks: Sequence[Row], facts: Sequence[Row]) -> list[Row]:
+        """Return rows of checksums. ``chunks`` and ``facts`` are rows as they are stored."""
+        tables = self.tables
+        others = chain(tables["claims"], tables["aliases"])
+        vectors = chain(tables["chunk_vectors"], tables["fact_vectors"])
+        named = zip(chunks, self.chunk_names, strict=True)
+        found = document_checksums(tables["documents"], named, facts, others, cast("Any", vectors))
+        return list(found.items())
+
     def _add_chunk(
         self, document: int, heading: str, chunk: Chunk, extraction: Extraction, names: Mapping[str, bool]
     ) -> None:
@@ -207,6 +226,7 @@ class _Rows:
         subjects = [name for name, is_subject in names.items() if is_subject]
         fields = keyword_fields(heading, chunk.headings, subjects, text)
         texts["chunks"].append((key, fields))
+        self.chunk_names.append((*names,))
         called = label(heading, chunk.headings)
         tables["chunks"].append((
             key, chunk.id, document, chunk.ordinal, chunk.start, text, len(subjects), pack(own),
@@ -359,7 +379,7 @@ def _delete_unused(db: sqlite3.Connection, names: Sequence[int]) -> Keys:
 
 
 def _collision(
-    db: sqlite3.Connection, error: sqlite3.IntegrityError, tables: Mapping[str, Sequence[Row]], first: Mapping[str, int]
+    db: sqlite3.Connection, error: Exception, tables: Mapping[str, Sequence[Row]], first: Mapping[str, int]
 ) -> Exception:
     """Return an error that names the document whose id, or whose chunk's id, is taken."""
     table = next((table for table in ("documents", "chunks") if f"{table}.id" in str(error)), None)

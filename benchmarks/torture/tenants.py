@@ -1,0 +1,230 @@
+"""Random tenants in one index: what each sees is compared with an index of its documents alone, byte for byte.
+
+Run it for so many seconds: ``PYTHONPATH=benchmarks python -m torture.tenants 60``. It prints counts and every
+difference.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from typing_extensions import Self
+
+from graphrag_core import (
+    Document,
+    ExpansionQueries,
+    Fact,
+    GraphRetriever,
+    KnowledgeIndex,
+    Neighbourhood,
+    PageRank,
+    RelatedEntities,
+    Result,
+)
+from graphrag_core.context import Style
+from graphrag_core.errors import FilterError, InputError
+from graphrag_core.testing import HashEmbedder
+from torture.report import Row, table
+
+NAMES = ("acme", "umbrella", "tyrell", "weyland")
+THINGS = (
+    "Keyring", "KeyRing", "KEYRING", "Auth Service", "Auth service", "OAuth Provider", "Session Store", "Gateway",
+    "Billing Ledger", "Ledger", "Mara Lindqvist", "Mara", "Tariff Engine", "tariff engine", "Quay Planner", "ADR-007",
+    "INC-2041", "Lisbon", "2024", "Ops", "ops", "Identity Team",
+)  # fmt: skip
+VERBS = ("depends on", "was replaced by", "owns", "calls", "broke", "is documented in", "belongs to", "writes to")
+WORDS = (
+    "token rotation outage invoice cache latency migration rollback schedule berth customs audit retention replica "
+    "queue backlog certificate tariff pilot harbour region quota alert".split()
+)  # fmt: skip
+STYLES: tuple[Style, ...] = ("passages", "narrative", "graph", "both")
+METHODS = ("hybrid", "hybrid", "hybrid", "vector", "keyword", "graph", "agentic")
+STRATEGIES = (PageRank(), PageRank(), Neighbourhood(), ExpansionQueries(), RelatedEntities())
+SETTINGS: tuple[Mapping[str, Any], ...] = (
+    {},
+    {"merge_similar": 0.8, "embed_names": True},
+    {"edges": [("author", "author"), ("links", "id")]},
+)
+
+
+class Difference(AssertionError):
+    """A tenant sees something else than it would see alone."""
+
+
+class Tenants:
+    """An index that several tenants share, and what each of them put into it.
+
+    Parameters
+    ----------
+    chance
+        Decides everything that happens.
+    """
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.settings = chance.choice(SETTINGS)
+        self.shared = KnowledgeIndex(HashEmbedder(), progress=False, **self.settings)
+        self.retriever = GraphRetriever(self.shared)
+        self.asked = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.shared.close()
+
+    # -- changes
+
+    def change(self) -> None:
+        """Add, replace and delete documents of some tenants, and tell, reject and forget facts."""
+        chance = self.chance
+        written = [self._document(tenant) for tenant in self._some() for _ in range(chance.randint(1, 6))]
+        self.shared.add({document.id: document for document in written}.values())
+        if chance.random() < 0.4:
+            ids = self.shared.document_ids()
+            self.shared.delete(chance.sample(ids, min(len(ids), chance.randint(1, 4))))
+        for tenant in self._some():
+            if chance.random() < 0.4:
+                said = chance.choice(THINGS), chance.choice(VERBS).replace(" ", "_"), chance.choice(THINGS)
+                fact = self.shared.remember(*said, metadata={"tenant": tenant}, valid_from="2024-01-01")
+                if chance.random() < 0.3:
+                    self.shared.reject(fact, where={"tenant": tenant})
+
+    def _some(self) -> list[str]:
+        return self.chance.sample(NAMES, self.chance.randint(1, len(NAMES)))
+
+    def _document(self, tenant: str) -> Document:
+        chance = self.chance
+        number = chance.randint(0, 30)
+        sentences = [self._sentence(tenant) for _ in range(chance.randint(1, 8))]
+        if chance.random() < 0.4:
+            sentences.insert(len(sentences) // 2, f"\n\n## {chance.choice(THINGS)}\n\n")
+        metadata: dict[str, Any] = {"tenant": tenant, "year": chance.randint(2020, 2024)}
+        if chance.random() < 0.5:
+            metadata |= {"author": chance.choice(THINGS), "links": [f"{tenant}-{chance.randint(0, 30)}"]}
+        title = chance.choice(THINGS) if chance.random() < 0.7 else ""
+        return Document(f"{tenant}-{number}", " ".join(sentences), title, metadata)
+
+    def _sentence(self, tenant: str) -> str:
+        chance = self.chance
+        one, other = chance.sample(THINGS, 2)
+        words = " ".join(chance.choices(WORDS, k=chance.randint(1, 6)))
+        if chance.random() < 0.2:
+            one = f"{tenant.title()} {one}"
+        if chance.random() < 0.1:
+            return f"{one} ({''.join(word[0] for word in one.split()).upper()}) {chance.choice(VERBS)} {other}."
+        if chance.random() < 0.1:
+            return f"See [{other}]({tenant}-{chance.randint(0, 30)}) for the {words}."
+        return f"{one} {chance.choice(VERBS)} {other} after the {words}."
+
+    # -- comparison
+
+    def compare(self) -> int:
+        """Ask each tenant some questions, in the shared index and in one of its own; return how many.
+
+        Raises
+        ------
+        Difference
+            Something differs.
+        """
+        before = self.asked
+        for tenant in NAMES:
+            where = {"tenant": tenant}
+            documents = self._documents(where)
+            if not documents:
+                continue
+            with KnowledgeIndex(HashEmbedder(), progress=False, **self.settings) as alone:
+                alone.add(self.chance.sample(documents, len(documents)))
+                self._compare_queries(where, alone)
+                _equal("entities", where, self.shared.entities(where=where), alone.entities())
+                for name in self.chance.sample(THINGS, 3):
+                    _equal("entity", where, self.shared.entity(name, where=where), alone.entity(name))
+                    _equal("related", where, self.shared.related(name, where=where), alone.related(name))
+                    facts = self.shared.facts(name, where=where), alone.facts(name)
+                    _equal("facts", where, *([_timeless(fact) for fact in own] for own in facts))
+                    relations = self.shared.relations(name, where=where, limit=None), alone.relations(name, limit=None)
+                    _equal("relations", where, *(sorted(map(_timeless, own), key=_id) for own in relations))
+        return self.asked - before
+
+    def _documents(self, where: Mapping[str, Any]) -> list[Document]:
+        try:
+            return list(self.shared.documents(where=where))
+        except FilterError:  # the first change may leave nothing
+            return []
+
+    def _compare_queries(self, where: Mapping[str, Any], alone: KnowledgeIndex) -> None:
+        chance = self.chance
+        for _ in range(4):
+            settings: dict[str, Any] = {"method": chance.choice(METHODS), "k": chance.choice((1, 3, 5, 20))}
+            graph = chance.choice(STRATEGIES)
+            retrievers = [GraphRetriever(one, graph=graph) for one in (self.shared, alone)]
+            words = [*chance.sample(THINGS, chance.randint(0, 2)), *chance.sample(WORDS, chance.randint(0, 3))]
+            question = " ".join(chance.sample(words, len(words))) or "What broke?"
+            inside = retrievers[0].retrieve(question, where=where, **settings)
+            again = retrievers[0].retrieve(question, where=where, **settings)
+            expected = retrievers[1].retrieve(question, **settings)
+            self.asked += 1
+            what = f"{question!r} {settings} {graph} {self.settings}"
+            for (part, got), (_, wanted) in zip(transcript(inside), transcript(expected), strict=True):
+                _equal(f"{what}: {part}", where, got, wanted)
+            _equal(f"{what}, from the cache", where, replace(again, trace=inside.trace), inside)
+            joined = (retrievers[0].facts_about([question], where=where), retrievers[1].facts_about([question]))
+            _equal(f"{what}: facts_about", where, *([_timeless(fact) for fact in facts] for facts in joined))
+
+
+def transcript(result: Result) -> Iterator[tuple[str, Any]]:
+    """Yield everything that a caller can see of a result, part by part, without times of this process."""
+    for rank, hit in enumerate(result.hits, 1):
+        yield f"hit {rank}", hit
+    yield "number of hits", len(result.hits)
+    yield "facts", [_timeless(fact) for fact in result.facts]
+    yield "entities", result.entities
+    yield "known", sorted(result.known.items())
+    for name in ("confidence", "gate", "expansion_skipped", "uncovered", "fallback", "advice", "route", "graph_ran"):
+        yield name, getattr(result, name)
+    for style in STYLES:
+        yield f"context, {style}", result.context(style=style, max_tokens=800)
+    yield "explain", result.explain().rpartition("\n")[0]
+
+
+def _timeless(fact: Fact) -> Fact:
+    return replace(fact, last_accessed=None, access_count=0)
+
+
+def _id(fact: Fact) -> str:
+    return fact.id
+
+
+def _equal(what: str, where: Mapping[str, Any], got: Any, wanted: Any) -> None:
+    if repr(got) != repr(wanted):
+        raise Difference(f"{what} in {dict(where)}:\n  in the scope: {got!r:.2000}\n  alone:        {wanted!r:.2000}")
+
+
+def run(seconds: float) -> list[Row]:
+    """Run random tenants for so many seconds; print failures and return counts."""
+    first = seed = random.SystemRandom().randrange(1 << 30)
+    end, asked, failures = time.monotonic() + seconds, 0, 0
+    while time.monotonic() < end:
+        with Tenants(random.Random(seed)) as tenants:
+            try:
+                for _ in range(4):
+                    tenants.change()
+                    asked += tenants.compare()
+            except (Difference, InputError) as error:
+                failures += 1
+                print(f"tenants, seed {seed}: {error}", flush=True)
+        seed += 1
+    return [
+        Row("tenants", asked, failures, f"the same as an index of the tenant alone, {seed - first:,} shared indexes")
+    ]
+
+
+if __name__ == "__main__":
+    results = run(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0)
+    print(table(results))
+    sys.exit(any(row.failures for row in results))

@@ -1,0 +1,66 @@
+"""Work in background threads that survives interrupts and threads that cannot be started."""
+
+import threading
+from collections.abc import Callable
+
+from graphrag_core.errors import StorageError
+
+
+class Task(threading.Thread):
+    """A function that runs once: in a thread of its own, or in the caller's if no thread can be started.
+
+    What the function raises is raised by :meth:`result`. Nothing waits for a task that never started:
+    :meth:`finish` cancels it then, as after an interrupt during :meth:`begin`.
+    """
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        super().__init__(name="graphrag-write")
+        self._function = function
+        self._claimed = threading.Lock()  # acquired once, by who runs the function or cancels it
+        self._done = False
+        self._error: BaseException | None = None
+
+    def begin(self) -> None:
+        """Start the function."""
+        try:
+            self.start()
+        except RuntimeError:  # the process has no more threads
+            self.run()
+
+    def run(self) -> None:
+        """Run the function, unless it ran or was cancelled."""
+        try:
+            if self._claimed.acquire(blocking=False):
+                self._function()
+                self._done = True
+        except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+            self._error = error
+
+    def finish(self) -> None:
+        """Wait until the function has ended. It does not begin any more if it has not."""
+        if self.ident is None:
+            self._claimed.acquire(blocking=False)  # if it runs here, it has ended
+        elif self.ident != threading.get_ident():
+            self.join()
+
+    def result(self) -> None:
+        """Wait for the function; raise what it raised, or that it did not run."""
+        self.finish()
+        if self._error is not None:
+            raise self._error
+        if not self._done:
+            raise StorageError("a write was interrupted before it began; nothing was changed: retry")
+
+
+def run_together(functions: list[Callable[[], None]]) -> None:
+    """Run functions at the same time, the last one in this thread; raise the first error after all have ended."""
+    *beside, last = (Task(function) for function in functions)
+    try:
+        for task in beside:
+            task.begin()
+        last.run()
+    finally:
+        for task in beside:
+            task.finish()
+    for task in (*beside, last):
+        task.result()

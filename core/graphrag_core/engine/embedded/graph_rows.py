@@ -1,0 +1,211 @@
+"""Arrays that grow, and sparse rows that change one at a time: what a live graph is kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Index = npt.NDArray[np.int64]
+
+_LEAST_BUCKETS = 256
+_ROWS_PER_BUCKET = 4
+
+
+class Growing:
+    """An array to which values are appended, in amortised constant time for each value."""
+
+    def __init__(self, values: Array) -> None:
+        self._buffer = values
+        self._size = len(values)
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def values(self) -> Array:
+        """All values: not a copy, and valid until the next change."""
+        return self._buffer[: self._size]
+
+    def append(self, values: Array | Sequence[Any]) -> None:
+        """Add values at the end."""
+        start = self._size
+        self.extend(len(values))
+        self._buffer[start : self._size] = values
+
+    def extend(self, count: int, fill: Any = 0) -> None:
+        """Add one value several times."""
+        start, self._size = self._size, self._size + count
+        if self._size > len(self._buffer):
+            buffer = np.empty(self._size + (self._size >> 2) + 16, self._buffer.dtype)
+            buffer[:start] = self._buffer[:start]
+            self._buffer = buffer
+        self._buffer[start : self._size] = fill
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory."""
+        return self._buffer.nbytes
+
+
+class Rows:
+    """The rows of a sparse matrix, each in one piece of a shared buffer with room to grow.
+
+    Appending to a row takes time in proportion to what is appended, changing it in any other way in proportion to the
+    row. A row that outgrows its room moves to the end of the buffer and gets half as much again.
+    """
+
+    def __init__(self, owners: Index, indices: Array, rows: int, data: Array | None = None) -> None:
+        """Make the rows of pairs of a row and an index. Those of a row keep their order."""
+        if len(owners) and (np.diff(owners) < 0).any():
+            order = np.argsort(owners, kind="stable")
+            indices, data = indices[order], None if data is None else data[order]
+        counts = np.bincount(owners, minlength=rows).astype(np.int64)
+        self._starts, self._counts = Growing(np.cumsum(counts) - counts), Growing(counts)
+        self._room = Growing(counts.copy())
+        self._indices = Growing(indices.astype(np.int32))
+        self._data = None if data is None else Growing(data)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory."""
+        parts = (self._starts, self._counts, self._room, self._indices, self._data)
+        return sum(part.nbytes for part in parts if part is not None)
+
+    @property
+    def counts(self) -> Index:
+        """The length of each row."""
+        return self._counts.values
+
+    def extend(self, rows: int) -> None:
+        """Add empty rows, so that there are so many in all."""
+        for part in (self._starts, self._counts, self._room):
+            part.extend(rows - len(part))
+
+    def gather(self, rows: Index, limit: int | None = None) -> tuple[Index, Index, Array]:
+        """Return rows, or their first entries: their lengths, indices and values (the indices if there are none)."""
+        counts: Index = self._counts.values[rows]
+        if limit is not None:
+            counts = np.minimum(counts, limit)
+        at = ranges(self._starts.values[rows], counts)
+        indices = self._indices.values[at].astype(np.int64)
+        return counts, indices, indices if self._data is None else self._data.values[at]
+
+    def replace(self, rows: Index, counts: Index, indices: Array, data: Array | None = None) -> None:
+        """Give rows, each named once, other content."""
+        self._make_room(rows, counts)
+        at = ranges(self._starts.values[rows], counts)
+        self._indices.values[at] = indices
+        if self._data is not None:
+            self._data.values[at] = data
+        self._counts.values[rows] = counts
+
+    def append(self, owners: Index, indices: Array, data: Array | None = None) -> None:
+        """Add pairs of a row and an index at the ends of the rows."""
+        if len(owners) == 0:
+            return
+        order = np.argsort(owners, kind="stable")
+        rows, added = np.unique(owners, return_counts=True)
+        before = self._counts.values[rows]
+        moved = rows[before + added > self._room.values[rows]]
+        if len(moved):
+            counts, content, values = self.gather(moved)
+            wanted = counts + added[np.searchsorted(rows, moved)]
+            self._make_room(moved, wanted)
+            at = ranges(self._starts.values[moved], counts)
+            self._indices.values[at] = content
+            if self._data is not None:
+                self._data.values[at] = values
+        at = ranges(self._starts.values[rows] + before, added)
+        self._indices.values[at] = indices[order]
+        if self._data is not None and data is not None:
+            self._data.values[at] = data[order]
+        self._counts.values[rows] = before + added
+
+    def splice(
+        self,
+        removed: tuple[Index, Index],
+        added: tuple[Index, Index],
+        data: Array | None = None,
+    ) -> None:
+        """Remove and add pairs of a row and an index, in rows that are in ascending order and stay so."""
+        rows = np.unique(np.concatenate([removed[0], added[0]]))
+        if len(rows) == 0:
+            return
+        if len(removed[0]) == 0:
+            counts, starts = self._counts.values[rows], self._starts.values[rows]
+            last = np.full(len(rows), -1, np.int64)
+            last[counts > 0] = self._indices.values[(starts + counts - 1)[counts > 0]]
+            order = np.lexsort((added[1], added[0]))
+            owners, indices = added[0][order], added[1][order]
+            if (indices > last[np.searchsorted(rows, owners)]).all():
+                self.append(owners, indices, None if data is None else data[order])
+                return
+        counts, indices, values = self.gather(rows)
+        owners = np.repeat(np.arange(len(rows)), counts)
+        width = 1 + max((int(part.max()) for part in (indices, removed[1], added[1]) if len(part)), default=0)
+        kept = ~np.isin(owners * width + indices, np.searchsorted(rows, removed[0]) * width + removed[1])
+        owners = np.concatenate([owners[kept], np.searchsorted(rows, added[0])])
+        indices = np.concatenate([indices[kept], added[1]])
+        order = np.lexsort((indices, owners))
+        if self._data is not None and data is not None:
+            values = np.concatenate([values[kept], data])[order]
+        self.replace(rows, np.bincount(owners, minlength=len(rows)), indices[order], values)
+
+    def _make_room(self, rows: Index, counts: Index) -> None:
+        """Move the rows that have no room for so many to the end of the buffer. Their content is lost."""
+        small = counts > self._room.values[rows]
+        if not small.any():
+            return
+        room = counts[small] + (counts[small] >> 1) + 2
+        ends = np.cumsum(room) + len(self._indices)
+        self._starts.values[rows[small]] = ends - room
+        self._room.values[rows[small]] = room
+        self._indices.extend(int(room.sum()))
+        if self._data is not None:
+            self._data.extend(int(room.sum()))
+
+
+class HashIndex:
+    """Finds the rows of a table by a number in one of its columns."""
+
+    def __init__(self, numbers: Array, rows: Index) -> None:
+        self._buckets = max(_LEAST_BUCKETS, len(numbers) // _ROWS_PER_BUCKET) | 1
+        self._rows = Rows(numbers % self._buckets, rows, self._buckets)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory."""
+        return self._rows.nbytes
+
+    def add(self, numbers: Array, rows: Index) -> None:
+        """Add rows under their numbers."""
+        self._rows.append(numbers % self._buckets, rows)
+
+    def candidates(self, numbers: Array) -> tuple[Index, Index]:
+        """Return pairs of a position in ``numbers`` and a row that may have the number: the caller compares."""
+        counts, rows, _ = self._rows.gather(numbers % self._buckets)
+        return np.repeat(np.arange(len(numbers)), counts), rows
+
+
+def ranges(starts: Array, counts: Array) -> Index:
+    """Return the numbers from each start on, so many, one range after the other.
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = np.cumsum(counts)
+    found: Index = np.arange(ends[-1] if len(ends) else 0)
+    found += np.repeat(starts - ends + counts, counts)
+    return found
+
+
+def spans(column: Array, keys: Array) -> tuple[Index, Index]:
+    """Return the places of the rows that have each key, and how many each has, in a sorted column."""
+    keys = keys.astype(column.dtype)
+    starts = np.searchsorted(column, keys, "left")
+    counts = np.searchsorted(column, keys, "right") - starts
+    return ranges(starts, counts), counts

@@ -1,0 +1,330 @@
+"""A view that follows small changes is the one that is built from the remaining rows."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphrag_core import Chunker, Document, GraphRetriever, KnowledgeIndex, Trace
+from graphrag_core.engine.embedded import graph_tables
+from graphrag_core.engine.embedded.engine import ReadWriteLock
+from graphrag_core.engine.embedded.graph_live import LiveView
+from graphrag_core.engine.embedded.search_indexes import SearchIndexes
+from graphrag_core.engine.embedded.vectors import FaissVectors
+from graphrag_core.testing import HashEmbedder
+
+SENTENCES = [
+    "The Auth Service issues tokens to Ada Lovelace.",
+    "Ask the auth service, or Redis, about tokens.",
+    "Redis keeps every session of ada lovelace.",
+    "International Business Machines (IBM) met Ada Lovelace.",
+    "IBM sold the red fox.",
+    "American Medical Association (AMA) wrote to IBM in 1911.",
+    "The American Marketing Association (AMA) wrote back.",
+    "AMA runs it.",
+    "`kg_store` replaced v1.2.3 of the Auth Service.",
+    "a red fox jumped over the auth service.",
+    "東京大学で「源氏物語」を読む。",
+    "We like Session objects.",
+    "You open a new session object here.",
+    "The old session object is closed. A big session pool helps.",
+    "They left Uppsala with Mara.",
+    "SELECT runs.",
+    "We select rows with a quick select query.",
+    "The Red Fox met the American Medical Association.",
+]
+TITLES = ["", "", "Auth Service", "Redis", "Devotion (1929 film)", "Session", "Engine", "Pools", "Mara"]
+HEADINGS = ["Parameters", "Usage", "Red Fox", "See also"]
+QUESTIONS = ["Who met Ada Lovelace?", "auth service session", "What did the AMA write to IBM?"]
+
+
+def some_document(chance: random.Random) -> Document:
+    text = " ".join(chance.choices(SENTENCES, k=chance.randint(1, 5)))
+    if chance.random() < 0.4:
+        more = " ".join(chance.choices(SENTENCES, k=2))
+        section = f"## {chance.choice(HEADINGS)}\n\n{more} See [x](d{chance.randint(0, 9)}.md)."
+        text = f"# {chance.choice(TITLES[2:])}\n\n{text}\n\n{section}"
+    return Document(f"d{chance.randint(0, 14)}", text, chance.choice(TITLES), {"team": chance.choice("xy")})
+
+
+def make_index() -> KnowledgeIndex:
+    return KnowledgeIndex(HashEmbedder(16), chunker=Chunker(max_tokens=20, overlap=10, whole_until=30))
+
+
+def view_of(index):
+    with index.engine.reading() as indexes:
+        return indexes.view
+
+
+def assert_equal(found, wanted, what) -> None:
+    found, wanted = (each if isinstance(each, tuple) else (each,) for each in (found, wanted))
+    assert all(np.array_equal(*pair) for pair in zip(found, wanted, strict=True)), what
+
+
+def assert_as_built(view, graph) -> None:
+    """Compare all that queries read with what a view that is built from the rows says."""
+    fresh = graph_tables.build_view(graph._there(), graph._similar)
+    mine = view.arrays()
+    for name, array in fresh.arrays().items():
+        assert np.array_equal(mine[name], array), name
+    chunks, facts, entities = (np.arange(len(k)) for k in (fresh.chunk_keys, fresh.fact_keys, fresh.entity_ids))
+    nodes = np.arange(len(chunks) + len(entities))
+    asked = {
+        "neighbours": nodes, "totals_of": nodes, "degrees_of": nodes, "chunks_of_facts": facts, "entities_of": facts,
+        "are_addresses": entities, "are_subjects": entities, "chunk_counts": entities, "chunks_about": entities,
+        "facts_of": entities, "subjects_of": chunks,
+    }  # fmt: skip
+    for method, positions in asked.items():
+        assert_equal(getattr(view, method)(positions), getattr(fresh, method)(positions), method)
+    counts, names = view.names_of(entities)
+    wanted, fresh_names = fresh.names_of(entities)
+    assert_equal((counts, view.name_keys[names]), (wanted, fresh.name_keys[fresh_names]), "names_of")
+    assert view.bridged == fresh.bridged
+    assert np.array_equal(view.fact_statement, fresh.fact_statement)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_after_each_change_the_view_is_the_one_that_is_built_from_the_rows(seed):
+    chance = random.Random(seed)
+    lived = 0
+    with make_index() as index:
+        for _ in range(30):
+            if chance.random() < 0.65:
+                index.add([some_document(chance)])
+            else:
+                index.delete([f"d{chance.randint(0, 14)}" for _ in range(chance.randint(1, 3))])
+            if chance.random() < 0.8:  # else the next view has several changes
+                with index.engine.reading() as indexes:
+                    lived += isinstance(indexes.view, LiveView)
+                    assert_as_built(indexes.view, indexes.graph)
+        assert lived > 15
+        assert index.verify()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_small_changes_between_queries_give_the_results_of_a_fresh_index(seed):
+    chance = random.Random(100 + seed)
+    present: dict[str, Document] = {}
+    with make_index() as lived:
+        for step in range(24):
+            if chance.random() < 0.65 or not present:
+                document = some_document(chance)
+                lived.add([document])
+                present[document.id] = document
+            else:
+                lived.delete(gone := chance.choice(sorted(present)))
+                del present[gone]
+            GraphRetriever(lived, cache=False).retrieve(chance.choice(QUESTIONS))
+            if step % 6 == 5:
+                with make_index() as fresh:
+                    fresh.add(present.values())
+                    for question in QUESTIONS:
+                        for where in (None, {"team": {"in": ["x"]}}) if len(present) > 3 else (None,):
+                            found = [
+                                replace(
+                                    GraphRetriever(each, k=8, cache=False).retrieve(question, where=where),
+                                    trace=Trace(),
+                                )
+                                for each in (lived, fresh)
+                            ]
+                            assert found[0] == found[1], (step, question, where)
+
+
+def test_a_change_does_not_build_the_view_again(monkeypatch):
+    built = []
+    monkeypatch.setattr(graph_tables, "build", lambda *of: built.append(of) or _build(*of))
+    monkeypatch.setattr(graph_tables, "build_view", lambda *of: built.append(of) or _build(*of)[0])
+    with make_index() as index:
+        index.add([Document(f"a{at}", SENTENCES[at % len(SENTENCES)], TITLES[at % len(TITLES)]) for at in range(200)])
+        retriever = GraphRetriever(index, cache=False)
+        retriever.retrieve("Redis?")
+        index.add([Document("first", "Redis met Mara.")])
+        retriever.retrieve("Redis?")
+        assert len(built) == 2, "once, and once more for the live view"
+        for at in range(20):
+            index.add([Document(f"b{at}", f"{SENTENCES[at % len(SENTENCES)]} Uppsala {at}.")])
+            retriever.retrieve("Redis?")
+            index.delete(f"a{at}")
+            retriever.retrieve("Uppsala?")
+        assert len(built) == 2
+        index.add([Document(f"c{at}", SENTENCES[at % len(SENTENCES)]) for at in range(400)])
+        retriever.retrieve("Redis?")
+        assert len(built) == 3, "many changes at once are cheaper to build"
+        assert index.verify()
+
+
+_build = graph_tables.build
+
+
+def test_a_view_that_could_not_follow_is_built_again(monkeypatch):
+    with make_index() as index:
+        for at in range(4):
+            index.add([Document(f"a{at}", SENTENCES[at])])
+            assert len(view_of(index).chunk_keys)
+        with monkeypatch.context() as patch:
+            patch.setattr(LiveView, "_decide", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            index.add([Document("b", SENTENCES[5])])
+            with pytest.raises(KeyboardInterrupt):
+                view_of(index)
+        assert_as_built(view_of(index), index.engine.indexes.graph)
+
+
+@pytest.mark.parametrize("last", [None, "They left Uppsala with Mara."])
+def test_what_came_and_went_between_two_views_was_never_there(tmp_path, last):
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(8)) as index:
+        index.add([Document(f"a{at}", SENTENCES[at % len(SENTENCES)]) for at in range(30)])
+        len(index)
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(8), read_only=True) as reader:
+            view_of(reader)
+            index.add([Document("b", "Redis likes Uppsala.")])
+            reader.refresh()
+            assert isinstance(view_of(reader), LiveView)
+            view_of(index)
+            index.add([Document("x", "Xenon Gas met Redis.")])
+            index.delete("x")
+            if last is not None:
+                index.add([Document("y", last)])
+            index.refresh()  # does not apply what is in memory, but reads the journal
+            reader.refresh()
+            for each in (index, reader):
+                assert_as_built(view_of(each), each.engine.indexes.graph)
+                assert GraphRetriever(each).retrieve("Redis and Mara").hits
+                assert each.verify()
+
+
+def test_memory_does_not_grow_with_changes_that_cancel_out():
+    with make_index() as index:
+        index.add([Document(f"a{at}", SENTENCES[at % len(SENTENCES)]) for at in range(60)])
+        sizes = []
+        for at in range(300):
+            index.add([Document("b", f"{SENTENCES[at % len(SENTENCES)]} {at}.")])
+            view_of(index)
+            sizes.append(index.engine.indexes.graph.nbytes)
+        assert max(sizes[150:]) <= 1.5 * max(sizes[:150])
+
+
+def test_removed_vectors_are_never_found_and_change_nothing_else():
+    vectors = np.random.default_rng(1).normal(size=(400, 8)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    lived, there = FaissVectors(), np.ones(400, np.bool_)
+    assert len(lived.keys) == 0  # loads them: before that, changes are ignored
+    lived.add(np.arange(300), vectors[:300])
+    chance = random.Random(2)
+    for at in range(300, 400):
+        lived.add(np.array([at]), vectors[at : at + 1])
+        gone = chance.randrange(at)
+        lived.remove(np.array([gone]))
+        there[gone] = False
+        if at % 9 == 0:
+            keys = np.flatnonzero(there[: at + 1])
+            fresh = FaissVectors(lambda keys=keys: [(keys, vectors[keys])])
+            assert np.array_equal(lived.keys, keys)
+            for k in (3, 200, 400):
+                for allowed in (None, keys[::2]):
+                    found = [each.search(vectors[:2], k, allowed) for each in (lived, fresh)]
+                    for one, other in zip(*found, strict=True):
+                        assert_equal(one, other, (at, k))
+
+
+def test_a_burst_of_changes_is_published_together(tmp_path, monkeypatch):
+    syncs = []
+    sync = SearchIndexes.sync
+    monkeypatch.setattr(
+        SearchIndexes, "sync", lambda self, batches=(): syncs.append(len(batches)) or sync(self, batches)
+    )
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(8)) as index:
+        for at in range(40):
+            index.add([Document(f"d{at}", f"Ada met Bob {at}.")])
+        assert len(syncs) < 30
+        assert len(index) == 40
+        assert GraphRetriever(index, k=40).retrieve("Ada", method="keyword").hits[39:]
+        assert index.verify()
+
+
+def test_a_reader_in_another_process_sees_a_burst_soon(tmp_path):
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(8)) as index:
+        index.add([Document("d", "Ada met Bob.")])
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(8), read_only=True) as reader:
+            for at in range(5):
+                index.add([Document(f"d{at}", f"Ada met Bob {at}.")])
+            reader.refresh()
+            assert len(reader) == 6
+            assert len(GraphRetriever(reader, k=9).retrieve("Ada", method="keyword").hits) == 6
+
+
+BURST = """
+import os, sys
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.testing import HashEmbedder
+index = KnowledgeIndex.open(sys.argv[1], HashEmbedder(8))
+for at in range(10):
+    index.add([Document(f"d{at}", f"Ada met Bob {at}.")])
+os._exit(9)
+"""
+
+
+def test_what_was_confirmed_in_a_burst_survives_a_crash(tmp_path):
+    done = subprocess.run([sys.executable, "-c", BURST, str(tmp_path / "kb")], check=False)
+    assert done.returncode == 9
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(8)) as index:
+        assert len(index) == 10
+        assert index.verify()
+        assert len(GraphRetriever(index, k=20).retrieve("Ada", method="keyword").hits) == 10
+
+
+def test_a_writer_waits_for_a_bounded_number_of_readers():
+    lock, stop, entered = ReadWriteLock(), threading.Event(), []
+
+    def read() -> None:
+        while not stop.is_set():
+            with lock.reading():
+                entered.append(None)
+                time.sleep(0.002)
+
+    threads = [threading.Thread(target=read) for _ in range(64)]
+    for thread in threads:
+        thread.start()
+    while len(entered) < 64:
+        time.sleep(0.01)
+    before = []
+    for _ in range(20):
+        count = len(entered)
+        with lock.writing():
+            before.append(len(entered) - count)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert max(before) <= 64 + 16, "those inside, and those that waited for the writer before"
+
+
+def test_readers_take_turns_with_a_writer_in_the_order_in_which_they_came():
+    lock, stop, turns = ReadWriteLock(), threading.Event(), dict.fromkeys(range(40), 0)
+
+    def read(number: int) -> None:
+        while not stop.is_set():
+            with lock.reading():
+                turns[number] += 1
+
+    def write() -> None:
+        while not stop.is_set():
+            with lock.writing():
+                time.sleep(0.0005)
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in turns]
+    threads.append(threading.Thread(target=write))
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + 30
+    while min(turns.values()) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert min(turns.values()) >= 5, "no reader starves"

@@ -1,0 +1,205 @@
+"""Damaged files: derived ones are built again, damaged records are reported, and nothing raises a foreign error."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import shutil
+import sqlite3
+from contextlib import suppress
+
+import pytest
+from fault_runs import Damage, answers, damage, damages, make_base, state_of
+from support import SERVICES
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex, Verification
+from graphrag_core.engine.embedded import keywords
+from graphrag_core.errors import DamagedIndex, GraphRAGError
+from graphrag_core.testing import HashEmbedder
+
+SAMPLE = 24  # damages; benchmarks/torture/faults.py takes all
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return make_base(tmp_path_factory.mktemp("damage") / "base")
+
+
+@pytest.fixture(scope="module")
+def expected(base):
+    with KnowledgeIndex.open(base, HashEmbedder(16), read_only=True) as index:
+        return answers(index)
+
+
+def test_a_flipped_bit_a_truncation_or_a_missing_file_gives_the_same_answers_or_is_reported(base, expected, tmp_path):
+    chance = random.Random(17)
+    everything = damages(base, chance, 4)
+    for number, one in enumerate(chance.sample(everything, SAMPLE)):
+        _, problem = damage(one, base, tmp_path / "kb", expected, read_only=number % 2 == 0)
+        assert not problem, f"{one}\n{problem}"
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("name", ["*.pos", "*.term", "*.idx", "*.fast", "meta.json", ".managed.json", "state.json"])
+@pytest.mark.parametrize("kind", ["remove", "truncate"])
+def test_a_missing_or_empty_file_of_the_keyword_index(base, expected, tmp_path, name, kind, read_only):
+    """A missing .pos broke every query, a missing meta.json meant no results."""
+    path = min((base / "keywords" / "chunks").glob(name))
+    one = Damage(path.relative_to(base).as_posix(), kind)
+    outcome, problem = damage(one, base, tmp_path / "kb", expected, read_only=read_only)
+    assert not problem, problem
+    assert outcome == "equal"
+    if not read_only:
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16)) as index:
+            assert index.verify(), str(index.verify())
+            assert answers(index) == expected
+
+
+@pytest.mark.parametrize("kind", ["chunks", "facts"])
+def test_a_flipped_bit_in_the_texts_of_the_keyword_index_is_found_by_verify(base, tmp_path, kind):
+    for path in sorted((base / "keywords" / kind).glob("*.*")):
+        if path.suffix not in (".term", ".idx", ".fieldnorm", ".fast", ".pos", ".store"):
+            continue
+        one = Damage(path.relative_to(base).as_posix(), "flip", 16)
+        damage(one, base, tmp_path / "kb", [], read_only=True)
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16)) as index:
+            found = index.verify()
+            assert path.name in str(found), f"{path.name}: {found}"
+            index.rebuild()
+            assert index.verify(), str(index.verify())
+
+
+def test_a_panic_is_turned_into_a_rebuild(base, expected, tmp_path, monkeypatch, caplog):
+    class PanicException(BaseException):  # as of pyo3: no Exception
+        pass
+
+    class Panics:
+        num_docs = 5
+
+        def search(self, *arguments, **named):
+            raise PanicException("index out of bounds")
+
+    work = tmp_path / "kb"
+    shutil.copytree(base, work)
+    with KnowledgeIndex.open(work, HashEmbedder(16)) as index:
+        index.engine.indexes.keywords["chunks"]._searcher = Panics()
+        assert answers(index) == expected
+        assert "built again in memory" in caplog.text
+        index.add([Document("new", "A new document about Keyring.")])
+        assert index.verify(), str(index.verify())
+    with KnowledgeIndex.open(work, HashEmbedder(16)) as index:
+        assert "new" in index
+        assert index.verify(), str(index.verify())
+        assert index.engine.indexes.keywords["chunks"].folder is not None
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("kind", ["truncate", "remove"])
+def test_an_empty_or_missing_database_is_no_empty_index(base, tmp_path, kind, read_only):
+    work = tmp_path / "kb"
+    _, problem = damage(Damage("records.sqlite", kind), base, work, [], read_only=read_only)
+    assert not problem, problem
+    with pytest.raises(GraphRAGError, match=r"backup|holds no index"):
+        KnowledgeIndex.open(work, HashEmbedder(16), read_only=read_only)
+
+
+def test_a_new_index_whose_process_was_killed_while_it_was_created_opens(tmp_path):
+    (tmp_path / "records.sqlite").touch()
+    with KnowledgeIndex.open(tmp_path, HashEmbedder(16)) as index:
+        assert index.add(SERVICES).added == 4
+
+
+CHANGES = {
+    "text": "UPDATE chunks SET text = 'Another text.' WHERE key = (SELECT min(key) FROM chunks)",
+    "title": "UPDATE documents SET title = 'Another' WHERE id = 'auth'",
+    "metadata": "UPDATE documents SET metadata = '{\"team\": \"other\"}' WHERE id = 'oauth'",
+    "attribute": "UPDATE attributes SET value = 'other' WHERE name = 'team'",
+    "fact": "UPDATE facts SET weight = 9 WHERE key = (SELECT max(key) FROM facts)",
+    "fact that is no number": "UPDATE facts SET weight = 'heavy' WHERE key = (SELECT max(key) FROM facts)",
+    "name": "UPDATE names SET surface = 'AUTH service' WHERE surface = 'Auth Service'",
+    "vector": "UPDATE chunk_vectors SET vector = zeroblob(length(vector)) WHERE chunk = 0",
+    "vector of a fact": "UPDATE fact_vectors SET vectors = zeroblob(length(vectors))",
+    "digest": "UPDATE documents SET digest = 'x'",
+    "setting": "UPDATE meta SET value = '32' WHERE name = 'dim'",
+    "generation": "UPDATE meta SET value = '77' WHERE name = 'generation'",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changed_rows_are_found(base, tmp_path, change):
+    work = tmp_path / "kb"
+    shutil.copytree(base, work)
+    with sqlite3.connect(work / "records.sqlite") as db:
+        assert db.execute(CHANGES[change]).rowcount
+    db.close()
+    found = Verification(("",))
+    with suppress(DamagedIndex), KnowledgeIndex.open(work, HashEmbedder(16), read_only=True) as index:
+        found = index.verify()
+    assert not found
+
+
+def test_verify_does_not_raise_on_rows_that_cannot_be_read(base, tmp_path):
+    work = tmp_path / "kb"
+    shutil.copytree(base, work)
+    with KnowledgeIndex.open(work, HashEmbedder(16)) as index:
+        index.engine.records.rows("UPDATE chunks SET text = x'FFFFFF', names = x'01' WHERE ordinal = 0")
+        found = index.verify()
+        assert not found
+        assert "cannot be read" in str(found)
+
+
+def test_opening_reads_only_the_ends_of_the_keyword_files(base, monkeypatch):
+    read = []
+    real = keywords._footer_problem
+
+    def noted(path, *, contents):
+        read.append(contents)
+        return real(path, contents=contents)
+
+    monkeypatch.setattr(keywords, "_footer_problem", noted)
+    with KnowledgeIndex.open(base, HashEmbedder(16), read_only=True) as index:
+        assert read
+        assert not any(read)
+        index.verify()
+        assert any(read)
+
+
+def test_documents_of_an_earlier_release_get_checksums_when_the_index_is_compacted(base, tmp_path):
+    work = tmp_path / "kb"
+    shutil.copytree(base, work)
+    with sqlite3.connect(work / "records.sqlite") as db:
+        db.execute("DROP TABLE checksums")
+        db.execute("DELETE FROM meta WHERE name = 'checksum'")
+    db.close()
+    with KnowledgeIndex.open(work, HashEmbedder(16), read_only=True) as index:
+        assert index.verify(), str(index.verify())
+    with KnowledgeIndex.open(work, HashEmbedder(16)) as index:
+        assert index.verify(), str(index.verify())
+        assert index.compact()
+        assert index.engine.records.value("SELECT count(*) FROM checksums") == len(index)
+        assert index.verify(), str(index.verify())
+
+
+def test_records_that_lost_their_last_writes_are_reported(base, tmp_path, caplog):
+    work = tmp_path / "kb"
+    shutil.copytree(base, work)
+    old = (work / "records.sqlite").read_bytes()
+    with KnowledgeIndex.open(work, HashEmbedder(16)) as index:
+        index.add([Document("new", "A new document.")])
+    (work / "records.sqlite").write_bytes(old)
+    with caplog.at_level(logging.WARNING), KnowledgeIndex.open(work, HashEmbedder(16)) as index:
+        assert "new" not in state_of(index)
+        assert "the last writes are missing" in str(index.verify())
+    assert "the last writes are missing" in caplog.text
+
+
+def test_the_state_of_an_earlier_release_is_read(base, tmp_path):
+    work = tmp_path / "kb"
+    shutil.copytree(base, work)
+    for path in work.glob("keywords/*/state.json"):
+        state = json.loads(path.read_text("utf-8"))
+        path.write_text(json.dumps({"generation": state["generation"], "ghosts": state["ghosts"]}), "utf-8")
+    with KnowledgeIndex.open(work, HashEmbedder(16)) as index:
+        assert index.verify(), str(index.verify())
+        assert GraphRetriever(index).retrieve("auth service").hits

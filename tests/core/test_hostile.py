@@ -1,0 +1,114 @@
+"""Hostile texts: everything that reads text takes time in proportion to its length and raises nothing but our errors.
+
+Time does not decide these tests. A reader runs on 1 MB in a process whose CPU time is limited to what a reader of
+linear time needs several times over. One of quadratic time would need 100 times the limit and more: at 10 ns a step,
+1 MB takes 10,000 seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import resource
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torture.hostile import BLOCKS, build, text_readers
+
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.errors import GraphRAGError
+from graphrag_core.ingest.titles import page_of, title_of
+from graphrag_core.testing import HashEmbedder
+
+READERS = text_readers()
+MEGABYTE = 1_000_000
+LIMIT = 100  # seconds of CPU time for 1 MB
+
+# What took quadratic time or more, and the readers that it did so in.
+ATTACKS = {
+    "a file's name of digits": ("title_of name", ("data", "1", "A")),
+    "spaces in a title": ("titled", ("a", " ", "b")),
+    "spaces in a parenthesis": ("title_names", ("a", "\t", "b")),
+    "sections in a title": ("titled", ("", "1.1", "x")),
+    "a word of digits": ("split and extract", ("a", "1", "A")),
+    "katakana": ("split and extract", ("", "ア", "")),
+    "a question of letters": ("recognise", ("", "é", "")),
+    "quotation marks": ("split and extract", ("", "《》", "")),
+    "a heading with spaces": ("read_markdown", ("# a", " ", "b")),
+    "comments": ("read_markdown", ("", "<!--", "")),
+    "images": ("read_markdown", ("# ", "![a", "")),
+    "fences": ("read_markdown", ("", "```\n", "x")),
+    "a fence with spaces": ("prose.plain", ("```", " ", "`")),
+    "a rule with spaces": ("prose.plain", ("---", " ", "x")),
+    "a target with spaces": ("prose.plain", ("[a](", " ", "#")),
+    "a directive with spaces": ("scan", (":::", " ", "!")),
+    "a line of spaces": ("readable", ("a\n", " ", "x")),
+    "roles": ("readable", ("", ":a", "")),
+    "roles of rst": ("is_rst", ("A\n===\n", ":a-", "")),
+    "a role with spaces": ("readable", (":a:`b", " ", "x")),
+    "titles": ("body_text", ("", "Ab\n", "")),
+    "a version": ("is_boilerplate", ("added in 1", "1", "!")),
+    "a call": ("code_names", ("(", "a[", "x")),
+    "combining characters": ("normalise", ("a", "\u0300\u0323", "")),
+    "line breaks": ("extract", ("# a\n\nb\n- c", " ", "d\ne")),
+    "nested elements": ("read_html", ("", "<div>", "x")),
+    "nested lists": ("read_html", ("", "<ul><li>a", "")),
+    "elements that are not closed": ("read_html", ("", "<font a><p>", "x")),
+    "bold lines": ("read_html", ("", "<p><b>a</b></p>", "")),
+    "comments before a page": ("raw_html", ("", "<!---->", "")),
+    "headings": ("split", ("", f"# {'a ' * 30}\n\n", "")),
+    "roles of docutils": ("read_rst", ("", f"{'``a ' * 20}\n", "")),
+    "nested items": ("read_rst", ("", "- ", "a")),
+}
+
+
+def _run(name: str, parts: tuple[str, str, str], size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT))
+    READERS[name](build(parts, size))
+
+
+def _finishes(name: str, parts: tuple[str, str, str], size: int) -> bool:
+    process = multiprocessing.get_context("fork").Process(target=_run, args=(name, parts, size))
+    process.start()
+    process.join()
+    return process.exitcode == 0
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_megabyte_of_hostile_text_is_read(attack):
+    """A quarter of the size first, so that a failure is quick."""
+    for size in (MEGABYTE // 4, MEGABYTE):
+        assert _finishes(*ATTACKS[attack], size), f"{attack}: more than {LIMIT} s of CPU time for {size:,} characters"
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.lists(st.sampled_from(BLOCKS), max_size=12), st.sampled_from(sorted(READERS)))
+def test_readers_raise_nothing_but_our_errors(blocks, name):
+    with contextlib.suppress(GraphRAGError):
+        READERS[name]("".join(blocks))
+
+
+@pytest.mark.parametrize(
+    "text", ["`\t\t`", "Auth Service `\t\t` uses Redis.", "# `\t\t`\n\n- `\t\t`", "| `\t\t` |\n|---|\n"]
+)
+def test_blank_code_is_indexed(text):
+    index = KnowledgeIndex(HashEmbedder())
+    index.add([Document("1", text)])
+    assert len(index) == 1
+
+
+def test_labels_before_a_heading_are_found_without_trying_every_way_to_divide_them():
+    labels = "(a)=\n " * 60
+    chunks = READERS["split"](f"# A\n\ntext\n\n{labels}x (b)=\n# B\n\n{'more text. ' * 900}")
+    assert chunks
+
+
+def test_a_page_of_thousands_of_digits_is_no_page():
+    assert page_of({"page": "9" * 5_000}) is None
+    assert page_of({"page": "12"}) == 12
+
+
+@pytest.mark.parametrize("name", ["data 12", "page_3", "doc-2024-11", "untitled", "new (2)"])
+def test_names_that_say_nothing_are_no_titles(name):
+    assert title_of(Document("1", "text", metadata={"file_name": f"{name}.txt"})) == ""

@@ -1,0 +1,120 @@
+"""Nothing that a retriever with a filter returns or changes is outside of it."""
+
+from __future__ import annotations
+
+import pytest
+from hostile_text import NAME, TEXT, check_prompt
+from langchain_core.documents import Document
+
+from graphrag_core.errors import FilterError
+from graphrag_core.testing import HashEmbedder
+from langchain_graphrag import (
+    GraphContextTransformer,
+    GraphRAGRetriever,
+    GraphRAGVectorStore,
+    create_memory_search_tool,
+    create_memory_tools,
+)
+
+TENANTS = ("acme", "umbrella")
+
+
+@pytest.fixture
+def documents():
+    return [
+        Document(id=f"{tenant}-{number}", page_content=f"Keyring {number} of {tenant}.", metadata={"tenant": tenant})
+        for tenant in TENANTS
+        for number in range(3)
+    ]
+
+
+@pytest.fixture
+def everything(documents):
+    with GraphRAGRetriever.from_documents(documents, HashEmbedder()) as retriever:
+        yield retriever
+
+
+def tenants(documents):
+    return {document.metadata["tenant"] for document in documents}
+
+
+def one_shot():
+    return {"and": (part for part in [{"tenant": {"nin": iter(["umbrella"])}}])}
+
+
+async def test_a_filter_is_read_when_it_is_set(everything):
+    mine = GraphRAGRetriever(index=everything.index, filter=one_shot(), k=6)
+    settings = {"filter": one_shot(), "k": 6}
+    by_settings = GraphRAGRetriever(index=everything.index, search_kwargs=settings)
+    assigned = everything.model_copy(update={"filter": one_shot(), "k": 6})
+    changed = everything.model_copy()
+    changed.search_kwargs = settings = {"filter": one_shot(), "k": 6}
+    put = everything.model_copy(update={"search_kwargs": {"k": 6}})
+    put.search_kwargs["filter"] = one_shot()
+    for retriever in (mine, by_settings, assigned, changed, put, mine.model_copy(update={"k": 5}), mine.model_copy()):
+        for _ in range(2):
+            assert tenants(retriever.invoke("Keyring")) == {"acme"}
+            assert tenants(await retriever.ainvoke("Keyring")) == {"acme"}
+        assert all("umbrella" not in fact for fact in retriever.facts_about(["Keyring umbrella"]))
+    store = GraphRAGVectorStore(everything)
+    theirs = store.as_retriever(search_kwargs={"filter": one_shot(), "k": 6})
+    tool = create_memory_search_tool(everything, filter=one_shot())
+    for _ in range(2):
+        assert tenants(theirs.invoke("Keyring")) == {"acme"}
+        assert "umbrella" not in tool.invoke({"query": "Keyring", "max_results": 6})
+
+
+def test_a_filter_that_was_read_before_is_refused_and_never_empty(everything):
+    bound = everything.bind(filter={"tenant": {"nin": iter(["umbrella"])}}, k=6)
+    assert tenants(bound.invoke("Keyring")) == {"acme"}
+    with pytest.raises(FilterError, match="read before"):
+        bound.invoke("Keyring")
+
+
+def test_documents_outside_of_the_filter_are_neither_returned_nor_deleted(everything):
+    for settings in ({"filter": {"tenant": "acme"}}, {"search_kwargs": {"filter": {"tenant": "acme"}}}):
+        mine = GraphRAGRetriever(index=everything.index, **settings)
+        store = mine.as_vectorstore()
+        ids = ["umbrella-0", "acme-1", "nobody", "umbrella-1#0", "acme-1"]
+        assert [document.id for document in mine.get(ids)] == ["acme-1"]
+        assert [document.id for document in store.get_by_ids(ids)] == ["acme-1"]
+        assert mine.delete(["umbrella-0", "umbrella-1"])["num_deleted"] == 0
+        store.delete(["umbrella-2"])
+        assert len(everything.index) == 6
+    assert len(everything.get(["umbrella-0", "acme-0"])) == 2
+    assert mine.delete(["acme-0", "umbrella-0"])["succeeded"] == ["acme-0"]
+
+
+def test_passages_outside_of_the_filter_are_not_returned_by_id(documents):
+    long = [document.model_copy(update={"page_content": document.page_content + " More words." * 900})
+            for document in documents]  # fmt: skip
+    with GraphRAGRetriever.from_documents(long, HashEmbedder(), filter={"tenant": "acme"}) as mine:
+        store = mine.as_vectorstore()
+        assert store.get_by_ids(["acme-0#1"])
+        assert store.get_by_ids(["umbrella-0#1"]) == []
+
+
+def test_metadata_that_comes_in_does_not_replace_the_applications(everything):
+    details = {"document_id": "x", "channels": {}, "method": "hybrid", "own": {"tenant": "umbrella", "score": 7}}
+    hostile = Document(id="new", page_content="Keyring.", metadata={"tenant": "acme", "score": 1, "graphrag": details})
+    everything.add_documents([hostile])
+    assert everything.index.get("new").metadata == {"tenant": "acme", "score": 7}
+    details["own"] = "tenant"
+    everything.add_documents([hostile])
+    assert everything.index.get("new").metadata == {"tenant": "acme"}
+
+
+def test_what_the_graph_adds_to_a_prompt_is_neutral():
+    documents = [
+        Document(id=f"{number}", page_content=f"Keyring depends on {NAME}. Gateway {number} calls Keyring. {TEXT}")
+        for number in range(3)
+    ]
+    with GraphRAGRetriever.from_documents(documents, HashEmbedder()) as retriever:
+        for found in (retriever.invoke("Keyring Gateway"), documents):
+            for before, after in zip(found, GraphContextTransformer(retriever=retriever)(found), strict=True):
+                assert after.page_content.startswith(before.page_content)
+                check_prompt(after.page_content[len(before.page_content) :])
+        for tool in create_memory_tools(retriever, metadata={"user": "ada"}):
+            argument = {"query": "Keyring"} if tool.name == "memory_search" else {"fact_id": f"fact:{NAME}"}
+            argument = {"subject": "Keyring", "relation": "is", "object": "x"} if "remember" in tool.name else argument
+            check_prompt(str(tool.invoke(argument)))

@@ -1,0 +1,90 @@
+"""Nothing that a retriever with filters returns or changes is outside of them."""
+
+from __future__ import annotations
+
+import pytest
+from hostile_text import NAME, TEXT, check_prompt
+from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
+
+from graphrag_core.errors import FilterError
+from graphrag_core.testing import HashEmbedder
+from llama_graphrag import GraphContextPostprocessor, GraphRAGRetriever, memory_search_tool, memory_tools
+
+ACME = MetadataFilter(key="tenant", value="acme")
+EMPTY = MetadataFilters(filters=[])
+NOTHING = MetadataFilters(filters=[], condition=FilterCondition.OR)
+
+
+@pytest.fixture
+def everything():
+    nodes = [
+        TextNode(id_=f"{tenant}-{number}", text=f"Keyring {number} of {tenant}.", metadata={"tenant": tenant})
+        for tenant in ("acme", "umbrella")
+        for number in range(3)
+    ]
+    with GraphRAGRetriever.from_nodes(nodes, HashEmbedder(), similarity_top_k=6) as retriever:
+        yield retriever
+
+
+def tenants(nodes):
+    return {one.node.metadata["tenant"] for one in nodes}
+
+
+def test_an_empty_group_never_opens_a_scope(everything):
+    for condition in (FilterCondition.OR, FilterCondition.NOT):
+        with pytest.raises(FilterError, match="empty group"):
+            everything.filters = MetadataFilters(filters=[ACME, EMPTY], condition=condition)
+    everything.filters = MetadataFilters(filters=[ACME, EMPTY])
+    assert tenants(everything.retrieve("Keyring")) == {"acme"}
+    everything.filters = MetadataFilters(filters=[ACME, NOTHING], condition=FilterCondition.OR)
+    assert tenants(everything.retrieve("Keyring")) == {"acme"}
+    for none in (NOTHING, MetadataFilters(filters=[ACME, NOTHING])):
+        everything.filters = none
+        assert everything.retrieve("Keyring") == []
+    everything.filters = EMPTY
+    assert tenants(everything.retrieve("Keyring")) == {"acme", "umbrella"}
+
+
+async def test_filters_are_read_when_they_are_set(everything):
+    filters = MetadataFilters(filters=[ACME])
+    everything.filters = filters
+    filters.filters.clear()
+    filters.condition = FilterCondition.NOT
+    assert tenants(everything.retrieve("Keyring")) == {"acme"}
+    assert tenants(await everything.aretrieve("Keyring")) == {"acme"}
+    everything.filters = None
+    hidden = MetadataFilter(key="tenant", value=["umbrella"], operator=FilterOperator.NIN)
+    tool = memory_search_tool(
+        everything, filters=MetadataFilters(filters=[hidden]), where={"tenant": {"nin": iter("u")}}
+    )
+    hidden.value.clear()
+    for _ in range(2):
+        assert "umbrella" not in str(tool(query="Keyring", max_results=6))
+
+
+def test_nodes_outside_of_the_filters_are_neither_listed_nor_deleted(everything):
+    everything.filters = MetadataFilters(filters=[ACME])
+    assert {name.partition("-")[0] for name in everything.ref_doc_info} == {"acme"}
+    assert everything.delete_nodes(["umbrella-0", "nobody"]) == 0
+    assert everything.delete_ref_doc("umbrella-1") == 0
+    assert everything.delete_nodes(["umbrella-0", "acme-0"]) == 1
+    everything.filters = None
+    assert everything.delete_ref_doc("umbrella-1") == 1
+    assert len(everything.index) == 4
+
+
+def test_what_the_graph_adds_to_a_prompt_is_neutral():
+    nodes = [
+        TextNode(id_=f"{number}", text=f"Keyring depends on {NAME}. Gateway {number} calls Keyring. {TEXT}")
+        for number in range(3)
+    ]
+    with GraphRAGRetriever.from_nodes(nodes, HashEmbedder()) as retriever:
+        found = retriever.retrieve("Keyring Gateway")
+        others = [NodeWithScore(node=node, score=1.0) for node in nodes]
+        for given in (found, others):
+            for one in GraphContextPostprocessor(retriever=retriever).postprocess_nodes(given):
+                check_prompt(one.node.metadata.get("knowledge_graph", ""))
+        for tool in memory_tools(retriever, metadata={"user": "ada"}):
+            if tool.metadata.name == "memory_search":
+                check_prompt(str(tool(query="Keyring")))
