@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test lint types layers check notebooks wheel test-oldest test-frameworks-oldest test-browser screenshots \
 	bench-index bench-lengths bench-live bench-speed bench-quality bench-calibration bench-settings bench-adapters \
-	bench-hops bench-graph bench-entities torture torture-sample clean
+	bench-hops bench-graph bench-entities bench-postgres bench-postgres-load torture torture-sample clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
@@ -85,6 +85,14 @@ bench-settings: $(VENV)/.dev
 # What a change costs as the index grows, and what readers and a writer wait: make bench-live SIZES="1000 500000"
 bench-live: $(VENV)/.dev
 	$(BIN)/python benchmarks/live.py $(SIZES)
+
+# PostgreSQL beside a folder: make bench-postgres SIZES="10000 100000 1000000"; DATABASE_URL names a server.
+bench-postgres: $(VENV)/.dev
+	$(BIN)/python benchmarks/postgres.py $(SIZES)
+
+# 8 writers and 16 readers for some seconds, against 1 writer: make bench-postgres-load SECONDS=120
+bench-postgres-load: $(VENV)/.dev
+	$(BIN)/python benchmarks/postgres.py load $(SECONDS)
 
 bench-adapters: $(VENV)/.dev
 	$(BIN)/python benchmarks/adapters.py

@@ -33,6 +33,7 @@ from graphrag_core import (
     SentenceExtractor,
     filters,
 )
+from graphrag_core.engine.address import shown
 from graphrag_core.errors import EmbedderError, InputError, NotAnIndex
 from graphrag_core.filters import DOCUMENT_ID, parse_all
 from graphrag_core.ingest.embedding import embedder_error, identity_of
@@ -145,7 +146,8 @@ class GraphRAGRetriever(DocumentIndex):
     Nothing is found for a blank query, and documents without text are skipped, each with a warning in the log.
 
     A retriever with a ``path`` can be pickled and deep-copied: the copy opens the folder for reading. A forked process
-    reads the index that it inherited, and cannot write it.
+    reads the index that it inherited, and cannot write it. Of an index in PostgreSQL a copy and a forked process open
+    connections of their own, and may write.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -239,8 +241,9 @@ class GraphRAGRetriever(DocumentIndex):
             Any LangChain ``Embeddings``, or an embedder of the core such as ``WordLlama()``. None for an
             index without vectors, which serves keyword and graph search and needs no model.
         path
-            A folder for the index. It is created if absent; an existing index is extended.
-            None keeps the index in memory. ``persist_directory`` is another name for it.
+            A folder for the index, or an address such as ``postgresql://user@host/database?index=NAME``. It is
+            created if absent; an existing index is extended. None keeps the index in memory.
+            ``persist_directory`` is another name for it.
         llm
             A chat model that extracts entities and relations from every passage, in addition
             to the extraction without a model. Use :func:`~langchain_graphrag.llm_extractor`
@@ -431,12 +434,12 @@ class GraphRAGRetriever(DocumentIndex):
         read_only: bool = False,
         **settings: Any,
     ) -> Self:
-        """Return a retriever for the index in a folder.
+        """Return a retriever for the index in a folder or in PostgreSQL.
 
         Parameters
         ----------
         path, persist_directory
-            The folder, under either name.
+            The folder, or the address of a database, under either name.
         embedding
             The embedding model that built the index; another one is refused. None if it has no vectors.
         llm, settings
@@ -450,7 +453,9 @@ class GraphRAGRetriever(DocumentIndex):
         if folder is None or embedding is _REQUIRED:
             raise InputError("load needs the folder and the embedding model: load(path, embedding)")
         if not KnowledgeIndex.exists(folder):
-            raise NotAnIndex(f"there is no index in {folder}: check the path, or use from_documents(..., path=...)")
+            raise NotAnIndex(
+                f"there is no index in {shown(folder)}: check the path, or use from_documents(..., path=...)"
+            )
         return cls._open(embedding, folder, llm, {"read_only": read_only, **settings})
 
     @classmethod

@@ -59,6 +59,7 @@ from graphrag_core import (
     ScoreReranker,
     SentenceExtractor,
 )
+from graphrag_core.engine.address import shown
 from graphrag_core.errors import EmbedderError, InputError, NotAnIndex
 from graphrag_core.filters import DOCUMENT_ID, Filter, parse_all
 from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
@@ -160,7 +161,8 @@ class GraphRAGRetriever(BaseRetriever):
     :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they do not block the event loop.
 
     A retriever with a ``path`` can be pickled and deep-copied: the copy opens the folder for reading. A forked process
-    reads the index that it inherited, and cannot write it.
+    reads the index that it inherited, and cannot write it. Of an index in PostgreSQL a copy and a forked process open
+    connections of their own, and may write.
     """
 
     similarity_top_k = _Setting[int]("k")
@@ -330,8 +332,8 @@ class GraphRAGRetriever(BaseRetriever):
         embed_model
             As for :meth:`from_documents`.
         path, persist_dir
-            A folder for the index, under either name; None keeps it in memory. Nodes that the folder has
-            unchanged are skipped, so calling this again updates the folder.
+            A folder for the index, or an address such as ``postgresql://user@host/database?index=NAME``, under either
+            name; None keeps it in memory. Nodes that it has unchanged are skipped, so calling this again updates it.
         llm
             Extracts entities and relations, in addition to the extraction without a model.
         extractor, embed_facts, embed_names
@@ -492,7 +494,8 @@ class GraphRAGRetriever(BaseRetriever):
         Parameters
         ----------
         path, persist_dir
-            A folder filled with ``path=...``, or by the core or its command line, under either name.
+            A folder filled with ``path=...``, or by the core or its command line, or the address of a database
+            (``postgresql://...``), under either name.
         embed_model
             The embedding model that built the index; False if it has no vectors.
         read_only
@@ -510,7 +513,7 @@ class GraphRAGRetriever(BaseRetriever):
             raise TypeError("from_persist_dir() needs the folder of the index: from_persist_dir(path)")
         if not KnowledgeIndex.exists(folder):
             raise NotAnIndex(
-                f"there is no index in {folder}: create one with from_documents(..., path={str(folder)!r})"
+                f"there is no index in {shown(folder)}: create one with from_documents(..., path={shown(folder)!r})"
             )
         settings = {"llm": llm, "extractor": extractor, "edges": edges, "show_progress": show_progress, **settings}
         return cls._open(embed_model, folder, read_only=read_only, **settings)
@@ -984,7 +987,8 @@ def _check_kwargs(method: str, kwargs: Mapping[str, Any], *known: str) -> None:
 
 def _folder(path: str | Path | None, persist_dir: str | Path | None) -> str | Path | None:
     if path is not None and persist_dir is not None:
-        raise TypeError(f"path={str(path)!r} and persist_dir={str(persist_dir)!r} are the same parameter: pass one")
+        given = f"path={shown(path)!r} and persist_dir={shown(persist_dir)!r}"
+        raise TypeError(f"{given} are the same parameter: pass one")
     return persist_dir if path is None else path
 
 

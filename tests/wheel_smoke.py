@@ -25,6 +25,12 @@ except MissingDependency as error:
     assert "pip install 'hybrid-graphrag[wordllama]'" in str(error)
 else:
     raise AssertionError("wordllama is not a dependency of the bare wheel")
+try:
+    KnowledgeIndex.open("postgresql://localhost/kb")
+except MissingDependency as error:
+    assert "pip install 'hybrid-graphrag[postgres]'" in str(error)
+else:
+    raise AssertionError("psycopg is not a dependency of the bare wheel")
 from graphrag_core.cli import main
 try:
     main(["--version"])

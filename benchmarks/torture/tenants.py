@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -63,12 +63,15 @@ class Tenants:
     ----------
     chance
         Decides everything that happens.
+    make
+        Makes an empty index: in memory, or with another engine.
     """
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, make: Callable[..., KnowledgeIndex] = KnowledgeIndex) -> None:
         self.chance = chance
         self.settings = chance.choice(SETTINGS)
-        self.shared = KnowledgeIndex(HashEmbedder(), progress=False, **self.settings)
+        self._make = make
+        self.shared = make(HashEmbedder(), progress=False, **self.settings)
         self.retriever = GraphRetriever(self.shared)
         self.asked = 0
 
@@ -138,7 +141,7 @@ class Tenants:
             documents = self._documents(where)
             if not documents:
                 continue
-            with KnowledgeIndex(HashEmbedder(), progress=False, **self.settings) as alone:
+            with self._make(HashEmbedder(), progress=False, **self.settings) as alone:
                 alone.add(self.chance.sample(documents, len(documents)))
                 self._compare_queries(where, alone)
                 _equal("entities", where, self.shared.entities(where=where), alone.entities())

@@ -18,7 +18,9 @@
     │   ├── IndexLocked         already open for writing
     │   ├── ReadOnlyIndex       a write to an index opened with ``read_only=True``
     │   ├── IndexClosed         the index was used after ``close``
-    │   └── DiskError           disk full, folder not writable, device failure
+    │   ├── DiskError           disk full, folder not writable, device failure
+    │   └── DatabaseError       a database server cannot be reached, or refused a statement
+    │       └── ChangedMeanwhile    another process changed what a write relied on
     └── MissingDependency       an optional package is not installed (also an ImportError)
 
 Each message says which input was wrong and what to do about it. Writes are atomic: if a call
@@ -26,6 +28,8 @@ raises one of these, the index is unchanged, except for batches (of ``batch_size
 were committed before. After any other exception, such as ``KeyboardInterrupt``, a batch is complete
 or not there, and the index answers from one generation.
 """
+
+from collections.abc import Sequence
 
 
 class GraphRAGError(Exception):
@@ -98,6 +102,32 @@ class IndexClosed(StorageError):
 
 class DiskError(StorageError):
     """The disk is full, the folder is not writable or the device failed."""
+
+
+class DatabaseError(StorageError):
+    """A database server cannot be reached, has no room for another connection, or refused a statement.
+
+    ``lost`` is true if the connection was lost or the transaction conflicted with another: nothing was changed, and
+    the same call may succeed later.
+    """
+
+    lost = False
+
+    def as_lost(self) -> "DatabaseError":
+        """Mark the error as one after which the same call may succeed."""
+        self.lost = True
+        return self
+
+
+class ChangedMeanwhile(DatabaseError):
+    """Another process changed what a write relied on. Nothing was written; the same call may succeed.
+
+    ``names`` are names that were deleted meanwhile, so that their vectors are needed.
+    """
+
+    def __init__(self, message: str, names: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.names = tuple(names)
 
 
 class MissingDependency(GraphRAGError, ImportError):

@@ -8,7 +8,7 @@ import math
 import pickle
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from dataclasses import asdict, replace
@@ -19,9 +19,10 @@ import numpy as np
 from typing_extensions import Self
 
 from graphrag_core import forks
+from graphrag_core.engine.address import is_address, is_url, shown
 from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.engine.embedded.files import Folder
-from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex
+from graphrag_core.errors import ChangedMeanwhile, EmbedderMismatch, InputError, ReadOnlyIndex
 from graphrag_core.extract import SentenceExtractor
 from graphrag_core.filters import Condition, Filter, Group, Where, optional, parse
 from graphrag_core.ingest import told_facts
@@ -45,13 +46,15 @@ from graphrag_core.model import (
     Stats,
     Verification,
 )
-from graphrag_core.ports import Embedder, Engine, Extractor, Keys, Snapshot
+from graphrag_core.ports import Embedder, Engine, Extractor, Keys, Snapshot, is_shared
 from graphrag_core.research import research_documents
 from graphrag_core.text import normalise
 
 _log = logging.getLogger(__name__)
 
 _CHUNKER = Chunker()
+_ALL = 1 << 40  # more entities than there are
+_ATTEMPTS = 10  # to change a setting that other processes change, too
 _EDITS = "edits"  # the setting under which edits of the graph are stored; the engine applies them
 _PAGE = 1_000
 
@@ -123,7 +126,7 @@ class KnowledgeIndex:
             raise InputError("merge_similar is a setting of the engine: pass it to the engine")
         self.embedding = None if embedder is None else CheckedEmbedder(embedder)
         self.engine: Engine = EmbeddedEngine(merge_similar=merge_similar) if engine is None else engine
-        self.path: Path | None = getattr(self.engine, "path", None)
+        self.path: Path | str | None = getattr(self.engine, "path", None)
         self.batch_size = batch_size
         self._one_writer = threading.RLock()
         forks.watch(self)
@@ -149,17 +152,18 @@ class KnowledgeIndex:
         merge_similar: float | None = None,
         **settings: Any,
     ) -> KnowledgeIndex:
-        """Open the index in a folder, which is created if absent.
+        """Open the index in a folder, or in a PostgreSQL database. It is created if absent.
 
         Parameters
         ----------
         path
-            The folder. An index whose last writer crashed is recovered.
+            The folder, in which one process writes; an index whose last writer crashed is recovered. Or
+            ``postgresql://user@host/database?index=NAME``, where many processes read and write (extra ``postgres``).
         embedder
             The embedder that built the index.
         read_only
-            One process may write while many read. A reader sees one complete generation until
-            it calls :meth:`refresh`.
+            One process may write while many read. A reader of a folder sees one complete generation until
+            it calls :meth:`refresh`; in PostgreSQL every query sees the newest.
         merge_similar, settings
             As for the class.
 
@@ -169,12 +173,12 @@ class KnowledgeIndex:
             Another process or object is writing.
         EmbedderMismatch
             The index was built with another embedder.
-        NotAnIndex, DamagedIndex, UnsupportedFormat, DiskError
-            The folder cannot be used.
+        NotAnIndex, DamagedIndex, UnsupportedFormat, DiskError, DatabaseError
+            The folder or the database cannot be used.
         """
-        engine: EmbeddedEngine | None = None
+        engine: Engine | None = None
         try:
-            engine = EmbeddedEngine(path, read_only=read_only, merge_similar=merge_similar)
+            engine = open_engine(path, read_only=read_only, merge_similar=merge_similar)
             return cls(embedder, engine=engine, **settings)
         except BaseException:
             if engine is not None:
@@ -226,7 +230,11 @@ class KnowledgeIndex:
 
     @staticmethod
     def exists(path: str | Path) -> bool:
-        """Return whether a folder holds an index."""
+        """Return whether a folder, or a PostgreSQL database, holds an index."""
+        if is_address(path):
+            from graphrag_core.engine.postgres.operations import exists  # noqa: PLC0415 - needs the extra postgres
+
+            return exists(str(path))
         return Folder(Path(path)).records.is_file()
 
     # -- writing
@@ -701,7 +709,7 @@ class KnowledgeIndex:
         """
         wanted, found = normalise(prefix), list[Entity]()
         with self._snapshot(where) as snapshot:
-            keys = snapshot.top_entities(snapshot.node_limit)
+            keys = snapshot.top_entities(_ALL)
             for start in range(0, len(keys), _PAGE):
                 for entity in snapshot.entities(keys[start : start + _PAGE]):
                     names = (entity.id, *map(normalise, entity.aliases)) if wanted else ("",)
@@ -736,7 +744,7 @@ class KnowledgeIndex:
             ends = [None if end is None else _entity_keys(snapshot, end) for end in (subject, object)]
             own = [None if keys is None else {e.id for e in snapshot.entities(keys)} for keys in ends]
             given = [keys for keys in ends if keys is not None]
-            keys = given[0] if given else snapshot.top_entities(snapshot.node_limit)
+            keys = given[0] if given else snapshot.top_entities(_ALL)
             for start in range(0, len(keys), _PAGE):
                 for fact in snapshot.facts(snapshot.facts_of(keys[start : start + _PAGE])):
                     target = fact.entities[1] if len(fact.entities) > 1 else normalise(fact.value)
@@ -780,7 +788,7 @@ class KnowledgeIndex:
                     self.add([Document(document_id, before["text"], before["title"], before["metadata"])])
                 elif document_id in self:
                     self.delete(document_id)
-            self._store_edits([one for one in edits if one.number != number])
+            self._store_edits(lambda edits, following: ([one for one in edits if one.number != number], following))
             return edit
 
     def rename_entity(self, name: str, new_name: str) -> Edit:
@@ -930,18 +938,31 @@ class KnowledgeIndex:
             yield
 
     def _edit(self, action: EditAction, text: str, /, **details: Any) -> Edit:
-        stored = self.engine.settings().get(_EDITS)
-        number = json.loads(stored)["next"] if stored else 1
-        edit = Edit(number, time.time(), action, text, details)
-        self._store_edits([*self.edits(), edit], number + 1)
-        return edit
+        moment = time.time()
 
-    def _store_edits(self, edits: Sequence[Edit], following: int | None = None) -> None:
-        if following is None:
-            following = json.loads(self.engine.settings()[_EDITS])["next"]
-        rows = [asdict(edit) for edit in edits]
-        self.engine.write(settings={_EDITS: json.dumps({"next": following, "edits": rows}, ensure_ascii=False)})
-        self.engine.flush()
+        def append(edits: list[Edit], number: int) -> tuple[list[Edit], int]:
+            return [*edits, Edit(number, moment, action, text, details)], number + 1
+
+        return self._store_edits(append)[-1]
+
+    def _store_edits(self, change: Callable[[list[Edit], int], tuple[list[Edit], int]]) -> list[Edit]:
+        """Store what a function makes of the edits and the next number; once more if another process was faster."""
+        for attempt in range(_ATTEMPTS):
+            stored = self.engine.settings().get(_EDITS)
+            before: dict[str, Any] = json.loads(stored) if stored else {"next": 1, "edits": []}
+            edits, following = change([Edit(**edit) for edit in before["edits"]], before["next"])
+            rows = [asdict(edit) for edit in edits]
+            settings = {_EDITS: json.dumps({"next": following, "edits": rows}, ensure_ascii=False)}
+            expected: dict[str, Any] = {"expected": {_EDITS: stored or ""}} if is_shared(self.engine) else {}
+            try:
+                self.engine.write(settings=settings, **expected)
+            except ChangedMeanwhile:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            self.engine.flush()
+            break
+        return edits
 
     def _known_entity(self, name: str) -> Entity:
         entity = self.entity(name)
@@ -957,7 +978,7 @@ class KnowledgeIndex:
     def _fact_by_id(self, fact_id: str) -> Fact:
         chunk_id, _, _ = fact_id.rpartition("/")
         with self._snapshot() as snapshot:
-            keys = snapshot.top_entities(snapshot.node_limit)
+            keys = snapshot.top_entities(_ALL)
             for start in range(0, len(keys), _PAGE):
                 for fact in snapshot.facts(snapshot.facts_of(keys[start : start + _PAGE])):
                     if fact.id == fact_id and fact.chunk_id == chunk_id:
@@ -1061,6 +1082,19 @@ class KnowledgeIndex:
             )
         with self._one_writer:
             self.pipeline.derive_edges(wanted)
+
+
+def open_engine(path: str | Path, *, read_only: bool, merge_similar: float | None = None) -> Engine:
+    """Open the engine for a folder, or for the address of a database."""
+    if is_address(path):
+        from graphrag_core.engine.postgres import PostgresEngine  # noqa: PLC0415 - needs the extra postgres
+
+        return PostgresEngine(str(path), read_only=read_only, merge_similar=merge_similar)
+    if is_url(path):
+        raise InputError(f"{shown(path)} is no folder, and no address of PostgreSQL (postgresql://user@host/database)")
+    if isinstance(path, Path) and path.parts[:1] in (("postgresql:",), ("postgres:",)):
+        raise InputError("the address of a database must be a str: a Path changes it")
+    return EmbeddedEngine(path, read_only=read_only, merge_similar=merge_similar)
 
 
 def _restore(

@@ -17,7 +17,10 @@ from graphrag_core.filters import Filter
 from graphrag_core.model import Chunk, Document, Entity, Extraction, Fact, Stats, Verification
 
 Keys = npt.NDArray[np.int64]
-"""Keys of chunks, entities or facts: opaque integers, the same in all snapshots of one generation and scope."""
+"""Keys of chunks, entities or facts: opaque integers.
+
+Those of facts are the same in all snapshots of one generation and scope, those of chunks and entities in one snapshot.
+"""
 
 Matrix = npt.NDArray[np.float32]
 """One vector per row."""
@@ -150,11 +153,21 @@ class Snapshot(Protocol):
 
     Every operation can be answered by a remote database in one round trip. None needs all
     vectors, all keys or the whole graph on the client.
+
+    Optional attributes, for an engine that is asked over a network: ``push_rounds``, how often forward push may call
+    :meth:`neighbours`, and ``push_degree``, the number of edges of one node that it asks for. Such an engine numbers
+    chunks from 0 and entities from ``first_entity``, without gaps, as it sees them. It may have a method
+    ``surroundings(nodes, limit, degree)``, which returns the nodes and their neighbours of at most this degree, and the
+    edges of all of them.
     """
 
     @property
     def generation(self) -> int:
         """The number of changes the index has seen."""
+
+    @property
+    def chunk_count(self) -> int:
+        """The number of chunks."""
 
     @property
     def first_entity(self) -> int:
@@ -270,12 +283,17 @@ class Snapshot(Protocol):
 class Engine(Protocol):
     """Stores an index and searches it. Safe to use from many threads.
 
-    Optional attributes: ``path``, where the index is, and ``read_only``.
+    Optional attributes: ``path``, where the index is, ``read_only``, and ``shared``, true if other processes may write
+    at the same time. The ``write`` of a shared engine takes ``expected``, settings that must still have these values,
+    and raises :class:`~graphrag_core.errors.ChangedMeanwhile` if one has not, or if a name of which it got no vector is
+    not stored any more; nothing is written then.
 
-    Optional methods: ``parsed(document_ids)`` returns documents as they were written, with their vectors, for an index
-    whose explicit edges change. ``spellings(name)`` returns the normalised names of an entity that documents write, the
-    one that represents it first; an engine that has it applies the edits in the setting ``edits`` (see
-    :mod:`graphrag_core.engine.embedded.graph_edits`). ``backup(path)`` writes a copy of the last committed generation.
+    Optional methods: ``parsed(document_ids, accesses=False)`` returns documents as they were written, with their
+    vectors, for an index whose explicit edges change, and ``name_vectors(names)`` the stored vectors of names; both are
+    needed to copy an index (:func:`graphrag_core.transfer.copy_index`). ``spellings(name)`` returns the normalised
+    names of an entity that documents write, the one that represents it first; an engine that has it applies the edits
+    in the setting ``edits`` (see :mod:`graphrag_core.engine.embedded.graph_edits`). ``backup(path)`` writes a copy of
+    the last committed generation.
     """
 
     @property
@@ -343,3 +361,8 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Save the search indexes and release locks and files. Closing twice does nothing."""
+
+
+def is_shared(engine: Engine) -> bool:
+    """Return whether other processes may write to an index at the same time."""
+    return bool(getattr(engine, "shared", False))

@@ -44,8 +44,8 @@ def test_a_package_exports_exactly_its_public_names(package):
 def test_the_root_of_the_core_holds_what_users_import_and_nothing_else():
     root = Path(graphrag_core.__file__).parent
     assert sorted(path.name for path in root.glob("*.py")) == sorted(
-        ["__init__.py", "__main__.py", "errors.py", "filters.py", "forks.py", "index.py", "model.py", "ports.py",
-         "result.py", "retriever.py"]
+        ["__init__.py", "__main__.py", "bulk.py", "errors.py", "filters.py", "forks.py", "index.py", "model.py",
+         "ports.py", "result.py", "retriever.py", "transfer.py"]
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from graphrag_core import __version__
 from graphrag_core.cli.compare import compare
+from graphrag_core.cli.database import copy, db
 from graphrag_core.cli.demo import demo
 from graphrag_core.cli.graph import COMMANDS as GRAPH_COMMANDS
 from graphrag_core.cli.index import index
@@ -66,7 +67,8 @@ app = typer.Typer(
     help=(
         "Search documents by vector, keyword and knowledge graph, and see why each passage was found.\n\n"
         'Try **demo** first. Then run **index FOLDER** and **query "your question"**.\n\n'
-        "The index is stored in the folder **kb**; set another one with --kb or HYBRID_GRAPHRAG_KB. "
+        "The index is stored in the folder **kb**; set another one, or the address of a PostgreSQL database, with --kb "
+        "or HYBRID_GRAPHRAG_KB. "
         "Results go to stdout, messages and progress to stderr. Set NO_COLOR to disable colors. "
         "Exit codes: 0 success, 1 error, no results or skipped files, 2 invalid usage, 130 interrupted."
     ),
@@ -92,8 +94,9 @@ def _global_options(
 
 
 _COMMANDS = (
-    demo, index, query, explain, compare, stats, verify, backup, delete, remember, confirm, reject, forget, memories,
-    *GRAPH_COMMANDS,
+    demo, index, query, explain, compare, stats, verify, backup, copy, delete, remember, confirm, reject, forget,
+    memories, *GRAPH_COMMANDS,
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command(cls=Query if _command is query else None)(_command)
+app.add_typer(db, name="db")

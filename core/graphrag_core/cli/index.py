@@ -20,14 +20,17 @@ from graphrag_core.documents import (
     Catalogue,
     File,
     FileSource,
+    Problem,
     Progress,
     SyncReport,
     changed_documents,
     is_pattern,
+    open_catalogue,
     sync_files,
     walk_files,
 )
-from graphrag_core.errors import FileError
+from graphrag_core.engine.address import is_address, shown
+from graphrag_core.errors import FileError, InputError
 from graphrag_core.research import is_findings
 
 _LLM_CACHE = "answers.sqlite"
@@ -40,7 +43,14 @@ def index(
         list[str] | None, typer.Argument(metavar="PATH", help="Folders, files and glob patterns.", show_default=False)
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", "--kb", "-o", envvar="HYBRID_GRAPHRAG_KB", help="Folder of the index.")
+        str,
+        typer.Option(
+            "--out",
+            "--kb",
+            "-o",
+            envvar="HYBRID_GRAPHRAG_KB",
+            help="Folder of the index, or its database: postgresql://user@host/database?index=NAME.",
+        ),
     ] = options.KB,
     research: Annotated[
         list[Path] | None,
@@ -79,6 +89,15 @@ def index(
     ] = None,
     chunk_size: Annotated[int | None, typer.Option(min=16, help="Tokens per passage. 256 in a new index.")] = None,
     max_size: Annotated[int, typer.Option(metavar="N", min=1, help="Skip files larger than N MB.")] = 100,
+    workers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ray[:N]",
+            help="Index with N processes of a Ray cluster, into a PostgreSQL database: RAY_ADDRESS, or this machine. "
+            "Needs the extra ray. Default of N: the CPUs of the cluster.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Index files. Later runs read only new and changed files, and remove deleted ones.
@@ -92,6 +111,9 @@ def index(
     findings = [str(file) for file in research or () if _check_findings(file)]
     sources = (*(paths or ()), *findings)
     _check_any_exists(sources)
+    processes = _parse_workers(workers)
+    if processes is not None and not is_address(out):
+        raise InputError(f"{out} is a folder, which one process writes: --workers needs --kb postgresql://...")
     settings = options.Settings.load(out)
     settings = replace(
         settings,
@@ -99,6 +121,9 @@ def index(
         chunk_size=chunk_size or settings.chunk_size,
         llm=settings.llm if llm is None else None if llm == "none" else parse_llm(llm, llm_url),
     )
+    if processes is not None and settings.llm is not None:
+        raise typer.BadParameter("extraction with an LLM runs in one process: leave it out, or use --llm none",
+                                 param_hint="--workers")  # fmt: skip
     llm_extractor = _make_llm_extractor(settings, out)
     extractor = options.make_extractor(*([llm_extractor] if llm_extractor else []))
     with (
@@ -111,7 +136,7 @@ def index(
             batch_size=_BATCH_SIZE_WITH_LLM if llm_extractor else _BATCH_SIZE,
             edges=options.parse_edge_options(edge),
         ) as kb,
-        Catalogue(out / options.CATALOGUE) as catalogue,
+        open_catalogue(out) as catalogue,
     ):
         settings.save(catalogue)
         pipeline = f"{extractor.identity} {settings.chunker.identity}"
@@ -119,7 +144,10 @@ def index(
         if llm_extractor:
             documents = (settings.chunker.split(document) for document in changed_documents(kb, catalogue, source))
             _confirm_cost(llm_extractor, documents, yes=yes, quiet=quiet)
-        report = _sync(kb, catalogue, source, keep_missing=keep_missing, quiet=quiet)
+        if processes is None:
+            report = _sync(kb, catalogue, source, keep_missing=keep_missing, quiet=quiet)
+        else:
+            report = _sync_with_ray(kb, out, source, processes, keep_missing=keep_missing, quiet=quiet)
         if not quiet:
             _show_report(report, len(kb), out)
             if llm_extractor and (usage := llm_extractor.report).calls:
@@ -149,15 +177,20 @@ def _check_any_exists(paths: tuple[str, ...]) -> None:
     raise typer.Exit(1)
 
 
-def _make_llm_extractor(settings: options.Settings, out: Path) -> LLMExtractor | None:
+def _make_llm_extractor(settings: options.Settings, out: str) -> LLMExtractor | None:
     if settings.llm is None:
         return None
     base_url, name = settings.llm
     model = ChatModel(base_url, name, api_key=os.environ.get("OPENAI_API_KEY", ""))
     model.check()
-    if not KnowledgeIndex.exists(out):  # the cache needs the folder, and a new index needs an empty folder
-        KnowledgeIndex.open(out).close()
-    return LLMExtractor(model, cache=out / _LLM_CACHE, model=name, retries=1, backoff=0, progress=False)
+    if is_address(out):
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hybrid-graphrag"
+        folder.mkdir(parents=True, exist_ok=True)
+    else:
+        folder = Path(out)
+        if not KnowledgeIndex.exists(out):  # the cache needs the folder, and a new index needs an empty folder
+            KnowledgeIndex.open(out).close()
+    return LLMExtractor(model, cache=folder / _LLM_CACHE, model=name, retries=1, backoff=0, progress=False)
 
 
 def _confirm_cost(extractor: LLMExtractor, documents: Iterable[Sequence[Chunk]], *, yes: bool, quiet: bool) -> None:
@@ -188,7 +221,7 @@ def _sync(
                 source,
                 keep_missing=keep_missing,
                 on_progress=advance,
-                on_problem=lambda problem: render.print_error(f"{render.relative(problem.path)}: {problem.reason}"),
+                on_problem=_print_problem,
             )
     except KeyboardInterrupt:
         render.print_error(
@@ -196,6 +229,44 @@ def _sync(
             "run the same command again to continue"
         )
         raise typer.Exit(130) from None
+
+
+def _parse_workers(workers: str | None) -> int | None:
+    """Return the number of Ray's processes, 0 for as many as there are CPUs; None without Ray."""
+    if workers is None:
+        return None
+    kind, _, count = workers.partition(":")
+    if kind != "ray" or (":" in workers and not (count.isdecimal() and int(count))):
+        raise typer.BadParameter(f"{workers!r}: use ray, or ray:4 for four processes", param_hint="--workers")
+    return int(count or 0)
+
+
+def _sync_with_ray(
+    kb: KnowledgeIndex, out: str, source: FileSource, processes: int, *, keep_missing: bool, quiet: bool
+) -> SyncReport:
+    from graphrag_core import bulk
+
+    pipeline, embedding = kb.pipeline, kb.embedding
+    try:
+        return bulk.sync_files(
+            source,
+            out,
+            None if embedding is None else embedding.embedder,
+            workers=processes or None,
+            batch_size=kb.batch_size,
+            keep_missing=keep_missing,
+            progress=False if quiet or not sys.stderr.isatty() else None,
+            on_problem=_print_problem,
+            chunker=pipeline.chunker,
+            extractor=pipeline.extractor,
+        )
+    except KeyboardInterrupt:
+        render.print_error("interrupted: what was written stays; run the same command again to continue")
+        raise typer.Exit(130) from None
+
+
+def _print_problem(problem: Problem) -> None:
+    render.print_error(f"{render.relative(problem.path)}: {problem.reason}")
 
 
 @contextmanager
@@ -226,13 +297,13 @@ def _progress_bar(paths: tuple[str, ...], *, show: bool) -> Iterator[Callable[[P
         yield advance
 
 
-def _show_report(report: SyncReport, documents: int, out: Path) -> None:
+def _show_report(report: SyncReport, documents: int, out: str) -> None:
     console = render.stdout()
     console.print(
         Text.assemble(
             (f"{report.added:,} added", "good" if report.added else "quiet"),
             f", {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged: "
-            f"{documents:,} documents in {out}",
+            f"{documents:,} documents in {shown(out)}",
         )
     )
     if report.incomplete:
@@ -244,4 +315,4 @@ def _show_report(report: SyncReport, documents: int, out: Path) -> None:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.other_formats.most_common(5))
         console.print(Text(f"Other formats skipped: {kinds}", "quiet"))
     if report.added and documents == report.added:
-        console.print(Text(f'Next: {render.program()} query "your question" --kb {out}', "quiet"))
+        console.print(Text(f'Next: {render.program()} query "your question" --kb {shown(out)}', "quiet"))

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from graphrag_core.cli import options, render
-from graphrag_core.documents import Catalogue
+from graphrag_core.documents import CATALOGUE, Catalogue, has_catalogue, open_catalogue
+from graphrag_core.engine.address import is_address
 
 
 def stats(kb: options.Kb = options.KB, json: options.Json = False) -> None:
@@ -42,12 +43,12 @@ def backup(
     """
     with options.open_index(kb, embeds=False) as index, TemporaryDirectory() as temporary:
         # The catalogue first: files that are indexed meanwhile are read again, and none is taken for indexed.
-        files = Path(temporary) / options.CATALOGUE
-        if (kb / options.CATALOGUE).is_file():
-            Catalogue.copy(kb / options.CATALOGUE, files)
+        files = Path(temporary) / CATALOGUE
+        if not is_address(kb) and has_catalogue(kb):
+            Catalogue.copy(Path(kb) / CATALOGUE, files)
         index.backup(to)
         if files.exists():
-            shutil.copyfile(files, to / options.CATALOGUE)
+            shutil.copyfile(files, to / CATALOGUE)
     if not quiet:
         render.stdout().print(f"copied to {to}")
 
@@ -64,8 +65,8 @@ def delete(
     with options.open_index(kb, embeds=False, read_only=False) as index:
         missing = [document_id for document_id in ids if document_id not in index]
         count = index.delete(ids)
-        if (kb / options.CATALOGUE).is_file():
-            with Catalogue(kb / options.CATALOGUE) as catalogue:
+        if has_catalogue(kb):
+            with open_catalogue(kb) as catalogue:
                 catalogue.remove_documents(ids)
     if not quiet:
         render.stdout().print(f"{count:,} deleted")

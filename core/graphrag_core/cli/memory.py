@@ -1,7 +1,6 @@
 """The commands ``remember``, ``confirm``, ``reject``, ``forget`` and ``memories``: facts that are told."""
 
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +8,7 @@ from rich.text import Text
 
 from graphrag_core import Fact, KnowledgeIndex
 from graphrag_core.cli import options, render
-from graphrag_core.documents import Catalogue
+from graphrag_core.documents import open_catalogue
 from graphrag_core.model import FactSource, FactStatus
 
 _Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of facts, such as fact:0123456789abcdef.")]
@@ -111,13 +110,13 @@ def memories(
         _show(facts, index, as_json=json)
 
 
-def _open_for_writing(kb: Path, embedder: str | None) -> KnowledgeIndex:
+def _open_for_writing(kb: str, embedder: str | None) -> KnowledgeIndex:
     is_new = not KnowledgeIndex.exists(kb)
     settings = options.Settings.load(kb)
     name = embedder or settings.embedder
     index = KnowledgeIndex.open(kb, options.make_embedder(name), progress=False)
     if is_new:
-        with Catalogue(kb / options.CATALOGUE) as catalogue:
+        with open_catalogue(kb) as catalogue:
             options.Settings(embedder=name).save(catalogue)
     return index
 

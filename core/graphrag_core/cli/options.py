@@ -28,8 +28,9 @@ from graphrag_core import (
     SpreadingActivation,
 )
 from graphrag_core.cli.render import program
-from graphrag_core.documents import Catalogue, parse_value
+from graphrag_core.documents import Catalogue, parse_value, read_setting
 from graphrag_core.embedders import Onnx, WordLlama
+from graphrag_core.engine.address import shown
 from graphrag_core.errors import FileError, InputError, MissingDependency, NotAnIndex
 from graphrag_core.ingest.edges import Edge, parse_edges
 from graphrag_core.ports import Embedder, Extractor
@@ -46,10 +47,15 @@ _STRATEGIES = {
     "related": RelatedEntities,
     "citations": CitationGraph,
 }
-CATALOGUE = "files.sqlite"
-"""The catalogue of indexed files, inside the folder of an index."""
-
-Kb = Annotated[Path, typer.Option("--kb", envvar="HYBRID_GRAPHRAG_KB", help="Folder of the index.")]
+Kb = Annotated[
+    str,
+    typer.Option(
+        "--kb",
+        envvar="HYBRID_GRAPHRAG_KB",
+        show_envvar=True,
+        help="Folder of the index, or its database: postgresql://user@host/database?index=NAME.",
+    ),
+]
 EmbedderName = Annotated[
     str | None,
     typer.Option(
@@ -175,7 +181,7 @@ Inverses = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
-KB = Path("kb")
+KB = "kb"
 """The default folder."""
 
 _OPERATORS = {"!=": "ne", ">=": "gte", "<=": "lte", ">": "gt", "<": "lt", "=": "eq"}
@@ -222,9 +228,9 @@ class Settings:
     llm: tuple[str, str] | None = None
 
     @classmethod
-    def load(cls, kb: Path) -> Self:
+    def load(cls, kb: str) -> Self:
         """Return the settings of an index, or the defaults."""
-        stored = Catalogue.read_setting(kb / CATALOGUE, "settings") or {}
+        stored = read_setting(kb, "settings") or {}
         known = {name: stored[name] for name in ("embedder", "chunk_size") if name in stored}
         return cls(**known, llm=tuple(stored["llm"]) if stored.get("llm") else None)
 
@@ -345,7 +351,7 @@ def make_extractor(*others: Extractor) -> Combined:
 
 
 def open_index(
-    kb: Path, embedder: str | None = None, *, findings: Path | None = None, embeds: bool = True, read_only: bool = True
+    kb: str, embedder: str | None = None, *, findings: Path | None = None, embeds: bool = True, read_only: bool = True
 ) -> KnowledgeIndex:
     """Open the index of a command; with ``findings``, index those in memory instead.
 
@@ -360,7 +366,7 @@ def open_index(
             raise FileError(f"{findings}: {error}") from error
         return index
     if not KnowledgeIndex.exists(kb):
-        raise NotAnIndex(f"no index in {kb}: create one with {program()} index FOLDER --out {kb}")
+        raise NotAnIndex(f"no index in {shown(kb)}: create one with {program()} index FOLDER --out {shown(kb)}")
     model = make_embedder(embedder or Settings.load(kb).embedder) if embeds else None
     return KnowledgeIndex.open(kb, model, read_only=read_only)
 

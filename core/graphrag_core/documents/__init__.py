@@ -14,13 +14,14 @@ the text itself does not show. A :class:`~graphrag_core.documents.writer.Writer`
 [('auth.md', 'Auth Service')]
 """
 
-from graphrag_core.documents.catalogue import Catalogue
+from graphrag_core.documents.catalogue import CATALOGUE, Catalogue, has_catalogue, open_catalogue, read_setting
 from graphrag_core.documents.load import FORMATS, load_documents
 from graphrag_core.documents.rows import parse_value
 from graphrag_core.documents.sync import FileSource, Progress, SyncReport, changed_documents, sync_files
 from graphrag_core.documents.walk import File, Problem, is_pattern, walk_files
 
 __all__ = [
+    "CATALOGUE",
     "FORMATS",
     "Catalogue",
     "File",
@@ -29,9 +30,12 @@ __all__ = [
     "Progress",
     "SyncReport",
     "changed_documents",
+    "has_catalogue",
     "is_pattern",
     "load_documents",
+    "open_catalogue",
     "parse_value",
+    "read_setting",
     "sync_files",
     "walk_files",
 ]

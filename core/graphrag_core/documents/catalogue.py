@@ -1,18 +1,27 @@
-"""The catalogue of indexed files, stored beside the index, so that a later run reads only what changed."""
+"""The catalogue of indexed files, stored beside the index, so that a later run reads only what changed.
+
+:func:`open_catalogue` opens the one of an index: a file in its folder, or tables in its database
+(:mod:`~graphrag_core.documents.shared_catalogue`).
+"""
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from typing_extensions import Self
 
 from graphrag_core.documents.walk import File
+from graphrag_core.engine.address import is_address
 from graphrag_core.errors import DiskError
 
+CATALOGUE = "files.sqlite"
+"""The name of the catalogue in the folder of an index."""
+
+_PAGE = 5_000
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS files (
@@ -33,6 +42,14 @@ class CatalogueEntry:
     digest: str
 
 
+class CatalogueRows(NamedTuple):
+    """Some rows of a catalogue: settings, files (path, name, digest) and documents (id, name of the file)."""
+
+    settings: Mapping[str, Any]
+    files: Sequence[tuple[str, str, str]]
+    documents: Sequence[tuple[str, str]]
+
+
 class Catalogue:
     """Files and the documents read from them, in a small SQLite database.
 
@@ -40,10 +57,11 @@ class Catalogue:
     If a run is interrupted, the next one knows every document that may be in the index.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         try:
-            self._db = sqlite3.connect(path)
-            self._db.executescript(_SCHEMA)
+            self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}", uri=True)
+            if not read_only:
+                self._db.executescript(_SCHEMA)
             self.run: int = self._db.execute("SELECT coalesce(max(run), 0) + 1 FROM files").fetchone()[0]
         except sqlite3.Error as error:
             raise DiskError(
@@ -116,14 +134,9 @@ class Catalogue:
 
     # -- settings
 
-    @staticmethod
-    def read_setting(path: Path, key: str) -> Any:
-        """Return a stored value, or None. Never writes, so it works on read-only disks."""
-        try:
-            with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-                row = db.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
-        except sqlite3.Error:
-            return None
+    def get_setting(self, key: str) -> Any:
+        """Return a stored value, or None."""
+        row = self._db.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
         return None if row is None else json.loads(row[0])
 
     @staticmethod
@@ -142,13 +155,85 @@ class Catalogue:
         """Store a value for later runs."""
         self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, json.dumps(value)))
 
+    # -- all of it
+
+    def rows(self) -> Iterator[CatalogueRows]:
+        """Yield all rows, files before their documents."""
+        settings = self._db.execute("SELECT key, value FROM settings").fetchall()
+        yield CatalogueRows({key: json.loads(value) for key, value in settings}, [], [])
+        files = self._db.execute("SELECT path, name, digest FROM files ORDER BY key")
+        while page := files.fetchmany(_PAGE):
+            yield CatalogueRows({}, page, [])
+        documents = self._db.execute("SELECT d.id, f.name FROM documents d JOIN files f ON f.key = d.file")
+        while page := documents.fetchmany(_PAGE):
+            yield CatalogueRows({}, [], page)
+
+    def clear(self) -> None:
+        """Remove all rows."""
+        for table in ("settings", "files", "documents"):
+            self._db.execute(f"DELETE FROM {table}")
+
+    def add_rows(self, rows: CatalogueRows) -> None:
+        """Add rows of another catalogue, files before their documents."""
+        for key, value in rows.settings.items():
+            self.write_setting(key, value)
+        self._db.executemany(
+            "INSERT INTO files (path, name, digest, run) VALUES (?, ?, ?, 0) "
+            "ON CONFLICT (path) DO UPDATE SET name = excluded.name, digest = excluded.digest",
+            rows.files,
+        )
+        self._db.executemany(
+            "INSERT OR REPLACE INTO documents SELECT ?, key, 0 FROM files WHERE name = ?", rows.documents
+        )
+
     def commit(self) -> None:
         """Commit the changes so far."""
         self._db.commit()
+
+    def close(self) -> None:
+        """Close the catalogue. What was not committed is lost."""
+        self._db.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._db.commit()
-        self._db.close()
+        try:
+            self.commit()
+        finally:
+            self.close()
+
+
+def open_catalogue(path: str | Path, *, read_only: bool = False) -> Catalogue:
+    """Open the catalogue of an index. It is created if it is missing, unless ``read_only``.
+
+    ``path`` is the folder of the index, which must exist, or the address of its database.
+    """
+    if is_address(path):
+        from graphrag_core.documents.shared_catalogue import SharedCatalogue
+
+        return SharedCatalogue(str(path), read_only=read_only)
+    return Catalogue(Path(path) / CATALOGUE, read_only=read_only)
+
+
+def has_catalogue(path: str | Path) -> bool:
+    """Return whether an index that exists has a catalogue."""
+    return is_address(path) or (Path(path) / CATALOGUE).is_file()
+
+
+def read_setting(path: str | Path, key: str) -> Any:
+    """Return a stored value of an index, or None. Never writes, so it works on read-only disks and standby servers.
+
+    ``path`` is the folder of the index or the address of its database; there need not be an index yet.
+    """
+    if is_address(path):
+        from graphrag_core.documents.shared_catalogue import read_setting as read_shared_setting
+
+        return read_shared_setting(str(path), key)
+    file = Path(path) / CATALOGUE
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            row = db.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
+    except sqlite3.Error:
+        return None
+    return None if row is None else json.loads(row[0])

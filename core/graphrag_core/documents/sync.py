@@ -109,7 +109,7 @@ def sync_files(
 
     ``on_progress`` is called when a batch is written and when a file is skipped.
     """
-    run = _SyncRun(index, catalogue, source, on_progress, on_problem)
+    run = SyncRun(index, catalogue, source, on_progress, on_problem)
     added = index.add(run.documents())
     run.delete_stale()
     if not keep_missing:
@@ -132,8 +132,8 @@ def changed_documents(index: KnowledgeIndex, catalogue: Catalogue, source: FileS
 
 
 @dataclass
-class _SyncRun:
-    """One pass over the files."""
+class SyncRun:
+    """One pass over the files: :func:`sync_files`, and :mod:`graphrag_core.bulk`, where other processes read them."""
 
     index: KnowledgeIndex
     catalogue: Catalogue
@@ -153,30 +153,43 @@ class _SyncRun:
 
     def documents(self) -> Iterator[Document]:
         """Yield new and changed documents. Each is in the catalogue before its batch is indexed."""
+        for file in self.files():
+            yield from self._file_documents(file)
+        self.catalogue.commit()
+
+    def files(self) -> Iterator[File]:
+        """Yield the files that can be read; report the others."""
         for found in walk_files(self.source.paths):
             if isinstance(found, Problem):
-                self._add_problem(found)
+                self.add_problem(found)
             elif found.suffix not in FORMATS and not found.explicit:
                 self.report.other_formats[found.suffix or found.path.name] += 1
             else:
-                yield from self._file_documents(found)
+                yield found
                 self.report.files += 1
-        self.catalogue.commit()
 
-    def _file_documents(self, file: File) -> Iterator[Document]:
+    def register(self, file: File) -> tuple[CatalogueEntry, str, int] | None:
+        """Return the entry of a new or changed file, its hash and how many rows it has; None for an unchanged one."""
         entry = self.catalogue.register(file)
         digest, rows = self.source.scan(file)
-        size = max(file.size, 1)
         if _is_indexed(self.index, self.catalogue, entry, digest):
             self.report.unchanged += len(self.catalogue.documents(entry))
-            self._advance(skipped=size)
-            return
+            self._advance(skipped=max(file.size, 1))
+            return None
         self.catalogue.set_digest(entry, "")
+        return entry, digest, rows
+
+    def _file_documents(self, file: File) -> Iterator[Document]:
+        changed = self.register(file)
+        if changed is None:
+            return
+        entry, digest, rows = changed
+        size = max(file.size, 1)
         complete, empty, left = True, False, float(size)
         for item in file_documents(file, entry.name, self.source.metadata, self.source.max_bytes):
             if isinstance(item, Problem):
                 complete, empty = complete and item.empty, empty or item.empty
-                self._add_problem(item)
+                self.add_problem(item)
                 continue
             self.catalogue.add_document(entry, item.id)
             # A table's rows share its bytes. Of other files with many documents, the text's length is the estimate.
@@ -187,7 +200,7 @@ class _SyncRun:
                 self.catalogue.commit()
             yield item
             if at_end_of_batch:  # the index asked for the next document, so the batch is written
-                self._mark_read_files()
+                self.mark_read_files()
         if left == size:  # it had no document
             self._advance(skipped=size)
         else:
@@ -206,7 +219,7 @@ class _SyncRun:
             self.unwritten, self.waiting = 0, 0
         self.on_progress(self.progress)
 
-    def _mark_read_files(self) -> None:
+    def mark_read_files(self) -> None:
         """Mark the files read so far as indexed."""
         self._advance()
         for entry, digest in self.read:
@@ -219,7 +232,7 @@ class _SyncRun:
 
     def delete_stale(self) -> None:
         """Delete rows that are no longer in their files, after everything else is indexed."""
-        self._mark_read_files()
+        self.mark_read_files()
         stale_of = [self.catalogue.documents(entry, stale=True) for entry, _ in self.shrunk]
         self._delete([document_id for stale in stale_of for document_id in stale])
         for (entry, digest), stale in zip(self.shrunk, stale_of, strict=True):
@@ -244,7 +257,8 @@ class _SyncRun:
         for start in range(0, len(document_ids), _DELETED_AT_ONCE):
             self.report.removed += self.index.delete(document_ids[start : start + _DELETED_AT_ONCE])
 
-    def _add_problem(self, problem: Problem) -> None:
+    def add_problem(self, problem: Problem) -> None:
+        """Report a file, folder or row that was skipped."""
         self.report.problems.append(problem)
         self.on_problem(problem)
 

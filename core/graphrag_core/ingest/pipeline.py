@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from graphrag_core.errors import DocumentError, InputError
+from graphrag_core.errors import ChangedMeanwhile, DocumentError, InputError
 from graphrag_core.extract import SentenceExtractor
 from graphrag_core.filters import json_value, posing_key
 from graphrag_core.ingest import told_facts
@@ -22,7 +22,7 @@ from graphrag_core.ingest.edges import UNFINISHED, Edge, to_setting, with_edges,
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.extraction import extract
 from graphrag_core.model import Added, Chunk, Document, Estimate, Extraction, Mark
-from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
+from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument, is_shared
 from graphrag_core.research.findings import FindingsExtractor, is_finding, with_findings, without_labels
 from graphrag_core.text import EDGE, chunk_text, estimate_tokens, fact_text, fingerprint, label, normalise
 from graphrag_core.text.markup import plain
@@ -35,6 +35,7 @@ NO_EMBEDDER = "none"
 
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _LONGEST_NAME = 300
+_ATTEMPTS = 10  # to write a batch whose names other processes delete meanwhile
 _WHOLE = "whole 2"  # the identity of a document that is not split
 
 
@@ -132,7 +133,8 @@ class Pipeline:
                     results.append(self._add_batch(batch, began, previous, vectors, embeddings))
                     if collects:
                         gc.enable()
-                    previous = {document.id for document in batch}
+                    added = {document.id for document in batch}
+                    previous = previous | added if is_shared(self.engine) else added
                     bar.update(len(batch))
             finally:  # complete batches stay, whatever stopped the rest
                 if collects:
@@ -168,11 +170,16 @@ class Pipeline:
     def _add_batch(
         self, batch: list[Document], began: int, previous: set[str], vectors: Vectors, embeddings: Vectors
     ) -> Added:
-        """Add a batch; ``previous`` are the ids of the one before, which may not be committed yet."""
+        """Add a batch; ``previous`` are the ids of the one before, which may not be committed yet.
+
+        In a shared index they are the ids of all batches before: a later generation may be another process's.
+        """
         batch = validate(batch)
         stored = self.engine.stored([document.id for document in batch])
         for document in batch:
-            if document.id in previous or (document.id in stored and stored[document.id].generation > began):
+            if document.id in previous or (
+                not is_shared(self.engine) and document.id in stored and stored[document.id].generation > began
+            ):
                 raise DocumentError(document.id, "this id came before in the same call: keep one of the two")
         changed = [d for d in batch if d.id not in stored or stored[d.id].digest != self._digest(d)]
         if not changed:
@@ -196,12 +203,39 @@ class Pipeline:
                 settings[EDGES] = to_setting(self.edges)
         if any(told_facts.may_hide(document) for document in changed if told_facts.KEY in document.metadata):
             settings[told_facts.SETTING] = "yes"
-        self.engine.write(parsed, replaced, name_vectors=name_vectors, settings=settings)
+        self._write(parsed, replaced, name_vectors, settings, embeddings)
         self._built_with = settings.get("embedder", self._built_with)
 
         failed = {p.document.id: [e.problem for e in p.extractions if e.problem] for p in parsed if not p.digest}
         problems = {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
         return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)
+
+    def _write(
+        self,
+        parsed: Sequence[ParsedDocument],
+        replaced: Sequence[str],
+        name_vectors: dict[str, Matrix],
+        settings: Mapping[str, str],
+        embeddings: Vectors,
+    ) -> None:
+        """Write a batch. Of a shared index, another process may have added or deleted the same documents meanwhile."""
+        if not is_shared(self.engine):
+            self.engine.write(parsed, replaced, name_vectors=name_vectors, settings=settings)
+            return
+        removed = [one.document.id for one in parsed]
+        for attempt in range(_ATTEMPTS):
+            try:
+                self.engine.write(parsed, removed, name_vectors=name_vectors, settings=settings)
+            except ChangedMeanwhile as error:
+                if attempt == _ATTEMPTS - 1 or not error.names or self.embedder is None:
+                    raise
+                of_names = _embedded_names(parsed)
+                matrix = self.embedder.documents(
+                    list(error.names), [of_names[name] for name in error.names], embeddings
+                )
+                name_vectors |= dict(zip(error.names, matrix, strict=True))
+            else:
+                return
 
     def _is_first_batch(self, vectors: Vectors) -> bool:
         """Return whether the settings have to be stored; raise if the index needs an embedder and has none."""

@@ -129,7 +129,7 @@ class Coverage:
         everything = _each_once(np.concatenate([plain[0], graph[0]]))
         if not terms or len(everything) == 0:
             return _ranked(everything, 0.0, "plain search leads: the question has no words to cover")
-        weights = word_weights(snapshot.term_counts(terms), snapshot.first_entity)
+        weights = word_weights(snapshot.term_counts(terms), snapshot.chunk_count)
         trust, share = self._trust(query, terms, weights)
         follow = self.bridge > 0 and trust < 1 and snapshot.linked_share >= self.least_linked
         followed, bridges = self._bridges(query, plain[0], terms, weights) if follow else (_NOTHING, Bridges.none())
@@ -161,7 +161,7 @@ class Coverage:
 
     def _most(self, snapshot: Snapshot) -> float:
         """Return how many passages may mention an entity that links passages."""
-        return min(self.most_passages, max(_FEW, snapshot.first_entity / 10))
+        return min(self.most_passages, max(_FEW, snapshot.chunk_count / 10))
 
     def _trust(self, query: Query, terms: list[str], weights: Values) -> tuple[float, float]:
         """Return the trust in the graph, and the share of the question that consists of rare known names."""

@@ -185,7 +185,7 @@ def _is_specific(query: Query, mentions: Keys, weights: Scores) -> npt.NDArray[n
 
 def _few(query: Query) -> float:
     """Return how many chunks may mention an entity for it to be specific."""
-    return max(_FEW, math.sqrt(query.snapshot.first_entity))
+    return max(_FEW, math.sqrt(query.snapshot.chunk_count))
 
 
 def _without_unrelated(query: Query, paths: list[EntityPath], chunks: Keys) -> list[EntityPath]:

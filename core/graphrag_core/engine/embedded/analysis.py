@@ -83,9 +83,15 @@ def _forms_of(word: str) -> tuple[str, ...]:
 _forms_of_short = lru_cache(maxsize=65_536)(_forms_of)  # the same words are in many texts
 
 
+def tokens(text: str) -> list[str]:
+    """Return the terms of a text in the order in which an index has them, stop words included."""
+    found: list[str] = _ANALYZER.analyze(prepare(text))
+    return found
+
+
 def terms(text: str) -> list[str]:
     """Return the terms of a text, each once, stop words included."""
-    return list(dict.fromkeys(_ANALYZER.analyze(prepare(text))))
+    return list(dict.fromkeys(tokens(text)))
 
 
 def name_terms(normalised: str) -> tuple[str, ...]:

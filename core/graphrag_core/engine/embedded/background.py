@@ -17,6 +17,7 @@ class Task(threading.Thread):
         super().__init__(name="graphrag-write")
         self._function = function
         self._claimed = threading.Lock()  # acquired once, by who runs the function or cancels it
+        self._ended = threading.Event()  # set by the thread
         self._done = False
         self._error: BaseException | None = None
 
@@ -35,12 +36,20 @@ class Task(threading.Thread):
                 self._done = True
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
             self._error = error
+        finally:
+            self._ended.set()
+
+    def cancel(self) -> bool:
+        """Return whether the function had not begun; then it never will."""
+        return self._claimed.acquire(blocking=False)
 
     def finish(self) -> None:
         """Wait until the function has ended. It does not begin any more if it has not."""
         if self.ident is None:
-            self._claimed.acquire(blocking=False)  # if it runs here, it has ended
-        elif self.ident != threading.get_ident():
+            self.cancel()  # if it runs here, it has ended
+        # A thread that claimed it has its number by now, also if an interrupt kept the caller from waiting for that.
+        if self.ident is not None and self.ident != threading.get_ident():
+            self._ended.wait()  # a thread cannot be joined before it says that it has started
             self.join()
 
     def result(self) -> None:
@@ -52,15 +61,32 @@ class Task(threading.Thread):
             raise StorageError("a write was interrupted before it began; nothing was changed: retry")
 
 
-def run_together(functions: list[Callable[[], None]]) -> None:
-    """Run functions at the same time, the last one in this thread; raise the first error after all have ended."""
+def run_together(functions: list[Callable[[], None]], running: list[Task]) -> None:
+    """Run functions at the same time, the last one in this thread; raise the first error after all have ended.
+
+    An interrupt while this waits is raised when all have ended. ``running`` has the tasks of the call, so that the next
+    call waits for those that a second interrupt may leave.
+    """
+    _finish_all(running)
     *beside, last = (Task(function) for function in functions)
+    running[:] = beside
     try:
         for task in beside:
             task.begin()
         last.run()
     finally:
-        for task in beside:
-            task.finish()
+        _finish_all(running)
     for task in (*beside, last):
         task.result()
+
+
+def _finish_all(tasks: list[Task]) -> None:
+    interrupt: BaseException | None = None
+    for task in tasks:
+        try:
+            task.finish()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            interrupt = error
+            task.finish()
+    if interrupt is not None:
+        raise interrupt

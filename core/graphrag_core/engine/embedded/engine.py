@@ -152,8 +152,13 @@ class EmbeddedEngine:
             self._finish_commit()
             self._check(writable=True)
             arguments = (added, removed, name_vectors or {}, settings or {})
-            self._committing = Task(lambda: self._commit(*arguments))
-            self._committing.begin()
+            self._committing = committing = Task(lambda: self._commit(*arguments))
+            try:
+                committing.begin()
+            except BaseException:
+                if committing.cancel():  # so that the interrupt is raised, and not that there was one
+                    self._committing = None
+                raise
 
     def _commit(
         self,
@@ -450,10 +455,18 @@ class EmbeddedEngine:
             yield from page
             last = page[-1]
 
-    def parsed(self, document_ids: Sequence[str]) -> list[ParsedDocument]:
-        """Return documents as they were written, with their vectors."""
+    def parsed(self, document_ids: Sequence[str], *, accesses: bool = False) -> list[ParsedDocument]:
+        """Return documents as they were written, with their vectors; with ``accesses`` also how often facts were used.
+
+        Without it, :meth:`write` takes over the accesses of a document that it replaces.
+        """
         with self.reading():
-            return read_documents(self.records, document_ids)
+            return read_documents(self.records, document_ids, accesses=accesses)
+
+    def name_vectors(self, names: Sequence[str]) -> dict[str, Matrix]:
+        """Return the stored vectors of names; names without one are left out."""
+        with self.reading():
+            return self.records.name_vectors(names)
 
     def spellings(self, name: str) -> list[str]:
         """Return the normalised names of a name's entity that documents write; empty if there is none.

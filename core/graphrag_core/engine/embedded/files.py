@@ -116,6 +116,7 @@ class Folder:
             _sync(path)
         final = self.derived / str(generation)
         if final.exists():
+            (final / _MANIFEST).unlink(missing_ok=True)
             shutil.rmtree(final)
         new.rename(final)
         _sync(self.derived)
@@ -143,6 +144,8 @@ class Folder:
         """Delete unfinished generations, and all but ``keep`` if it is given."""
         for path in self.derived.iterdir() if self.derived.is_dir() else ():
             if path != keep and (keep is not None or not path.name.isdigit()):
+                with suppress(OSError):  # first, so that what an interrupt leaves is no generation
+                    (path / _MANIFEST).unlink(missing_ok=True)
                 shutil.rmtree(path, ignore_errors=True)
 
     def drop_search_indexes(self) -> None:

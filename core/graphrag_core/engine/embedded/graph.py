@@ -548,7 +548,7 @@ def resolve(aliases: Pairs, similar: Pairs, mentions: Index, ids: Index) -> Inde
 
 def _positions(keys: Keys) -> _Positions:
     """Return a function from existing keys to their positions."""
-    if len(keys) == 0 or keys[-1] >= _MOST_SPARSE * len(keys):
+    if len(keys) == 0 or keys[0] < 0 or keys[-1] >= _MOST_SPARSE * len(keys):
         return lambda wanted: np.searchsorted(keys, wanted)
     table = np.zeros(int(keys[-1]) + 1, np.int64)
     table[keys] = np.arange(len(keys))

@@ -83,29 +83,65 @@ def entity_names(uses: NameUses) -> tuple[npt.NDArray[np.int8], Flags]:
     size = len(uses.is_word)
     spelling = uses.spelling[uses.mention_name]
     form = uses.form[uses.mention_name]
-    lower = uses.word_chunks
     as_word, as_capitals = (
         _distinct(spelling[rows], uses.mention_chunk[rows], size) for rows in (form == WORD, form == CAPITALS)
     )
-    common = lower > as_word + as_capitals
-    rare_in_capitals = lower > _CAPITALS_FACTOR * (as_capitals + as_word)
-
+    common, rare_in_capitals = ordinary_words(uses.word_chunks, as_word, as_capitals)
     subjects, titled = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
     subjects[spelling[uses.mention_subject]] = True
     titled[spelling[uses.mention_title == spelling]] = True
     ordinary = np.where(form == WORD, common[spelling], (form == CAPITALS) & rare_in_capitals[spelling])
     generic = _generic_headings(uses, spelling, ordinary)
+    counts = UseCounts(common, rare_in_capitals, subjects, titled, generic)
+    return named_as(uses.form, uses.spelling, uses.in_triple, counts), common & ~titled
 
-    named = np.full(len(uses.form), ALWAYS, np.int8)
-    of_word = np.where(
-        uses.form == WORD, common[uses.spelling], (uses.form == CAPITALS) & rare_in_capitals[uses.spelling]
-    )
-    named[of_word & ~titled[uses.spelling]] = AS_SUBJECT
-    named[generic[uses.spelling]] = NEVER
-    named[uses.in_triple] = ALWAYS
-    address = uses.form == ADDRESS
-    named[address] = np.where(subjects[uses.spelling[address]], ALWAYS, NEVER)
-    return named, common & ~titled
+
+class UseCounts(NamedTuple):
+    """What the uses of each spelling say.
+
+    Attributes
+    ----------
+    common, rare_in_capitals
+        Whether it is an ordinary word, see :func:`ordinary_words`.
+    subjects, titled
+        Whether it is the subject of a chunk, and the title of one.
+    generic
+        Whether it is a heading that names nothing, see :func:`generic_headings`.
+    """
+
+    common: Flags
+    rare_in_capitals: Flags
+    subjects: Flags
+    titled: Flags
+    generic: Flags
+
+
+def ordinary_words(lower: Index, as_word: Index, as_capitals: Index) -> tuple[Flags, Flags]:
+    """Return which spellings are ordinary words, and which of them are so in capitals too.
+
+    The numbers are those of the chunks that have each spelling in lower case, as a word and in capitals.
+    """
+    return lower > as_word + as_capitals, lower > _CAPITALS_FACTOR * (as_capitals + as_word)
+
+
+def generic_headings(under: Index, spoken: Index) -> Flags:
+    """Return which spellings are headings under many titles of which the text hardly speaks.
+
+    ``under`` is the number of titles, ``spoken`` that of the chunks that speak of it.
+    """
+    return (under >= MOST_TITLES) & (spoken < under)
+
+
+def named_as(form: npt.NDArray[np.int8], spelling: Index, in_triple: Flags, counts: UseCounts) -> npt.NDArray[np.int8]:
+    """Return for each name whether it is an entity's, by the uses of its spelling."""
+    named = np.full(len(form), ALWAYS, np.int8)
+    of_word = np.where(form == WORD, counts.common[spelling], (form == CAPITALS) & counts.rare_in_capitals[spelling])
+    named[of_word & ~counts.titled[spelling]] = AS_SUBJECT
+    named[counts.generic[spelling]] = NEVER
+    named[in_triple] = ALWAYS
+    address = form == ADDRESS
+    named[address] = np.where(counts.subjects[spelling[address]], ALWAYS, NEVER)
+    return named
 
 
 def word_pairs(gram: Index) -> Flags:
@@ -179,7 +215,7 @@ def _generic_headings(uses: NameUses, spelling: Index, ordinary: Flags) -> Flags
         np.concatenate([uses.mention_chunk[plain], uses.lower_chunk[lower]]),
         size,
     )
-    return (under >= MOST_TITLES) & (spoken < under)
+    return generic_headings(under, spoken)
 
 
 def _distinct(owners: Index, values: Index, size: int) -> Index:

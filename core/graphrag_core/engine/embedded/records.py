@@ -513,8 +513,11 @@ class Records:
 
     def everything(self) -> Change:
         """Return the change from an empty index to the current generation."""
-        added = {kind: (0, int(self.meta(f"next_{kind.removesuffix('s')}", "0"))) for kind in KINDS}
-        return Change(0, self.generation, added, _no_keys())
+        meta: dict[str, str] = dict(
+            self.rows("SELECT name, value FROM meta")
+        )  # in one statement: another thread may commit
+        added = {kind: (0, int(meta.get(f"next_{kind.removesuffix('s')}", "0"))) for kind in KINDS}
+        return Change(0, int(meta.get("generation", "0")), added, _no_keys())
 
     def trim_journal(self, generation: int) -> None:
         """Delete the journal up to a generation."""
@@ -620,6 +623,14 @@ class Records:
         pairs = [(hash64(normalise(name)), name) for name in wanted]
         found = json.loads(self.rows(_NAME_KEYS, (json.dumps(pairs),))[0][0])
         return {name: key for name, key in zip(wanted, found, strict=True) if key is not None}
+
+    def name_vectors(self, names: Iterable[str]) -> dict[str, Matrix]:
+        """Return the vectors of names that have one."""
+        keys = self.name_keys(names)
+        dim = int(self.meta("dim", "1"))
+        rows = self.rows(f"SELECT name, vector FROM name_vectors WHERE name {LISTED}", (json.dumps([*keys.values()]),))
+        of_key = dict(zip((row[0] for row in rows), _matrix("names", rows, dim), strict=True)) if rows else {}
+        return {name: of_key[key] for name, key in keys.items() if key in of_key}
 
     def facts_to_hide(self, keys: Keys) -> Iterator[tuple[int, list[int], str, str, str]]:
         """Yield key, names, relation, value and text of facts."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from graphrag_core.engine.embedded.background import run_together
+from graphrag_core.engine.embedded.background import Task, run_together
 from graphrag_core.engine.embedded.files import Folder, release_memory
 from graphrag_core.engine.embedded.graph import GraphView, Pairs
 from graphrag_core.engine.embedded.graph_edits import GraphEdits
@@ -78,6 +78,7 @@ class SearchIndexes:
         self._lost: list[str] = []  # signs that the records lack writes that the other files have
         self._in_memory: set[str] = set()  # keyword indexes that a reader could not take from disk
         self.complete = False
+        self._running: list[Task] = []  # of the last change
         self._reset()
         self.keywords = {kind: self._open_keywords(kind) for kind in _KEYWORD_FIELDS}
 
@@ -207,7 +208,8 @@ class SearchIndexes:
         self._views.clear()
         unsaved = self._unsaved
         keywords = [partial(self._sync_keywords, kind, batches) for kind in self.keywords]
-        run_together([*keywords, partial(self._sync_vectors_and_graph, batches)])  # tantivy releases the GIL
+        # tantivy releases the GIL
+        run_together([*keywords, partial(self._sync_vectors_and_graph, batches)], self._running)
         self.complete = True
         if self._unsaved - unsaved >= _MANY and not batches:
             release_memory()
@@ -286,7 +288,9 @@ class SearchIndexes:
             self._replace_keywords(kind)
 
     def _replace_keywords(self, kind: str) -> None:
-        self.keywords[kind].apply(self._records.generation, None, self._all_texts(kind))
+        everything = self._records.everything()
+        texts = self._records.keyword_texts(kind, everything.added[kind])
+        self.keywords[kind].apply(everything.generation, None, texts)
 
     def _open_keywords(self, kind: str) -> TantivyKeywords:
         """Open a keyword index. What is damaged at first sight is built again from the records by :meth:`sync`."""

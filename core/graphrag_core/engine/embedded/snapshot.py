@@ -72,7 +72,7 @@ class EmbeddedSnapshot:
         generation: int,
     ) -> None:
         self.generation = generation
-        self.first_entity = len(view.chunk_keys)
+        self.chunk_count = self.first_entity = len(view.chunk_keys)
         self.node_limit = len(view.chunk_keys) + len(view.entity_ids)
         self.linked_share = view.bridged
         self._view = view
@@ -297,10 +297,10 @@ class EmbeddedSnapshot:
                     (json.dumps(keys),),
                 )
             )
-            openings = [_openings(rows[key]) for key in keys]
-            known = self.find_entities({name for names in openings for name in names})
+            opened = [openings(rows[key]) for key in keys]
+            known = self.find_entities({name for names in opened for name in names})
             rows_, columns = np.repeat(np.arange(len(chunks)), counts).tolist(), targets.tolist()
-            for at, names in zip(without.tolist(), openings, strict=True):
+            for at, names in zip(without.tolist(), opened, strict=True):
                 if found := next((known[name] for name in names if name in known), 0):
                     rows_.append(at)
                     columns.append(found - self.first_entity)
@@ -314,16 +314,7 @@ class EmbeddedSnapshot:
     def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         view = self._view
         counts, targets, weights = view.neighbours(nodes)
-        if to is not None:
-            kept = (targets < self.first_entity) == (to == "chunks")
-            owners = np.repeat(np.arange(len(nodes)), counts)[kept]
-            counts, targets, weights = np.bincount(owners, minlength=len(nodes)), targets[kept], weights[kept]
-        if limit is not None and len(counts) and counts.max() > 0:
-            owners = np.repeat(np.arange(len(nodes)), counts)
-            order = np.lexsort((targets, -weights, owners))
-            place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-            order = order[place < limit]
-            counts, targets, weights = np.minimum(counts, limit), targets[order], weights[order]
+        counts, targets, weights = strongest(counts, targets, weights, self.first_entity, to, limit)
         return Adjacency(counts, targets, weights, view.totals_of(nodes), view.degrees_of(targets))
 
     def facts_of(
@@ -536,7 +527,7 @@ class EmbeddedSnapshot:
             names = self._records.names([group[0] for group in groups])  # in the order of keys
             for position, chunk, other, group in zip(labels, chunks, last, groups, strict=True):
                 if (surface := names[group[0]].surface).startswith(EDGE):
-                    labels[position] = _edge_label(surface, chunk, other)
+                    labels[position] = edge_label(surface, chunk, other)
         return labels
 
     def _things(self, labels: Mapping[int, str]) -> dict[str, Entity]:
@@ -548,7 +539,24 @@ class EmbeddedSnapshot:
         return dict(zip(named, found, strict=True))
 
 
-def _edge_label(surface: str, first: Chunk, last: Chunk) -> str:
+def strongest(
+    counts: Keys, targets: Keys, weights: Scores, first_entity: int, to: Kind | None, limit: int | None
+) -> tuple[Keys, Keys, Scores]:
+    """Return edges of nodes restricted to chunks or entities, and with ``limit`` the strongest of each node."""
+    if to is not None:
+        kept = (targets < first_entity) == (to == "chunks")
+        owners = np.repeat(np.arange(len(counts)), counts)[kept]
+        counts, targets, weights = np.bincount(owners, minlength=len(counts)), targets[kept], weights[kept]
+    if limit is not None and len(counts) and counts.max() > 0:
+        owners = np.repeat(np.arange(len(counts)), counts)
+        order = np.lexsort((targets, -weights, owners))
+        place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        order = order[place < limit]
+        counts, targets, weights = np.minimum(counts, limit), targets[order], weights[order]
+    return counts, targets, weights
+
+
+def edge_label(surface: str, first: Chunk, last: Chunk) -> str:
     """Return what the address of an explicit edge is called, given the first and the last passage that has it.
 
     The title of the document, or the start of its text; the value if several documents have it.
@@ -562,7 +570,7 @@ def _edge_label(surface: str, first: Chunk, last: Chunk) -> str:
     return first.title or opening[:_OPENING].rstrip(".")
 
 
-def _openings(text: str) -> list[str]:
+def openings(text: str) -> list[str]:
     """Return the normalised names that a text may open with, longest first."""
     words = text.split()[:_OPENING_WORDS]
     return [name for count in range(len(words), 0, -1) if (name := normalise(" ".join(words[:count])))]

@@ -257,16 +257,16 @@ class _Rows:
         self.next["chunk"], self.next["fact"] = key + 1, fact_key
 
 
-def read_documents(records: Records, ids: Sequence[str]) -> list[ParsedDocument]:
+def read_documents(records: Records, ids: Sequence[str], *, accesses: bool = False) -> list[ParsedDocument]:
     """Return documents as :func:`write` got them, with their vectors.
 
-    The access counts of facts are left out: :func:`write` takes them over when it replaces a document.
+    Without ``accesses`` those of facts are left out: :func:`write` takes them over when it replaces a document.
     """
     found = map(records.document, ids)
-    return [_read_document(records, document) for document in found if document is not None]
+    return [_read_document(records, document, accesses=accesses) for document in found if document is not None]
 
 
-def _read_document(records: Records, document: Document) -> ParsedDocument:
+def _read_document(records: Records, document: Document, *, accesses: bool) -> ParsedDocument:
     document_id = document.id
     key, metadata, digest = records.rows("SELECT key, metadata, digest FROM documents WHERE id = ?", (document_id,))[0]
     chunks = records.rows("SELECT key, subjects, names FROM chunks WHERE document = ? ORDER BY ordinal", (key,))
@@ -290,7 +290,7 @@ def _read_document(records: Records, document: Document) -> ParsedDocument:
         names.append({name: at < subjects for at, name in enumerate(own)})
         mentions = [Mention(surface[name], kind, said) for one, name, kind, said in claims if one == chunk]
         mentions += [Mention(surface[long], aliases=(surface[short],)) for one, short, long in aliases if one == chunk]
-        extractions.append(Extraction(tuple(mentions), tuple(_fact(row, surface) for row in facts[chunk])))
+        extractions.append(Extraction(tuple(mentions), tuple(_fact(row, surface, accesses) for row in facts[chunk])))
     vectors: dict[str, Matrix | None] = {}
     spans = {"chunks": span, "facts": (fact_rows[0][0], fact_rows[-1][0] + 1) if fact_rows else (0, 0)}
     for kind, of_kind in spans.items():
@@ -304,13 +304,13 @@ def _read_document(records: Records, document: Document) -> ParsedDocument:
     )  # fmt: skip
 
 
-def _fact(row: Row, surface: Mapping[int, str]) -> Fact:
+def _fact(row: Row, surface: Mapping[int, str], accesses: bool) -> Fact:
     _, _, names, text, relation, weight, confidence, source, status, value, created, last, count, *rest = row
     start, stop, valid_from, valid_to = rest
     return Fact(
         tuple(surface[name] for name in unpack(names).tolist()), text, relation or "", weight, confidence,
         cast("Any", SOURCES.get(source, source)), cast("Any", STATUSES.get(status, status)),
-        value or "", created, None if count else last, 0,
+        value or "", created, last if accesses or not count else None, count if accesses else 0,
         None if start is None else (start, stop), valid_from=valid_from, valid_to=valid_to,
     )  # fmt: skip
 

@@ -1,0 +1,244 @@
+"""An index in PostgreSQL beside one in a folder: ``make bench-postgres``, or ``python benchmarks/postgres.py 10000``.
+
+For each size both are built from the same synthetic passages. Then questions are asked in turn: of the folder, of
+PostgreSQL, and one vector search of pgvector alone. Printed are build times, bytes, p50 and p95, and the statements and
+rows of a question, as ratios in the same run. ``load SECONDS`` runs 1 and then 8 writers beside 16 readers, in
+processes of their own: nothing may be lost, and every answer must be of one generation.
+
+The server is that of ``DATABASE_URL``, or one that is started for the run, with fsync off.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+from synthetic import ReadyVectors, documents
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.engine.postgres.database import Halfvec
+from graphrag_core.engine.postgres.operations import as_size, sizes
+from graphrag_core.errors import DatabaseError
+
+SIZES = 10_000, 100_000
+QUESTIONS = 60
+READERS, WRITERS = 16, 8
+SECONDS = 60.0
+PAIRS = 20
+GROWTH = 3.0  # the most that a question may take longer with ten times the passages
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    if url := os.environ.get("DATABASE_URL"):
+        yield url
+        return
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    with import_module("postgres_server").server() as url:  # of the tests
+        yield url.replace("+psycopg", "")
+
+
+def address(url: str, schema: str, index: str = "default") -> str:
+    return f"{url}{'&' if '?' in url else '?'}schema={schema}&index={index}"
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def spread(times: list[float]) -> tuple[float, float]:
+    """Return median and 95th percentile in milliseconds."""
+    return 1000 * statistics.median(times), 1000 * float(np.percentile(times, 95))
+
+
+class Counted:
+    """Counts the statements that this process sends, and the rows that it gets."""
+
+    def __init__(self) -> None:
+        self.statements = self.rows = 0
+        execute, fetchall = psycopg.Cursor.execute, psycopg.Cursor.fetchall
+
+        def counted_execute(cursor: Any, *arguments: Any, **settings: Any) -> Any:
+            self.statements += 1
+            return execute(cursor, *arguments, **settings)
+
+        def counted_fetchall(cursor: Any) -> Any:
+            rows = fetchall(cursor)
+            self.rows += len(rows)
+            return rows
+
+        cursor: Any = psycopg.Cursor
+        cursor.execute, cursor.fetchall = counted_execute, counted_fetchall
+
+
+def growth(url: str, folder: Path, chosen: list[int]) -> None:
+    counted = Counted()
+    before: dict[str, float] = {}
+    for size in chosen:
+        schema = f"bench_{uuid.uuid4().hex[:8]}"
+        embedded = KnowledgeIndex.open(folder / str(size), ReadyVectors(), progress=False)
+        shared = KnowledgeIndex.open(address(url, schema), ReadyVectors(), progress=False)
+        of_folder, of_server = (seconds(partial(index.add, documents(size))) for index in (embedded, shared))
+        tables, _ = sizes(address(url, schema))
+        data, on_disk = sum(one.data + one.indexes for one in tables), embedded.stats().bytes_on_disk
+        print(f"{size:>9,} passages")
+        print(f"  build       folder {of_folder:,.0f} s, PostgreSQL {of_server:,.0f} s ({of_server / of_folder:.1f}×)")
+        print(f"  bytes       folder {as_size(on_disk)}, PostgreSQL {as_size(data)} ({data / on_disk:.1f}×)")
+        found = [embedded.get(f"d{at}") for at in np.random.default_rng(3).integers(0, size, QUESTIONS).tolist()]
+        texts = [f"Which {d.text.split()[3]} of {d.title} was it?" for d in found if d is not None]
+        both = [GraphRetriever(index, cache=None) for index in (embedded, shared)]
+        engine: Any = shared.engine
+        times: dict[str, list[float]] = {"folder": [], "PostgreSQL": [], "pgvector": []}
+        statements, rows, equal = [], [], 0
+        for number, text in enumerate(texts):
+            results = []
+            for name, retriever in zip(times, both, strict=False):
+                start, first, got = time.perf_counter(), counted.statements, counted.rows
+                results.append([hit.chunk.id for hit in retriever.retrieve(text, k=10).hits])
+                if number >= 5:  # after some that load what is cached
+                    times[name].append(time.perf_counter() - start)
+                    if retriever is both[1]:
+                        statements.append(counted.statements - first)
+                        rows.append(counted.rows - got)
+            equal += results[0] == results[1]
+            vector = Halfvec.rows(ReadyVectors().embed_query(text)[None, :])[0]
+            nearest = "SELECT key FROM chunk_vectors WHERE index = %s ORDER BY vector <#> %s LIMIT 10"
+            times["pgvector"].append(seconds(partial(engine.database.rows, nearest, (engine.index, vector))))
+        measured = {name: spread(of) for name, of in times.items()}
+        for name, (median, late) in measured.items():
+            ratio = measured["PostgreSQL"][0] / median
+            grown = f", {median / before[name]:.1f}× the size before" if name in before else ""
+            print(f"  {name:11} p50 {median:.1f} ms, p95 {late:.1f} ms; PostgreSQL takes {ratio:.1f}×{grown}")
+        if "PostgreSQL" in before and measured["PostgreSQL"][0] > GROWTH * before["PostgreSQL"]:
+            print(f"  NOT MET: the median grew by more than {GROWTH}×")
+        before = {name: median for name, (median, _) in measured.items()}
+        print(f"  a question  {statistics.median(statements):.0f} statements, {statistics.median(rows):,.0f} rows")
+        print(f"  same top 10 {equal} of {len(texts)}", flush=True)
+        embedded.close()
+        shared.close()
+        drop(url, schema)
+
+
+def drop(url: str, schema: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+# -- writers and readers
+
+
+def pair(number: int, revision: int) -> list[Document]:
+    """Two documents that are always written together: an answer that has both shows one revision of them."""
+    return [Document(f"pair{number}-{side}", f"Zetapair{number} was left at revision {revision}.") for side in "ab"]
+
+
+def write(url: str, number: int, until: float, results: Any) -> None:
+    """Add batches until the time is over, each with a pair of documents that all writers replace."""
+    written, times, conflicts, failed = list[str](), list[float](), 0, ""
+    stream = documents(1_000_000, seed=100 + number)
+    try:
+        with KnowledgeIndex.open(url, ReadyVectors(), progress=False) as index:
+            while time.time() < until:
+                batch = [
+                    Document(f"w{number}-{len(written) + at}", one.text, one.title, one.metadata)
+                    for at, one in enumerate(islice(stream, 20))
+                ]
+                start = time.perf_counter()
+                index.add(batch)
+                times.append(time.perf_counter() - start)
+                written += [one.id for one in batch]
+                try:
+                    index.add(pair((len(written) // 20) % PAIRS, 1_000_000 * number + len(written)))
+                except DatabaseError:  # another writer replaced the same pair at the same time
+                    conflicts += 1
+    except Exception as error:  # noqa: BLE001 - reported
+        failed = f"{type(error).__name__}: {error}"
+    results.put(("writer", written, times, conflicts, failed))
+
+
+def read(url: str, number: int, until: float, results: Any) -> None:
+    """Ask questions until the time is over; count answers that mix two revisions of a pair."""
+    times, mixed, failed = [], 0, ""
+    try:
+        with KnowledgeIndex.open(url, ReadyVectors(), read_only=True, progress=False) as index:
+            retriever = GraphRetriever(index, cache=None)
+            while time.time() < until:
+                number = (number + 1) % PAIRS
+                start = time.perf_counter()
+                hits = retriever.retrieve(f"Where was Zetapair{number} left?", k=10).hits
+                times.append(time.perf_counter() - start)
+                own = [hit.chunk for hit in hits if hit.chunk.document_id.startswith(f"pair{number}-")]
+                mixed += len({re.sub(r"\D+(\d+)\D+", r"\1", one.text.partition("revision")[2]) for one in own}) > 1
+    except Exception as error:  # noqa: BLE001 - reported
+        failed = f"{type(error).__name__}: {error}"
+    results.put(("reader", mixed, times, 0, failed))
+
+
+def load(url: str, writers: int, duration: float) -> dict[str, float]:
+    schema = f"bench_{uuid.uuid4().hex[:8]}"
+    place = address(url, schema)
+    with KnowledgeIndex.open(place, ReadyVectors(), progress=False) as index:
+        index.add(documents(2_000))
+        index.add([one for number in range(PAIRS) for one in pair(number, 0)])
+    context = multiprocessing.get_context("spawn")
+    results: Any = context.Queue()
+    until = time.time() + 15 + duration  # processes need some time to start
+    roles = [(write, number) for number in range(writers)] + [(read, number) for number in range(READERS)]
+    processes = [context.Process(target=role, args=(place, number, until, results)) for role, number in roles]
+    for process in processes:
+        process.start()
+    reports = [results.get() for _ in processes]
+    for process in processes:
+        process.join()
+    failures = [report[4] for report in reports if report[4]]
+    written = [one for report in reports if report[0] == "writer" for one in report[1]]
+    adds = [one for report in reports if report[0] == "writer" for one in report[2]]
+    asked = [one for report in reports if report[0] == "reader" for one in report[2]]
+    mixed = sum(report[1] for report in reports if report[0] == "reader")
+    with KnowledgeIndex.open(place, ReadyVectors(), read_only=True) as index:
+        lost = len(written) - len(index.engine.stored(written))
+        sound = index.verify()
+    conflicts = sum(report[3] for report in reports)
+    median, late = spread(asked)
+    added, answered = len(written) / duration, len(asked) / duration
+    print(f"{writers} writers, {READERS} readers: {added:,.0f} documents/s, p95 of a batch {spread(adds)[1]:,.0f} ms; "
+          f"{answered:,.0f} questions/s, p50 {median:,.0f} ms, p95 {late:,.0f} ms")  # fmt: skip
+    print(f"  lost {lost}, answers of two generations {mixed}, pairs that two writers replaced at once {conflicts}, "
+          f"failures {len(failures)} {failures[:2]}; {sound}", flush=True)  # fmt: skip
+    assert not lost
+    assert not mixed
+    assert not failures
+    assert sound
+    drop(url, schema)
+    return {"documents/s": added, "questions/s": answered, "p95": late}
+
+
+def main(arguments: list[str]) -> None:
+    with server() as url, tempfile.TemporaryDirectory() as folder:
+        if arguments[:1] == ["load"]:
+            duration = float(arguments[1]) if len(arguments) > 1 else SECONDS
+            one, many = (load(url, writers, duration) for writers in (1, WRITERS))
+            print(", ".join(f"{name} {many[name] / one[name]:.1f}×" for name in one), f"with {WRITERS} writers for 1")
+        else:
+            growth(url, Path(folder), [int(size.replace("_", "")) for size in arguments] or list(SIZES))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

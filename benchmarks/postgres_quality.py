@@ -1,0 +1,130 @@
+"""The same questions on the embedded engine and on PostgreSQL, with exact vectors: do both find the same?
+
+``postgres_quality.py postgresql://... 2wiki_train,musique_train,docs_dev [QUESTIONS]`` indexes each set twice, and
+prints for how many questions the first ten passages are the same, in the same order and with scores that differ by less
+than 1e-4, the recall of both, the time of a question, and how many statements and numbers PostgreSQL returned for one.
+Datasets are read as in ``quality.py``.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from quality import DEPTH, load, model_of
+
+from graphrag_core import GraphRetriever, KnowledgeIndex, SentenceExtractor
+from graphrag_core.engine.postgres import PostgresEngine
+from graphrag_core.engine.postgres.reads import Reads
+
+SETS = "2wiki_train,musique_train,docs_dev"
+METHODS: dict[str, dict[str, Any]] = {
+    "hybrid": {},
+    "graph": {"method": "graph"},
+    "keyword": {"method": "keyword"},
+    "vector": {"method": "vector"},
+}
+_CLOSE = 1e-4
+
+
+@contextmanager
+def counted() -> Iterator[Counter[str]]:
+    """Count the statements of snapshots by the method that asks, and the bytes and values that they return."""
+    counts: Counter[str] = Counter()
+    plain = Reads.rows
+
+    def rows(self: Reads, sql: str, parameters: Any = ()) -> Any:
+        found = plain(self, sql, parameters)
+        callers = [frame.name for frame in traceback.extract_stack() if frame.filename.endswith("snapshot.py")]
+        counts["statements"] += 1
+        counts[callers[0] if callers else "others"] += 1
+        counts["values"] += sum(len(v) // 12 if isinstance(v, bytes | memoryview) else 1 for row in found for v in row)
+        return found
+
+    Reads.rows = rows  # type: ignore[method-assign]
+    try:
+        yield counts
+    finally:
+        Reads.rows = plain  # type: ignore[method-assign]
+
+
+def measure(name: str, url: str, most: int | None) -> None:
+    """Index a set with both engines, ask its questions, and print what differs."""
+    dataset = load(name)
+    questions = dataset.questions[:most]
+    engine = PostgresEngine(f"{url}{'&' if '?' in url else '?'}index={name}-{uuid.uuid4().hex[:8]}", exact=True)
+    model = model_of("wordllama")
+    with (
+        KnowledgeIndex(model, extractor=SentenceExtractor(), progress=False) as embedded,
+        KnowledgeIndex(model, extractor=SentenceExtractor(), progress=False, engine=engine) as remote,
+    ):
+        built = [_add(index, dataset.documents) for index in (embedded, remote)]
+        print(f"\n{name}: {embedded.stats().chunks} passages, built in {built[0]:.1f} s and {built[1]:.1f} s")
+        problems = remote.verify()
+        print(f"verify: {problems}" if not problems else "verify: no problems")
+        ask = [GraphRetriever(index, k=DEPTH, cache=False) for index in (embedded, remote)]
+        for label, settings in METHODS.items():
+            _compare(label, settings, dataset, questions, ask)
+
+
+def _add(index: KnowledgeIndex, documents: Any) -> float:
+    start = time.perf_counter()
+    index.add(documents)
+    index.engine.flush()
+    return time.perf_counter() - start
+
+
+def _compare(label: str, settings: Mapping[str, Any], dataset: Any, questions: Any, ask: Any) -> None:
+    times: list[list[float]] = [[], []]
+    recalls: list[list[list[float]]] = [[], []]
+    same = order = close = 0
+    different: list[str] = []
+    with counted() as counts:
+        for row in questions:
+            results = []
+            for at, retriever in enumerate(ask):
+                start = time.perf_counter()
+                hits = retriever.retrieve(row["question"], **settings).hits
+                times[at].append(time.perf_counter() - start)
+                recalls[at].append(dataset.recall(row, [hit.chunk for hit in hits]))
+                results.append([(hit.chunk.id, hit.score) for hit in hits])
+            one, other = ([chunk for chunk, _ in result] for result in results)
+            same += set(one) == set(other)
+            order += one == other
+            is_close = one == other and np.allclose(
+                [score for _, score in results[0]], [score for _, score in results[1]], atol=_CLOSE
+            )
+            close += is_close
+            if not is_close:
+                different.append(row["question"])
+    count = len(questions)
+    recall = [100 * np.mean(own, axis=0) for own in recalls]
+    print(
+        f"{label}: {count} questions, the same ten {same}, in order {order}, with scores {close}; recall@5 "
+        f"{recall[0][1]:.2f} and {recall[1][1]:.2f}"
+    )
+    for at, engine in enumerate(("embedded", "postgres")):
+        p50, p95 = np.percentile(np.array(times[at]) * 1000, [50, 95])
+        print(f"  {engine}: p50 {p50:.1f} ms, p95 {p95:.1f} ms")
+    shown = ", ".join(f"{what} {number / count:.1f}" for what, number in counts.most_common())
+    print(f"  for a question: {shown}", flush=True)
+    for question in different[:3]:
+        print(f"  differs: {question}")
+
+
+def main() -> None:
+    """Measure the sets of the command line."""
+    most = int(sys.argv[3]) if len(sys.argv) > 3 else None
+    for name in (sys.argv[2] if len(sys.argv) > 2 else SETS).split(","):
+        measure(name, sys.argv[1], most)
+
+
+if __name__ == "__main__":
+    main()

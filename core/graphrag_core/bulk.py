@@ -1,0 +1,382 @@
+"""Index many documents with the processes of a Ray cluster, into an index in PostgreSQL.
+
+Documents are read, chunked, extracted from, embedded and written by Ray Data (``map_batches``). Each worker has an
+index of its own that is open for writing, and adds its batches with :meth:`~graphrag_core.KnowledgeIndex.add`: the
+result is that of one process. Needs the extra ``ray``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphrag_core import errors
+from graphrag_core.documents.catalogue import CatalogueEntry
+from graphrag_core.documents.load import file_documents
+from graphrag_core.documents.sync import FileSource, Progress, SyncReport, SyncRun
+from graphrag_core.documents.walk import File, Problem
+from graphrag_core.engine.address import is_address, shown
+from graphrag_core.errors import DocumentError, GraphRAGError, InputError, MissingDependency
+from graphrag_core.index import KnowledgeIndex
+from graphrag_core.ingest.pipeline import BatchLimit, validate
+from graphrag_core.model import Added, Document, Mark
+from graphrag_core.ports import Embedder
+from graphrag_core.text import hash64
+
+_BLOCK, _CHARACTERS = 50_000, 50_000_000  # of an iterable that are handed to Ray at once: documents, and their texts
+_ROWS = 200  # documents of a file in a block
+_CPUS = 0.5  # of a worker that writes: it often waits for the database; the rest is for those that read files
+_FILES = 16  # read by a task
+
+Rows = dict[str, list[Any]]
+"""Columns of a batch, as Ray Data passes them."""
+
+
+def index_documents(
+    source: Iterable[Document] | Any,
+    url: str,
+    embedder: Embedder | None = None,
+    *,
+    workers: int | None = None,
+    batch_size: int = 500,
+    progress: bool | None = None,
+    **settings: Any,
+) -> Added:
+    """Add documents to an index in PostgreSQL with several processes.
+
+    It can be repeated: documents that are in the index unchanged are neither extracted from nor embedded again. So a
+    run that was killed is continued by the same call.
+
+    Parameters
+    ----------
+    source
+        Documents, or a ``ray.data.Dataset`` with the columns ``id`` and ``text``, and optionally ``title`` and
+        ``metadata`` (a mapping, or JSON), which the cluster reads itself. Of a dataset in which an id comes twice,
+        either may be kept.
+    url
+        ``postgresql://user@host/database?index=NAME``. All machines of the cluster must reach it.
+    embedder
+        As for :class:`~graphrag_core.KnowledgeIndex`. It is pickled, and each worker has a copy.
+    workers
+        The number of processes that write; by default as many as the cluster has CPUs.
+    batch_size
+        The number of documents in a transaction.
+    progress
+        True or False to show Ray's progress bars or not; None shows them on a terminal.
+    settings
+        Settings of :class:`~graphrag_core.KnowledgeIndex`: ``chunker``, ``extractor``, ``edges``, ``embed_facts``, ...
+
+    Raises
+    ------
+    MissingDependency
+        Ray is not installed.
+    DocumentError, EmbedderError, DatabaseError
+        As for :meth:`~graphrag_core.KnowledgeIndex.add`. Batches that were committed before stay.
+    """
+    _check_address(url)
+    with _ray(progress) as ray, KnowledgeIndex.open(url, embedder, **settings):
+        from ray.data import Dataset  # noqa: PLC0415 - needs the extra ray
+
+        writer = _WriterSettings(url, embedder, batch_size, settings)
+        total = Added()
+        for dataset in [source.map_batches(_dataset_rows)] if isinstance(source, Dataset) else _blocks(ray, source):
+            for done in _written(ray, dataset, writer, workers):
+                total += done.added
+        return total
+
+
+def sync_files(
+    source: FileSource,
+    url: str,
+    embedder: Embedder | None = None,
+    *,
+    workers: int | None = None,
+    batch_size: int = 500,
+    keep_missing: bool = False,
+    progress: bool | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_problem: Callable[[Problem], None] = lambda _: None,
+    **settings: Any,
+) -> SyncReport:
+    """Bring an index in PostgreSQL up to date with files, as :func:`graphrag_core.documents.sync_files` does.
+
+    Workers read the files, so all machines of the cluster must see them under the same paths. Parameters are those of
+    :func:`index_documents` and of :func:`graphrag_core.documents.sync_files`.
+    """
+    from graphrag_core.documents.shared_catalogue import SharedCatalogue  # noqa: PLC0415 - needs the extra postgres
+
+    _check_address(url)
+    with ExitStack() as stack:
+        ray = stack.enter_context(_ray(progress))
+        index = stack.enter_context(KnowledgeIndex.open(url, embedder, **settings))
+        catalogue = stack.enter_context(SharedCatalogue(url))
+        run = SyncRun(index, catalogue, source, on_progress, on_problem)
+        changed: dict[int, tuple[CatalogueEntry, str]] = {}
+        items = []
+        for file in run.files():
+            if (found := run.register(file)) is not None:
+                entry, digest, _ = found
+                changed[entry.key] = entry, digest
+                items.append({"file": entry.key, "name": entry.name, **asdict(file), "path": str(file.path)})
+        total, incomplete = Added(), dict[str, str]()
+        if items:
+            writer = _WriterSettings(url, embedder, batch_size, settings, catalogue.run)
+            dataset = ray.data.from_items(items, override_num_blocks=max(len(items) // _FILES, 1)).map_batches(
+                _read_files,
+                batch_size=_FILES,
+                batch_format="pyarrow",
+                num_cpus=_CPUS / 2,
+                fn_kwargs={"metadata": dict(source.metadata), "max_bytes": source.max_bytes},
+            )
+            files = _FileProgress(run, changed)
+            for done in _written(ray, dataset, writer, workers):
+                total += done.added
+                incomplete |= done.added.problems
+                files.advance(done)
+        run.delete_stale()
+        if not keep_missing:
+            run.delete_missing()
+        report = run.report
+        report.added, report.changed, report.incomplete = total.added, total.replaced, incomplete
+        report.unchanged += total.unchanged
+        return report
+
+
+def _check_address(url: str) -> None:
+    if not is_address(url):
+        raise InputError(
+            f"{shown(url)} is a folder, which one process writes: bulk indexing needs an index in PostgreSQL "
+            "(postgresql://user@host/database), or add the documents with KnowledgeIndex.add"
+        )
+
+
+@contextmanager
+def _ray(progress: bool | None) -> Iterator[Any]:
+    """Connect to the cluster of ``RAY_ADDRESS`` or start one on this machine, unless the process is connected."""
+    try:
+        import ray  # noqa: PLC0415
+        import ray.data  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingDependency("ray[data]", "ray", "bulk indexing") from error
+    started = not ray.is_initialized()
+    if started:
+        ray.init(log_to_driver=False, logging_level=logging.WARNING)
+    context = ray.data.DataContext.get_current()
+    log = logging.getLogger("ray.data")
+    before, level = context.enable_progress_bars, log.level
+    if progress is not None:
+        context.enable_progress_bars = progress
+    if progress is False:
+        log.setLevel(logging.WARNING)
+    try:
+        yield ray
+    finally:
+        context.enable_progress_bars = before
+        log.setLevel(level)
+        if started:
+            ray.shutdown()
+
+
+# -- documents as rows
+
+
+def _to_row(document: Document) -> dict[str, Any]:
+    marks = [[mark.kind, mark.start, mark.end, mark.value] for mark in document.marks]
+    return {
+        "file": -1,
+        "id": document.id,
+        "text": document.text,
+        "title": document.title,
+        "metadata": json.dumps(dict(document.metadata), ensure_ascii=False),
+        "marks": json.dumps(marks, ensure_ascii=False),
+        "end": "",
+    }
+
+
+def _from_row(row: Mapping[str, Any]) -> Document:
+    marks = tuple(Mark(*mark) for mark in json.loads(row["marks"]))
+    return Document(row["id"], row["text"], row["title"], json.loads(row["metadata"]), marks)
+
+
+def _columns(rows: list[dict[str, Any]]) -> Rows:
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def _blocks(ray: Any, documents: Iterable[Document]) -> Iterator[Any]:
+    """Yield datasets of documents, which must have different ids."""
+    if isinstance(documents, Document):
+        raise InputError("index_documents takes an iterable of documents: index_documents([document], url)")
+    ids: set[int] = set()
+    limit, rows = BatchLimit(_BLOCK, _CHARACTERS), list[dict[str, Any]]()
+    for given in documents:
+        (document,) = validate([given])
+        number = hash64(document.id)
+        if number in ids:
+            raise DocumentError(document.id, "this id came before in the same call: keep one of the two")
+        ids.add(number)
+        rows.append(_to_row(document))
+        if limit.is_full(document):
+            yield ray.data.from_items(rows)
+            rows = []
+    if rows:
+        yield ray.data.from_items(rows)
+
+
+def _dataset_rows(batch: Mapping[str, Any]) -> Rows:
+    """Return the rows of a user's dataset as those of documents."""
+    for name in ("id", "text"):
+        if name not in batch:
+            raise InputError(f"the dataset has no column {name!r}: it needs id and text, and may have title, metadata")
+    rows = []
+    for at in range(len(batch["id"])):
+        metadata = batch["metadata"][at] if "metadata" in batch else {}
+        known = json.loads(metadata) if isinstance(metadata, str) else dict(metadata or {})
+        title = batch["title"][at] if "title" in batch else ""
+        document = Document(str(batch["id"][at]), str(batch["text"][at]), str(title or ""), known)
+        rows.append(_to_row(*validate([document])))
+    return _columns(rows)
+
+
+def _read_files(batch: Any, metadata: Mapping[str, Any], max_bytes: int) -> Iterator[Rows]:
+    """Yield the documents of files in batches. The row after a file's last document says so."""
+    rows: list[dict[str, Any]] = []
+    for item in batch.to_pylist():
+        file = File(Path(item["path"]), item["name"], item["size"], item["explicit"])
+        problems, count = [], 0
+        for found in file_documents(file, item["name"], metadata, max_bytes):
+            if isinstance(found, Problem):
+                problems.append([found.path, found.reason, found.empty])
+                continue
+            rows.append(_to_row(found) | {"file": item["file"]})
+            count += 1
+            if len(rows) >= _ROWS:
+                yield _columns(rows)
+                rows = []
+        end = {"file": item["file"], "documents": count, "size": file.size, "problems": problems}
+        rows.append(_to_row(Document("", "")) | {"end": json.dumps(end)})
+    if rows:
+        yield _columns(rows)
+
+
+# -- writing
+
+
+@dataclass(frozen=True)
+class _WriterSettings:
+    """What a worker needs to open the index. Its representation has no password."""
+
+    url: str = field(repr=False)
+    embedder: Embedder | None
+    batch_size: int
+    index: Mapping[str, Any]
+    run: int | None = None  # of the catalogue, if documents come from files
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What a worker did with a batch: what was added, documents by file, and the files whose last row it got."""
+
+    added: Added
+    documents: Mapping[int, int]
+    ends: list[dict[str, Any]]
+
+
+class _Writer:
+    """A worker: adds batches of documents to an index that it opened itself."""
+
+    def __init__(self, settings: _WriterSettings) -> None:
+        self.index = KnowledgeIndex.open(settings.url, settings.embedder, **{**settings.index, "progress": False})
+        self.catalogue: Any = None
+        if settings.run is not None:
+            from graphrag_core.documents.shared_catalogue import SharedCatalogue  # noqa: PLC0415
+
+            self.catalogue = SharedCatalogue(settings.url, run=settings.run)
+
+    def __call__(self, batch: Any) -> Rows:
+        rows = batch.to_pylist()
+        documents: list[Document] = []
+        of_file: dict[int, int] = {}
+        for row in rows:
+            if row["end"]:
+                continue
+            documents.append(_from_row(row))
+            if row["file"] >= 0:
+                of_file[row["file"]] = of_file.get(row["file"], 0) + 1
+                self.catalogue.add_document(CatalogueEntry(row["file"], "", ""), row["id"])
+        try:
+            if of_file:
+                self.catalogue.commit()  # documents are recorded before they are indexed
+            added = self.index.add(iter(documents))  # of long ones in several transactions
+        except GraphRAGError as error:
+            problem = {"kind": type(error).__name__, "text": str(error), "id": getattr(error, "document_id", None)}
+            return {"result": [json.dumps({"error": problem})]}
+        result = {
+            "added": [added.added, added.replaced, added.unchanged, dict(added.problems)],
+            "documents": list(of_file.items()),
+            "ends": [json.loads(row["end"]) for row in rows if row["end"]],
+        }
+        return {"result": [json.dumps(result)]}
+
+
+def _written(ray: Any, dataset: Any, writer: _WriterSettings, workers: int | None) -> Iterator[_Done]:
+    """Let workers write a dataset; yield what each batch did."""
+    if workers is not None and workers < 1:
+        raise InputError(f"workers={workers}: it must be at least 1")
+    count = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+    results = dataset.map_batches(
+        _Writer,
+        fn_constructor_args=(writer,),
+        batch_size=writer.batch_size,
+        batch_format="pyarrow",
+        compute=ray.data.ActorPoolStrategy(size=count),
+        num_cpus=_CPUS,
+    )
+    for row in results.iter_rows():
+        result = json.loads(row["result"])
+        if "error" in result:
+            raise _error(**result["error"])
+        added = Added(*result["added"])
+        yield _Done(added, dict(map(tuple, result["documents"])), result["ends"])
+
+
+def _error(kind: str, text: str, id: str | None) -> GraphRAGError:  # noqa: A002 - as it is passed
+    """Return the error that a worker raised."""
+    found = getattr(errors, kind, GraphRAGError)
+    error: GraphRAGError = found.__new__(found)
+    Exception.__init__(error, text)
+    if isinstance(error, DocumentError):
+        error.document_id = id
+    return error
+
+
+class _FileProgress:
+    """Marks a file as indexed when all of its documents are written, which may be out of order."""
+
+    def __init__(self, run: SyncRun, changed: Mapping[int, tuple[CatalogueEntry, str]]) -> None:
+        self.run, self.changed = run, changed
+        self._written: dict[int, int] = {}
+        self._ends: dict[int, dict[str, Any]] = {}
+
+    def advance(self, done: _Done) -> None:
+        for file, count in done.documents.items():
+            self._written[file] = self._written.get(file, 0) + count
+        for end in done.ends:
+            self._ends[end["file"]] = end
+        complete = [file for file, end in self._ends.items() if self._written.get(file, 0) >= end["documents"]]
+        for file in complete:
+            end = self._ends.pop(file)
+            self._written.pop(file, None)
+            problems = [Problem(*problem) for problem in end["problems"]]
+            for problem in problems:
+                self.run.add_problem(problem)
+            entry, digest = self.changed[file]
+            if all(problem.empty for problem in problems):
+                self.run.read.append((entry, "" if problems else digest))
+            self.run.waiting += 1
+            self.run.unwritten += end["size"]
+        self.run.mark_read_files()

@@ -1,0 +1,345 @@
+"""Keyword search (BM25) over postings in tables.
+
+The terms, fields, weights, phrases and the quantised lengths are those of
+:mod:`graphrag_core.engine.embedded.keywords`, so that scores agree with tantivy's up to rounding.
+
+A write adds one segment: for each field and term the keys of its texts, how often each has the term, and the quantised
+length of each. Segments of about the same size are merged when there are many. A deletion notes the dead chunks;
+readers ignore them, in the statistics too, until the segments are purged.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.engine.embedded import analysis
+from graphrag_core.engine.embedded.keywords import FIELDS, Texts
+from graphrag_core.engine.embedded.records import keyword_fields
+from graphrag_core.engine.embedded.schema import unpack_headings
+from graphrag_core.engine.postgres.reads import Reads, is_in
+from graphrag_core.engine.postgres.schema import FACT_BITS
+from graphrag_core.ports import Keys, Ranking
+from graphrag_core.text import hash64
+
+FACTS = 0
+"""The field of facts. Those of chunks follow, body first."""
+BODY = 1
+_WEIGHTS = list(FIELDS.values())
+_PHRASE = 1.0
+_K1, _B = 1.2, 0.75
+_MOST_TERMS = 256
+_MOST_COUNTED = 0xFFFF  # occurrences of a term in a text
+_MOST_PHRASES = 5_000  # chunks that are read for one phrase
+_DENSE = 16  # times the number of keys: up to this range they are summed in an array
+_MERGED = 16  # segments of about the same size that are merged
+_LARGEST = 20_000  # texts of a segment that is still merged with others
+_MOST_DEAD = 1_000  # deleted chunks from which on segments are purged,
+_DEAD_SHARE = 0.05  # if they are this share of all
+
+Postings = tuple[Keys, npt.NDArray[np.uint16], npt.NDArray[np.uint8]]
+"""Keys of texts, how often each has a term, and the quantised length of each."""
+
+
+def _lengths() -> npt.NDArray[np.int64]:
+    """Return the length of a text for each quantised length: four significant bits, and exact up to 40."""
+    exact = 24
+    codes = np.arange(256 - exact)
+    shift = np.maximum((codes >> 3) - 1, 0)
+    values = np.where(codes < 8, codes, (codes & 7 | 8) << shift)
+    return np.concatenate([np.arange(exact), exact + values])
+
+
+_LENGTHS = _lengths()
+
+
+def norm(length: int) -> int:
+    """Return the quantised length of a text of so many tokens.
+
+    >>> [norm(length) for length in (0, 40, 41, 42, 1000)]
+    [0, 40, 40, 41, 87]
+    """
+    return int(np.searchsorted(_LENGTHS, length, "right")) - 1
+
+
+@lru_cache(maxsize=65_536)
+def term_number(term: str) -> int:
+    """Return the number under which a term is stored."""
+    return hash64(term)
+
+
+class Segment:
+    """The postings of the texts of one write."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, int], tuple[list[int], list[int], list[int]]] = {}
+        self.texts = 0
+
+    def add(self, field: int, key: int, text: str) -> int:
+        """Add a text; return the number of its tokens."""
+        if not text:
+            return 0
+        tokens = analysis.tokens(text)
+        length = norm(len(tokens))
+        for term, count in Counter(tokens).items():
+            keys, counts, norms = self._rows.setdefault((field, term_number(term)), ([], [], []))
+            keys.append(key)
+            counts.append(min(count, _MOST_COUNTED))
+            norms.append(length)
+        return len(tokens)
+
+    def add_chunk(self, key: int, texts: Texts) -> list[int]:
+        """Add the fields of a chunk; return the number of tokens in each."""
+        self.texts += 1
+        return [self.add(BODY + at, key, text) for at, text in enumerate(texts)]
+
+    def rows(self, index: int, segment: int) -> list[tuple[Any, ...]]:
+        """Return rows of the table postings."""
+        return [
+            (index, field, term, segment, np.array(keys, "<i8").tobytes(), np.array(counts, "<u2").tobytes(),
+             bytes(norms))
+            for (field, term), (keys, counts, norms) in self._rows.items()
+        ]  # fmt: skip
+
+
+# -- search
+
+
+class Keywords:
+    """Keyword search in a snapshot. Postings are read once for each term."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self._read: dict[tuple[int, int], Postings] = {}  # of live texts, by field and term
+
+    def search(self, kind: str, text: str, k: int) -> Ranking:
+        """Return the best ``k`` keys with a positive score, best first, and what ties with the last."""
+        terms = (analysis.content_terms(text) or analysis.terms(text))[:_MOST_TERMS]
+        reads = self._reads
+        size = reads.fact_count if kind == "facts" else reads.statistics_count
+        if not terms or size == 0 or k < 1:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        fields = [FACTS] if kind == "facts" else list(range(BODY, BODY + len(_WEIGHTS)))
+        phrases = analysis.phrases(text) if kind != "facts" else []
+        self._load(fields, [*terms, *(term for phrase in phrases for term in phrase)])
+        keys: list[Keys] = []
+        scores: list[npt.NDArray[np.float64]] = []
+        for field in fields:
+            factors = self._length_factors(field, size)
+            weight = _WEIGHTS[max(field - BODY, 0)] * (1 + _K1)
+            for term in terms:
+                own, counts, norms = self._read[field, term_number(term)]
+                if len(own):
+                    keys.append(own)
+                    scores.append(weight * _idf(len(own), size) * (counts / (counts + factors[norms])))
+        for phrase in phrases:
+            own, values = self._phrase(phrase, size)
+            if len(own):
+                keys.append(own)
+                scores.append(values)
+        if not keys:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        found, total = _summed(np.concatenate(keys), np.concatenate(scores))
+        return self._best(kind, found, total.astype(np.float32), k)
+
+    def _best(self, kind: str, keys: Keys, scores: npt.NDArray[np.float32], k: int) -> Ranking:
+        scope = self._reads.scope
+        if len(scope.hidden):
+            seen = scope.sees(keys >> FACT_BITS if kind == "facts" else keys)
+            keys, scores = keys[seen], scores[seen]
+        if len(scores) > k:
+            kept = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
+            keys, scores = keys[kept], scores[kept]
+        order = np.lexsort((keys, -scores))
+        return keys[order], scores[order]
+
+    def counts(self, terms: Sequence[str]) -> Keys:
+        """Return how many chunks in scope have each term in their body."""
+        self._load([BODY], terms)
+        return np.array([len(self._read[BODY, term_number(term)][0]) for term in terms], np.int64)
+
+    def _length_factors(self, field: int, size: int) -> npt.NDArray[np.float64]:
+        """Return for each quantised length what BM25 adds to the frequency of a term."""
+        lengths = self._reads.lengths
+        average = float(np.float32(lengths[4 if field == FACTS else field - BODY]) / np.float32(size))
+        relative = _LENGTHS / average if average else np.zeros(len(_LENGTHS))
+        factors: npt.NDArray[np.float64] = _K1 * (1 - _B + _B * relative)
+        return factors
+
+    def _load(self, fields: Sequence[int], terms: Sequence[str]) -> None:
+        """Read the postings that are missing, in one statement."""
+        numbers = dict.fromkeys(map(term_number, terms))
+        missing = [number for number in numbers if any((field, number) not in self._read for field in fields)]
+        if not missing:
+            return
+        rows = self._reads.rows(
+            "SELECT field, term, keys, counts, norms FROM postings "
+            "WHERE index = %s AND field = ANY(%s::smallint[]) AND term = ANY(%s::bigint[])",
+            (self._reads.index, list(fields), np.array(missing, np.int64)),
+        )
+        found: dict[tuple[int, int], tuple[list[bytes], list[bytes], list[bytes]]] = {}
+        for field, term, *parts in rows:
+            for column, part in zip(found.setdefault((field, term), ([], [], [])), parts, strict=True):
+                column.append(part)
+        for field in fields:
+            for number in missing:
+                columns = found.get((field, number), ([], [], []))
+                keys = np.frombuffer(b"".join(columns[0]), "<i8")
+                counts = np.frombuffer(b"".join(columns[1]), "<u2")
+                norms = np.frombuffer(b"".join(columns[2]), np.uint8)
+                self._read[field, number] = self._live(field, keys, counts, norms)
+
+    def _live(self, field: int, keys: Keys, counts: npt.NDArray[np.uint16], norms: npt.NDArray[np.uint8]) -> Postings:
+        """Leave out what was deleted, and what the caller's filter does not select."""
+        reads = self._reads
+        if len(reads.dead) or reads.scope.inside is not None:
+            chunks = keys >> FACT_BITS if field == FACTS else keys
+            live = ~is_in(chunks, reads.dead)
+            if reads.scope.inside is not None:
+                live &= is_in(chunks, reads.scope.inside)
+            return keys[live], counts[live], norms[live]
+        return keys, counts, norms
+
+    def _phrase(self, phrase: Sequence[str], size: int) -> tuple[Keys, npt.NDArray[np.float64]]:
+        """Return the chunks that have a phrase in their body, and what it adds to their scores.
+
+        Postings have no positions: the chunks that have all its terms are read.
+        """
+        postings = [self._read[BODY, term_number(term)] for term in phrase]
+        rarest = min(postings, key=lambda one: len(one[0]))
+        common = rarest[0]
+        for own, _, _ in postings:
+            common = common[np.isin(common, own)]
+        if len(common) > _MOST_PHRASES:
+            common = common[:_MOST_PHRASES]
+        found, counts = [], []
+        for key, text in self._bodies(common):
+            if count := _occurrences(analysis.tokens(text), phrase):
+                found.append(key)
+                counts.append(count)
+        keys, frequency = np.array(found, np.int64), np.array(counts, np.float64)
+        order = np.argsort(rarest[0], kind="stable")
+        norms = rarest[2][order[np.searchsorted(rarest[0][order], keys)]] if len(keys) else np.empty(0, np.uint8)
+        idf = sum(_idf(len(own), size) for own, _, _ in postings)
+        factors = self._length_factors(BODY, size)
+        return keys, _PHRASE * (1 + _K1) * idf * (frequency / (frequency + factors[norms]))
+
+    def _bodies(self, chunks: Keys) -> list[tuple[int, str]]:
+        if len(chunks) == 0:
+            return []
+        rows = self._reads.rows(
+            "SELECT c.key, coalesce(d.heading, d.title), c.headings, c.text FROM chunks c "
+            "JOIN documents d ON d.index = c.index AND d.key = c.document WHERE c.index = %s AND c.key = ANY(%s)",
+            (self._reads.index, np.unique(chunks)),
+        )
+        return [(key, keyword_fields(title, unpack_headings(above), (), text)[0]) for key, title, above, text in rows]
+
+
+def _idf(holding: int, size: int) -> float:
+    """Return the weight of a term that so many of all texts have."""
+    return math.log(1 + (size - holding + 0.5) / (holding + 0.5))
+
+
+def _summed(keys: Keys, scores: npt.NDArray[np.float64]) -> tuple[Keys, npt.NDArray[np.float64]]:
+    """Return each key once, with the sum of its scores."""
+    first, last = int(keys.min()), int(keys.max())
+    if last - first < _DENSE * len(keys):
+        total: npt.NDArray[np.float64] = np.bincount(keys - first, scores, last - first + 1).astype(
+            np.float64, copy=False
+        )
+        there = np.flatnonzero(total)
+        return there + first, total[there]
+    found, place = np.unique(keys, return_inverse=True)
+    return found, np.bincount(place, scores, len(found)).astype(np.float64, copy=False)
+
+
+def _occurrences(tokens: Sequence[str], phrase: Sequence[str]) -> int:
+    """Return how often a phrase occurs."""
+    width, first, wanted = len(phrase), phrase[0], list(phrase)
+    return sum(tokens[at : at + width] == wanted for at, token in enumerate(tokens) if token == first)
+
+
+# -- segments
+
+
+def tidy(cursor: Any, index: int) -> None:
+    """Merge segments of about the same size if there are many, and purge many dead chunks. Not for two at a time."""
+    levels: dict[int, list[tuple[int, int]]] = {}
+    for segment, texts in cursor.execute(
+        "SELECT segment, texts FROM segments WHERE index = %s AND texts < %s ORDER BY segment", (index, _LARGEST)
+    ).fetchall():
+        levels.setdefault(int(math.log(max(texts, 1), _MERGED)), []).append((segment, texts))
+    for same in levels.values():
+        if len(same) >= _MERGED:
+            merge(cursor, index, [segment for segment, _ in same], sum(texts for _, texts in same))
+    row = cursor.execute("SELECT dead, chunks FROM indexes WHERE id = %s", (index,)).fetchone()
+    if row[0] > max(_MOST_DEAD, _DEAD_SHARE * row[1]):
+        purge(cursor, index)
+
+
+def merge(cursor: Any, index: int, segments: Sequence[int], texts: int) -> None:
+    """Make one segment of some."""
+    old, new = np.array(segments, np.int64), min(segments)
+    cursor.execute(
+        "WITH old AS (DELETE FROM postings WHERE index = %s AND segment = ANY(%s) RETURNING *) "
+        "INSERT INTO postings SELECT index, field, term, %s, string_agg(keys, '' ORDER BY segment), "
+        "string_agg(counts, '' ORDER BY segment), string_agg(norms, '' ORDER BY segment) "
+        "FROM old GROUP BY index, field, term",
+        (index, old, new),
+    )
+    cursor.execute("DELETE FROM segments WHERE index = %s AND segment = ANY(%s)", (index, old))
+    cursor.execute("INSERT INTO segments VALUES (%s, %s, %s)", (index, new, texts))
+
+
+def purge(cursor: Any, index: int) -> None:
+    """Remove all dead chunks from the postings. Called by one writer at a time."""
+    cursor.execute("SELECT chunk FROM dead_chunks WHERE index = %s ORDER BY chunk", (index,))
+    dead = np.array([row[0] for row in cursor.fetchall()], np.int64)
+    if len(dead) == 0:
+        return
+    segments = cursor.execute("SELECT segment FROM segments WHERE index = %s", (index,)).fetchall()
+    for (segment,) in segments:
+        rows = cursor.execute(
+            "SELECT field, term, keys, counts, norms FROM postings WHERE index = %s AND segment = %s", (index, segment)
+        ).fetchall()
+        changed, empty = [], []
+        texts: set[int] = set()
+        for field, term, packed, counts, norms in rows:
+            keys = np.frombuffer(packed, "<i8")
+            chunks = keys >> FACT_BITS if field == FACTS else keys
+            live = ~is_in(chunks, dead)
+            texts.update(chunks[live].tolist())
+            if live.all():
+                continue
+            if not live.any():
+                empty.append((field, term))
+                continue
+            kept = np.frombuffer(counts, "<u2")[live].tobytes(), np.frombuffer(norms, np.uint8)[live].tobytes()
+            changed.append((field, term, keys[live].tobytes(), *kept))
+        for fields, terms in [zip(*empty, strict=True)] if empty else ():
+            cursor.execute(
+                "DELETE FROM postings p USING unnest(%s::smallint[], %s::bigint[]) AS t(f, n) "
+                "WHERE p.index = %s AND p.segment = %s AND p.field = t.f AND p.term = t.n",
+                (list(fields), list(terms), index, segment),
+            )
+        if changed:
+            columns = [list(column) for column in zip(*changed, strict=True)]
+            cursor.execute(
+                "UPDATE postings p SET keys = t.k, counts = t.c, norms = t.l "
+                "FROM unnest(%s::smallint[], %s::bigint[], %s::bytea[], %s::bytea[], %s::bytea[]) AS t(f, n, k, c, l) "
+                "WHERE p.index = %s AND p.segment = %s AND p.field = t.f AND p.term = t.n",
+                (*columns, index, segment),
+            )
+        if texts:
+            cursor.execute(
+                "UPDATE segments SET texts = %s WHERE index = %s AND segment = %s", (len(texts), index, segment)
+            )
+        else:
+            cursor.execute("DELETE FROM segments WHERE index = %s AND segment = %s", (index, segment))
+            cursor.execute("DELETE FROM postings WHERE index = %s AND segment = %s", (index, segment))
+    cursor.execute("DELETE FROM dead_chunks WHERE index = %s", (index,))
+    cursor.execute("UPDATE indexes SET dead = 0 WHERE id = %s", (index,))

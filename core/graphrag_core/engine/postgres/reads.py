@@ -1,0 +1,275 @@
+"""What all reads of a snapshot share: its transaction, its scope, and the numbers of the nodes it has seen."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.engine.postgres.database import Connection, Database, DriverError, Row
+from graphrag_core.errors import DatabaseError, FilterError
+from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Hidden, Not, required_keys
+from graphrag_core.ports import Keys
+
+if TYPE_CHECKING:
+    from graphrag_core.engine.embedded.records import Accesses
+
+MOST_NUMBERED = 1 << 22
+"""Chunks that one snapshot can number. A query that reaches more is refused."""
+
+_COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_NONE: Keys = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The chunks that a snapshot sees.
+
+    Attributes
+    ----------
+    inside
+        The keys of the chunks that the caller's filter selects, in ascending order; None for all. They decide the
+        statistics of keyword search.
+    hidden
+        The keys of chunks that no query may see, in ascending order.
+    lengths
+        The tokens of the chunks in ``inside`` by field of keyword search, then those of their facts.
+    facts
+        The number of their facts.
+    """
+
+    inside: Keys | None
+    hidden: Keys
+    lengths: Sequence[int] = ()
+    facts: int = 0
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether the snapshot sees all chunks."""
+        return self.inside is None and len(self.hidden) == 0
+
+    @property
+    def chunks(self) -> Keys | None:
+        """The keys of the chunks that the snapshot sees; None for all but the hidden ones."""
+        if self.inside is None or len(self.hidden) == 0:
+            return self.inside
+        return np.setdiff1d(self.inside, self.hidden, assume_unique=True)
+
+    def sees(self, chunks: Keys) -> npt.NDArray[np.bool_]:
+        """Return which chunks the snapshot sees."""
+        seen = np.ones(len(chunks), np.bool_) if self.inside is None else is_in(chunks, self.inside)
+        return seen & ~is_in(chunks, self.hidden) if len(self.hidden) else seen
+
+
+EVERYTHING = Scope(None, _NONE)
+
+
+def is_in(keys: Keys, ordered: Keys) -> npt.NDArray[np.bool_]:
+    """Return which keys are among some in ascending order."""
+    if len(ordered) == 0:
+        return np.zeros(len(keys), np.bool_)
+    found: npt.NDArray[np.bool_] = ordered[np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)] == keys
+    return found
+
+
+class Numbering:
+    """Gives the nodes of a snapshot small numbers, in the order in which it sees them.
+
+    Chunks are numbered from 0, entities from ``first_entity``. Facts keep their keys.
+    """
+
+    def __init__(self, chunk_count: int) -> None:
+        self.first_entity = min(chunk_count, MOST_NUMBERED)
+        self._chunks, self._entities = _Numbers(), _Numbers()
+        self._lock = threading.Lock()
+
+    @property
+    def node_limit(self) -> int:
+        """All numbers given so far are below this one."""
+        return self.first_entity + self._entities.count
+
+    def of_chunks(self, keys: Keys) -> Keys:
+        """Return the numbers of chunks, given by key."""
+        with self._lock:
+            numbers = self._chunks.numbers(keys)
+        if self._chunks.count > self.first_entity:
+            raise DatabaseError(
+                f"the query reached more than {self.first_entity:,} passages: ask for less, or narrow it with a filter"
+            )
+        return numbers
+
+    def seen_chunks(self, most: int) -> Keys:
+        """Return the keys of so many chunks at most that were numbered last."""
+        count = self._chunks.count
+        return self._chunks.keys(np.arange(max(count - most, 0), count))
+
+    def chunks(self, numbers: Keys) -> Keys:
+        """Return the keys of chunks, given by number."""
+        return self._chunks.keys(numbers)
+
+    def of_entities(self, spellings: Keys) -> Keys:
+        """Return the numbers of entities, given by the spelling that represents each."""
+        with self._lock:
+            return self.first_entity + self._entities.numbers(spellings)
+
+    def entities(self, numbers: Keys) -> Keys:
+        """Return the spellings that represent entities, given by number."""
+        return self._entities.keys(np.asarray(numbers, np.int64) - self.first_entity)
+
+
+class _Numbers:
+    """Numbers from 0 for keys, in the order in which they come."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._by_number = np.empty(64, np.int64)
+        self._ordered, self._numbers = np.empty(0, np.int64), np.empty(0, np.int64)
+
+    def numbers(self, keys: Keys) -> Keys:
+        keys = np.asarray(keys, np.int64)
+        if len(keys) == 0:
+            return keys
+        new = keys[~is_in(keys, self._ordered)]
+        if len(new):
+            new = new[np.sort(np.unique(new, return_index=True)[1])]
+            while self.count + len(new) > len(self._by_number):
+                self._by_number = np.concatenate([self._by_number, np.empty_like(self._by_number)])
+            self._by_number[self.count : self.count + len(new)] = new
+            self.count += len(new)
+            everything = self._by_number[: self.count]
+            self._numbers = np.argsort(everything, kind="stable")
+            self._ordered = everything[self._numbers]
+        return self._numbers[np.searchsorted(self._ordered, keys)]
+
+    def keys(self, numbers: Keys) -> Keys:
+        return self._by_number[numbers]
+
+
+@dataclass
+class Reads:
+    """A transaction that sees one generation of an index, restricted to a scope."""
+
+    database: Database
+    connection: Connection
+    index: int
+    generation: int
+    chunk_count: int
+    fact_count: int
+    lengths: Sequence[int]
+    dead: Keys
+    scope: Scope
+    accesses: Accesses
+    vectors: Mapping[str, bool]
+    numbering: Numbering = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.scope.inside is not None:
+            self.chunk_count, self.fact_count = len(self.scope.inside), self.scope.facts
+            self.lengths = self.scope.lengths
+        self.statistics_count = self.chunk_count
+        if len(self.scope.hidden):
+            hidden = self.scope.hidden
+            gone = len(hidden) if self.scope.inside is None else int(is_in(hidden, self.scope.inside).sum())
+            self.chunk_count -= gone
+        self.numbering = Numbering(self.chunk_count)
+
+    def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
+        """Return the rows of a statement. Safe to call from many threads."""
+        try:
+            with self.connection.cursor(binary=True) as cursor:
+                return cursor.execute(sql, parameters).fetchall()
+        except DriverError as error:
+            raise self.database.translated(error) from error
+
+    def rows_with(self, settings: Mapping[str, str], sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+        """Return the rows of a statement that is planned with some settings of the server."""
+        set_all = "SELECT set_config(n, v, true) FROM unnest(%s::text[], %s::text[]) AS t(n, v)"
+        before = "SELECT n, current_setting(n, true) FROM unnest(%s::text[]) AS n"
+        try:
+            with self.connection.pipeline(), self.connection.cursor(binary=True) as cursor:
+                found = cursor.execute(before, (list(settings),)).fetchall()
+                cursor.execute(set_all, (list(settings), list(settings.values())))
+                rows: list[Row] = cursor.execute(sql, parameters).fetchall()
+                cursor.execute(set_all, ([row[0] for row in found], [row[1] for row in found]))
+        except DriverError as error:
+            raise self.database.translated(error) from error
+        return rows
+
+
+def filter_sql(scope: Filter, index: int) -> tuple[str, list[Any]]:  # noqa: PLR0911 - one case after the other
+    """Return a query for document keys, and its parameters. User input is in the parameters only."""
+    everything = "SELECT key FROM documents WHERE index = %s"
+    if isinstance(scope, Not):
+        inner, parameters = filter_sql(scope.part, index)
+        return f"{everything} AND key NOT IN ({inner})", [index, *parameters]
+    if not isinstance(scope, Condition):
+        if not scope.parts:
+            return (everything, [index]) if scope.all else (f"{everything} AND false", [index])
+        queries = [filter_sql(part, index) for part in scope.parts]
+        sql = (" INTERSECT " if scope.all else " UNION ").join(f"({query})" for query, _ in queries)
+        return sql, [value for _, parameters in queries for value in parameters]
+    if scope.key == DOCUMENT_ID:
+        return _id_sql(scope, index)
+    sql, named = "SELECT document FROM attributes WHERE index = %s AND name = %s", [index, scope.key]
+    if scope.operator in _COMPARE:
+        (kind, value) = scope.values[0]
+        if kind == "number":
+            return f"{sql} AND number {_COMPARE[scope.operator]} %s::numeric", [*named, Decimal(value)]
+        return f"{sql} AND kind = %s AND value {_COMPARE[scope.operator]} %s", [*named, kind, _text(value)]
+    if scope.operator == "in":
+        numbers = [Decimal(value) for kind, value in scope.values if kind == "number"]
+        texts = [(kind, _text(value)) for kind, value in scope.values if kind != "number"]
+        sql += " AND (number = ANY(%s::numeric[]) OR (kind, value) IN (SELECT * FROM unnest(%s::text[], %s::text[])))"
+        return sql, [*named, numbers, [kind for kind, _ in texts], [text for _, text in texts]]
+    return sql, named
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _id_sql(scope: Condition, index: int) -> tuple[str, list[Any]]:
+    """Return a query for the keys of documents by id, and its parameters."""
+    sql, ids = "SELECT key FROM documents WHERE index = %s", [value for kind, value in scope.values if kind == "text"]
+    if scope.operator == "exists":
+        return sql, [index]
+    if scope.operator == "in":
+        return f"{sql} AND id = ANY(%s::text[])", [index, ids]
+    return f"{sql} AND {f'id {_COMPARE[scope.operator]} %s' if ids else 'false'}", [index, *ids]
+
+
+def parts_of(scope: Filter | None) -> tuple[Filter | None, Filter | None]:
+    """Return what a caller chose, and what is hidden from every query."""
+    if isinstance(scope, Hidden):
+        return None, scope.part
+    if isinstance(scope, Group) and scope.all and len(scope.parts) == 2 and isinstance(scope.parts[1], Hidden):
+        return scope.parts[0], scope.parts[1].part
+    return scope, None
+
+
+def check_keys(rows: Any, scope: Filter, index: int) -> bool:
+    """Check that each key of a filter exists in some document; return whether there are any documents.
+
+    ``rows`` runs a statement and returns its rows.
+    """
+    names = list(dict.fromkeys(required_keys(scope)))
+    found = rows(
+        "SELECT EXISTS (SELECT FROM documents WHERE index = %s), "
+        "ARRAY(SELECT n FROM unnest(%s::text[]) AS n "
+        "WHERE NOT EXISTS (SELECT FROM attributes WHERE index = %s AND name = n))",
+        (index, names, index),
+    )[0]
+    if not found[0]:
+        return False
+    if found[1]:
+        name = next(name for name in names if name in found[1])
+        raise FilterError(
+            f"no document has the metadata key {name!r}: check its spelling and case, write nested keys with "
+            "dots ('author.name'), or test for it with {'exists': True}"
+        )
+    return True

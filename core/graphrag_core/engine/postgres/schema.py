@@ -1,0 +1,279 @@
+"""The tables of an index in PostgreSQL, and changes of them.
+
+Several indexes share the tables: each row starts with the number of its index. All tables are in one schema
+(namespace) of the database, ``graphrag`` unless the address names another.
+
+Keys. A chunk has a number from the sequence ``chunk_keys``, which hands out blocks of ``BLOCK`` numbers. A document has
+the number of its first chunk. A fact has the number ``chunk << 20 | ordinal``: its chunk needs no lookup, and the facts
+of a chunk are consecutive. A name (``"Auth Service"``) and a spelling (its normalised form) have the 64-bit hashes of
+their texts, so that writers agree on them without asking each other. An entity is the spelling that represents it.
+
+Rows of documents, chunks and facts are written once and never changed, but for ``last_accessed`` and ``access_count``.
+``names.uses`` counts the chunks that mention a name, which is deleted with its last use. Ids are unique within an
+index: writers check that one after the other (see :mod:`~graphrag_core.engine.postgres.writer`), so no constraint is
+needed for which they would wait for each other.
+
+A fact without ``text`` is the slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces, or with
+``is_plain`` that slice without markup. ``statement`` is the same number for facts that say the same, ``grams`` are the
+hashes by which a fact's text is found to mention a name in lower case (see
+:mod:`graphrag_core.text.lowercase_names`). ``chunks.terms``, ``fact_terms`` and ``near`` are those of the embedded
+engine, ``chunks.lengths`` the number of tokens in each field of keyword search, then the number of tokens in all facts
+of the chunk.
+
+``postings`` has a row for each field, term and segment: the keys of the texts that have the term, how often each has
+it, and the quantised length of each. A segment are the texts of one write, or of some that were merged (see
+:mod:`~graphrag_core.engine.postgres.keywords`). ``dead_chunks`` are deleted chunks that postings still have.
+
+``commits`` has the last transactions of writers, by a random number: whoever lost the answer to a commit looks there.
+The tables ``catalogue_...`` have the files that the command line indexed (see
+:mod:`graphrag_core.documents.shared_catalogue`).
+
+``spellings`` and all tables after it are derived from the others (see :mod:`~graphrag_core.engine.postgres.graph`).
+``spellings.entity`` is null for a spelling that is no name, ``alias_of`` the long name that a short one stands for and
+``word`` the hash of a spelling of one word. ``chunk_nodes.foreign_subjects`` is the number of the chunk's entities that
+are the subjects of other chunks only. ``graph_state.is_plain`` says that the tables were made without edits, merged
+names and explicit edges.
+"""
+
+VERSION = 1
+"""The version of the tables. A database of a newer one is refused."""
+
+BLOCK = 32
+"""Keys of chunks that the sequence hands out at once."""
+
+FACT_BITS = 20
+"""A fact's key is the key of its chunk, shifted by so many bits, and its number within the chunk."""
+
+GRAM_BITS = 40
+"""Bits of a gram that are kept, as in the embedded engine. In ``facts.grams`` the number of the index is above them, so
+that a search does not find the facts of other indexes."""
+
+PARTITIONED = {
+    "documents": "key",
+    "attributes": "document",
+    "chunks": "key",
+    "names": "key",
+    "mentions": "chunk",
+    "facts": "key",
+    "fact_names": "fact",
+    "claims": "chunk",
+    "aliases": "chunk",
+    "chunk_vectors": "key",
+    "fact_vectors": "key",
+    "name_vectors": "key",
+    "postings": "term",
+    "spellings": "number",
+    "name_uses": "spelling",
+    "name_grams": "gram",
+    "headings": "spelling",
+    "word_counts": "word",
+    "lower_mentions": "fact",
+    "entities": "number",
+    "chunk_nodes": "chunk",
+    "chunk_entities": "chunk",
+    "fact_entities": "fact",
+    "links": "entity",
+    "hidden_facts": "fact",
+}
+"""The tables that may be partitioned, each by a hash of its index and of this column."""
+
+TABLES = {
+    "documents": """
+        index integer NOT NULL, key bigint NOT NULL, id text COLLATE "C" NOT NULL, title text NOT NULL, heading text,
+        metadata text NOT NULL, digest text NOT NULL, generation bigint NOT NULL, added double precision NOT NULL,
+        marks bytea, PRIMARY KEY (index, key)
+    """,
+    "attributes": """
+        index integer NOT NULL, name text COLLATE "C" NOT NULL, kind text COLLATE "C" NOT NULL, value text COLLATE "C",
+        number numeric, document bigint NOT NULL
+    """,
+    "chunks": """
+        index integer NOT NULL, key bigint NOT NULL, id text COLLATE "C" NOT NULL, document bigint NOT NULL,
+        ordinal integer NOT NULL, start integer NOT NULL, text text NOT NULL, subjects integer NOT NULL,
+        headings text, page integer, terms bytea NOT NULL, fact_terms bytea, near integer[] NOT NULL,
+        facts integer NOT NULL, lengths integer[] NOT NULL, PRIMARY KEY (index, key)
+    """,
+    "names": """
+        index integer NOT NULL, key bigint NOT NULL, surface text COLLATE "C" NOT NULL, spelling bigint NOT NULL,
+        form smallint NOT NULL, uses bigint NOT NULL, PRIMARY KEY (index, key)
+    """,
+    "mentions": """
+        index integer NOT NULL, chunk bigint NOT NULL, position integer NOT NULL, name bigint NOT NULL,
+        spelling bigint NOT NULL, subject boolean NOT NULL, PRIMARY KEY (index, chunk, position)
+    """,
+    "facts": """
+        index integer NOT NULL, key bigint NOT NULL, chunk bigint NOT NULL, start integer, stop integer, text text,
+        is_plain boolean NOT NULL, names bigint[] NOT NULL, relation text COLLATE "C", weight double precision NOT NULL,
+        confidence double precision NOT NULL, source text NOT NULL, status text NOT NULL, value text,
+        created double precision, last_accessed double precision, access_count bigint NOT NULL,
+        valid_from double precision, valid_to double precision, statement bigint NOT NULL, grams bigint[],
+        PRIMARY KEY (index, key)
+    """,
+    "fact_names": """
+        index integer NOT NULL, fact bigint NOT NULL, position integer NOT NULL, name bigint NOT NULL,
+        spelling bigint NOT NULL, PRIMARY KEY (index, fact, position)
+    """,
+    "claims": """
+        index integer NOT NULL, chunk bigint NOT NULL, position integer NOT NULL, name bigint NOT NULL,
+        spelling bigint NOT NULL, type text NOT NULL, description text NOT NULL
+    """,
+    "aliases": """
+        index integer NOT NULL, chunk bigint NOT NULL, position integer NOT NULL, short bigint NOT NULL,
+        long bigint NOT NULL, short_spelling bigint NOT NULL, long_spelling bigint NOT NULL
+    """,
+    "chunk_vectors": "index integer NOT NULL, key bigint NOT NULL, vector {vector} NOT NULL, PRIMARY KEY (index, key)",
+    "fact_vectors": "index integer NOT NULL, key bigint NOT NULL, vector {vector} NOT NULL, PRIMARY KEY (index, key)",
+    "name_vectors": "index integer NOT NULL, key bigint NOT NULL, vector {vector} NOT NULL, PRIMARY KEY (index, key)",
+    "postings": """
+        index integer NOT NULL, field smallint NOT NULL, term bigint NOT NULL, segment bigint NOT NULL,
+        keys bytea NOT NULL, counts bytea NOT NULL, norms bytea NOT NULL, PRIMARY KEY (index, field, term, segment)
+    """,
+    "spellings": """
+        index integer NOT NULL, number bigint NOT NULL, word bigint, as_word integer NOT NULL,
+        as_capitals integer NOT NULL, subjects integer NOT NULL, titled integer NOT NULL, titles integer NOT NULL,
+        spoken integer NOT NULL, spoken_names integer NOT NULL, spoken_others integer NOT NULL,
+        common boolean NOT NULL, mentions integer NOT NULL, alias_of bigint, entity bigint,
+        PRIMARY KEY (index, number)
+    """,
+    "name_uses": """
+        index integer NOT NULL, spelling bigint NOT NULL, name bigint NOT NULL, form smallint NOT NULL,
+        mentions integer NOT NULL, subjects integer NOT NULL, triples integer NOT NULL, named smallint NOT NULL,
+        PRIMARY KEY (index, spelling, name)
+    """,
+    "name_grams": """
+        index integer NOT NULL, gram bigint NOT NULL, spelling bigint NOT NULL, size smallint NOT NULL,
+        PRIMARY KEY (index, gram, spelling)
+    """,
+    "headings": """
+        index integer NOT NULL, spelling bigint NOT NULL, title bigint NOT NULL, chunks integer NOT NULL,
+        PRIMARY KEY (index, spelling, title)
+    """,
+    "word_counts": """
+        index integer NOT NULL, word bigint NOT NULL, chunks integer NOT NULL, PRIMARY KEY (index, word)
+    """,
+    "lower_mentions": """
+        index integer NOT NULL, fact bigint NOT NULL, spelling bigint NOT NULL, PRIMARY KEY (index, fact, spelling)
+    """,
+    "entities": """
+        index integer NOT NULL, number bigint NOT NULL, chunks integer NOT NULL, subjects integer NOT NULL,
+        is_address boolean NOT NULL, links integer NOT NULL, link_total double precision NOT NULL,
+        PRIMARY KEY (index, number)
+    """,
+    "chunk_nodes": """
+        index integer NOT NULL, chunk bigint NOT NULL, degree integer NOT NULL, total integer NOT NULL,
+        foreign_subjects integer NOT NULL, PRIMARY KEY (index, chunk)
+    """,
+    "chunk_entities": """
+        index integer NOT NULL, chunk bigint NOT NULL, entity bigint NOT NULL, weight smallint NOT NULL,
+        PRIMARY KEY (index, chunk, entity)
+    """,
+    "fact_entities": """
+        index integer NOT NULL, fact bigint NOT NULL, entity bigint NOT NULL, PRIMARY KEY (index, fact, entity)
+    """,
+    "links": """
+        index integer NOT NULL, entity bigint NOT NULL, other bigint NOT NULL, sum double precision NOT NULL,
+        weight real NOT NULL, PRIMARY KEY (index, entity, other)
+    """,
+    "hidden_facts": "index integer NOT NULL, fact bigint NOT NULL, PRIMARY KEY (index, fact)",
+}
+"""The columns of the tables that may be partitioned."""
+
+DERIVED = (*list(TABLES)[list(TABLES).index("spellings") :], "graph_state")
+"""The tables that are derived from the others."""
+
+SMALL_TABLES = f"""
+CREATE TABLE meta (name text PRIMARY KEY, value text NOT NULL);
+CREATE TABLE indexes (
+    id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE "C" NOT NULL UNIQUE,
+    generation bigint NOT NULL DEFAULT 0, documents bigint NOT NULL DEFAULT 0, chunks bigint NOT NULL DEFAULT 0,
+    facts bigint NOT NULL DEFAULT 0, lengths bigint[] NOT NULL DEFAULT '{{0,0,0,0,0}}', dead bigint NOT NULL DEFAULT 0
+);
+CREATE TABLE settings (index integer NOT NULL, name text NOT NULL, value text NOT NULL, PRIMARY KEY (index, name));
+CREATE TABLE segments (index integer NOT NULL, segment bigint NOT NULL, texts integer NOT NULL,
+    PRIMARY KEY (index, segment));
+CREATE TABLE dead_chunks (index integer NOT NULL, chunk bigint NOT NULL, PRIMARY KEY (index, chunk));
+CREATE TABLE commits (index integer NOT NULL, batch bigint NOT NULL, generation bigint NOT NULL,
+    PRIMARY KEY (index, batch));
+CREATE TABLE graph_state (
+    index integer PRIMARY KEY, chunks bigint NOT NULL, leading_chunks bigint NOT NULL, is_plain boolean NOT NULL
+);
+CREATE TABLE catalogue_settings (index integer NOT NULL, key text COLLATE "C" NOT NULL, value text NOT NULL,
+    PRIMARY KEY (index, key));
+CREATE TABLE catalogue_files (
+    index integer NOT NULL, key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, path text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL, digest text NOT NULL DEFAULT '', machine text NOT NULL, run bigint NOT NULL,
+    UNIQUE (index, path), UNIQUE (index, name)
+);
+CREATE TABLE catalogue_documents (index integer NOT NULL, id text COLLATE "C" NOT NULL, file bigint NOT NULL,
+    run bigint NOT NULL, PRIMARY KEY (index, id));
+CREATE INDEX catalogue_documents_file ON catalogue_documents (index, file);
+CREATE SEQUENCE chunk_keys MINVALUE 0 START 0 INCREMENT {BLOCK};
+"""
+
+INDEXES = """
+CREATE INDEX documents_id ON documents (index, id);
+CREATE INDEX attributes_text ON attributes (index, name, kind, value, document);
+CREATE INDEX attributes_number ON attributes (index, name, number, document) WHERE number IS NOT NULL;
+CREATE INDEX attributes_document ON attributes (index, document);
+CREATE INDEX chunks_id ON chunks (index, id);
+CREATE INDEX chunks_document ON chunks (index, document);
+CREATE INDEX chunks_near ON chunks USING gin (near);
+CREATE INDEX names_spelling ON names (index, spelling);
+CREATE INDEX mentions_spelling ON mentions (index, spelling, chunk);
+CREATE INDEX facts_relation ON facts (index, relation, key) WHERE relation IS NOT NULL;
+CREATE INDEX facts_grams ON facts USING gin (grams) WITH (fastupdate = off);
+CREATE INDEX fact_names_spelling ON fact_names (index, spelling, fact);
+CREATE INDEX claims_chunk ON claims (index, chunk);
+CREATE INDEX claims_spelling ON claims (index, spelling);
+CREATE INDEX aliases_chunk ON aliases (index, chunk);
+CREATE INDEX aliases_short ON aliases (index, short_spelling);
+CREATE INDEX aliases_long ON aliases (index, long_spelling);
+CREATE INDEX postings_segment ON postings (index, segment);
+CREATE INDEX spellings_entity ON spellings (index, entity);
+CREATE INDEX spellings_alias ON spellings (index, alias_of) WHERE alias_of IS NOT NULL;
+CREATE INDEX name_grams_spelling ON name_grams (index, spelling);
+CREATE INDEX lower_mentions_spelling ON lower_mentions (index, spelling, fact);
+CREATE INDEX entities_chunks ON entities (index, chunks DESC, number) WHERE NOT is_address;
+CREATE INDEX chunk_entities_entity ON chunk_entities (index, entity, weight DESC, chunk);
+CREATE INDEX fact_entities_entity ON fact_entities (index, entity, fact);
+"""
+
+UPGRADES: dict[int, str] = {}
+"""What makes a database of each earlier version one of the next."""
+
+OF_CHUNK = {
+    "chunks": "key",
+    "mentions": "chunk",
+    "claims": "chunk",
+    "aliases": "chunk",
+    "chunk_vectors": "key",
+}
+"""The tables whose rows are deleted with their chunk, and the column with its key."""
+
+OF_FACT = {"facts": "key", "fact_names": "fact", "fact_vectors": "key"}
+"""The tables whose rows are deleted with their fact, and the column with its key."""
+
+
+def statements(partitions: int, vector: str = "halfvec") -> list[str]:
+    """Return the statements that create all tables.
+
+    Parameters
+    ----------
+    partitions
+        Parts of each large table; 1 for plain tables.
+    vector
+        The name of the type for vectors, with its schema.
+    """
+    found = [statement for statement in SMALL_TABLES.split(";") if statement.strip()]
+    for table, columns in TABLES.items():
+        definition = f"CREATE TABLE {table} ({columns.format(vector=vector)})"
+        if partitions > 1:
+            definition += f" PARTITION BY HASH (index, {PARTITIONED[table]})"
+        found.append(definition)
+        found += [
+            f"CREATE TABLE {table}_{part} PARTITION OF {table} FOR VALUES WITH (MODULUS {partitions}, REMAINDER {part})"
+            for part in range(partitions if partitions > 1 else 0)
+        ]
+    found += [statement for statement in INDEXES.split(";") if statement.strip()]
+    found.append(f"INSERT INTO meta VALUES ('version', '{VERSION}'), ('partitions', '{partitions}')")
+    return found

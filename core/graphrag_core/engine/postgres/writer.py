@@ -1,0 +1,539 @@
+"""Writing documents: the rows of a batch, in one transaction.
+
+Rows of chunks and facts are copied first, while other writers do the same. Then the transaction takes the lock of the
+index, and what depends on other writers happens one after the other: conflicts of ids are found, replaced documents
+deleted, names counted, the generation counted up and the derived graph brought up to date. The lock is released by the
+commit. No row is waited for before the lock is held, so writers cannot wait for each other in a circle.
+"""
+
+import json
+import secrets
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import NamedTuple, cast
+from zlib import crc32
+
+import numpy as np
+
+from graphrag_core.engine.embedded.codes import decode, encode
+from graphrag_core.engine.embedded.graph_names import name_form
+from graphrag_core.engine.embedded.records import ADDRESS, derived_columns, keyword_fields
+from graphrag_core.engine.embedded.schema import LETTERS, pack_headings, pack_marks, without_markup
+from graphrag_core.engine.postgres import graph, keywords
+from graphrag_core.engine.postgres.database import Cursor, Database, Halfvec, Row, copy_rows, may_repeat
+from graphrag_core.engine.postgres.schema import BLOCK, FACT_BITS, GRAM_BITS, OF_CHUNK, OF_FACT
+from graphrag_core.errors import (
+    ChangedMeanwhile,
+    DatabaseError,
+    DocumentError,
+    EmbedderMismatch,
+    ExtractionError,
+    GraphRAGError,
+)
+from graphrag_core.filters import attributes
+from graphrag_core.model import Chunk, Extraction, Fact
+from graphrag_core.ports import Keys, Matrix, ParsedDocument
+from graphrag_core.text import fact_text, hash64, label, normalise, unwrap
+from graphrag_core.text.lowercase_names import sentence_grams
+
+LOCK = 0x48475247
+"""The first number of the advisory locks; the second is the index."""
+
+EDITS = "edits"
+"""The setting with edits of the graph."""
+
+SIMILAR = "merge_similar"
+"""The setting with the cosine similarity from which on names are one entity."""
+
+EMBEDS = "embeds"
+"""The setting that says what is embedded besides chunks."""
+
+EMBEDDER = "embedder"
+"""The setting with the embedder that built the index."""
+
+_KEPT_COMMITS = 1_000
+_TYPES = {
+    "documents": "int4 int8 text text text text text int8 float8 bytea",
+    "attributes": "int4 text text text numeric int8",
+    "chunks": "int4 int8 text int8 int4 int4 text int4 text int4 bytea bytea int4[] int4 int4[]",
+    "mentions": "int4 int8 int4 int8 int8 bool",
+    "facts": "int4 int8 int8 int4 int4 text bool int8[] text float8 float8 text text text float8 float8 int8 float8 "
+    "float8 int8 int8[]",
+    "fact_names": "int4 int8 int4 int8 int8",
+    "claims": "int4 int8 int4 int8 int8 text text",
+    "aliases": "int4 int8 int4 int8 int8 int8 int8",
+    "chunk_vectors": "int4 int8 halfvec",
+    "fact_vectors": "int4 int8 halfvec",
+    "postings": "int4 int2 int8 int8 bytea bytea bytea",
+    "segments": "int4 int8 int4",
+}
+_LAST = ("documents",)  # copied while the lock is held: their rows have the generation
+
+Statement = tuple[str, str, tuple[int, ...], str]
+"""What a document states: its id, the text of a sentence, or names, relation and value of a triple."""
+
+
+class Written(NamedTuple):
+    """What a transaction changed: the new generation and the keys of the chunks."""
+
+    generation: int
+    added: Keys
+    removed: Keys
+
+
+def write(
+    database: Database,
+    index: int,
+    added: Sequence[ParsedDocument] = (),
+    removed: Sequence[str] = (),
+    name_vectors: Mapping[str, Matrix] | None = None,
+    settings: Mapping[str, str] | None = None,
+    expected: Mapping[str, str] | None = None,
+) -> Written:
+    """Remove documents by id, add documents and store settings, in one transaction.
+
+    A lost connection is repaired and the transaction repeated, unless it was committed: that is looked up.
+    """
+    count = sum(len(document.chunks) for document in added)
+    batch = Batch(index, reserve(database, count), name_vectors)
+    for document in added:
+        batch.add_document(document)
+    batch.finish()
+    number = secrets.randbits(62)
+    removed = list(dict.fromkeys(removed))
+
+    def attempt() -> Written:
+        committing = False
+        try:
+            with database.transaction() as cursor:
+                written = _write(cursor, batch, removed, dict(settings or {}), number, expected or {})
+                committing = True
+        except GraphRAGError as error:
+            if not (committing and may_repeat(error)):
+                raise
+            # Whoever holds the lock has committed or not.
+            if database.repeated(lambda: _was_committed(database, index, number)):
+                return written
+            raise
+        return written
+
+    return database.repeated(attempt)
+
+
+def _was_committed(database: Database, index: int, number: int) -> bool:
+    with database.transaction() as cursor:
+        lock(cursor, index)
+        found = cursor.execute("SELECT 1 FROM commits WHERE index = %s AND batch = %s", (index, number)).fetchone()
+        return found is not None
+
+
+def lock(cursor: Cursor, index: int) -> None:
+    """Wait until no other writer of an index is in the part that only one may run. The commit releases the lock."""
+    cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCK, index))
+
+
+def reserve(database: Database, count: int) -> list[int]:
+    """Return so many new keys of chunks, in ascending order."""
+    if count == 0:
+        return []
+    blocks = -(-count // BLOCK)
+    rows = database.rows("SELECT nextval('chunk_keys') FROM generate_series(1, %s)", (blocks,))
+    return [int(row[0]) + at for row in rows for at in range(BLOCK)][:count]
+
+
+class Batch:
+    """The rows of documents, by table."""
+
+    def __init__(self, index: int, keys: Sequence[int], name_vectors: Mapping[str, Matrix] | None) -> None:
+        self.index = index
+        self.now = time.time()
+        self.tables: defaultdict[str, list[Row]] = defaultdict(list)
+        self.segment = keywords.Segment()
+        self.uses: Counter[str] = Counter()
+        self.lengths = np.zeros(5, np.int64)
+        self.names: dict[str, tuple[int, int]] = {}  # key and spelling
+        self.name_vectors = name_vectors
+        self._keys = iter(keys)
+        self._all_keys = np.array(keys, np.int64)
+        self._documents: list[ParsedDocument] = []
+        self._said: list[tuple[int, str]] = []  # places of facts that are sentences, and their texts
+
+    @property
+    def chunks(self) -> Keys:
+        """The keys of all chunks."""
+        return self._all_keys
+
+    def add_document(self, parsed: ParsedDocument) -> None:
+        """Add a document with its chunks, facts, vectors and filterable metadata."""
+        for names in parsed.names:
+            self.uses.update(names.keys())
+        self._documents.append(parsed)
+
+    def finish(self) -> None:
+        """Make the rows of all documents that were added. A fact may hold names of any of them."""
+        for name in self.uses:
+            self.names[name] = hash64(name), hash64(normalise(name))
+        for parsed in self._documents:
+            self._add(parsed)
+        facts = self.tables["facts"]
+        grams: defaultdict[int, set[int]] = defaultdict(set)
+        for sentence, gram in zip(*(array.tolist() for array in sentence_grams([text for _, text in self._said])),
+                                  strict=True):  # fmt: skip
+            grams[self._said[sentence][0]].add(self.index << GRAM_BITS | gram & (1 << GRAM_BITS) - 1)
+        for at, own in grams.items():
+            facts[at] = (*facts[at][:-1], sorted(own))
+        if len(self._all_keys):
+            segment = int(self._all_keys[0])
+            self.tables["segments"].append((self.index, segment, self.segment.texts))
+            self.tables["postings"] = self.segment.rows(self.index, segment)
+
+    def _add(self, parsed: ParsedDocument) -> None:
+        document, index = parsed.document, self.index
+        keys = [next(self._keys) for _ in parsed.chunks]
+        heading = parsed.chunks[0].title
+        self.tables["documents"].append((
+            index, keys[0], document.id, document.title, None if heading == document.title else heading,
+            parsed.metadata, parsed.digest, 0, self.now, pack_marks(document.marks),
+        ))  # fmt: skip
+        for name, (kind, value) in dict.fromkeys(attributes(document.metadata)) if document.metadata else ():
+            number = Decimal(value) if kind == "number" else None
+            text = None if kind == "number" else str(value).lower() if kind == "bool" else value
+            self.tables["attributes"].append((index, name, kind, text, number, keys[0]))
+        facts: list[int] = []
+        for key, chunk, extraction, names in zip(keys, parsed.chunks, parsed.extractions, parsed.names, strict=True):
+            if len(extraction.facts) >> FACT_BITS:
+                raise DocumentError(document.id, f"a chunk has more than {1 << FACT_BITS} facts: cut smaller chunks")
+            self._add_chunk(key, keys[0], heading, chunk, extraction, names)
+            facts += range(key << FACT_BITS, (key << FACT_BITS) + len(extraction.facts))
+        self._add_vectors("chunks", keys, parsed.chunk_vectors)
+        self._add_vectors("facts", facts, parsed.fact_vectors)
+
+    def _add_vectors(self, kind: str, keys: Sequence[int], vectors: Matrix | None) -> None:
+        if vectors is not None and len(keys):
+            rows = zip(keys, Halfvec.rows(stored(kind, vectors)), strict=True)
+            self.tables[f"{kind.removesuffix('s')}_vectors"].extend((self.index, key, vector) for key, vector in rows)
+
+    def _add_chunk(
+        self, key: int, document: int, heading: str, chunk: Chunk, extraction: Extraction, names: Mapping[str, bool]
+    ) -> None:
+        """Add a chunk with its facts, aliases and the types and descriptions of its entities."""
+        index, tables, known, text = self.index, self.tables, self.names, chunk.text
+        subjects = [name for name, is_subject in names.items() if is_subject]
+        fields = keyword_fields(heading, chunk.headings, subjects, text)
+        called = label(heading, chunk.headings)
+        lengths = self.segment.add_chunk(key, fields)
+        in_facts = 0
+        whole = unwrap(text)
+        first = key << FACT_BITS
+        for ordinal, fact in enumerate(extraction.facts):
+            in_facts += self._add_fact(first + ordinal, key, called, text, whole, fact)
+        terms, *near, fact_terms = derived_columns(called, text, fields[0], [fact.text for fact in extraction.facts])
+        lengths.append(in_facts)
+        self.lengths += lengths
+        tables["chunks"].append((
+            index, key, chunk.id, document, chunk.ordinal, chunk.start, text, len(subjects),
+            pack_headings(chunk.headings), chunk.page, terms, fact_terms, near, len(extraction.facts), lengths,
+        ))  # fmt: skip
+        for position, (name, is_subject) in enumerate(names.items()):
+            tables["mentions"].append((index, key, position, *known[name], is_subject))
+        for mention in extraction.mentions:
+            if (mention.type or mention.description) and mention.name in known:
+                tables["claims"].append(
+                    (index, key, len(tables["claims"]), *known[mention.name], mention.type, mention.description)
+                )
+            for alias in mention.aliases:
+                if alias in known and mention.name in known:
+                    (short, short_spelling), (long, long_spelling) = known[alias], known[mention.name]
+                    place = len(tables["aliases"])
+                    tables["aliases"].append((index, key, place, short, long, short_spelling, long_spelling))
+
+    def _add_fact(self, key: int, chunk: int, called: str, text: str, whole: str, fact: Fact) -> int:
+        """Add a fact; return the number of its tokens."""
+        held = [self.names[name] for name in fact.entities if name in self.names]
+        if not fact.relation:  # a triple may have the same entity at both ends
+            held = [*dict.fromkeys(held)]
+        start, stop = fact.span or (None, None)
+        is_slice = start is not None and text[start:stop].replace("\n", " ") == fact.text
+        is_plain = not is_slice and fact.span is not None and without_markup(text, *fact.span) == fact.text
+        said = (whole[start:stop] if is_slice else fact.text) or ""
+        names = [name for name, _ in held]
+        if not fact.relation and start is not None:
+            self._said.append((len(self.tables["facts"]), said))
+        self.tables["facts"].append((
+            self.index, key, chunk, start, stop, None if is_slice or is_plain else fact.text, is_plain, names,
+            fact.relation or None, fact.weight, fact.confidence, LETTERS.get(fact.source, fact.source),
+            LETTERS.get(fact.status, fact.status), fact.value or None, fact.created, fact.last_accessed,
+            fact.access_count, fact.valid_from, fact.valid_to, statement_number(said, fact.relation or None, names),
+            None,
+        ))  # fmt: skip
+        for position, (name, spelling) in enumerate(held):
+            self.tables["fact_names"].append((self.index, key, position, name, spelling))
+        searched = fact_text(called, fact.text, fact.relation, (*fact.entities, fact.value))
+        return self.segment.add(keywords.FACTS, key, searched)
+
+
+def stored(kind: str, vectors: Matrix) -> Matrix:
+    """Return vectors as the embedded engine stores them, so that both engines compare the same numbers."""
+    vectors = np.ascontiguousarray(vectors, np.float32)
+    return decode(kind, encode(kind, vectors), vectors.shape[1])
+
+
+def statement_number(text: str, relation: str | None, names: Sequence[int]) -> int:
+    """Return a number that is the same for facts that say the same."""
+    words = " ".join(text.lower().split()).encode("utf-8", "surrogatepass")
+    if relation is None:
+        return crc32(words)
+    packed = np.array(names, "<i8").tobytes()
+    return crc32(packed, crc32(relation.encode("utf-8", "surrogatepass"), crc32(words)))
+
+
+# -- the transaction
+
+
+def copy(cursor: Cursor, table: str, rows: Sequence[Row]) -> None:
+    """Add rows to a table."""
+    if not rows:
+        return
+    try:
+        copy_rows(cursor, table, rows, _TYPES[table].split())
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ExtractionError(f"an extractor returned a value that cannot be stored ({error})") from error
+
+
+def _write(
+    cursor: Cursor,
+    batch: Batch,
+    removed: Sequence[str],
+    settings: dict[str, str],
+    number: int,
+    expected: Mapping[str, str],
+) -> Written:
+    index, tables = batch.index, batch.tables
+    for table in _TYPES:
+        if table not in _LAST:
+            copy(cursor, table, tables[table])
+    lock(cursor, index)
+    row = cursor.execute("SELECT generation FROM indexes WHERE id = %s", (index,)).fetchone()
+    if row is None:
+        raise DatabaseError("the index was deleted from the database meanwhile: open it again to create it")
+    generation = int(row[0]) + 1
+    _check_settings(cursor, index, settings, expected)
+    ids = [row[2] for row in tables["documents"]]
+    gone = np.empty(0, np.int64)
+    touched, unused = graph.Touched(), list[int]()
+    if removed:
+        _keep_accesses(cursor, batch, sorted(set(removed).intersection(ids)))
+        found = cursor.execute(
+            "SELECT key FROM chunks WHERE index = %s AND document IN "
+            "(SELECT key FROM documents WHERE index = %s AND id = ANY(%s)) ORDER BY key", (index, index, list(removed))
+        ).fetchall()  # fmt: skip
+        gone = np.array([row[0] for row in found], np.int64)
+        if len(gone):
+            touched = graph.before_removal(cursor, index, gone)
+            unused = _delete(cursor, index, gone)
+    _check_ids(cursor, batch, ids)
+    copy(cursor, "documents", [(*row[:7], generation, *row[8:]) for row in tables["documents"]])
+    _add_names(cursor, batch)
+    if unused:
+        _delete_names(cursor, index, unused)
+    if settings:
+        cursor.execute(
+            "INSERT INTO settings SELECT %s, * FROM unnest(%s::text[], %s::text[]) "
+            "ON CONFLICT (index, name) DO UPDATE SET value = excluded.value",
+            (index, list(settings), list(settings.values())),
+        )
+    cursor.execute(
+        "UPDATE indexes SET generation = %s, documents = documents + %s, chunks = chunks + %s, facts = facts + %s, "
+        "lengths = ARRAY(SELECT a + b FROM unnest(lengths, %s::bigint[]) WITH ORDINALITY t(a, b, n) ORDER BY n) "
+        "WHERE id = %s",
+        (generation, len(ids), len(batch.chunks), len(tables["facts"]), batch.lengths, index),
+    )
+    cursor.execute("INSERT INTO commits VALUES (%s, %s, %s)", (index, number, generation))
+    if generation % 100 == 0:
+        cursor.execute("DELETE FROM commits WHERE index = %s AND generation < %s", (index, generation - _KEPT_COMMITS))
+    graph.publish(cursor, index, batch.chunks, gone, touched, edited=bool({EDITS, SIMILAR}.intersection(settings)))
+    keywords.tidy(cursor, index)
+    return Written(generation, batch.chunks, gone)
+
+
+def _check_settings(cursor: Cursor, index: int, settings: dict[str, str], expected: Mapping[str, str]) -> None:
+    """Raise if another process has stored other settings meanwhile."""
+    names = [*expected, *(name for name in (EMBEDDER,) if name in settings)]
+    if not names:
+        return
+    rows = cursor.execute("SELECT name, value FROM settings WHERE index = %s AND name = ANY(%s)", (index, names))
+    stored: dict[str, str] = dict(rows.fetchall())
+    for name, value in expected.items():
+        if stored.get(name, "") != value:
+            raise ChangedMeanwhile(
+                f"another process has changed the setting {name!r} meanwhile: read it again and retry"
+            )
+    if (found := stored.get(EMBEDDER)) and settings.get(EMBEDDER, found) != found:
+        raise EmbedderMismatch(
+            f"another process has begun to build the index with {found}, not with {settings[EMBEDDER]}: open it with "
+            "that embedder, or choose another index"
+        )
+
+
+def _delete(cursor: Cursor, index: int, chunks: Keys) -> list[int]:
+    """Delete chunks with their documents, facts and all that refers to them; return the names without a use."""
+    counted = cursor.execute(
+        "SELECT count(*), sum(facts), array_agg(DISTINCT document), "
+        "ARRAY[sum(lengths[1]), sum(lengths[2]), sum(lengths[3]), sum(lengths[4]), sum(lengths[5])]::bigint[] "
+        "FROM chunks WHERE index = %s AND key = ANY(%s)",
+        (index, chunks),
+    ).fetchone()
+    count, facts, documents, lengths = cast("Row", counted)
+    for table, column in OF_FACT.items():
+        cursor.execute(
+            f"DELETE FROM {table} f USING unnest(%s::bigint[]) AS c(chunk) "
+            f"WHERE f.index = %s AND f.{column} >= c.chunk << {FACT_BITS} "
+            f"AND f.{column} < (c.chunk + 1) << {FACT_BITS}",
+            (chunks, index),
+        )
+    cursor.execute(
+        "WITH used AS (SELECT name, count(*) AS uses FROM mentions WHERE index = %s AND chunk = ANY(%s) GROUP BY name) "
+        "UPDATE names n SET uses = n.uses - used.uses FROM used WHERE n.index = %s AND n.key = used.name "
+        "RETURNING n.key, n.uses",
+        (index, chunks, index),
+    )
+    unused = [row[0] for row in cursor.fetchall() if row[1] <= 0]
+    for table, column in OF_CHUNK.items():
+        cursor.execute(
+            f"DELETE FROM {table} WHERE index = %s AND {column} = ANY(%s)",
+            (index, chunks),
+        )
+    for table, column in (("documents", "key"), ("attributes", "document")):
+        cursor.execute(
+            f"DELETE FROM {table} WHERE index = %s AND {column} = ANY(%s)",
+            (index, documents),
+        )
+    cursor.execute("INSERT INTO dead_chunks SELECT %s, unnest(%s::bigint[])", (index, chunks))
+    cursor.execute(
+        "UPDATE indexes SET documents = documents - %s, chunks = chunks - %s, facts = facts - %s, dead = dead + %s, "
+        "lengths = ARRAY(SELECT a - b FROM unnest(lengths, %s::bigint[]) WITH ORDINALITY t(a, b, n) ORDER BY n) "
+        "WHERE id = %s",
+        (len(documents), count, int(facts), len(chunks), lengths, index),
+    )
+    return unused
+
+
+def _delete_names(cursor: Cursor, index: int, unused: Sequence[int]) -> None:
+    """Delete those of some names that no chunk mentions any more, after the names of the batch were counted."""
+    names = np.array(unused, np.int64)
+    cursor.execute("DELETE FROM names WHERE index = %s AND key = ANY(%s) AND uses <= 0 RETURNING key", (index, names))
+    gone = np.array([row[0] for row in cursor.fetchall()], np.int64)
+    cursor.execute("DELETE FROM name_vectors WHERE index = %s AND key = ANY(%s)", (index, gone))
+
+
+def _check_ids(cursor: Cursor, batch: Batch, ids: Sequence[str]) -> None:
+    """Raise an error that names the document whose id, or whose chunk's id, is taken."""
+    if not ids:
+        return
+    taken = cursor.execute("SELECT id FROM documents WHERE index = %s AND id = ANY(%s)", (batch.index, list(ids)))
+    twice = [one for one, count in Counter([*ids, *(row[0] for row in taken.fetchall())]).items() if count > 1]
+    if twice:
+        raise DocumentError(twice[0], "is already stored: remove it in the same write")
+    chunk_ids = [row[2] for row in batch.tables["chunks"]]
+    taken = cursor.execute(
+        "SELECT id FROM chunks WHERE index = %s AND id = ANY(%s) AND key <> ALL(%s)",
+        (batch.index, chunk_ids, batch.chunks),
+    )
+    found = [row[0] for row in taken.fetchall()]
+    twice = [one for one, count in Counter([*chunk_ids, *found]).items() if count > 1]
+    if twice:
+        raise DocumentError(twice[0], "another document has a chunk of this id: change one of the two ids")
+
+
+def _add_names(cursor: Cursor, batch: Batch) -> None:
+    """Count the uses of names, and add those that are new with their vectors."""
+    if not batch.names:
+        return
+    index, surfaces = batch.index, list(batch.names)
+    norms = [normalise(name) for name in surfaces]
+    keys, spellings = (np.array(numbers, np.int64) for numbers in zip(*batch.names.values(), strict=True))
+    forms = np.array([*map(name_form, surfaces, norms)], np.int64)
+    uses = np.array([batch.uses[name] for name in surfaces], np.int64)
+    order = np.argsort(keys)
+    cursor.execute(
+        "INSERT INTO names AS n SELECT %s, k, s, e, f, u FROM "
+        "unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]) AS t(k, s, e, f, u) "
+        "ON CONFLICT (index, key) DO UPDATE SET uses = n.uses + excluded.uses RETURNING n.key, n.uses, n.surface",
+        (index, keys[order], [surfaces[at] for at in order.tolist()], spellings[order], forms[order], uses[order]),
+    )
+    rows = {row[0]: row for row in cursor.fetchall()}
+    new = [at for at, key in enumerate(keys.tolist()) if rows[key][1] == batch.uses[surfaces[at]]]
+    for at, key in enumerate(keys.tolist()):
+        if rows[key][2] != surfaces[at]:
+            raise DatabaseError(
+                f"the names {surfaces[at]!r} and {rows[key][2]!r} have the same hash: rename one of them"
+            )
+    if not new:
+        return
+    given = batch.name_vectors
+    if given is None:
+        return
+    embedded = [at for at in new if surfaces[at] in given]
+    _check_vectors(cursor, batch, {int(keys[at]): surfaces[at] for at in new if surfaces[at] not in given})
+    if embedded:
+        vectors = stored("names", np.array([given[surfaces[at]] for at in embedded], np.float32))
+        cursor.execute(
+            "INSERT INTO name_vectors SELECT %s, k, v FROM unnest(%s::bigint[], %b) AS t(k, v) ON CONFLICT DO NOTHING",
+            (index, keys[embedded], Halfvec.rows(vectors)),
+        )
+
+
+def _check_vectors(cursor: Cursor, batch: Batch, names: Mapping[int, str]) -> None:
+    """Raise if names lack a vector that the writer did not compute, as they were stored when it asked."""
+    needed = {key: name for key, name in names.items() if not name.startswith(ADDRESS)}
+    row = (
+        needed
+        and cursor.execute(
+            "SELECT value FROM settings WHERE index = %s AND name = %s", (batch.index, EMBEDS)
+        ).fetchone()
+    )
+    if not row or not json.loads(row[0]).get("names"):
+        return
+    found = cursor.execute(
+        "SELECT key FROM name_vectors WHERE index = %s AND key = ANY(%s)", (batch.index, np.array([*needed], np.int64))
+    ).fetchall()
+    missing = needed.keys() - {row[0] for row in found}
+    if missing:
+        raise ChangedMeanwhile(
+            f"{len(missing)} names were deleted by another process meanwhile: embed them and write again",
+            [needed[key] for key in sorted(missing)],
+        )
+
+
+def _keep_accesses(cursor: Cursor, batch: Batch, ids: Sequence[str]) -> None:
+    """Restore the access counts of facts whose document is replaced and which it still states."""
+    if not ids or not batch.tables["facts"]:
+        return
+    rows = cursor.execute(
+        "SELECT d.id, f.statement, f.last_accessed, f.access_count FROM documents d "
+        "JOIN chunks c ON c.index = d.index AND c.document = d.key "
+        f"JOIN facts f ON f.index = c.index AND f.key >= c.key << {FACT_BITS} AND f.key < (c.key + 1) << {FACT_BITS} "
+        "WHERE d.index = %s AND d.id = ANY(%s) AND f.access_count > 0 ORDER BY f.key",
+        (batch.index, list(ids)),
+    ).fetchall()
+    if not rows:
+        return
+    accesses: defaultdict[tuple[str, int], list[tuple[float, int]]] = defaultdict(list)
+    for document, statement, last, count in rows:
+        accesses[document, statement].append((last, count))
+    documents = {row[1]: row[2] for row in batch.tables["documents"]}
+    owner = {row[1]: documents[row[3]] for row in batch.tables["chunks"]}
+    kept = []
+    for row in batch.tables["facts"]:
+        if found := accesses.get((owner[row[2]], row[19])):
+            last, count = found.pop(0)
+            kept.append((row[1], max(last or 0.0, row[15] or 0.0), count))
+    if kept:
+        keys, lasts, counts = (list(column) for column in zip(*kept, strict=True))
+        cursor.execute(
+            "UPDATE facts f SET last_accessed = t.l, access_count = f.access_count + t.c "
+            "FROM unnest(%s::bigint[], %s::float8[], %s::bigint[]) AS t(k, l, c) WHERE f.index = %s AND f.key = t.k",
+            (keys, lasts, counts, batch.index),
+        )

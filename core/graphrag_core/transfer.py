@@ -1,0 +1,211 @@
+"""Copy an index from one place to another: folders and PostgreSQL databases, in either direction.
+
+Nothing is extracted or embedded again: documents are read as they were written, with their vectors.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from graphrag_core.documents.catalogue import has_catalogue, open_catalogue
+from graphrag_core.engine.address import is_address, shown
+from graphrag_core.errors import InputError, NotAnIndex, StorageError
+from graphrag_core.index import KnowledgeIndex, open_engine
+from graphrag_core.ports import Engine
+from graphrag_core.text import fingerprint
+
+_UNFINISHED = "copied_from"  # the setting of a target that is not complete yet: what it is a copy of
+_EDITS = "edits"
+_PASSES = 5  # over a source that other processes change meanwhile
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What :func:`copy_index` did.
+
+    ``counts`` are those of source and target, which are equal. ``written`` are the documents that this call wrote: all
+    of them, unless it continued a copy that was interrupted.
+    """
+
+    counts: Mapping[str, int]
+    written: int
+
+
+def copy_index(
+    source: str | Path, target: str | Path, *, batch_size: int = 250, progress: bool | None = None
+) -> Copied:
+    """Copy an index with its settings, edits and told facts, and with the catalogue of its files.
+
+    Documents are copied in batches; a few are in memory at a time. If the call is interrupted, the same call continues:
+    documents that the target has are not read again. Documents that are written to the source meanwhile are copied too.
+
+    Parameters
+    ----------
+    source, target
+        Folders, or addresses of databases (``postgresql://user@host/database?index=NAME``).
+    batch_size
+        The number of documents in a transaction.
+    progress
+        True or False to force a progress bar; None shows it on a terminal.
+
+    Raises
+    ------
+    InputError
+        The target is not empty, and no unfinished copy of the source.
+    NotAnIndex
+        There is no index in the source.
+    StorageError
+        Source and target differ at the end.
+    """
+    if not KnowledgeIndex.exists(source):
+        raise NotAnIndex(f"there is no index in {shown(source)} to copy")
+    if _is_same(source, target):
+        raise InputError(f"{shown(source)} cannot be copied to itself: choose another target")
+    old = open_engine(source, read_only=True)
+    try:
+        for method in ("parsed", "name_vectors"):
+            if not hasattr(old, method):
+                raise InputError(f"{type(old).__qualname__} cannot be copied: it has no method {method}")
+        new = open_engine(target, read_only=False)
+        try:
+            return _Copy(old, new, str(source), str(target), batch_size, progress).run()
+        finally:
+            new.close()
+    finally:
+        old.close()
+
+
+def _is_same(source: str | Path, target: str | Path) -> bool:
+    if is_address(source) or is_address(target):
+        return str(source) == str(target)
+    return Path(source).resolve() == Path(target).resolve()
+
+
+class _Copy:
+    def __init__(self, old: Any, new: Engine, source: str, target: str, batch_size: int, progress: bool | None) -> None:
+        self.old, self.new, self.source, self.target = old, new, source, target
+        self.batch_size = batch_size
+        self.disable = None if progress is None else not progress
+        place = shown(source) if is_address(source) else str(Path(source).resolve())
+        self.mark = fingerprint([place])
+        self.written = 0
+
+    def run(self) -> Copied:
+        self._begin()
+        for _ in range(_PASSES):
+            generation = self.old.generation
+            self._copy_documents()
+            self._delete_others()
+            self._copy_settings()
+            self.new.flush()
+            self._copy_catalogue()
+            self.old.refresh()
+            if self.old.generation == generation:
+                break
+        else:
+            raise StorageError(
+                f"{shown(self.source)} changes faster than it can be copied: stop what writes to it, and run the same "
+                "copy again, which continues"
+            )
+        counts, others = _counts(self.old), _counts(self.new)
+        if counts != others:
+            differences = ", ".join(f"{others[name]:,} {name} instead of {counts[name]:,}" for name in counts
+                                    if counts[name] != others[name])  # fmt: skip
+            raise StorageError(
+                f"the copy in {shown(self.target)} has {differences}: run the same copy again; if they stay different, "
+                "run `hybrid-graphrag verify` for both"
+            )
+        self.new.write(settings={_UNFINISHED: ""})
+        self.new.flush()
+        return Copied(counts, self.written)
+
+    def _begin(self) -> None:
+        """Check that the target is empty, or a copy of this source that was interrupted; mark it as one."""
+        settings = self.new.settings()
+        mark = settings.get(_UNFINISHED, "")
+        if mark == self.mark:
+            return
+        if mark:
+            raise InputError(
+                f"{shown(self.target)} is an unfinished copy of another index: continue that copy, or choose another "
+                "target"
+            )
+        if len(self.new) or any(settings.values()):
+            raise InputError(f"{shown(self.target)} is not empty: copy into a new folder, or another index=... name")
+        self.new.write(settings={**self._settings(), _UNFINISHED: self.mark})
+
+    def _settings(self) -> dict[str, str]:
+        """Return the settings of the source but its edits, which are applied when all documents are there."""
+        return {name: value for name, value in self.old.settings().items() if name not in (_EDITS, _UNFINISHED)}
+
+    def _copy_settings(self) -> None:
+        stored = self.old.settings()
+        wanted = self._settings() | {_EDITS: stored.get(_EDITS, "")}
+        present = self.new.settings()
+        changed = {name: value for name, value in wanted.items() if present.get(name, "") != value}
+        if changed:
+            self.new.write(settings=changed)
+
+    def _copy_documents(self) -> None:
+        with tqdm(total=len(self.old), desc="copying", unit=" documents", disable=self.disable, leave=False,
+                  dynamic_ncols=True) as bar:  # fmt: skip
+            for ids in _batches(self.old.document_ids(), self.batch_size):
+                wanted, present = self.old.stored(ids), self.new.stored(ids)
+                needed = [
+                    one
+                    for one in ids
+                    if one in wanted and (one not in present or present[one].digest != wanted[one].digest)
+                ]
+                if needed:
+                    documents = self.old.parsed(needed, accesses=True)
+                    names = dict.fromkeys(name for one in documents for of in one.names for name in of)
+                    vectors = self.old.name_vectors(self.new.new_names(names))
+                    removed = [one for one in needed if one in present]
+                    if removed:  # apart, so that the accesses of the facts are those of the source
+                        self.new.write(removed=removed)
+                    self.new.write(documents, name_vectors=vectors)
+                    self.written += len(needed)
+                bar.update(len(ids))
+
+    def _delete_others(self) -> None:
+        """Delete documents that are no longer in the source."""
+        for ids in _batches(list(self.new.document_ids()), 10 * self.batch_size):
+            kept = self.old.stored(ids)
+            if gone := [one for one in ids if one not in kept]:
+                self.new.write(removed=gone)
+
+    def _copy_catalogue(self) -> None:
+        if not has_catalogue(self.source):
+            return
+        with open_catalogue(self.target) as target:
+            target.clear()
+            catalogue = open_catalogue(self.source, read_only=True)
+            try:
+                for rows in catalogue.rows():
+                    target.add_rows(rows)
+            finally:
+                catalogue.close()
+
+
+def _batches(ids: Iterable[str], size: int) -> Iterator[list[str]]:
+    following = iter(ids)
+    while batch := list(islice(following, size)):
+        yield batch
+
+
+def _counts(engine: Engine) -> dict[str, int]:
+    """Return what must be the same in a copy."""
+    stats = engine.stats()
+    vectors = {f"vectors of {kind}": count for kind, count in stats.vectors.items()}
+    return {
+        "documents": stats.documents,
+        "chunks": stats.chunks,
+        "entities": stats.entities,
+        "facts": stats.facts,
+        "relation types": len(stats.relations),
+        **vectors,
+    }

@@ -1,0 +1,46 @@
+"""Random changes of an index: documents that are added, replaced and deleted."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from graphrag_core import Chunker, Document, KnowledgeIndex
+
+# Names that come capitalised, in lower case, at the start of a sentence, as aliases (one of
+# them ambiguous), twice in one text; sentences long enough that documents are cut.
+SENTENCES = [
+    "The Auth Service issues tokens to Ada Lovelace.",
+    "Ask the auth service, or Redis, about tokens.",
+    "Redis keeps every session of ada lovelace.",
+    "International Business Machines (IBM) met Ada Lovelace.",
+    "IBM sold the red fox.",
+    "American Medical Association (AMA) wrote to IBM in 1911.",
+    "The American Marketing Association (AMA) wrote back.",
+    "AMA runs it.",
+    "`kg_store` replaced v1.2.3 of the Auth Service.",
+    "a red fox jumped over the auth service.",
+    "東京大学で「源氏物語」を読む。",
+    "Same words, same words.",
+]
+texts = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=6).map(" ".join)
+documents = st.builds(
+    Document,
+    id=st.sampled_from(["a", "b", "c", "d"]),
+    text=texts,
+    title=st.sampled_from(["", "", "Auth Service", "Redis", "Devotion (1929 film)"]),
+    metadata=st.sampled_from([{}, {"team": "x"}, {"team": "y", "n": 1}]),
+)
+additions = st.lists(documents, min_size=1, max_size=4, unique_by=lambda d: d.id)
+deletions = st.lists(st.sampled_from(["a", "b", "c", "d", "nobody"]), min_size=1, max_size=3, unique=True)
+operations = st.lists(st.one_of(additions, deletions), min_size=1, max_size=7)
+CHUNKER = Chunker(max_tokens=20, overlap=10, whole_until=30)
+
+
+def perform(index: KnowledgeIndex, operation: list[object], present: dict[str, Document]) -> None:
+    if isinstance(operation[0], Document):
+        index.add(operation)
+        present.update({document.id: document for document in operation})
+    else:
+        index.delete(operation)
+        for document_id in operation:
+            present.pop(document_id, None)

@@ -1,0 +1,330 @@
+"""The command line, the catalogue of files and copies with an index in PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.cli.app import app
+from graphrag_core.demo import FOLDER
+from graphrag_core.documents import open_catalogue
+from graphrag_core.documents.shared_catalogue import SharedCatalogue
+from graphrag_core.documents.walk import File
+from graphrag_core.engine.address import shown
+from graphrag_core.engine.postgres import operations
+from graphrag_core.errors import DatabaseError, InputError, NotAnIndex
+from graphrag_core.testing import HashEmbedder
+from graphrag_core.transfer import copy_index
+
+QUESTIONS = ("Who leads the identity team?", "What did INC-2041 break?", "Which vendor does the Auth Service use?")
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.delenv("HYBRID_GRAPHRAG_KB", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*arguments):
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def docs(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name in ("auth-service", "identity-team", "keyring", "mara-lindqvist"):
+        shutil.copy(Path(str(FOLDER)) / f"{name}.md", folder)
+    return folder
+
+
+def rankings(path, embedder=None):
+    with KnowledgeIndex.open(path, embedder or HashEmbedder(), read_only=True) as index:
+        retriever = GraphRetriever(index)
+        return [[(hit.chunk.id, round(hit.score, 4)) for hit in retriever.retrieve(text).hits] for text in QUESTIONS]
+
+
+def with_password(url, password="s3cr3t"):  # noqa: S107 - of nobody
+    return url.replace("postgres@", f"postgres:{password}@")
+
+
+class TestCommands:
+    def test_a_sync_adds_changes_and_removes(self, run, docs, url):
+        first = run("index", docs, "--kb", url, "--embedder", "hash")
+        assert "4 added, 0 changed, 0 removed, 0 unchanged: 4 documents" in first.stdout
+        (docs / "keyring.md").unlink()
+        (docs / "new.md").write_text("# Quay Planner\n\nThe Quay Planner plans berths.")
+        (docs / "auth-service.md").write_text("# Auth Service\n\nThe Auth Service was rewritten by Mara Lindqvist.")
+        second = run("index", docs, "--kb", url)
+        assert "1 added, 1 changed, 1 removed, 2 unchanged: 4 documents" in second.stdout
+        third = run("index", docs, "--kb", url)
+        assert "0 added, 0 changed, 0 removed, 4 unchanged" in third.stdout
+
+    def test_all_commands_take_the_address_from_the_environment(self, run, docs, url, monkeypatch):
+        monkeypatch.setenv("HYBRID_GRAPHRAG_KB", url)
+        assert run("index", docs, "--embedder", "hash").exit_code == 0
+        answer = json.loads(run("query", "Who leads the identity team?", "--json").stdout)
+        assert answer["hits"]
+        assert json.loads(run("stats", "--json").stdout)["documents"] == 4
+        assert run("verify").exit_code == 0
+        assert run("remember", "Ada", "likes", "dark mode").exit_code == 0
+        assert "Ada" in run("memories").stdout
+        assert run("rename", "Identity Team", "ID Team").exit_code == 0
+        assert "ID Team" in run("edits").stdout
+        assert "1 deleted" in run("delete", "keyring.md").stdout
+        assert "1 added, 0 changed, 0 removed, 3 unchanged" in run("index", docs).stdout  # its file is still there
+        assert run("db", "check").exit_code == 0
+
+    def test_a_missing_index_is_not_created_by_a_query(self, run, url):
+        result = run("query", "anything", "--kb", url)
+        assert result.exit_code == 1
+        assert "no index in" in result.stderr
+        assert not KnowledgeIndex.exists(url)
+
+    def test_a_backup_says_what_to_use_instead(self, run, docs, url, tmp_path):
+        run("index", docs, "--kb", url, "--embedder", "hash")
+        result = run("backup", tmp_path / "copy", "--kb", url)
+        assert result.exit_code == 1
+        assert "pg_dump" in result.stderr
+
+
+class TestPasswords:
+    def test_the_address_is_shown_without(self):
+        assert shown("postgresql://ada:s3cr3t@host:5432/kb?index=a") == "postgresql://ada@host:5432/kb?index=a"
+        assert shown("postgresql://host/kb?user=ada&password=s3cr3t&index=a").count("s3cr3t") == 0
+        for text in ("s3c/r3t", "s3c@r3t", "s3c?r3t", "s3c:r3t", "s3c#r3t", "s3c@r3t?x=1@y"):
+            assert "r3t" not in shown(f"postgresql://ada:{text}@host/kb"), text
+            assert "s3c" not in shown(f"mysql://ada:{text}@host/kb"), text
+
+    @pytest.mark.parametrize("password", ["s3cr3t", "s3cr3t/x", "s3cr3t@x", "s3cr3t?x", "s3cr3t#x"])
+    def test_no_output_log_or_error_has_it(self, run, docs, url, password, caplog):
+        caplog.set_level(logging.DEBUG)
+        addresses = [with_password(url, password), with_password(url, password).replace("/postgres?", "/absent?")]
+        if "/" in password or "#" in password or "?" in password:
+            with pytest.raises(InputError) as failed:
+                KnowledgeIndex.open(addresses[0])
+            assert "encode" in str(failed.value)
+            assert "s3cr3t" not in str(failed.value)
+        said = []
+        for address in addresses:
+            said += [
+                run("index", docs, "--kb", address, "--embedder", "hash", "--quiet"),
+                run("stats", "--kb", address),
+            ]
+            said += [run("db", "check", address), run("copy", address, address), run("query", "x", "--kb", address)]
+        texts = [result.output + result.stderr for result in said] + [record.getMessage() for record in caplog.records]
+        assert "s3cr3t" not in "\n".join(texts)
+
+    def test_no_representation_has_it(self, url):
+        with KnowledgeIndex.open(with_password(url), HashEmbedder()) as index:
+            index.add([Document("1", "Ada Lovelace wrote to Charles Babbage.")])
+            assert "s3cr3t" not in repr(index) + repr(index.engine) + repr(GraphRetriever(index))
+        with pytest.raises(DatabaseError) as failed:
+            KnowledgeIndex.open("postgresql://ada:s3cr3t@127.0.0.1:1/kb?connect_timeout=2")
+        assert "s3cr3t" not in str(failed.value)
+        assert "s3cr3t" not in repr(failed.value.__cause__)
+
+    def test_a_path_that_is_no_address_is_refused_without_it(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        for wrong in ("mysql://ada:s3cr3t@host/kb", Path("postgresql://ada:s3cr3t@host/kb")):
+            with pytest.raises(InputError) as failed:
+                KnowledgeIndex.open(wrong)
+            assert "s3cr3t" not in str(failed.value)
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestCatalogue:
+    def test_two_runs_at_once_do_not_lose_documents(self, url, tmp_path):
+        file = tmp_path / "a.csv"
+        file.write_text("id,text\n1,one\n2,two\n")
+        with SharedCatalogue(url) as first, SharedCatalogue(url) as second:
+            assert second.run > first.run
+            found = File(file, "a.csv", file.stat().st_size)
+            entry, same = first.register(found), second.register(found)
+            assert entry == same
+            for number in (1, 2):
+                second.add_document(same, f"a.csv#{number}")
+            second.commit()
+            for number in (1, 2):  # the first run is late
+                first.add_document(entry, f"a.csv#{number}")
+            first.commit()
+            assert second.documents(same, stale=True) == []
+            assert first.documents(entry) == ["a.csv#1", "a.csv#2"]
+
+    def test_files_of_one_name_on_two_machines_are_two(self, url, tmp_path, monkeypatch):
+        file = tmp_path / "guide.md"
+        file.write_text("text")
+        with SharedCatalogue(url) as catalogue:
+            elsewhere = catalogue.register(File(Path("/data/of/another/machine/guide.md"), "guide.md", 4))
+            catalogue._rows("UPDATE catalogue_files SET machine = 'another' WHERE index = %(index)s")
+            here = catalogue.register(File(file, "guide.md", 4))
+            assert here.key != elsewhere.key
+            assert here.name != elsewhere.name
+
+    def test_a_moved_file_keeps_its_name(self, url, tmp_path):
+        old, new = tmp_path / "old" / "guide.md", tmp_path / "new" / "guide.md"
+        new.parent.mkdir()
+        new.write_text("text")
+        with SharedCatalogue(url) as catalogue:
+            entry = catalogue.register(File(old, "guide.md", 4))
+            assert catalogue.register(File(new, "guide.md", 4)).key == entry.key
+
+
+class TestCopies:
+    @pytest.fixture
+    def folder(self, run, docs, tmp_path):
+        """An index with files, edits and told facts."""
+        path = tmp_path / "kb"
+        assert run("index", docs, "--kb", path, "--embedder", "hash").exit_code == 0
+        with KnowledgeIndex.open(path, HashEmbedder()) as index:
+            index.remember("Ada", "likes", "dark mode", literal=True, metadata={"user": "ada"})
+            index.rename_entity("Identity Team", "ID Team")
+            with index.engine.snapshot() as snapshot:
+                facts = snapshot.facts_of(snapshot.top_entities(1))
+                snapshot.record_access(facts, 1_700_000_000.0)
+            index.engine.flush()
+        return path
+
+    def test_there_and_back_is_the_same_index(self, run, folder, docs, url, urls, tmp_path):
+        assert "copied to" in run("copy", folder, url).stdout
+        assert "copied to" in run("copy", url, tmp_path / "back").stdout
+        copy_index(url, other := urls())
+        expected = rankings(folder)
+        for path in (url, tmp_path / "back", other):
+            assert rankings(path) == expected
+            with KnowledgeIndex.open(path, read_only=True) as index:
+                assert index.verify()
+                assert [edit.text for edit in index.edits()] == ["renamed 'Identity Team' to 'ID Team'"]
+                assert [fact.text for fact in index.remembered()] == ["Ada likes dark mode"]
+            assert "4 unchanged" in run("index", docs, "--kb", path).stdout
+
+    def test_accesses_of_facts_are_copied(self, folder, url):
+        def accesses(path):
+            with KnowledgeIndex.open(path, read_only=True) as index:
+                parsed = index.engine.parsed(list(index.engine.document_ids()), accesses=True)
+                facts = [fact for one in parsed for extraction in one.extractions for fact in extraction.facts]
+                return sorted((fact.text, fact.access_count, fact.last_accessed) for fact in facts)
+
+        copy_index(folder, url)
+        assert any(count for _, count, _ in accesses(folder))
+        assert accesses(url) == accesses(folder)
+
+    def test_a_copy_that_was_interrupted_is_continued(self, folder, url, monkeypatch):
+        from graphrag_core.engine.postgres import PostgresEngine
+
+        calls, original = [], PostgresEngine.write
+
+        def interrupted(self, *arguments, **settings):
+            calls.append(arguments)
+            if len(calls) == 4:
+                raise KeyboardInterrupt
+            return original(self, *arguments, **settings)
+
+        monkeypatch.setattr(PostgresEngine, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            copy_index(folder, url, batch_size=1)
+        monkeypatch.undo()
+        with KnowledgeIndex.open(url, read_only=True) as index:
+            before = len(index)
+        assert 0 < before < 5
+        copied = copy_index(folder, url, batch_size=1)
+        assert copied.written == 5 - before
+        assert rankings(url) == rankings(folder)
+        with pytest.raises(InputError, match="is not empty"):
+            copy_index(folder, url)
+
+    def test_what_the_source_lost_meanwhile_is_deleted_from_the_copy(self, folder, url, monkeypatch):
+        from graphrag_core import transfer
+
+        monkeypatch.setattr(transfer._Copy, "_copy_settings", lambda self: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            copy_index(folder, url)
+        monkeypatch.undo()
+        with KnowledgeIndex.open(folder, HashEmbedder()) as index:
+            index.delete("keyring.md")
+        assert copy_index(folder, url).counts["documents"] == 4
+        assert rankings(url) == rankings(folder)
+
+    def test_a_target_that_is_not_empty_is_refused(self, folder, url):
+        with KnowledgeIndex.open(url, HashEmbedder()) as index:
+            index.add([Document("1", "Ada Lovelace wrote to Charles Babbage.")])
+        with pytest.raises(InputError, match="is not empty"):
+            copy_index(folder, url)
+        with pytest.raises(InputError, match="to itself"):
+            copy_index(folder, folder)
+        with pytest.raises(NotAnIndex):
+            copy_index(folder.parent / "absent", url)
+
+
+class TestAdministration:
+    def test_init_creates_partitioned_tables_once(self, run, database, urls):
+        schema = database.partition("schema=")[2]
+        url = urls().replace(schema, f"{schema}_parts")
+        assert operations.init(url, partitions=3) == (True, 3)
+        assert operations.init(url) == (False, 3)
+        with pytest.raises(InputError, match="3 partitions"):
+            operations.init(url, partitions=2)
+        with KnowledgeIndex.open(url, HashEmbedder(), embed_facts=True, embed_names=True) as index:
+            index.add(
+                [Document(str(number), f"Ada Lovelace wrote letter {number} to Babbage.") for number in range(20)]
+            )
+            assert index.verify()
+            index.delete([str(number) for number in range(0, 20, 2)])
+            assert index.verify()
+            assert len(GraphRetriever(index).retrieve("Ada Lovelace").hits) > 0
+        tables, indexes = operations.sizes(url)
+        assert {one.table for one in tables} >= {"chunks", "documents", "postings"}
+        assert not any(one.table.startswith("chunks_") for one in tables)
+        assert [one.documents for one in indexes] == [10]
+        assert "chunks" in run("db", "size", url).stdout
+        assert json.loads(run("db", "size", url, "--json").stdout)["indexes"][0]["chunks"] == 10
+
+    def test_check_says_what_to_do(self, run, database, url):
+        missing = url.replace("schema=", "schema=no_")
+        result = run("db", "check", missing)
+        assert result.exit_code == 1
+        assert "db init" in result.stdout
+        KnowledgeIndex.open(url).close()
+        result = run("db", "check", url)
+        assert result.exit_code == 0
+        assert {"connection", "server", "vector", "tables", "privileges"} <= {
+            line.split()[1] for line in result.stdout.splitlines()
+        }
+        assert run("db", "check", "postgresql://127.0.0.1:1/kb?connect_timeout=2").exit_code == 1
+
+    def test_a_role_without_privileges_is_told_the_grants(self, url):
+        psycopg = pytest.importorskip("psycopg")
+        KnowledgeIndex.open(url).close()
+        plain = url.partition("?")[0]
+        with psycopg.connect(plain, autocommit=True) as connection:
+            connection.execute("DROP ROLE IF EXISTS stranger")
+            connection.execute("CREATE ROLE stranger LOGIN")
+            try:
+                checks = {one.name: one for one in operations.check(url.replace("postgres@", "stranger@"))}
+            finally:
+                connection.execute("DROP ROLE stranger")
+        assert not all(one.ok for one in checks.values())
+        wrong = next(one for one in checks.values() if not one.ok)
+        assert "GRANT" in wrong.advice or "privilege" in wrong.found
+
+    def test_an_address_is_needed(self, run):
+        assert run("db", "size", "kb").exit_code == 2
+        assert run("db", "init").exit_code == 2
+
+
+def test_the_catalogue_of_a_folder_is_a_file(tmp_path):
+    with open_catalogue(tmp_path) as catalogue:
+        catalogue.write_setting("settings", {"a": 1})
+    assert (tmp_path / "files.sqlite").is_file()

@@ -1,0 +1,96 @@
+"""The examples of docs/scale.md run on a real server."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from pathlib import Path
+
+import pytest
+import yaml
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.engine.postgres import operations
+from graphrag_core.errors import NotAnIndex
+from graphrag_core.testing import HashEmbedder
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "scale.md").read_text("utf-8")
+ADDRESS = "postgresql://graphrag@localhost/graphrag"
+
+
+def blocks(kind):
+    return re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture
+def here(database):
+    """Puts the server of the tests, and a schema of its own, into an example."""
+    plain, _, _ = database.partition("schema=")
+    schema = f"docs_{uuid.uuid4().hex[:8]}"
+
+    def placed(text):
+        text = re.sub(re.escape(ADDRESS) + r"\?(?=index=)", f"{plain}schema={schema}&", text)
+        text = text.replace(ADDRESS, f"{plain}schema={schema}")
+        return re.sub(r"\bgraphrag(?=\.|'::|\s+TO\b)", schema, text)
+
+    placed.address = f"{plain}schema={schema}"
+    placed.schema = schema
+    return placed
+
+
+def test_the_python_blocks_run(here, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks("python(?: postgresql)?"):
+        exec(compile(here(block), "scale.md", "exec", dont_inherit=True), names)  # noqa: S102 - our own page
+
+
+def test_row_level_security_separates_tenants(here):
+    psycopg = pytest.importorskip("psycopg")
+    plain = here.address.partition("?")[0]
+    urls = {name: f"{here.address}&index={name}" for name in ("acme", "globex")}
+    for url in urls.values():
+        operations.init(url)
+    roles = {name: f"{name}_{uuid.uuid4().hex[:8]}" for name in urls}
+    once, each = blocks("sql")
+    with psycopg.connect(plain, autocommit=True) as owner:
+        owner.execute(here(once))
+        try:
+            for name, role in roles.items():
+                statements = here(each).replace("ROLE acme", f"ROLE {role}").replace("'acme' FROM", f"'{role}' FROM")
+                statements = statements.replace("name = 'acme'", f"name = '{name}'")
+                owner.execute(re.sub(r"(TO|FROM) acme\b", rf"\1 {role}", statements))
+            as_role = {name: url.replace("postgres@", f"{roles[name]}@") for name, url in urls.items()}
+            for name, url in as_role.items():
+                with KnowledgeIndex.open(url, HashEmbedder(), embed_facts=True, embed_names=True) as index:
+                    index.add([Document("1", f"The Auth Service of {name.title()} delegates sign-in to Keyring.")])
+                    index.add([Document("2", f"Keyring is a vendor of {name.title()}.")])
+                    index.delete("2")
+                    assert index.verify()
+                    found = GraphRetriever(index).retrieve("Auth Service").hits
+                    assert [hit.chunk.text for hit in found] == [
+                        f"The Auth Service of {name.title()} delegates sign-in to Keyring."
+                    ]
+                with psycopg.connect(url.partition("?")[0], autocommit=True) as tenant:
+                    for table in ("chunks", "documents", "names", "postings", "entities", "chunk_vectors"):
+                        seen = tenant.execute(f"SELECT DISTINCT index FROM {here.schema}.{table}").fetchall()
+                        assert len(seen) == 1, table
+                    assert tenant.execute(f"SELECT name FROM {here.schema}.indexes").fetchall() == [(name,)]
+            with pytest.raises(NotAnIndex):
+                KnowledgeIndex.open(urls["globex"].replace("postgres@", f"{roles['acme']}@"), read_only=True)
+            checks = {one.name: one for one in operations.check(as_role["acme"])}
+            assert checks["row security"].ok
+            assert not {one.name: one for one in operations.check(urls["acme"])}["row security"].ok
+        finally:
+            for role in roles.values():
+                owner.execute(f"DROP OWNED BY {role}")
+                owner.execute(f"DROP ROLE {role}")
+
+
+def test_the_compose_file_has_an_image_with_pgvector():
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    service = compose["services"]["postgres"]
+    assert service["image"] == "pgvector/pgvector:pg16"
+    assert service["healthcheck"]["test"]
+    assert [volume.partition(":")[0] for volume in service["volumes"]] == list(compose["volumes"])

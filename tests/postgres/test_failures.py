@@ -1,0 +1,374 @@
+"""Processes and servers that are killed, lost connections, and writers that want the same: nothing is half written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from multiprocessing import get_context
+
+import psycopg
+import pytest
+from postgres_server import running_server
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.engine.postgres import PostgresEngine, writer
+from graphrag_core.engine.postgres.database import Database, shown
+from graphrag_core.errors import (
+    ChangedMeanwhile,
+    DatabaseError,
+    DiskError,
+    InputError,
+    NotAnIndex,
+    ReadOnlyIndex,
+    UnsupportedFormat,
+)
+from graphrag_core.testing import HashEmbedder
+
+TEXTS = [
+    "The Auth Service issues tokens to Ada Lovelace.",
+    "Redis keeps every session of the Auth Service.",
+    "International Business Machines (IBM) met Ada Lovelace.",
+]
+
+
+def documents(count: int, mark: str = "") -> list[Document]:
+    return [Document(f"d{at}", f"{TEXTS[at % 3]} Number {at} {mark}.") for at in range(count)]
+
+
+def opened(url: str, **options) -> KnowledgeIndex:
+    return KnowledgeIndex.open(url, HashEmbedder(), progress=False, **options)
+
+
+# -- many writers
+
+
+def test_two_writers_on_the_same_document(url):
+    with opened(url) as one, opened(url) as other:
+        failures: list[BaseException] = []
+
+        def write(index: KnowledgeIndex, mark: str) -> None:
+            try:
+                for at in range(6):
+                    index.add(documents(3, f"{mark}{at}"))
+            except Exception as error:  # noqa: BLE001 - of a thread
+                failures.append(error)
+
+        threads = [threading.Thread(target=write, args=(index, mark)) for index, mark in ((one, "x"), (other, "y"))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        assert one.document_ids() == ["d0", "d1", "d2"]
+        assert one.verify(), str(one.verify())
+        with opened(url, read_only=True) as reader, KnowledgeIndex(HashEmbedder()) as alone:
+            alone.add(reader.documents())
+            assert reader.entities() == alone.entities()
+
+
+def _add_many(url: str, mark: int, count: int) -> None:
+    with opened(url) as index:
+        for at in range(count):
+            index.add([Document(f"{mark}-{at}", f"{TEXTS[at % 3]} Written by {mark}.")])
+
+
+def test_many_writing_processes_lose_nothing(url):
+    opened(url).close()
+    context = get_context("spawn")
+    processes = [context.Process(target=_add_many, args=(url, mark, 5)) for mark in range(3)]
+    for process in processes:
+        process.start()
+    with opened(url, read_only=True) as reader:
+        while any(process.is_alive() for process in processes):
+            with reader.engine.snapshot() as snapshot:
+                keys, _ = snapshot.search_keywords("chunks", "Written", 50)
+                assert len(keys) == len(snapshot.chunks(keys)) == snapshot.chunk_count
+        for process in processes:
+            process.join()
+            assert process.exitcode == 0
+        assert len(reader) == 15
+        assert reader.verify(), str(reader.verify())
+
+
+def test_a_name_deleted_by_another_process_is_embedded_again(url):
+    with opened(url) as one, opened(url) as other:
+        one.add([Document("a", "Ada Lovelace met Charles Babbage.")])
+        original, done = other.engine.new_names, []
+
+        def new_names(names):
+            found = original(names)
+            if not done:  # after the answer another process deletes the only document with these names
+                done.append(1)
+                one.delete("a")
+            return found
+
+        other.engine.new_names = new_names
+        other.add([Document("b", "Charles Babbage met Ada Lovelace.")])
+        stats = one.stats()
+        assert stats.vectors["names"] == 2
+        assert one.verify(), str(one.verify())
+
+
+def test_edits_of_two_processes_are_both_kept(url):
+    with opened(url) as one, opened(url) as other:
+        one.add(documents(3))
+        one.rename_entity("Ada Lovelace", "Countess Lovelace")
+        other.rename_entity("Auth Service", "Login Service")
+        assert [edit.number for edit in one.edits()] == [1, 2]
+        with pytest.raises(ChangedMeanwhile):
+            one.engine.write(settings={"edits": "{}"}, expected={"edits": "something else"})
+        assert len(one.edits()) == 2
+
+
+# -- what is killed
+
+_WRITER = """
+import sys
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.testing import HashEmbedder
+with KnowledgeIndex.open(sys.argv[1], HashEmbedder(), batch_size=1, progress=False) as index:
+    print("ready", flush=True)
+    for turn in range(1000):
+        index.add([Document(f"d{at}", f"The Auth Service issues token {turn} to Ada Lovelace.") for at in range(5)])
+"""
+
+
+def test_a_killed_writer_leaves_complete_batches(url):
+    for pause in (0.1, 0.25, 0.4):
+        process = subprocess.Popen([sys.executable, "-c", _WRITER, url], stdout=subprocess.PIPE)
+        process.stdout.readline()
+        time.sleep(pause)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        with opened(url) as index:
+            assert index.verify(), str(index.verify())
+            index.add([Document("after", "Redis keeps every session.")])
+            assert GraphRetriever(index).retrieve("redis session").hits[0].chunk.id == "after"
+
+
+@pytest.fixture(scope="module")
+def own_server():
+    with running_server() as found:
+        yield found
+
+
+def test_a_killed_server_loses_nothing_that_was_confirmed(own_server):
+    url = f"{own_server.url}?index=killed"
+    confirmed: list[str] = []
+    failures: list[BaseException] = []
+    stop = threading.Event()
+    with opened(url) as index:
+
+        def write() -> None:
+            at = 0
+            while not stop.is_set():
+                try:
+                    index.add([Document(f"d{at}", f"{TEXTS[at % 3]} Number {at}.")])
+                    confirmed.append(f"d{at}")
+                except DatabaseError as error:  # the server was away for longer than the writer waits
+                    failures.append(error)
+                at += 1
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        for _ in range(2):
+            before = len(confirmed)
+            while len(confirmed) < before + 5:
+                time.sleep(0.01)
+            own_server.kill()
+            own_server.start()
+        before = len(confirmed)
+        while len(confirmed) < before + 3:
+            time.sleep(0.01)
+        stop.set()
+        thread.join()
+        stored = set(index.document_ids())
+        assert stored >= set(confirmed)
+        assert not failures, failures
+        assert index.verify(), str(index.verify())
+
+
+def test_a_query_whose_server_is_killed_says_so_and_the_next_one_answers(own_server):
+    with opened(f"{own_server.url}?index=queried") as index:
+        index.add(documents(6))
+        with index.engine.snapshot() as snapshot:
+            own_server.kill()
+            with pytest.raises(DatabaseError, match="retry"):
+                snapshot.search_keywords("chunks", "tokens", 3)
+        own_server.start()
+        assert GraphRetriever(index).retrieve("Ada Lovelace tokens").hits
+
+
+def _end_connections(url: str, state: str) -> int:
+    with psycopg.connect(Database(url).address.conninfo, autocommit=True) as connection:
+        found = connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'hybrid-graphrag' "
+            f"AND pid <> pg_backend_pid() AND state LIKE '{state}'"
+        ).fetchall()
+        return len(found)
+
+
+def test_a_connection_lost_in_the_middle_of_a_query(own_server):
+    url = f"{own_server.url}?index=lost"
+    with opened(url) as index:
+        index.add(documents(6))
+        with index.engine.snapshot() as snapshot:
+            assert _end_connections(url, "idle in transaction%") == 1
+            with pytest.raises(DatabaseError, match="retry"):
+                snapshot.term_counts(["token"])
+        assert GraphRetriever(index).retrieve("Ada Lovelace tokens").hits
+
+
+@pytest.mark.parametrize("when", ["before the lock", "at the end", "after the commit"])
+def test_a_connection_lost_in_the_middle_of_a_write(own_server, monkeypatch, when):
+    url = f"{own_server.url}?index=write-{when.replace(' ', '-')}"
+    lost: list[int] = []
+
+    def lose() -> None:
+        if not lost:
+            lost.append(_end_connections(url, "%"))
+
+    with opened(url) as index:
+        index.add(documents(2))
+        generation = index.engine.generation
+        if when == "before the lock":
+            original = writer.lock
+            monkeypatch.setattr(writer, "lock", lambda *arguments: (lose(), original(*arguments))[1])
+        elif when == "at the end":
+            tidy = writer.keywords.tidy
+            monkeypatch.setattr(writer.keywords, "tidy", lambda *arguments: (tidy(*arguments), lose())[0])
+        else:  # the answer to the commit is lost
+            execute = psycopg.Cursor.execute
+
+            def execute_and_lose(self, query, *arguments, **named):
+                result = execute(self, query, *arguments, **named)
+                if query == "COMMIT" and not lost:
+                    lose()
+                    execute(self, "SELECT 1")
+                return result
+
+            monkeypatch.setattr(psycopg.Cursor, "execute", execute_and_lose)
+        index.add([Document("new", "Redis keeps sessions.")])
+        monkeypatch.undo()
+        assert lost == [1] or lost[0] >= 1
+        assert index.engine.generation == generation + 1, "written exactly once"
+        assert index.verify(), str(index.verify())
+
+
+def test_an_error_in_a_batch_changes_nothing(url, monkeypatch):
+    with opened(url) as index:
+        index.add(documents(2))
+        before = index.engine.generation
+
+        def fail(*_: object, **__: object) -> None:
+            raise RuntimeError("failed")
+
+        monkeypatch.setattr(writer.graph, "publish", fail)
+        with pytest.raises(RuntimeError, match="failed"):
+            index.add([Document("new", "Redis keeps sessions.")])
+        monkeypatch.undo()
+        assert index.engine.generation == before
+        assert "new" not in index
+        assert index.verify(), str(index.verify())
+
+
+# -- errors that say what to do
+
+
+def test_addresses_that_cannot_be_used(database):
+    with pytest.raises(DatabaseError, match="cannot be reached"):
+        PostgresEngine("postgresql://postgres@127.0.0.1:1/postgres")
+    with pytest.raises(InputError, match="2 to 1000"):
+        PostgresEngine(f"{database}&pool=many")
+    with pytest.raises(InputError, match="schema"):
+        PostgresEngine("postgresql://127.0.0.1/x?schema=a;drop")
+    with pytest.raises(InputError, match="1 to 200"):
+        PostgresEngine("postgresql://127.0.0.1/x?index=")
+    with pytest.raises(NotAnIndex, match="has no index 'nobody'"):
+        PostgresEngine(f"{database}&index=nobody", read_only=True)
+    assert "secret" not in shown("postgresql://me:secret@host/db?index=a&password=secret")
+    assert not KnowledgeIndex.exists(f"{database}&index=nobody")
+
+
+def test_missing_tables_of_a_reader_and_other_versions(own_server):
+    url = f"{own_server.url}?schema=elsewhere"
+    with pytest.raises(NotAnIndex, match="hybrid-graphrag db init"):
+        PostgresEngine(url, read_only=True)
+    PostgresEngine(url).close()
+    with psycopg.connect(own_server.url, autocommit=True) as connection:
+        connection.execute("UPDATE elsewhere.meta SET value = '999' WHERE name = 'version'")
+    with pytest.raises(UnsupportedFormat, match="upgrade hybrid-graphrag"):
+        PostgresEngine(url)
+    with psycopg.connect(own_server.url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA elsewhere CASCADE")
+
+
+def test_a_role_that_may_not_create_tables_is_told_what_to_do(own_server):
+    with psycopg.connect(own_server.url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE reader LOGIN")
+    with pytest.raises(DatabaseError, match="hybrid-graphrag db init"):
+        PostgresEngine(own_server.url.replace("postgres@", "reader@") + "?schema=forbidden")
+
+
+def test_a_statement_timeout_says_which_setting_to_raise(url):
+    with opened(url) as index:
+        index.add(documents(2))
+        with index.engine.snapshot() as snapshot:
+            snapshot._rows("SELECT set_config('statement_timeout', '20', true)")
+            with pytest.raises(DatabaseError, match="statement_timeout"):
+                snapshot._rows("SELECT pg_sleep(5)")
+
+
+def test_an_exhausted_pool_says_how_to_enlarge_it(url, monkeypatch):
+    engine = PostgresEngine(f"{url}&pool=2")
+    monkeypatch.setattr(engine.database.pool, "timeout", 0.2)
+    with engine.snapshot(), engine.snapshot(), pytest.raises(DatabaseError, match="pool=8"):
+        engine.snapshot().__enter__()
+    engine.close()
+
+
+def test_a_server_that_only_reads_refuses_writes_and_answers_questions(url):
+    with opened(url) as index:
+        index.add(documents(3))
+    standby = f"{url}&options=-c%20default_transaction_read_only%3Don"
+    with opened(standby) as index:
+        assert GraphRetriever(index).retrieve("Ada Lovelace").hits
+        with pytest.raises(ReadOnlyIndex, match="primary"):
+            index.add(documents(1, "changed"))
+    with opened(standby, read_only=True) as index:
+        assert len(index) == 3
+        with pytest.raises(ReadOnlyIndex, match="read_only=True"):
+            index.delete("d0")
+
+
+def test_a_full_disk_of_the_server_says_so(database):
+    # No disk is filled here: the error of the driver is translated.
+    found = Database(database).translated(psycopg.errors.DiskFull("could not extend file: No space left on device"))
+    assert isinstance(found, DiskError)
+    assert "free disk space on the server" in str(found)
+
+
+def test_a_backup_is_that_of_the_database(url, tmp_path):
+    with opened(url) as index, pytest.raises(InputError, match="pg_dump"):
+        index.backup(tmp_path / "copy")
+
+
+def test_a_forked_process_has_connections_of_its_own(url):
+    with opened(url) as index:
+        index.add(documents(3))
+        child = os.fork()
+        if child == 0:
+            try:
+                found = len(GraphRetriever(index).retrieve("Ada Lovelace").hits)
+                index.add([Document("child", "Written by a child.")])
+                os._exit(0 if found and "child" in index else 1)
+            except BaseException:  # noqa: BLE001 - of a child
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert "child" in index
+        assert index.verify(), str(index.verify())

@@ -1,0 +1,262 @@
+"""The derived graph in PostgreSQL is the one that is built from the rows, and answers as the embedded engine does."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from dataclasses import replace
+
+import numpy as np
+import psycopg
+import pytest
+
+from graphrag_core import Chunker, Document, KnowledgeIndex
+from graphrag_core.embedders import WordLlama
+from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.engine.postgres import PostgresEngine, graph
+from graphrag_core.engine.postgres.database import create
+from graphrag_core.filters import parse
+from graphrag_core.testing import HashEmbedder
+
+SENTENCES = [
+    "The Auth Service issues tokens to Ada Lovelace.",
+    "Ask the auth service, or Redis, about tokens.",
+    "Redis keeps every session of ada lovelace.",
+    "International Business Machines (IBM) met Ada Lovelace.",
+    "IBM sold the red fox.",
+    "American Medical Association (AMA) wrote to IBM in 1911.",
+    "The American Marketing Association (AMA) wrote back.",
+    "AMA runs it.",
+    "`kg_store` replaced v1.2.3 of the Auth Service.",
+    "a red fox jumped over the auth service.",
+    "東京大学で「源氏物語」を読む。",
+    "开放授权提供商与钥匙环公司通信。他们在开放授权提供商工作。",
+    "We like Session objects.",
+    "You open a new session object here.",
+    "The old session object is closed. A big session pool helps.",
+    "They left Uppsala with Mara.",
+    "SELECT runs.",
+    "We select rows with a quick select query.",
+    "The Red Fox met the American Medical Association.",
+]
+TITLES = [
+    "",
+    "",
+    "Auth Service",
+    "Redis",
+    "Devotion (1929 film)",
+    "Session",
+    "Engine",
+    "Pools",
+    "Mara",
+    "开放授权提供商",
+]
+HEADINGS = ["Parameters", "Usage", "Red Fox", "See also"]
+
+
+def some_document(chance: random.Random) -> Document:
+    text = " ".join(chance.choices(SENTENCES, k=chance.randint(1, 5)))
+    if chance.random() < 0.4:
+        more = " ".join(chance.choices(SENTENCES, k=2))
+        section = f"## {chance.choice(HEADINGS)}\n\n{more} See [x](d{chance.randint(0, 9)}.md)."
+        text = f"# {chance.choice(TITLES[2:])}\n\n{text}\n\n{section}"
+    return Document(f"d{chance.randint(0, 14)}", text, chance.choice(TITLES), {"team": chance.choice("xy")})
+
+
+def make_index(engine=None, **settings) -> KnowledgeIndex:
+    chunker = Chunker(max_tokens=20, overlap=10, whole_until=30)
+    return KnowledgeIndex(HashEmbedder(16), engine=engine, chunker=chunker, **settings)
+
+
+def problems(index) -> list[str]:
+    with index.engine.database.transaction() as cursor:
+        return graph.problems(cursor, index.engine.index)
+
+
+def labels(snapshot, nodes) -> list[tuple[str, ...]]:
+    """Return the nodes as text that is the same in every engine."""
+    is_chunk = nodes < snapshot.first_entity
+    chunks = iter(snapshot.chunks(nodes[is_chunk]))
+    entities = iter(snapshot.entities(nodes[~is_chunk]))
+    return [
+        (next(chunks).id,) if one else ((entity := next(entities)).id, entity.name, str(entity.aliases))
+        for one in is_chunk.tolist()
+    ]
+
+
+def said(snapshot, facts) -> list[tuple]:
+    return [(fact.entities, fact.text, fact.relation, fact.weight) for fact in snapshot.facts(facts)]
+
+
+def rows(counts, *columns) -> list[list]:
+    """Return columns as lists of rows, one list for each node."""
+    ends = np.cumsum(counts).tolist()
+    every = [*zip(*(column if isinstance(column, list) else column.tolist() for column in columns), strict=True)]
+    return [every[end - count : end] for end, count in zip(ends, counts.tolist(), strict=True)]
+
+
+def described(snapshot) -> dict[str, object]:
+    """Return all that a snapshot says about its graph, by ids and names."""
+    things = snapshot.top_entities(1_000)
+    chunks = np.unique(snapshot.neighbours(things, "chunks").targets)
+    order = np.argsort([chunk.id for chunk in snapshot.chunks(chunks)], kind="stable")
+    chunks = chunks[order]
+    nodes = np.concatenate([things, chunks])
+    found: dict[str, object] = {
+        "entities": snapshot.entities(things),
+        "linked share": snapshot.linked_share,
+        "counts": [column.tolist() for column in snapshot.entity_counts(things)],
+        "spellings": [snapshot.spellings(int(entity)) for entity in things],
+        "names": {
+            name: labels(snapshot, np.array([entity]))
+            for name, entity in sorted(snapshot.find_entities(["ama", "ibm", "redis", "session", "select"]).items())
+        },
+    }
+    edges = snapshot.subjects(chunks)
+    found["subjects"] = rows(edges.counts, labels(snapshot, edges.targets), edges.degrees), edges.totals.tolist()
+    for to in (None, "chunks", "entities"):
+        for limit in (None, 2):
+            edges = snapshot.neighbours(nodes, to, limit)
+            targets = rows(edges.counts, labels(snapshot, edges.targets), edges.weights, edges.degrees)
+            if limit is None:
+                targets = [sorted(own) for own in targets]
+            found[f"neighbours {to} {limit}"] = targets, edges.totals.tolist()
+    facts = snapshot.facts_of(things)
+    of_facts = snapshot.fact_rows(facts)
+    found["facts"] = said(snapshot, facts)
+    found["fact rows"] = (
+        labels(snapshot, of_facts.chunks), of_facts.weights.tolist(),
+        rows(of_facts.counts, labels(snapshot, of_facts.entities)),
+    )  # fmt: skip
+    found["copies"] = [said(snapshot, own) for own in snapshot.copies("facts", facts)]
+    found["some facts"] = said(snapshot, snapshot.facts_of(things, limit=1))
+    for at, entity in enumerate(things[:6]):
+        keys, confidence, _ = snapshot.outgoing_facts(int(entity), 3)
+        found[f"outgoing {at}"] = sorted(zip(said(snapshot, keys), confidence.tolist(), strict=True))
+        pair = np.array([entity, things[0]])
+        found[f"joint {at}"] = said(snapshot, snapshot.facts_of(pair, joint=True))
+    return found
+
+
+def assert_same(wanted, found, scope=None) -> None:
+    filter_ = None if scope is None else parse(scope)
+    with wanted.engine.snapshot(filter_) as one, found.engine.snapshot(filter_) as other:
+        want, have = described(one), described(other)
+    for (name, value), same in zip(want.items(), have.values(), strict=True):
+        assert same == value, name
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_lived_graph_is_the_one_built_from_the_rows(urls, seed) -> None:
+    """Random additions, replacements and deletions; the answers are those of the embedded engine."""
+    chance = random.Random(seed)
+    with make_index() as wanted, make_index(PostgresEngine(urls())) as found:
+        for step in range(16):
+            documents = {document.id: document for document in (some_document(chance) for _ in range(3))}
+            gone = [one for one in wanted.engine.document_ids() if chance.random() < 0.15 and one not in documents]
+            for index in (wanted, found):
+                index.add([*documents.values()])
+                if gone:
+                    index.delete(gone)
+            assert problems(found) == []
+            if step % 5 == 4:
+                assert_same(wanted, found)
+                assert_same(wanted, found, {"team": "x"})
+
+
+def test_partitions_change_nothing(database) -> None:
+    """The tables may be cut into parts when they are created."""
+    name = f"graphrag_test_{uuid.uuid4().hex[:8]}"
+    url = f"{database.partition('?')[0]}?schema={name}"
+    with psycopg.connect(database.partition("?")[0], autocommit=True) as connection:
+        create(connection, name, partitions=3)
+    chance = random.Random(7)
+    with make_index() as wanted, make_index(PostgresEngine(url)) as found:
+        for _ in range(4):
+            documents = {document.id: document for document in (some_document(chance) for _ in range(3))}
+            for index in (wanted, found):
+                index.add([*documents.values()])
+        assert problems(found) == []
+        assert_same(wanted, found)
+
+
+def test_a_large_change_is_built_in_one_go(urls, monkeypatch) -> None:
+    """The first documents, and a batch that is much larger than the index."""
+    chance = random.Random(11)
+    documents = [replace(some_document(chance), id=f"d{at}") for at in range(60)]
+    built = []
+    monkeypatch.setattr(graph, "rebuild", lambda *given, plain=graph.rebuild: (built.append(1), plain(*given)))
+    monkeypatch.setattr(graph, "_FEW", 5)
+    with make_index() as wanted, make_index(PostgresEngine(urls())) as found:
+        for part in (documents[:2], documents[2:4], documents[4:]):
+            for index in (wanted, found):
+                index.add(part)
+        assert len(built) == 2  # the second part is applied to the tables
+        assert problems(found) == []
+        assert_same(wanted, found)
+
+
+def test_edits_apply_to_the_whole_graph_and_are_undone_without_a_trace(urls) -> None:
+    """Renamed, merged and deleted entities, before and after further changes."""
+    chance = random.Random(5)
+    documents = [replace(some_document(chance), id=f"d{at}") for at in range(20)]
+    with make_index() as wanted, make_index(PostgresEngine(urls())) as found:
+        for index in (wanted, found):
+            index.add(documents[:15])
+            index.rename_entity("Redis", "Key Value Store")
+            index.merge_entities(["IBM"], into="Ada Lovelace")
+            index.delete_entity("Red Fox")
+        assert problems(found) == []
+        assert_same(wanted, found)
+        for index in (wanted, found):
+            index.add(documents[15:])
+        assert_same(wanted, found)
+        assert_same(wanted, found, {"team": "y"})
+        for index in (wanted, found):
+            for edit in [*index.edits()]:
+                index.undo(edit.number)
+            index.delete(["d3"])
+        assert problems(found) == []
+        assert_same(wanted, found)
+
+
+def test_explicit_edges_lead_where_they_lead_in_the_embedded_engine(urls) -> None:
+    """Also after the document at their other end came and went."""
+    edges = [("author", "author"), ("links", "id")]
+    documents = [
+        Document("k", "Kestrels hover above meadows.", "Kestrels", {"author": "Mara Lindqvist", "links": ["f"]}),
+        Document("l", "Lupins grow in acid soil.", "Lupins", {"author": ["Tomas Vael", "Mara Lindqvist"]}),
+        Document("f", "Spores are how these plants spread.", "Ferns", {"author": "Rosa Millan"}),
+        Document("g", "Granite forms slowly.", "Granite", {"links": ["b"]}),
+    ]
+    with make_index(edges=edges) as wanted, make_index(PostgresEngine(urls()), edges=edges) as found:
+        for index in (wanted, found):
+            index.add(documents)
+        assert problems(found) == []
+        assert_same(wanted, found)
+        for index in (wanted, found):
+            index.delete("f")
+        assert problems(found) == []
+        assert_same(wanted, found)
+
+
+def test_names_with_similar_vectors_are_one_entity(urls) -> None:
+    """The similarity is stored with the index, so that every writer merges the same."""
+    documents = [
+        Document("a", "The database server of Kestrel Labs is slow."),
+        Document("b", "Kestrel Laboratory bought a new one."),
+        Document("c", "Bergen is far away."),
+    ]
+    embedder = WordLlama()
+    with (
+        KnowledgeIndex(embedder, engine=EmbeddedEngine(merge_similar=0.7), embed_names=True) as wanted,
+        KnowledgeIndex(embedder, engine=PostgresEngine(urls(), merge_similar=0.7), embed_names=True) as found,
+    ):
+        for index in (wanted, found):
+            index.add(documents)
+        assert any(entity.aliases for entity in found.entities(limit=None))
+        assert problems(found) == []
+        assert_same(wanted, found)
+        for index in (wanted, found):
+            index.delete("b")
+        assert_same(wanted, found)

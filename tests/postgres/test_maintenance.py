@@ -1,0 +1,159 @@
+"""Vectors with an HNSW index, rebuilding, compacting, moving documents, copies of an engine."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from support import snapshot
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.engine.postgres import PostgresEngine, engine
+from graphrag_core.testing import HashEmbedder
+
+WORDS = "token session ledger harbour quay planner tariff gateway keyring billing cedar nordic".split()
+
+
+def documents(count: int) -> list[Document]:
+    chance = np.random.default_rng(7)
+    return [
+        Document(f"d{at:03}", f"Ada Lovelace {' '.join(chance.choice(WORDS, 6))} number {at}.", metadata={"n": at % 3})
+        for at in range(count)
+    ]
+
+
+def opened(url: str, **options) -> KnowledgeIndex:
+    return KnowledgeIndex.open(url, HashEmbedder(), progress=False, **options)
+
+
+def test_many_vectors_are_searched_with_an_hnsw_index(url, monkeypatch):
+    monkeypatch.setattr(engine, "APPROXIMATE_FROM", 100)
+    with opened(url) as index:
+        index.add(documents(150))
+        assert set(index.engine._indexed_kinds()) >= {"chunks", "facts"}
+        exact = PostgresEngine(url, exact=True)
+        query = HashEmbedder().embed_query("session ledger harbour")[None, :]
+        with index.engine.snapshot() as near, exact.snapshot() as all_of_them:
+            assert near._approximate
+            asked: list[tuple] = []
+            rows_with = near._reads.rows_with
+            near._reads.rows_with = lambda *statement: asked.append(statement) or rows_with(*statement)
+            (found,), (expected,) = (one.search_vectors("chunks", query, 10) for one in (near, all_of_them))
+            shared = {chunk.id for chunk in near.chunks(found[0])} & {
+                chunk.id for chunk in all_of_them.chunks(expected[0])
+            }
+            assert len(shared) >= 9
+            settings, sql, parameters = asked[0]
+            plan = rows_with(settings, f"EXPLAIN {sql}", parameters)
+            assert any("hnsw" in line for (line,) in plan), plan
+            assert len(near.search_vectors("facts", query, 5)[0][0]) >= 5
+        with index.engine.snapshot(None) as whole:
+            assert whole.chunk_count == 150
+        exact.close()
+        index.delete([f"d{at:03}" for at in range(40)])
+        assert index.verify(), str(index.verify())
+
+
+def test_rebuilding_and_compacting_change_no_answer(url):
+    with opened(url) as index:
+        index.add(documents(30))
+        index.delete([f"d{at:03}" for at in range(0, 30, 2)])
+        before = snapshot(index)
+        index.rebuild()
+        assert snapshot(index) == before
+        assert index.verify(), str(index.verify())
+        index.delete("d001")
+        before = snapshot(index)
+        assert index.compact()
+        assert snapshot(index) == before
+        assert index.verify(), str(index.verify())
+        (dead,) = index.engine.database.rows("SELECT dead FROM indexes WHERE id = %s", (index.engine.index,))[0]
+        assert dead == 0
+
+
+def test_verify_finds_what_is_damaged(url):
+    with opened(url) as index:
+        index.add(documents(4))
+        number = index.engine.index
+        for statement, problem in (
+            ("UPDATE chunks SET text = text || ' more' WHERE index = %s AND id = 'd001'", "postings"),
+            ("UPDATE names SET uses = uses + 1 WHERE index = %s", "names are counted wrongly"),
+            ("DELETE FROM attributes WHERE index = %s", "metadata"),
+            ("DELETE FROM chunk_entities WHERE index = %s", "chunk_entities"),
+        ):
+            with index.engine.database.transaction() as cursor:
+                cursor.execute(statement, (number,))
+            assert problem in str(index.verify()), statement
+
+
+def test_documents_move_between_the_engines_without_embedding(url):
+    with opened(url, embed_facts=True) as index, KnowledgeIndex(HashEmbedder(), embed_facts=True) as other:
+        other.add(documents(12))
+        parsed = other.engine.parsed(other.document_ids())
+        names = {name: HashEmbedder().embed_query(name) for one in parsed for own in one.names for name in own}
+        index.engine.write(parsed, name_vectors=names, settings=other.engine.settings())
+        again = index.engine.parsed(index.document_ids())
+        for one, two in zip(parsed, again, strict=True):
+            assert (one.document, one.chunks, one.names, one.digest) == (
+                two.document,
+                two.chunks,
+                two.names,
+                two.digest,
+            )
+            assert one.extractions == two.extractions
+            np.testing.assert_allclose(one.chunk_vectors, two.chunk_vectors, atol=1e-3)
+        back = EmbeddedEngine()
+        back.write(again, name_vectors=names, settings=index.engine.settings())
+        back.flush()
+        with KnowledgeIndex(HashEmbedder(), engine=back) as returned:
+            assert returned.entities() == other.entities()
+            assert returned.verify()
+
+
+def test_a_pickled_index_reads_and_writes(url):
+    with opened(url) as index:
+        index.add(documents(3))
+        with pickle.loads(pickle.dumps(index)) as copy:
+            copy.add([Document("copied", "Written by a copy.")])
+        assert "copied" in index
+        assert GraphRetriever(index).retrieve("written copy").hits[0].chunk.id == "copied"
+        assert index.refresh()
+        assert not index.refresh()
+
+
+def test_accesses_are_counted_and_survive_a_replacement(url):
+    with opened(url) as index:
+        index.add([Document("a", "Ada Lovelace met Charles Babbage.")])
+        with index.engine.snapshot() as read:
+            facts = read.facts_of(np.array([*read.find_entities(["ada lovelace"]).values()]))
+            read.record_access(facts, 99.0)
+            assert [fact.access_count for fact in read.facts(facts)] == [1]
+        index.add([Document("a", "Ada Lovelace met Charles Babbage. More.")])
+        (fact, *_) = index.facts("Ada Lovelace")
+        assert (fact.access_count, fact.last_accessed) == (1, 99.0)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ({"n": 1}, "ac"),
+        ({"n": {"gt": 1}}, "b"),
+        ({"tag": {"in": ["x", 3, True]}}, "abd"),
+        ({"tag": None}, "c"),
+        ({"not": {"n": 1}}, "bd"),
+        ({"or": [{"n": 2}, {"tag": "x"}]}, "ab"),
+        ({"tag": {"exists": False}}, ""),
+        ({"tag": {"gte": "x"}}, "a"),
+        ({"__id__": {"in": ["a", "z"]}}, "a"),
+        ({"n": 0.5}, "d"),
+    ],
+)
+def test_filters_select_as_in_the_embedded_engine(urls, where, expected):
+    values = {"a": (1, ["x", "w"]), "b": (2, 3), "c": (1.0, None), "d": (0.5, True)}
+    stored = [Document(name, f"Text {name}.", metadata={"n": n, "tag": tag}) for name, (n, tag) in values.items()]
+    with KnowledgeIndex.open(urls()) as index, KnowledgeIndex() as embedded:
+        index.add(stored)
+        embedded.add(stored)
+        assert "".join(index.document_ids(where)) == "".join(embedded.document_ids(where)) == expected
