@@ -3,14 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers check notebooks wheel test-oldest test-frameworks-oldest test-browser screenshots \
-	bench-index bench-lengths bench-live bench-speed bench-quality bench-calibration bench-settings bench-adapters \
-	bench-hops bench-graph bench-entities bench-postgres bench-postgres-load torture torture-sample clean
+.PHONY: demo test lint types layers check torture torture-sample notebooks docs wheel test-oldest test-browser \
+	screenshots test-frameworks-oldest bench-index bench-lengths bench-speed bench-quality bench-calibration \
+	bench-settings bench-live bench-postgres bench-postgres-load bench-growth bench-serve bench-adapters \
+	bench-peers bench-graph bench-entities bench-hops clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
 
-test: lint types layers check torture-sample notebooks wheel
+test: lint types layers check torture-sample notebooks docs wheel
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -37,6 +38,12 @@ torture-sample: $(VENV)/.dev
 notebooks: $(VENV)/.dev
 	$(BIN)/python notebooks/execute.py $(KEEP)
 
+# The site, into build/site. A page that is missing in the navigation, a broken link or anchor, and a docstring that cannot be
+# parsed are errors. Then the built pages are checked.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	SITE=build/site $(BIN)/pytest --quiet tests/test_site.py
+
 wheel: $(VENV)/.dev
 	$(BIN)/python tests/wheel_smoke.py
 
@@ -46,9 +53,9 @@ test-oldest:
 	$(VENV)-oldest/bin/python -m pip install --quiet --requirement tests/oldest.txt
 	PYTHONPATH=core $(VENV)-oldest/bin/python -m pytest -W default -p no:cacheprovider tests/core -k "not Onnx"
 
-# The explain page in a real Chromium, which is installed if it is missing.
+# The explain page and the graph explorer in a real Chromium, which is installed if it is missing.
 test-browser: $(VENV)/.browser
-	BROWSER_NEEDED=1 $(BIN)/pytest tests/core/explain/test_browser.py
+	BROWSER_NEEDED=1 $(BIN)/pytest tests/core/explain/test_browser.py tests/core/explore/test_browser.py
 
 screenshots: $(VENV)/.browser
 	PYTHONPATH=tests $(BIN)/python docs/screenshot.py
@@ -94,8 +101,24 @@ bench-postgres: $(VENV)/.dev
 bench-postgres-load: $(VENV)/.dev
 	$(BIN)/python benchmarks/postgres.py load $(SECONDS)
 
+# Build, open, question, memory, disk and the cost of one more document as the index grows; writes docs/growth.md and draws
+# docs/growth.png: make bench-growth SIZES="10000 100000 1000000"
+bench-growth: $(VENV)/.dev
+	$(BIN)/python benchmarks/growth.py $(SIZES)
+
+# 200 requests at once to the HTTP server, and 200 calls in one process: make bench-serve SIZE=20000
+bench-serve: $(VENV)/.dev
+	$(BIN)/python benchmarks/serve.py $(SIZE)
+
 bench-adapters: $(VENV)/.dev
 	$(BIN)/python benchmarks/adapters.py
+
+# Beside FAISS, bm25s, LlamaIndex, LangChain, LightRAG, hubmesh and HippoRAG, each in an environment of its own; writes
+# benchmarks/RESULTS.md. A part: make bench-peers PEERS="faiss_flat bm25s" SETS=musique_train. REUSE=1 keeps what was measured,
+# REPORT=1 measures nothing and writes the page from what is stored.
+bench-peers: $(VENV)/.dev
+	PYTHONPATH=benchmarks $(BIN)/python -m peers.run $(if $(PEERS),--peers $(PEERS)) $(if $(SETS),--sets $(SETS)) \
+		$(if $(SECONDS),--seconds $(SECONDS)) $(if $(REUSE),--reuse) $(if $(REPORT),--report)
 
 # Memory of the whole graph as an igraph graph and as sparse matrices.
 bench-graph: $(VENV)/.dev
@@ -125,8 +148,12 @@ $(VENV)/.dev: $(VENV)/.venv pyproject.toml
 	@$(BIN)/python -m pip install --quiet --editable '.[cli,files,langchain,llama,onnx,fastembed,dev]'
 	@touch $@ $(VENV)/.demo
 
+$(VENV)/.docs: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
 $(VENV)/.browser: $(VENV)/.dev
-	@$(BIN)/python -m pip install --quiet --editable '.[browser]'
+	@$(BIN)/python -m pip install --quiet --editable '.[browser,serve]'
 	@$(BIN)/python tests/browser.py 2>/dev/null || \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			apt-get update -qq && apt-get install -qq --yes --no-install-recommends chromium fonts-noto-core >/dev/null; \
@@ -135,4 +162,4 @@ $(VENV)/.browser: $(VENV)/.dev
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-oldest* $(VENV)-peers .bench-peers dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

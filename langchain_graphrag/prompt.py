@@ -30,6 +30,8 @@ class GraphContextTransformer(BaseModel, BaseDocumentTransformer):
     count
         Counts tokens; by default as :meth:`graphrag_core.Result.context` does.
 
+    Notes
+    -----
     Every fact is added once, to the first document that has it. Documents are copied, not changed.
     """
 

@@ -22,6 +22,7 @@ from typing_extensions import Self, override
 
 import graphrag_core
 from graphrag_core import (
+    Answer,
     Cache,
     Calibration,
     Gate,
@@ -38,6 +39,7 @@ from graphrag_core.errors import EmbedderError, InputError, NotAnIndex
 from graphrag_core.filters import DOCUMENT_ID, parse_all
 from graphrag_core.ingest.embedding import embedder_error, identity_of
 from graphrag_core.ports import Embedder
+from graphrag_core.query.ask import MAX_TOKENS
 from graphrag_core.research import research_documents
 from langchain_graphrag.documents import (
     LongDocumentChunker,
@@ -95,7 +97,7 @@ class GraphRAGRetriever(DocumentIndex):
     k
         The number of documents to return.
     method
-        ``"hybrid"``, ``"vector"``, ``"keyword"``, ``"graph"`` or ``"agentic"``.
+        ``"hybrid"``, ``"vector"``, ``"keyword"``, ``"graph"``, ``"global"`` or ``"agentic"``.
     filter
         Restricts every query to matching documents, and :meth:`get` and :meth:`delete` too. A filter passed with a call
         narrows it further. It is copied when it is set: change ``retriever.filter``, not the mapping that was passed.
@@ -129,7 +131,7 @@ class GraphRAGRetriever(DocumentIndex):
     -----
     ``invoke``, ``ainvoke``, ``batch`` and ``abatch`` take ``k``, ``method``, ``filter``,
     ``use_graph``, ``score_threshold``, ``min_graph_score``, ``min_score``, ``min_confidence``, ``as_of``,
-    ``count_access``, ``search_type``, ``fetch_k`` and ``lambda_mult``. A filter maps
+    ``count_access``, ``seed_entities``, ``exclude``, ``search_type``, ``fetch_k`` and ``lambda_mult``. A filter maps
     metadata keys to values or operators: ``{"tenant": "acme", "year": {"$gte": 2020}}``.
 
     A document is returned with the id and the metadata it was added with, its score in
@@ -725,6 +727,64 @@ class GraphRAGRetriever(DocumentIndex):
         if search.lambda_mult is not None:
             result = most_diverse(self.index, result, search.k, search.lambda_mult)
         return RetrievedDocuments(result)
+
+    def ask(
+        self,
+        question: str,
+        llm: Any = None,
+        *,
+        filter: Filter | None = None,  # noqa: A002 - LangChain's word
+        max_tokens: int = MAX_TOKENS,
+        **settings: Any,
+    ) -> Answer:
+        """Answer a question from the documents, with numbered citations.
+
+        Parameters
+        ----------
+        question
+            The question.
+        llm
+            A LangChain chat model, LLM or chain; or what :meth:`graphrag_core.GraphRetriever.ask` takes, such as
+            ``"http://localhost:11434/v1/llama3.1"``. Without one, the answer consists of sentences of the documents.
+        filter
+            Narrows the retriever's filter.
+        max_tokens
+            The budget of the passages in the prompt.
+        settings
+            Those of ``invoke``: ``k``, ``method``, ``seed_entities``, ...
+
+        Returns
+        -------
+        graphrag_core.Answer
+            The text, and the passages that it cites.
+        """
+        scope = parse_all(filter)
+        result = run_search(partial(self._search, question, scope, settings), None).result
+        where = parse_all(self.scope, scope)
+        with self._core.answer_from(result, llm, where=where, max_tokens=max_tokens) as stream:
+            return stream.answer
+
+    async def aask(
+        self,
+        question: str,
+        llm: Any = None,
+        *,
+        filter: Filter | None = None,  # noqa: A002 - LangChain's word
+        max_tokens: int = MAX_TOKENS,
+        **settings: Any,
+    ) -> Answer:
+        """Async version of :meth:`ask`: embeds on the event loop, and reads the model in a thread.
+
+        Cancelling it ends the answer of the model at its next piece.
+        """
+        scope = parse_all(filter)
+        embedding = await self._aquery_vector(question, settings)
+        search = partial(self._search, question, scope, settings, embedding)
+        found = await arun_search(lambda: run_in_executor(None, search), None, None)
+        where = parse_all(self.scope, scope)
+        stream = self._core.answer_from(found.result, llm, where=where, max_tokens=max_tokens)
+        with stream:
+            return await run_in_executor(None, lambda: stream.answer)
 
     @property
     def scope(self) -> Filter | None:

@@ -16,7 +16,7 @@ from graphrag_core.text.markup import plain
 SEARCH_TYPES = ("similarity", "mmr", "similarity_score_threshold")
 _CORE = (
     "k", "method", "use_graph", "score_threshold", "min_graph_score", "min_score", "min_confidence", "as_of",
-    "count_access",
+    "count_access", "seed_entities", "exclude",
 )  # fmt: skip
 _KNOWN = frozenset({"filter", "fetch_k", "lambda_mult", *_CORE})
 

@@ -29,6 +29,8 @@ class GraphContextPostprocessor(BaseNodePostprocessor):
     count
         Counts tokens; by default as :meth:`graphrag_core.Result.context` does.
 
+    Notes
+    -----
     Every fact is added once, to the first node that has it, under ``metadata["knowledge_graph"]``. Text and id stay,
     and the nodes that come in are not changed.
     """

@@ -45,6 +45,7 @@ from typing_extensions import Self
 import graphrag_core
 from graphrag_core import (
     Added,
+    Answer,
     Cache,
     Calibration,
     Combined,
@@ -65,6 +66,7 @@ from graphrag_core.filters import DOCUMENT_ID, Filter, parse_all
 from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
 from graphrag_core.ingest.told_facts import Time
 from graphrag_core.ports import Embedder, Extractor
+from graphrag_core.query.ask import MAX_TOKENS
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.fusion import Fusion
 from graphrag_core.query.query import OnEmbedderError
@@ -152,6 +154,8 @@ class GraphRAGRetriever(BaseRetriever):
         Further settings of :class:`~graphrag_core.GraphRetriever`, such as ``score_threshold``, ``cache``,
         ``vector_weight``, ``text_weight``, ``inverses`` and ``refresh_every``.
 
+    Notes
+    -----
     Each parameter is an attribute that can be read and set. Filters passed with a call narrow those of the retriever.
     If the question cannot be embedded, a query raises :class:`graphrag_core.errors.EmbedderError`, which is also of
     the type that the model raised; ``on_embedder_error="keyword"`` searches by keyword and graph instead and logs a
@@ -616,7 +620,7 @@ class GraphRAGRetriever(BaseRetriever):
             ``k``, ``method``, ``use_graph``, ``score_threshold``, ``min_graph_score``, ``min_score``,
             ``min_confidence`` and ``as_of`` to override the retriever's; ``filters``, ``node_ids``, ``doc_ids`` and
             ``where`` (a filter in the form of :mod:`graphrag_core.filters`), which narrow its filters; and
-            ``count_access``.
+            ``count_access``, ``seed_entities`` and ``exclude``.
         """
         settings = self._with_scope(settings)
         bundle = QueryBundle(query) if isinstance(query, str) else query
@@ -644,6 +648,43 @@ class GraphRAGRetriever(BaseRetriever):
             embedding = await asyncio.to_thread(self._embed_question, bundle.query_str, settings)
         search = partial(asyncio.to_thread, self._retrieve_core, bundle, embedding, settings)
         return self._report(await arun_search(search))
+
+    def ask(self, query: QueryType, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
+        """Answer a question from the documents, with numbered citations.
+
+        Parameters
+        ----------
+        query
+            A question, or a bundle.
+        llm
+            A LlamaIndex LLM; or what :meth:`graphrag_core.GraphRetriever.ask` takes, such as
+            ``"http://localhost:11434/v1/llama3.1"``. Without one, the answer consists of sentences of the documents:
+            ``Settings.llm`` is not used.
+        max_tokens
+            The budget of the passages in the prompt.
+        settings
+            Those of :meth:`search`.
+
+        Returns
+        -------
+        graphrag_core.Answer
+            The text, and the passages that it cites.
+        """
+        settings["where"] = self._where(settings)  # read once
+        result = self.search(query, **settings)
+        with self._core.answer_from(result, llm, where=settings["where"], max_tokens=max_tokens) as stream:
+            return stream.answer
+
+    async def aask(self, query: QueryType, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
+        """Async version of :meth:`ask`: embeds on the event loop, and reads the model in a thread.
+
+        Cancelling it ends the answer of the model at its next piece.
+        """
+        settings["where"] = self._where(settings)
+        result = await self.asearch(query, **settings)
+        stream = self._core.answer_from(result, llm, where=settings["where"], max_tokens=max_tokens)
+        with stream:
+            return await asyncio.to_thread(lambda: stream.answer)
 
     def retrieve(self, str_or_query_bundle: QueryType, **settings: Any) -> list[NodeWithScore]:
         """Return the nodes for a query, best first; ``settings`` as for :meth:`search`, for this call alone."""

@@ -1,12 +1,16 @@
-"""Build the wheel, install it into an empty environment, and use it there."""
+"""Build sdist and wheel, check them for PyPI, install the wheel into empty environments, and use it there."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import venv
+from email import message_from_bytes
 from pathlib import Path
+from zipfile import ZipFile
 
 ROOT = Path(__file__).parents[1]
 USE = """
@@ -19,6 +23,8 @@ with KnowledgeIndex.open("kb", HashEmbedder()) as index:
     index.add(sample_documents())
     assert index.verify() and len(index) > 30
     assert "<svg" in GraphRetriever(index).retrieve("What does the Auth Service need?").html()
+    from graphrag_core.explore import Explorer, static_page
+    assert "Cytoscape Consortium" in static_page(Explorer(GraphRetriever(index)), entity="Auth Service")
 try:
     WordLlama()
 except MissingDependency as error:
@@ -76,9 +82,12 @@ def main() -> None:
     """Run it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
+        build = [sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)]  # the wheel is built from the sdist
         subprocess.run(build, check=True, capture_output=True)
         (wheel,) = folder.glob("*.whl")
+        (sdist,) = folder.glob("*.tar.gz")
+        subprocess.run([sys.executable, "-m", "twine", "check", "--strict", wheel, sdist], check=True)
+        check_contents(wheel, sdist)
         python = _environment(folder / "bare", str(wheel))
         subprocess.run([python, "-c", USE], check=True, cwd=folder)
         for extra in WITH:
@@ -88,6 +97,32 @@ def main() -> None:
             subprocess.run([python, "-c", use], check=True, cwd=folder)
             for other in WITH.keys() - {extra}:
                 subprocess.run([python, "-c", MISSING.format(extra=other)], check=True, cwd=folder)
+
+
+def check_contents(wheel: Path, sdist: Path) -> None:
+    """Check that every file of the packages is in the wheel, and that the README for PyPI has no relative address."""
+    expected = set()
+    for package in (ROOT / "core/graphrag_core", ROOT / "langchain_graphrag", ROOT / "llama_graphrag"):
+        files = (path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        expected |= {path.relative_to(package.parent).as_posix() for path in files}
+    with ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (metadata,) = (archive.read(name) for name in names if name.endswith(".dist-info/METADATA"))
+    packed = {name for name in names if ".dist-info/" not in name}
+    assert packed == expected, packed ^ expected
+    assert {f"{name}/py.typed" for name in ("graphrag_core", "langchain_graphrag", "llama_graphrag")} <= packed
+    message = message_from_bytes(metadata)
+    readme = bytes(message.get_payload(decode=True)).decode("utf-8")
+    relative = re.findall(r"\]\((?!https?:|#)[^)]*\)|(?:src|srcset)=\"(?!https?:)[^\"]*", readme)
+    assert not relative, relative
+    assert "<!--" not in readme
+    shown = re.sub(r"<!--.*?-->", "", (ROOT / "README.md").read_text("utf-8"), flags=re.DOTALL)
+    assert re.findall(r"```.*?```", readme, re.DOTALL) == re.findall(r"```.*?```", shown, re.DOTALL)
+    assert message["License-Expression"] == "MIT"
+    assert len(message.get_all("Project-URL")) == 5
+    with tarfile.open(sdist) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "tests/conftest.py"} <= inside
 
 
 def _environment(folder: Path, requirement: str) -> Path:

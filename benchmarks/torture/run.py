@@ -21,11 +21,17 @@ MARKS = "<!-- torture -->\n", "<!-- end of torture -->\n"
 
 
 def _faults(seconds: float, found: SimpleQueue[list[Row]]) -> None:
-    found.put(faults.run(seconds))
+    found.put(_reported(faults.run(seconds)))
 
 
 def _inputs(seconds: float, found: SimpleQueue[list[Row]]) -> None:
-    found.put([*hostile.run(2 / 3 * seconds), *tenants.run(1 / 3 * seconds)])
+    found.put([*_reported(hostile.run(2 / 3 * seconds)), *_reported(tenants.run(1 / 3 * seconds))])
+
+
+def _reported(rows: list[Row]) -> list[Row]:
+    """Print the counts of one attack when it ends."""
+    print(table(rows), flush=True)
+    return rows
 
 
 def main(minutes: float, *, write: bool) -> int:
@@ -42,7 +48,7 @@ def main(minutes: float, *, write: bool) -> int:
             return 1
     rows = [row for _ in processes for row in found.get()]
     text = table(rows)
-    print(text)
+    print(f"All attacks:\n\n{text}")
     if write:
         before, _, rest = DOCS.read_text(encoding="utf-8").partition(MARKS[0])
         after = rest.partition(MARKS[1])[2]

@@ -11,20 +11,24 @@
 from graphrag_core.extract import Combined, KnowledgeExtractor, LLMExtractor, SentenceExtractor, TripleExtractor
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.chunker import Chunker
+from graphrag_core.llm import ChatModel, Message, OpenAIChat, as_chat_model
 from graphrag_core.model import (
     Added,
     Chunk,
+    Community,
     Document,
     Edit,
     Entity,
     Estimate,
     Extraction,
     Fact,
+    GraphPath,
     Mark,
     Mention,
     Stats,
     Verification,
 )
+from graphrag_core.query.ask import Answer, AnswerStream, Citation
 from graphrag_core.query.calibration import Calibration
 from graphrag_core.query.coverage import Coverage, Reranked
 from graphrag_core.query.cross_encoder import CrossEncoder
@@ -51,13 +55,18 @@ __all__ = [
     "Added",
     "Additive",
     "Anchored",
+    "Answer",
+    "AnswerStream",
     "Cache",
     "Calibration",
     "Channel",
+    "ChatModel",
     "Chunk",
     "Chunker",
+    "Citation",
     "CitationGraph",
     "Combined",
+    "Community",
     "Coverage",
     "CrossEncoder",
     "Document",
@@ -69,6 +78,7 @@ __all__ = [
     "Extraction",
     "Fact",
     "Gate",
+    "GraphPath",
     "GraphRetriever",
     "Hit",
     "KnowledgeExtractor",
@@ -77,7 +87,9 @@ __all__ = [
     "Link",
     "Mark",
     "Mention",
+    "Message",
     "Neighbourhood",
+    "OpenAIChat",
     "OwnScores",
     "PageRank",
     "ReciprocalRank",
@@ -99,4 +111,5 @@ __all__ = [
     "Verification",
     "Weighted",
     "__version__",
+    "as_chat_model",
 ]

@@ -5,12 +5,15 @@
     GraphRAGError
     ├── InputError              an argument cannot be used (also a ValueError)
     │   ├── DocumentError       a document; has ``document_id``
+    │   ├── ConfigError         hybrid-graphrag.toml
     │   ├── FileError           a file to index; the message continues after its name
     │   └── FilterError         a ``where`` filter
     ├── EmbedderError           an embedder failed or returned unusable vectors
     │   └── EmbedderMismatch    the index was built with another embedder
     ├── ExtractionError         an extractor violated its contract
     ├── RerankerError           a reranker violated its contract
+    ├── LLMError                a language model failed; has ``partial``
+    │   └── LLMUnreachable      its server does not answer, or rejects the API key
     ├── StorageError            the index's files cannot be used
     │   ├── NotAnIndex          the folder contains something else
     │   ├── DamagedIndex        the records are damaged: restore a backup
@@ -48,6 +51,10 @@ class DocumentError(InputError):
         self.document_id = document_id
 
 
+class ConfigError(InputError):
+    """A configuration file cannot be read, or has a key or a value that cannot be used."""
+
+
 class FileError(InputError):
     """A file cannot be read; the message is worded to follow its name: "is binary, not text"."""
 
@@ -70,6 +77,24 @@ class ExtractionError(GraphRAGError):
 
 class RerankerError(GraphRAGError):
     """A reranker violated its contract, for instance by changing the passages that it was to order."""
+
+
+class LLMError(GraphRAGError):
+    """A language model failed.
+
+    ``endpoint`` and ``model`` say which one. ``partial`` is the text that it had written before, empty if it had not
+    begun.
+    """
+
+    def __init__(self, message: str, *, endpoint: str = "", model: str = "", partial: str = "") -> None:
+        super().__init__(message)
+        self.endpoint = endpoint
+        self.model = model
+        self.partial = partial
+
+
+class LLMUnreachable(LLMError):
+    """The server of a language model does not answer, or rejects the API key."""
 
 
 class StorageError(GraphRAGError):

@@ -46,7 +46,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from enum import Enum
-from operator import is_
+from operator import eq, ge, gt, is_, le, lt
 from pathlib import PurePath
 from typing import Any, Literal
 from uuid import UUID
@@ -63,6 +63,7 @@ Value = tuple[Literal["null", "bool", "text", "number"], Scalar]
 DOCUMENT_ID = "__id__"
 """The filter key for the id of a document."""
 
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {"eq": eq, "gt": gt, "gte": ge, "lt": lt, "lte": le}
 _OPERATORS = ("eq", "exists", "gt", "gte", "in", "lt", "lte", "ne", "nin")
 
 
@@ -152,6 +153,40 @@ def optional(parsed: Filter) -> Filter:
     if isinstance(parsed, Not):
         return type(parsed)(optional(parsed.part))
     return Group(parsed.all, tuple(optional(part) for part in parsed.parts))
+
+
+def matches(where: Where | None, metadata: Mapping[str, Any], document_id: str = "") -> bool:
+    """Return whether a document with this metadata and id is inside a filter, as an engine decides it.
+
+    Examples
+    --------
+    >>> matches({"year": {"gte": 2020}, "tags": "a"}, {"year": 2021, "tags": ["a", "b"]})
+    True
+    >>> matches({"not": {"tenant": "acme"}}, {"tenant": "acme"}), matches({"__id__": "x"}, {}, "x")
+    (False, True)
+    """
+    if where is None:
+        return True
+    values: dict[str, list[Value]] = {DOCUMENT_ID: [("text", document_id)]}
+    for key, value in attributes(metadata):
+        if key != DOCUMENT_ID:
+            values.setdefault(key, []).append(value)
+    return _holds(parse(where), values)
+
+
+def _holds(parsed: Filter, values: Mapping[str, list[Value]]) -> bool:
+    if isinstance(parsed, Not):
+        return not _holds(parsed.part, values)
+    if isinstance(parsed, Group):
+        return (all if parsed.all else any)(_holds(part, values) for part in parsed.parts)
+    found = values.get(parsed.key, [])
+    if parsed.operator == "exists":
+        return bool(found)
+    if parsed.operator == "in":
+        return any(value in parsed.values for value in found)
+    ((kind, operand),) = parsed.values
+    compare = _COMPARE[parsed.operator]
+    return any(compare(value, operand) for own, value in found if own == kind)
 
 
 def json_value(value: Any, name: str) -> Any:
@@ -336,6 +371,7 @@ def _entry(key: object, value: Any) -> Iterator[Filter]:
     if not isinstance(key, str) or not key:
         raise FilterError(f"the keys of a filter are metadata keys, not {key!r:.80}")
     key = str.__str__(key)  # a subclass may answer differently each time
+    _check_text(key, f"the key {key!r:.80}")
     word = key.removeprefix("$")
     if word in ("and", "or"):
         parts = tuple(_inner(key, part) for part in _listed(key, word, value, "filters"))
@@ -382,9 +418,19 @@ def _checked(key: str, value: Any) -> Value:
         raise FilterError(f"{key!r}: values are texts, numbers, booleans or None, not {value!r}")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise FilterError(f"{key!r}: {value!r} does not fit into 64 bits")
-    if isinstance(value, str) and "\x00" in value:
-        raise FilterError(f"{key!r}: the value contains a NUL character, which no stored text has")
+    if isinstance(value, str):
+        _check_text(value, f"{key!r}: the value")
     return _value(value)
+
+
+def _check_text(text: str, what: str) -> None:
+    """Raise if a text has characters that no stored text has, and that databases refuse."""
+    if "\x00" in text:
+        raise FilterError(f"{what} contains a NUL character, which no stored text has")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise FilterError(f"{what} has a lone surrogate at {error.start}: decode it correctly") from error
 
 
 def _value(value: Scalar | None) -> Value:

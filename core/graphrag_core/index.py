@@ -8,20 +8,25 @@ import math
 import pickle
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from copy import deepcopy
 from dataclasses import asdict, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 from typing_extensions import Self
 
 from graphrag_core import forks
+from graphrag_core.communities import Communities
 from graphrag_core.engine.address import is_address, is_url, shown
 from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.engine.embedded.files import Folder
+from graphrag_core.engine.shortest_path import shortest_path
 from graphrag_core.errors import ChangedMeanwhile, EmbedderMismatch, InputError, ReadOnlyIndex
 from graphrag_core.extract import SentenceExtractor
 from graphrag_core.filters import Condition, Filter, Group, Where, optional, parse
@@ -32,9 +37,11 @@ from graphrag_core.ingest.edges import UNFINISHED, Edge, Edges, parse_edges, sto
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.pipeline import NO_EMBEDDER, Embeds, Pipeline, clean_name
 from graphrag_core.ingest.told_facts import Time
+from graphrag_core.llm import as_chat_model
 from graphrag_core.model import (
     Added,
     Chunk,
+    Community,
     Document,
     Edit,
     EditAction,
@@ -43,6 +50,7 @@ from graphrag_core.model import (
     Fact,
     FactSource,
     FactStatus,
+    GraphPath,
     Stats,
     Verification,
 )
@@ -101,6 +109,8 @@ class KnowledgeIndex:
         What stores and searches the index; by default an embedded engine in memory. Use
         :meth:`open` for one in a folder.
 
+    Notes
+    -----
     An index is safe to use from many threads. A process that was forked from this one can read it and not write it. A
     pickle or a deep copy of an index in a folder opens the folder for reading; a deep copy of an index in memory is the
     index itself, and it cannot be pickled.
@@ -129,6 +139,7 @@ class KnowledgeIndex:
         self.path: Path | str | None = getattr(self.engine, "path", None)
         self.batch_size = batch_size
         self._one_writer = threading.RLock()
+        self.community_store = Communities(self.engine)
         forks.watch(self)
         self.pipeline = Pipeline(
             self.engine,
@@ -336,6 +347,7 @@ class KnowledgeIndex:
             released. Let readers call :meth:`close`, or :meth:`refresh` now and then, and repeat the call.
         """
         with self._one_writer:
+            self.community_store.drop()
             done = self.engine.compact() is not False  # other engines return None
         if not done:
             _log.warning("%s: readers keep deleted text in the write-ahead log: let them call close(), or refresh() "
@@ -686,11 +698,41 @@ class KnowledgeIndex:
                     found[entity.id] = entity, max(weight, found.get(entity.id, (entity, 0.0))[1])
             return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].id))
 
+    def find_path(self, start: str, end: str, *, where: Where | None = None, max_hops: int = 4) -> GraphPath | None:
+        """Return the shortest path between two entities, by the facts that join them; None if there is none.
+
+        Of several paths with the same number of facts, the strongest: links to entities that many passages mention
+        are weak.
+
+        Parameters
+        ----------
+        start, end
+            The names of the entities, in any spelling or case.
+        where
+            A filter: what other documents say is not seen.
+        max_hops
+            The largest number of facts on the path.
+
+        Examples
+        --------
+        >>> index = KnowledgeIndex()
+        >>> _ = index.add([Document("1", "Ada Lovelace wrote to Charles Babbage."),
+        ...                Document("2", "Charles Babbage met Ludwig Moser.")])
+        >>> [entity.name for entity in index.find_path("ada lovelace", "Ludwig Moser").entities]
+        ['Ada Lovelace', 'Charles Babbage', 'Ludwig Moser']
+        """
+        if isinstance(max_hops, bool) or not isinstance(max_hops, int) or max_hops < 1:
+            raise InputError(f"max_hops is {max_hops!r}: use an integer of at least 1")
+        with self._snapshot(where) as snapshot:
+            return shortest_path(snapshot, _entity_keys(snapshot, start), _entity_keys(snapshot, end), max_hops)
+
     def entities(
         self,
         prefix: str = "",
         *,
         type: str | None = None,  # noqa: A002 - the usual word
+        contains: str = "",
+        min_degree: int = 0,
         limit: int | None = 100,
         where: Where | None = None,
     ) -> list[Entity]:
@@ -701,23 +743,44 @@ class KnowledgeIndex:
         prefix
             What a name or alias begins with, in any case.
         type
-            Only entities of this type.
+            Only entities of this type, in any case.
+        contains
+            What a name or alias contains, in any case.
+        min_degree
+            Only entities that share facts with at least so many others.
         limit
             At most so many; None for all.
         where
             A filter: what other documents say is not seen.
         """
-        wanted, found = normalise(prefix), list[Entity]()
+        found = self.iter_entities(prefix, type=type, contains=contains, min_degree=min_degree, where=where)
+        with closing(found):
+            return list(islice(found, limit))
+
+    def iter_entities(
+        self,
+        prefix: str = "",
+        *,
+        type: str | None = None,  # noqa: A002
+        contains: str = "",
+        min_degree: int = 0,
+        where: Where | None = None,
+    ) -> Generator[Entity, None, None]:
+        """Yield entities as :meth:`entities` returns them, a page at a time, all from one state of the index."""
+        start, inside = normalise(prefix), normalise(contains)
+        wanted = None if type is None else type.casefold()
         with self._snapshot(where) as snapshot:
             keys = snapshot.top_entities(_ALL)
-            for start in range(0, len(keys), _PAGE):
-                for entity in snapshot.entities(keys[start : start + _PAGE]):
-                    names = (entity.id, *map(normalise, entity.aliases)) if wanted else ("",)
-                    if any(name.startswith(wanted) for name in names) and type in (None, entity.type):
-                        found.append(entity)
-                        if len(found) == limit:
-                            return found
-        return found
+            for first in range(0, len(keys), _PAGE):
+                page = keys[first : first + _PAGE]
+                if min_degree > 0:
+                    page = page[snapshot.neighbours(page, to="entities").counts >= min_degree]
+                for entity in snapshot.entities(page):
+                    names = (entity.id, *map(normalise, entity.aliases)) if start or inside else ("",)
+                    if wanted in (None, entity.type.casefold()) and any(
+                        name.startswith(start) and inside in name for name in names
+                    ):
+                        yield entity
 
     def relations(
         self,
@@ -725,6 +788,7 @@ class KnowledgeIndex:
         relation: str | None = None,
         object: str | None = None,  # noqa: A002 - the usual word
         *,
+        contains: str = "",
         limit: int | None = 100,
         where: Where | None = None,
     ) -> list[Fact]:
@@ -734,33 +798,113 @@ class KnowledgeIndex:
         ----------
         subject, relation, object
             Restrict them, names in any spelling or case.
+        contains
+            What the text of a fact contains, in any case.
         limit
             At most so many; None for all.
         where
             A filter: what other documents say is not seen.
         """
-        wanted, found, seen = normalise(relation or ""), list[Fact](), set[str]()
+        found = self.iter_facts(subject, relation, object, where=where)
+        with closing(found):
+            text = contains.casefold()
+            triples = (
+                fact for fact in found if fact.relation not in ("", "refers_to") and text in fact.text.casefold()
+            )
+            return list(islice(triples, limit))
+
+    def iter_facts(
+        self,
+        subject: str | None = None,
+        relation: str | None = None,
+        object: str | None = None,  # noqa: A002
+        *,
+        where: Where | None = None,
+    ) -> Generator[Fact, None, None]:
+        """Yield facts, each once, a page at a time, all from one state of the index.
+
+        Parameters are those of :meth:`relations`. Without them, sentences and links between sections are yielded too.
+        """
+        wanted, seen = normalise(relation or ""), set[int]()
         with self._snapshot(where) as snapshot:
             ends = [None if end is None else _entity_keys(snapshot, end) for end in (subject, object)]
             own = [None if keys is None else {e.id for e in snapshot.entities(keys)} for keys in ends]
             given = [keys for keys in ends if keys is not None]
             keys = given[0] if given else snapshot.top_entities(_ALL)
             for start in range(0, len(keys), _PAGE):
-                for fact in snapshot.facts(snapshot.facts_of(keys[start : start + _PAGE])):
+                page = [key for key in snapshot.facts_of(keys[start : start + _PAGE]).tolist() if key not in seen]
+                seen.update(page)
+                for fact in snapshot.facts(np.array(page, np.int64)):
                     target = fact.entities[1] if len(fact.entities) > 1 else normalise(fact.value)
                     if (
-                        fact.relation in ("", "refers_to")
-                        or fact.id in seen
-                        or wanted not in ("", normalise(fact.relation))
-                        or (own[0] is not None and not _is_one_of(snapshot, fact.entities[:1], own[0]))
-                        or (own[1] is not None and not _is_one_of(snapshot, (target,), own[1]))
+                        wanted in ("", normalise(fact.relation))
+                        and (own[0] is None or _is_one_of(snapshot, fact.entities[:1], own[0]))
+                        and (own[1] is None or _is_one_of(snapshot, (target,), own[1]))
                     ):
-                        continue
-                    seen.add(fact.id)
-                    found.append(fact)
-                    if len(found) == limit:
-                        return found
-        return found
+                        yield fact
+
+    # -- communities
+
+    def communities(self, level: int | None = None, *, where: Where | None = None) -> list[Community]:
+        """Return the communities of entities, the themes of the collection: broadest first, then by documents.
+
+        They are found by the Leiden algorithm, stored with the index and computed again after it has changed
+        (:mod:`graphrag_core.communities`). The same index has the same communities.
+
+        Parameters
+        ----------
+        level
+            0 for the broadest, 1 and 2 for finer ones; None for all levels. A small index has fewer levels.
+        where
+            A filter: communities of the matching documents alone.
+        """
+        state = self.community_store.state(None if where is None else parse(where))
+        return [one.community for one in state.described.values() if level in (None, one.community.level)]
+
+    def community_of(self, names: Iterable[str], *, level: int = 0, where: Where | None = None) -> dict[str, str]:
+        """Return the id of the community of each name, in any spelling or case.
+
+        Names that are unknown, or in no community of three entities, are left out.
+        """
+        given = list(names)
+        state = self.community_store.state(None if where is None else parse(where))
+        with self._snapshot(where) as snapshot:
+            keys = {name: _entity_keys(snapshot, name) for name in given}
+            found = {name: snapshot.entities(key)[0].id for name, key in keys.items() if len(key)}
+        paths = state.paths_of(found.values())
+        known = zip(found, paths, strict=True)
+        return {name: path[level] for name, path in known if level < len(path) and path[level]}
+
+    def summarise_communities(
+        self, llm: Any, level: int | None = 0, *, where: Where | None = None, progress: bool | None = None
+    ) -> list[Community]:
+        """Let a language model describe communities; return those of the level.
+
+        Its descriptions are stored with the index. A community is described again when its names or its central
+        sentences have changed.
+
+        Parameters
+        ----------
+        llm
+            As for :meth:`GraphRetriever.ask <graphrag_core.GraphRetriever.ask>`.
+        level
+            The level to describe; None for all.
+        where
+            A filter: communities of the matching documents alone.
+        progress
+            True or False to show or hide the progress bar; None shows it on a terminal only.
+        """
+        model = as_chat_model(llm)
+        bar = partial(
+            tqdm,
+            desc="Summarising",
+            unit=" communities",
+            disable=None if progress is None else not progress,
+            leave=False,
+            dynamic_ncols=True,
+        )
+        state = self.community_store.summarise(None if where is None else parse(where), level, model, bar)
+        return [one.community for one in state.described.values() if level in (None, one.community.level)]
 
     # -- editing the graph
 

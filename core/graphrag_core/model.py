@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import zip_longest
 from typing import Any, Literal
 
 FactSource = Literal["user_edit", "file", "system", "conversation"]
@@ -175,6 +176,30 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphPath:
+    """A path between two entities.
+
+    ``entities`` are those on the way, both ends included; ``facts`` has for each link the strongest fact that holds
+    both of its ends, so that there is one less. A path from an entity to itself has no facts.
+    """
+
+    entities: tuple[Entity, ...]
+    facts: tuple[Fact, ...] = ()
+
+    @property
+    def hops(self) -> int:
+        """The number of links."""
+        return len(self.facts)
+
+    def __str__(self) -> str:
+        return " → ".join(
+            text
+            for entity, fact in zip_longest(self.entities, self.facts)
+            for text in (entity.name, *((fact.text,) if fact else ()))
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Extraction:
     """What an extractor found in one chunk. ``problem`` is the reason if extraction failed."""
 
@@ -203,6 +228,41 @@ class Edit:
     def __str__(self) -> str:
         moment = datetime.fromtimestamp(self.time, timezone.utc).isoformat(" ", "seconds").removesuffix("+00:00")
         return f"{self.number}  {moment}  {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Community:
+    """Entities that are linked with each other more than with the rest: a theme of the collection.
+
+    Attributes
+    ----------
+    id
+        Identifies it within a state of the index. The same theme keeps its id as long as most of its entities stay.
+    level
+        0 for the broadest communities; each next level divides them.
+    parent
+        The id of the community of the level above that holds it; empty on level 0.
+    name
+        The names that stand out, in a few words.
+    names
+        Names of entities that stand out against the rest of the collection, most typical first.
+    entities, documents
+        How many entities it has, and how many documents are mostly about them.
+    description
+        The names and the central sentence, or the summary that a language model wrote.
+    sentences
+        Central sentences, the most central first.
+    """
+
+    id: str
+    level: int
+    parent: str
+    name: str
+    names: tuple[str, ...]
+    entities: int
+    documents: int
+    description: str = ""
+    sentences: tuple[str, ...] = ()
 
 
 # -- what an index reports

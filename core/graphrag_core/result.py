@@ -21,7 +21,7 @@ from graphrag_core.context import (
     uncovered_words,
     write_context,
 )
-from graphrag_core.model import Chunk, Entity, Fact
+from graphrag_core.model import Chunk, Community, Entity, Fact
 from graphrag_core.ports import TokenCounter
 
 CONFIDENCE_WITHOUT_GRAPH = 0.5
@@ -116,6 +116,8 @@ class Hit:
     via
         The entity through which the strategy found the passage and its hop, for strategies that tell
         (:class:`~graphrag_core.RelatedEntities`).
+    community
+        The id of the community that the passage stands for, of the method ``"global"``.
     """
 
     chunk: Chunk
@@ -129,6 +131,7 @@ class Hit:
     covers: tuple[str, ...] = ()
     link: Link | None = None
     via: tuple[Step, int] | None = None
+    community: str = ""
 
     @property
     def entity(self) -> Step | None:
@@ -195,6 +198,8 @@ class Result:
     embedder_failed
         Whether vector search is missing because the embedder failed (``on_embedder_error="keyword"``). ``fallback``
         says how. Such a result is not cached.
+    communities
+        The communities that matter for the question, of the method ``"global"``.
     """
 
     question: str
@@ -214,6 +219,7 @@ class Result:
     inverses: Mapping[str, str] = field(default_factory=dict)
     advice: str = ""
     embedder_failed: bool = False
+    communities: tuple[Community, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -246,6 +252,7 @@ class Result:
         organise: bool = False,
         include_relationships: bool | None = None,
         include_sources: bool = True,
+        numbered: bool = False,
     ) -> Context:
         """Return the result as prompt text for a language model.
 
@@ -274,6 +281,9 @@ class Result:
             consists of relationships and has them always.
         include_sources
             False leaves the names of the passages out of the text, and passages and facts out of ``sources``.
+        numbered
+            True starts each passage of the ``"passages"`` style with its rank in brackets, for citations, instead of
+            its score. The ``"graph"`` style always does.
 
         Returns
         -------
@@ -288,6 +298,7 @@ class Result:
             organise=organise,
             include_relationships=include_relationships,
             include_sources=include_sources,
+            numbered=numbered,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -297,14 +308,16 @@ class Result:
         -------
         dict
             ``chunks``: ``content``, ``score`` and ``source`` of each hit. The ``type`` of a source is ``"graph"`` by
-            its origin, or else ``"vector"`` or ``"keyword"``; one of the graph has the ``entity`` and the ``hops``.
+            its origin, or else ``"vector"``, ``"keyword"`` or ``"global"``; one of the graph has the
+            ``entity`` and the ``hops``.
             ``graph_context``: the question's ``entities`` and the ``relationships`` among :attr:`facts`; None if the
             graph was not used or the question names no entity. ``confidence``. ``metadata``: ``vector_results``,
             ``graph_results``, ``entities_recognized`` and ``expansion_skipped``, the reason or an empty string.
         """
         chunks = []
         for hit in self.hits:
-            source: dict[str, Any] = {"type": "vector" if "vector" in hit.channels else "keyword"}
+            found = next((name for name in ("vector", "global") if name in hit.channels), "keyword")
+            source: dict[str, Any] = {"type": found}
             if hit.origin == "graph":
                 entity = self.known.get(hit.entity.id) if hit.entity else None
                 source = {"type": "graph", "entity": _entity_dict(entity) if entity else None, "hops": hit.hops}
@@ -394,6 +407,9 @@ class Result:
             self.advice,
         )
         lines += [f"  {one_line(remark)}" for remark in remarks if remark]
+        for community in self.communities:
+            known = f"{community.entities:,} entities, {community.documents:,} documents"
+            lines.append(f"  theme {community.id}: {one_line(', '.join(community.names))} ({known})")
         texts = Highlighter(self)
         for rank, hit in enumerate(self.hits, 1):
             found = ", ".join(

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import replace
@@ -23,20 +23,30 @@ from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ingest.told_facts import SETTING, Time, changes_between, seconds, visible
+from graphrag_core.llm import as_chat_model
 from graphrag_core.model import Fact
-from graphrag_core.ports import Keys, Matrix, Snapshot
+from graphrag_core.ports import Keys, Matrix, Snapshot, TokenCounter
+from graphrag_core.query.ask import (
+    MAX_TOKENS,
+    Answer,
+    AnswerStream,
+    End,
+    write_extract,
+    write_nothing,
+    write_with,
+)
 from graphrag_core.query.calibration import Calibration
 from graphrag_core.query.coverage import Coverage, Reranker
 from graphrag_core.query.fusion import CHANNELS, Anchored, Fusion, Gate, channel_fusion
-from graphrag_core.query.pipeline import Plan, answer
+from graphrag_core.query.pipeline import Plan, answer, answer_globally
 from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT, OnEmbedderError
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.rerank import PassageScores, ScoreReranker
-from graphrag_core.query.routing import Router
+from graphrag_core.query.routing import Router, TargetMethod
 from graphrag_core.query.strategies import GraphStrategy, PageRank
 from graphrag_core.result import Result, Trace
 
-Method = Literal["hybrid", "vector", "keyword", "graph", "agentic"]
+Method = Literal["hybrid", "vector", "keyword", "graph", "global", "agentic"]
 _METHODS = get_args(Method)
 _log = logging.getLogger(__name__)
 _MAX_QUESTION = 100_000  # characters
@@ -117,8 +127,9 @@ class GraphRetriever:
         The index to search.
     method
         ``"hybrid"`` uses all three channels; ``"vector"``, ``"keyword"`` and ``"graph"`` use one, of
-        which the last two may find fewer than ``k``; ``"agentic"`` lets ``router`` choose a method for
-        each question.
+        which the last two may find fewer than ``k``; ``"global"`` answers questions about the whole collection
+        with its communities and their central passages; ``"agentic"`` lets ``router`` choose a method for each
+        question.
     k
         How many passages to return.
     graph
@@ -134,6 +145,8 @@ class GraphRetriever:
     gate, recogniser, router
         When the graph is trusted, how entities are found in a question, and how ``"agentic"`` chooses. A strategy may
         bring its own gate and recogniser, as :class:`~graphrag_core.RelatedEntities` does.
+    use_graph
+        False restricts the hybrid method to vector and keyword search; a call can override it.
     candidates
         How many passages each channel is asked for, at least ``k``.
     cache
@@ -149,10 +162,6 @@ class GraphRetriever:
         :class:`~graphrag_core.errors.EmbedderError`, which is also of the type that the embedder raised, and whose
         ``__cause__`` is that exception. ``"keyword"`` searches by keyword and graph, logs a warning, and says so in
         ``fallback``, ``advice`` and ``embedder_failed`` of the result, which is not cached.
-
-    Each parameter is an attribute. Assigning to one checks the value as the constructor does, and settings that depend
-    on it follow, such as the default fusion of another graph strategy. A name that is no setting raises
-    ``AttributeError``.
     calibration
         How the scores of the hybrid method are computed where a ranking says nothing but the order, as that of
         ``Coverage`` and ``Anchored``: by default the probability that a passage belongs to the answer
@@ -165,6 +174,12 @@ class GraphRetriever:
         index is refreshed. This costs little if nothing was written. 0 for every query; None for :meth:`refresh` only.
     clock
         Returns the time in seconds, for ``refresh_every``.
+
+    Notes
+    -----
+    Each parameter is an attribute. Assigning to one checks the value as the constructor does, and settings that depend
+    on it follow, such as the default fusion of another graph strategy. A name that is no setting raises
+    ``AttributeError``.
 
     A retriever can be pickled if its index is in a folder: the copy opens the folder for reading. So does a deep
     copy, which shares an index in memory. The copy's cache is empty.
@@ -192,6 +207,7 @@ class GraphRetriever:
         gate: Gate | None = None,
         recogniser: Recogniser | None = None,
         router: Router | None = None,
+        use_graph: bool = True,
         candidates: int = 100,
         cache: Cache | bool | None = True,
         vector_weight: float = VECTOR_WEIGHT,
@@ -227,6 +243,7 @@ class GraphRetriever:
         _require(self.gate, "lead", "gate", "lead(names_subject=..., bridged=...)")
         self.recogniser = recogniser or getattr(self.graph, "recogniser", None) or Recogniser()
         self.router = router or Router()
+        self.use_graph = bool(use_graph)
         self.candidates = _positive(candidates, "candidates")
         self.cache = Cache() if cache is True else None if cache is False else cache
         if self.cache is not None:
@@ -286,7 +303,7 @@ class GraphRetriever:
         k: int | None = None,
         method: Method | None = None,
         where: Where | None = None,
-        use_graph: bool = True,
+        use_graph: bool | None = None,
         embedding: Iterable[float] | Exception | None = None,
         min_graph_score: float | None = None,
         min_score: float | None = None,
@@ -294,6 +311,8 @@ class GraphRetriever:
         score_threshold: float | None = None,
         as_of: Time | None = None,
         count_access: bool = True,
+        seed_entities: Iterable[str] | None = None,
+        exclude: Iterable[str] | None = None,
     ) -> Result:
         """Return the passages that answer a question, best first, with the reason for each.
 
@@ -306,7 +325,7 @@ class GraphRetriever:
         where
             A filter on document metadata; it applies at every hop (:mod:`graphrag_core.filters`).
         use_graph
-            False restricts the hybrid method to vector and keyword search.
+            Overrides the retriever's setting: False restricts the hybrid method to vector and keyword search.
         embedding
             The question's vector, if it was computed before, or the exception that computing it raised.
         min_graph_score
@@ -325,13 +344,22 @@ class GraphRetriever:
         count_access
             False if reading facts is not to count as an access, by which
             :class:`~graphrag_core.SpreadingActivation` weighs them. An answer from the cache does not count again.
+        seed_entities
+            Names of entities from which the graph starts, as if the question named them, in any spelling or case.
+            An unknown name raises :class:`~graphrag_core.errors.InputError` with names of similar spelling.
+        exclude
+            Names of entities and ids of documents. The graph does not walk through these entities, and no path or
+            fact holds them; these documents are not searched. What is neither is said in ``advice``.
         """
         scope = None if where is None else parse(where)  # read once: nothing else decides scope and cache key
         _check_question(question)
         given = embedding if embedding is None or isinstance(embedding, Exception) else self._as_vector(embedding)
         thresholds = {"min_graph_score": min_graph_score, "min_score": min_score, "min_confidence": min_confidence}
         count = self.k if k is None else k
-        plan = self._plan(question, count, method or self.method, use_graph, thresholds, score_threshold)
+        graph = self.use_graph if use_graph is None else use_graph
+        plan = self._plan(question, count, method or self.method, graph, thresholds, score_threshold)
+        seeds, excluded = _names(seed_entities, "seed_entities"), _names(exclude, "exclude")
+        plan = replace(plan, seeds=seeds, exclude=excluded) if seeds or excluded else plan
         if given is None and not question.strip():
             _log.warning("the question is empty: nothing is searched")
             return Result(question, plan.method, graph_ran=False, advice="the question is empty: ask in words")
@@ -352,11 +380,16 @@ class GraphRetriever:
         embedder = self.index.embedding
         inside = visible(engine, scope, at)
         uncounted: list[Keys] | None = None if count_access else []
-        result, generation = answer(engine, embedder, question, plan, inside, given, uncounted)
-        if plan.route and plan.method == "keyword" and not result.hits and embedder is not None:
-            by_vector = replace(plan, method="vector")  # such as for an id that no passage has
-            found, generation = answer(engine, embedder, question, by_vector, inside, given, uncounted)
-            why = "no passage has a word of the question: vector search answers"
+        if plan.method == "global":
+            state = self.index.community_store.state(scope)
+            result, generation = answer_globally(engine, embedder, question, plan, state, inside, given)
+        else:
+            result, generation = answer(engine, embedder, question, plan, inside, given, uncounted)
+        if not result.hits and (instead := _instead(plan, has_embedder=embedder is not None)):
+            other, why = instead
+            found, generation = answer(
+                engine, embedder, question, replace(plan, method=other), inside, given, uncounted
+            )
             fallback = "; ".join(filter(None, (why, found.fallback)))
             result = replace(found, method=plan.method, fallback=fallback)
         if result.embedder_failed:
@@ -367,6 +400,99 @@ class GraphRetriever:
                 self._answered.popitem(last=False)
             self.cache.put((generation, key), result)
         return result
+
+    def ask(
+        self,
+        question: str,
+        llm: Any = None,
+        *,
+        k: int | None = None,
+        max_tokens: int = MAX_TOKENS,
+        count: TokenCounter | None = None,
+        **settings: Any,
+    ) -> Answer:
+        """Answer a question from the documents, with numbered citations.
+
+        Parameters
+        ----------
+        question
+            The question.
+        llm
+            The language model that writes the answer: :class:`~graphrag_core.llm.OpenAIChat` for any OpenAI-compatible
+            endpoint, a LangChain or LlamaIndex model, a function from a prompt to a text, or a text such as
+            ``"gpt-4o-mini"`` or ``"http://localhost:11434/v1/llama3.1"``. Without one the answer consists of the
+            sentences of the passages that match best, and its ``kind`` is ``"extract"``.
+        k
+            How many passages to answer from.
+        max_tokens
+            The budget of the passages in the prompt.
+        count
+            Counts tokens, as in :meth:`Result.context <graphrag_core.Result.context>`.
+        settings
+            Those of :meth:`retrieve`, such as ``where``, ``method`` and ``as_of``.
+
+        Raises
+        ------
+        LLMError
+            The language model failed. Its ``partial`` is the text written before.
+        """
+        with self.ask_stream(question, llm, k=k, max_tokens=max_tokens, count=count, **settings) as stream:
+            return stream.answer
+
+    def ask_stream(
+        self,
+        question: str,
+        llm: Any = None,
+        *,
+        k: int | None = None,
+        max_tokens: int = MAX_TOKENS,
+        count: TokenCounter | None = None,
+        **settings: Any,
+    ) -> AnswerStream:
+        """Answer a question as :meth:`ask` does, in pieces as they are written.
+
+        The passages are retrieved before this returns; the language model is called when the stream is read.
+        """
+        model = None if llm is None else as_chat_model(llm)
+        if settings.get("where") is not None:
+            settings["where"] = parse(settings["where"])
+        result = self.retrieve(question, k=k, **settings)
+        return self.answer_from(result, model, where=settings.get("where"), max_tokens=max_tokens, count=count)
+
+    def answer_from(
+        self,
+        result: Result,
+        llm: Any = None,
+        *,
+        where: Where | None = None,
+        max_tokens: int = MAX_TOKENS,
+        count: TokenCounter | None = None,
+    ) -> AnswerStream:
+        """Answer the question of a result from its passages; parameters as of :meth:`ask`.
+
+        ``where`` is the filter that the result was retrieved with: without a language model, the rarity of words is
+        counted within it.
+        """
+        if max_tokens < 1:
+            raise InputError(f"max_tokens is {max_tokens!r}: it must be a positive integer")
+        model = None if llm is None else as_chat_model(llm)
+        scope = None if where is None else parse(where)
+
+        def pieces() -> Generator[str, None, End]:
+            if not result.hits:
+                return (yield from write_nothing())
+            if model is not None:
+                written = write_with(model, result.question, result, max_tokens=max_tokens, count=count)
+                return (yield from written)
+            embedder = self.index.embedding
+            usable = embedder if embedder is not None and embedder.local and not result.embedder_failed else None
+            engine = self.index.engine
+            with engine.snapshot(visible(engine, scope, time.time())) as snapshot:
+                text, end = write_extract(result.question, result, snapshot, usable)
+            yield text  # not inside: a slow reader must not hold a snapshot open
+            return end
+
+        return AnswerStream(result.question, result, pieces)
 
     def _cached(
         self, cache: Cache, key: tuple[int, Hashable], question: str, at: float, count_access: bool
@@ -538,10 +664,14 @@ class GraphRetriever:
 def _check_question(question: object) -> None:
     if not isinstance(question, str) or len(question) > _MAX_QUESTION:
         raise InputError(f"the question must be a str of at most {_MAX_QUESTION:,} characters: {question!r:.80}")
+    _check_text(question, "the question")
+
+
+def _check_text(text: str, what: str) -> None:
     try:
-        question.encode("utf-8")
+        text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InputError(f"the question has a lone surrogate at {error.start}: decode it correctly") from error
+        raise InputError(f"{what} has a lone surrogate at {error.start}: decode it correctly") from error
 
 
 def _positive(number: Any, name: str) -> int:
@@ -549,8 +679,8 @@ def _positive(number: Any, name: str) -> int:
         integer = as_integer(number)
     except TypeError:
         integer = 0
-    if isinstance(number, bool) or integer < 1:
-        raise InputError(f"{name} is {number!r}: use an integer of at least 1")
+    if isinstance(number, bool) or not 1 <= integer < 1 << 31:  # search indexes count with 32 bits
+        raise InputError(f"{name} is {number!r:.80}: use an integer of at least 1, below 2^31")
     return integer
 
 
@@ -559,6 +689,27 @@ def _weight(number: Any, name: str) -> float:
     if not is_number or not 0 <= number < float("inf"):
         raise InputError(f"{name} is {number!r}: use a number of at least 0")
     return float(number)
+
+
+def _instead(plan: Plan, *, has_embedder: bool) -> tuple[TargetMethod, str] | None:
+    """Return the method that answers if the plan's finds nothing, and why."""
+    if plan.method == "global":
+        return "hybrid", "the documents have no themes: hybrid search answers"
+    if plan.route and plan.method == "keyword" and has_embedder:  # such as for an id that no passage has
+        return "vector", "no passage has a word of the question: vector search answers"
+    return None
+
+
+def _names(names: Any, argument: str) -> tuple[str, ...]:
+    """Return names that a caller gave, each once."""
+    if names is None:
+        return ()
+    given = () if isinstance(names, (str, bytes)) else tuple(names)
+    if isinstance(names, (str, bytes)) or not all(isinstance(name, str) and name.strip() for name in given):
+        raise InputError(f"{argument} is {names!r:.80}: use a list of names")
+    for name in given:
+        _check_text(name, f"{argument}: the name {name!r:.80}")
+    return tuple(dict.fromkeys(name.strip() for name in given))
 
 
 def _threshold(number: Any) -> float | None:

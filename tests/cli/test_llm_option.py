@@ -12,9 +12,9 @@ import pytest
 from chat_server import ChatServer
 from files import DOCUMENTS
 
-from graphrag_core import KnowledgeIndex
-from graphrag_core.cli.llm import ChatModel, Unreachable, parse_llm
-from graphrag_core.errors import ExtractionError, InputError
+from graphrag_core import KnowledgeIndex, OpenAIChat
+from graphrag_core.errors import InputError, LLMError, LLMUnreachable
+from graphrag_core.llm import parse_llm
 
 
 @pytest.fixture
@@ -99,35 +99,35 @@ def test_documents_without_llm_facts_are_indexed_and_retried_in_the_next_run(run
 
 
 def test_a_busy_server_is_retried_and_a_dead_one_is_not_called_again(server):
-    model = ChatModel(server.url, "tiny")
+    model = OpenAIChat("tiny", server.url)
     server.status = [429, 503]
     assert "Bergen" in model("Where?")
     assert len(server.prompts) == 3
     server.status = [400]
-    with pytest.raises(ExtractionError, match="returned HTTP 400"):
+    with pytest.raises(LLMError, match="returned HTTP 400"):
         model("Where?")
     server.status = [500] * 12
     for _ in range(3):
-        with pytest.raises(Unreachable, match="returned HTTP 500"):
+        with pytest.raises(LLMUnreachable, match="returned HTTP 500"):
             model("Where?")
     before = len(server.prompts)
-    with pytest.raises(Unreachable, match="has stopped answering"):
+    with pytest.raises(LLMUnreachable, match="has stopped answering"):
         model("Where?")
     assert len(server.prompts) == before
 
 
 def test_no_authorization_header_is_sent_without_an_api_key(server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-server")
-    ChatModel(server.url, "tiny")("Where?")
-    ChatModel(server.url, "tiny", api_key="sk-test")("Where?")
+    OpenAIChat("tiny", server.url)("Where?")
+    OpenAIChat("tiny", server.url, api_key="sk-test")("Where?")
     assert server.keys == ["", "Bearer sk-test"]
 
 
 @pytest.mark.parametrize("content", ["{}", '{"choices": []}', "<html>Sign in</html>", "[1]"])
 def test_an_answer_that_is_no_chat_completion_is_one_clear_error(server, content):
     server.body = content
-    with pytest.raises(ExtractionError, match="did not return a chat completion"):
-        ChatModel(server.url, "tiny")("Where?")
+    with pytest.raises(LLMError, match="did not return a chat completion"):
+        OpenAIChat("tiny", server.url)("Where?")
 
 
 def test_a_missing_openai_package_is_one_line_with_the_command_that_installs_it(
@@ -136,7 +136,7 @@ def test_a_missing_openai_package_is_one_line_with_the_command_that_installs_it(
     monkeypatch.setitem(sys.modules, "openai", None)
     result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "✗ --llm needs 'openai': pip install 'hybrid-graphrag[cli]'\n"
+    assert result.stderr == "✗ --llm needs 'openai': pip install 'hybrid-graphrag[openai]'\n"
     assert not (tmp_path / "kb").exists()
 
 

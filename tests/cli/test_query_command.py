@@ -102,7 +102,7 @@ def test_without_a_question_every_line_of_input_is_a_question(run, kb):
     assert result.exit_code == 0
     assert (first["method"], len(first["hits"])) == ("hybrid", 5)
     assert (second["method"], len(second["hits"])) == ("keyword", 1)
-    assert "Methods: hybrid, vector, keyword, graph, agentic" in result.stderr
+    assert "Methods: hybrid, vector, keyword, graph, global, agentic" in result.stderr
 
 
 def test_an_invalid_question_does_not_end_the_prompt(run, kb):
@@ -215,6 +215,7 @@ def test_compare_reports_invalid_questions(run, kb, tmp_path):
     result = run("compare", "q.jsonl")
     assert result.exit_code == 1
     assert "nowhere.md: gold document is not in the index" in result.stderr
+    assert "left out of all measures: 1" in result.stderr
     (tmp_path / "bad.jsonl").write_text('{"ask": 1}\n')
     assert "bad.jsonl, line 1: needs 'question'" in run("compare", "bad.jsonl").stderr
     assert run("compare", "missing.jsonl").exit_code == 1

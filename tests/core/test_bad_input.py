@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import shutil
 import signal
 import sqlite3
@@ -209,6 +208,8 @@ def _fill(folder, limit, answer):
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     index = KnowledgeIndex.open(folder, HashEmbedder())
     before = snapshot(index)
+    import resource  # Windows has none
+
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     try:
         index.add([Document(f"n{i}", f"Passage {i} of Ada Lovelace. " * 40) for i in range(300)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphrag_core import GraphRetriever
+from graphrag_core import Chunk, GraphRetriever
 from graphrag_core.errors import InputError
 from graphrag_core.evaluation import (
     METHODS,
@@ -17,6 +17,7 @@ from graphrag_core.evaluation import (
     compare,
     resampled_means,
 )
+from graphrag_core.evaluation.questions import Gold
 
 
 def report(*recalls, k=5):
@@ -111,3 +112,9 @@ def test_the_interval_of_the_gain_is_paired():
     assert found.gain_interval == pytest.approx((0.25, 0.25))
     low, high = found.score("hybrid").interval
     assert low < found.score("hybrid").recall < high
+
+
+def test_a_document_has_the_rank_of_its_best_passage():
+    gold = Gold(("guide",), (), (1.0,), by_passage=False, judge=lambda _: ())
+    chunks = [Chunk(f"{name}#{at}", name, "") for at, name in enumerate(("guide", "other", "menu", "guide"))]
+    assert [chunk.id for chunk in gold.rank(chunks, 2)] == ["guide#0", "other#1"]

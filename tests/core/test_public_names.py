@@ -11,14 +11,18 @@ import graphrag_core
 
 NAMES = {
     "graphrag_core": """
-        Added Additive Anchored Cache Calibration Channel Chunk Chunker CitationGraph Combined Coverage CrossEncoder
-        Document Edit Entity Estimate Expansion ExpansionQueries Extraction Fact Gate GraphRetriever Hit
+        Added Additive Anchored Answer AnswerStream Cache Calibration Channel ChatModel Chunk Chunker Citation
+        CitationGraph Combined Community Coverage CrossEncoder
+        Document Edit Entity Estimate Expansion ExpansionQueries Extraction Fact Gate GraphPath GraphRetriever Hit
         KnowledgeExtractor
-        KnowledgeIndex LLMExtractor Link Mark Mention Neighbourhood OwnScores PageRank ReciprocalRank Recogniser
+        KnowledgeIndex LLMExtractor Link Mark Mention Message Neighbourhood OpenAIChat OwnScores PageRank
+        ReciprocalRank Recogniser
         RelatedEntities Relevance Reranked Result Route Router Rule ScoreReranker SentenceExtractor SpreadingActivation
-        Stats Step Trace TripleExtractor Verification Weighted __version__
+        Stats Step Trace TripleExtractor Verification Weighted __version__ as_chat_model
     """,
-    "graphrag_core.embedders": "Onnx WordLlama",
+    "graphrag_core.embedders": "FastEmbed OllamaEmbedder Onnx OpenAIEmbedder WordLlama",
+    "graphrag_core.export": "Exported Format Imported export_graph import_graph",
+    "graphrag_core.explore": "Asset Explorer asset server_page static_page",
     "graphrag_core.testing": """
         CHAIN CHAIN_QUESTION CountingEmbedder EmbedderSuite EngineSuite ExtractorSuite FixedExtractor FusionSuite
         HashEmbedder StrategySuite TokenCounterSuite run_suite
@@ -44,8 +48,8 @@ def test_a_package_exports_exactly_its_public_names(package):
 def test_the_root_of_the_core_holds_what_users_import_and_nothing_else():
     root = Path(graphrag_core.__file__).parent
     assert sorted(path.name for path in root.glob("*.py")) == sorted(
-        ["__init__.py", "__main__.py", "bulk.py", "errors.py", "filters.py", "forks.py", "index.py", "model.py",
-         "ports.py", "result.py", "retriever.py", "transfer.py"]
+        ["__init__.py", "__main__.py", "bulk.py", "communities.py", "config.py", "errors.py", "filters.py", "forks.py",
+         "index.py", "llm.py", "model.py", "ports.py", "result.py", "retriever.py", "transfer.py"]
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import graphrag_core
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [p for folder in ("core", "llama_graphrag", "langchain_graphrag") for p in (ROOT / folder).rglob("*.py")]
-MAY_CONNECT = ROOT / "core" / "graphrag_core" / "cli" / "llm.py"  # index --llm, when it is asked for
+MAY_CONNECT = ROOT / "core" / "graphrag_core" / "llm.py"  # a language model, when one is given
 MAY_WRITE_PICKLES = ROOT / "core" / "graphrag_core" / "index.py"  # to test an embedder; reads none
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "joblib"}

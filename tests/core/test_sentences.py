@@ -349,3 +349,12 @@ def test_marks_of_a_reader_give_terms_and_links():
     assert [m.name for m in extraction.mentions if m.subject][:2] == ["Configuration", "broker_url"]
     assert "→#std-broker_url" in [m.name for m in extraction.mentions if m.subject]
     assert [f.entities[1:] for f in extraction.facts if f.relation] == [("→#brokers", "→guide/brokers")]
+
+
+def test_a_sentence_that_begins_with_a_link_has_its_words():
+    text = "# Stores\n\nKeyring embedded it. [The notebook](../a.ipynb) has a question that Chroma misses.\n"
+    link = text.index("[The")
+    marks = (Mark("heading", 0, 8, "1"), Mark("paragraph", 10, len(text) - 1))
+    marks += (Mark("link", link, text.index(") has") + 1, "../a.ipynb"),)
+    _, (extraction,) = extracted(text, "Stores", marks=marks)
+    assert "The notebook has a question that Chroma misses." in [fact.text for fact in extraction.facts]

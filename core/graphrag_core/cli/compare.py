@@ -1,7 +1,5 @@
-"""The command ``compare`` measures whether the graph helps on the user's questions."""
+"""The command ``compare`` measures whether the graph helps on the user's questions, and tunes the retriever on them."""
 
-import json as json_
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,91 +8,261 @@ from rich.table import Column, Table
 from rich.text import Text
 from tqdm import tqdm
 
-from graphrag_core import GraphRetriever, KnowledgeIndex
+from graphrag_core import GraphRetriever, KnowledgeIndex, config
 from graphrag_core.cli import options, render
-from graphrag_core.errors import FileError
-from graphrag_core.evaluation import WITHOUT_GRAPH, Question, Report
+from graphrag_core.context import for_terminal
+from graphrag_core.evaluation import (
+    SETTINGS,
+    WITHOUT_GRAPH,
+    Answered,
+    Difference,
+    Measure,
+    Question,
+    Report,
+    Tuning,
+    generate_questions,
+    load_questions,
+    save_questions,
+)
 from graphrag_core.evaluation import compare as run_comparison
+from graphrag_core.evaluation import tune as run_tuning
 
 _MAX_SHOWN = 10
-_BAR_WIDTH = 30
+_MAX_FOUND = 5  # results of each method in a won or lost question
+_MAX_SETTINGS = 8  # of a tuning
 
 
 def compare(
     questions: Annotated[
-        Path,
+        str | None,
         typer.Argument(
             metavar="QUESTIONS",
-            help="A text file with one question per line, or JSON Lines with the ids of the relevant documents: "
-            '{"question": "...", "gold": ["document id", ...]}.',
+            help="A text file with one question per line; JSON Lines, JSON or CSV with the ids of the relevant "
+            'documents or quotes from them: {"question": "...", "gold": ["document id", ...]} or {"question": "...", '
+            '"evidence": ["quote", ...]}; a BEIR folder; or a LlamaIndex dataset (JSON).',
         ),
-    ],
+    ] = None,
     kb: options.Kb = options.KB,
     k: options.Count = 5,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--measure",
+            metavar="NAME@K",
+            help="What to measure: recall, all, ndcg, mrr, precision or success, such as ndcg@10. Can be repeated; "
+            "the first one decides which questions are won and lost, and is what --tune improves.",
+        ),
+    ] = None,
+    generate: Annotated[
+        int | None,
+        typer.Option(
+            "--generate",
+            metavar="N",
+            min=2,
+            help="Generate N questions from the documents instead of reading a file. They favour the graph by "
+            "construction: use them to find settings that break, not to prove a gain.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="For --generate and --tune.")] = 0,
+    save: Annotated[
+        Path | None, typer.Option("--save-questions", metavar="FILE", help="Write the questions as JSON Lines.")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="NAME", help="Which file of a BEIR folder's qrels to read.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with plots and all wins and losses.")
+    ] = None,
+    show: Annotated[
+        int, typer.Option("--show", metavar="N", min=0, help="How many won and lost questions to print.")
+    ] = 2,
+    tune: Annotated[
+        bool,
+        typer.Option(
+            "--tune",
+            help="Choose settings of the retriever on the questions, by cross-validation, and write them to the "
+            "configuration file if the gain on held-out questions is no chance.",
+        ),
+    ] = False,
+    write_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--write-config",
+            metavar="FILE",
+            help="The file whose section [retriever] --tune writes. Default: the configuration file that is in use, "
+            f"else {config.NAME} in the working directory.",
+            show_default=False,
+        ),
+    ] = None,
+    folds: Annotated[int, typer.Option("--folds", min=2, help="Parts of the questions for --tune.")] = 5,
+    max_seconds: Annotated[
+        float, typer.Option("--max-seconds", min=1, help="Stop trying settings for --tune after this time.")
+    ] = 600.0,
     json: options.Json = False,
     embedder: options.EmbedderName = None,
+    embedder_url: options.EmbedderUrl = None,
     rerank: options.RerankerName = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measure whether the graph helps on your questions: recall of each method, and a verdict.
+    """Measure whether the graph helps on your questions, with intervals, or tune the retriever on them with --tune.
 
-    Without gold documents, only the differences between the methods are shown.
+    Without gold documents or evidence, only the differences between the methods are shown.
     """
-    asked = read_questions(questions)
-    with options.open_index(kb, embedder) as index:
-        unknown = sorted({gold for question in asked for gold in question.gold if gold not in index})
+    if (questions is None) == (generate is None):
+        raise typer.BadParameter("give a file of questions, or --generate N", param_hint="QUESTIONS")
+    if tune and (rerank is not None or html is not None):
+        raise typer.BadParameter("cannot be combined with --rerank or --html", param_hint="--tune")
+    if html is not None and not html.absolute().parent.is_dir():
+        raise typer.BadParameter(f"{html.parent} is no folder", param_hint="--html")
+    measures = [Measure.parse(one) for one in measure or ()]
+    asked = [] if questions is None else load_questions(questions, split=split)
+    with options.open_index(kb, embedder, embedder_url=embedder_url) as index:
+        if generate is not None:
+            asked = _generate(index, generate, seed)
+        if save is not None:
+            save_questions(asked, save)
+        if tune:
+            target = write_config or options.CONFIG.get().path or Path(config.NAME)
+            _tune(index, asked, measures, seed, folds, max_seconds, target, json=json, quiet=quiet)
+            return
         bar = tqdm(asked, "querying", unit=" questions", disable=quiet or None, leave=False, dynamic_ncols=True)
-        retriever = GraphRetriever(index, cache=None, reranker=options.make_reranker(rerank))
-        report = run_comparison(retriever, bar, k=k)
-        if json:
-            render.print_json(_report_to_dict(report))
-        else:
-            _show_scores(report) if report.judged else _show_differences(report, index)
-            render.stdout().print()
-            render.print_indented(render.stdout(), Text(report.verdict, "bold"), 0)
-    for gold in unknown[:_MAX_SHOWN]:
-        render.print_error(f"{gold}: gold document is not in the index")
-    if unknown:
-        render.print_error(f"gold documents not in the index, counted as missed: {len(unknown):,}")
-        raise typer.Exit(1)
+        settings = {**options.CONFIG.get().retriever, **options.rerank_settings(rerank), "cache": None}
+        report = run_comparison(GraphRetriever(index, **settings), bar, k=k, measures=measures, seed=seed)
+        _show_report(report, index, show, json=json)
+    if html is not None:
+        report.save(html)
+        render.stderr().print(Text(f"written to {html}", "quiet"))
+    _report_missing(report)
 
 
-def read_questions(path: Path) -> list[Question]:
-    """Read a file of questions."""
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path}: cannot be read ({error})") from error
-    questions = [_parse_line(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
-    if not questions:
-        raise FileError(f"{path}: contains no questions")
+def _generate(index: KnowledgeIndex, count: int, seed: int) -> list[Question]:
+    questions = generate_questions(index, count, seed=seed)
+    if len(questions) < count:
+        render.print_error(f"the documents give only {len(questions):,} of {count:,} questions")
     return questions
 
 
-def _parse_line(line: str, where: str) -> Question:
-    if not line.lstrip().startswith("{"):
-        return Question(line.strip())
-    try:
-        row: dict[str, Any] = json_.loads(line)
-    except ValueError as error:
-        raise FileError(f"{where}: invalid JSON ({error})") from error
-    text, gold = row.get("question") or row.get("query"), row.get("gold") or row.get("documents") or []
-    if not isinstance(text, str) or not text.strip() or not isinstance(gold, list):
-        raise FileError(f"{where}: needs 'question' (a string) and optionally 'gold' (a list of document ids)")
-    return Question(text, tuple(dict.fromkeys(map(str, gold))))
+def _report_missing(report: Report) -> None:
+    """Print gold that is not in the index, and exit with an error if there is any."""
+    for gold in report.missing[:_MAX_SHOWN]:
+        kind = "evidence" if any(gold in answer.question.evidence for answer in report.answered) else "document"
+        render.print_error(f"{gold}: gold {kind} is not in the index")
+    if report.missing:
+        render.print_error(f"gold that is not in the index, left out of all measures: {len(report.missing):,}")
+        raise typer.Exit(1)
+
+
+def _show_report(report: Report, index: KnowledgeIndex, show: int, *, json: bool) -> None:
+    if json:
+        render.print_json(report.to_dict())
+        return
+    console = render.stdout()
+    if report.judged:
+        _show_scores(report)
+        console.print()
+        _show_gains(report)
+        if types := report.by_type():
+            console.print()
+            _show_types(report, types)
+        _show_changed(report, show)
+    else:
+        _show_differences(report, index)
+    console.print()
+    render.print_indented(console, Text(report.verdict, "bold"), 0)
+    if report.note:
+        render.print_indented(console, Text(report.note, "partial"), 0)
+
+
+# -- comparison
+
+
+def _table(first: str, *names: str) -> Table:
+    numbers = [Column(name, justify="right") for name in names]
+    return Table(first, *numbers, box=None, pad_edge=False, header_style="quiet")
 
 
 def _show_scores(report: Report) -> None:
-    names = (f"recall@{report.k}", "95 % interval", f"all found@{report.k}")
-    numbers = [Column(name, justify="right") for name in names]
-    table = Table("method", *numbers, "", box=None, pad_edge=False, header_style="quiet")
+    """Print each method's measures, the interval of the first one, and latencies."""
+    first, *others = report.measures
+    names = (str(first), "95 % interval", *map(str, others), "p50 ms", "p95 ms")
+    table = _table("method", *names)
     for method in report.methods:
-        score = report.score(method)
-        bar = Text("━" * round(score.recall * _BAR_WIDTH), "graph" if method in ("hybrid", "graph") else "vector")
-        name = Text(method, "bold" if method == "hybrid" else "")
-        low, high = score.interval
-        table.add_row(name, f"{score.recall:.1%}", f"{low:.1%} – {high:.1%}", f"{score.complete:.1%}", bar)
+        mean = report.mean(method, first)
+        latency = report.latency(method)
+        table.add_row(
+            Text(method, "bold" if method == "hybrid" else ""),
+            Text(f"{mean.value:.1%}", "bold" if method == "hybrid" else ""),
+            f"{mean.interval.low:.1%} – {mean.interval.high:.1%}",
+            *(f"{report.mean(method, measure).value:.1%}" for measure in others),
+            *((f"{latency.p50:.1f}", f"{latency.p95:.1f}") if latency else ("", "")),
+        )
     render.stdout().print(table)
+
+
+def _show_gains(report: Report) -> None:
+    """Print what the graph changes, by measure."""
+    table = _table(f"hybrid minus {WITHOUT_GRAPH}", "points", "95 % interval", "p", "better", "worse", "same")
+    for measure in report.measures:
+        found = report.difference(measure)
+        p_value = "< 0.001" if found.p_value < 0.001 else f"{found.p_value:.3f}"
+        table.add_row(str(measure), *_gain_cells(found), p_value, *_counts(found))
+    render.stdout().print(table)
+
+
+def _show_types(report: Report, types: dict[str, Report]) -> None:
+    first = report.measures[0]
+    names = ("questions", WITHOUT_GRAPH, "hybrid", "points", "95 % interval")
+    table = _table(f"{first} by type", *names)
+    for kind, part in types.items():
+        plain, hybrid = (part.mean(method, first).value for method in (WITHOUT_GRAPH, "hybrid"))
+        cells = _gain_cells(part.difference(first))
+        table.add_row(Text(kind), f"{len(part.judged):,}", f"{plain:.1%}", f"{hybrid:.1%}", *cells)
+    render.stdout().print(table)
+
+
+def _gain_cells(found: Difference) -> tuple[Text, str]:
+    low, high = (100 * value + 0.0 for value in found.interval)
+    style = "" if not found.significant else "good" if found.value > 0 else "bad"
+    interval = "too few" if found.too_few else f"{low:+.1f} to {high:+.1f}"
+    return Text(f"{100 * found.value + 0.0:+.1f}", style), interval
+
+
+def _counts(found: Difference) -> tuple[str, str, str]:
+    return f"{found.better:,}", f"{found.worse:,}", f"{found.same:,}"
+
+
+def _show_changed(report: Report, show: int) -> None:
+    """Print the questions with the largest gains and losses, and what both methods returned."""
+    changed = report.changed()
+    parts = (
+        ("better with the graph", [pair for pair in changed if pair[1] > 0]),
+        ("worse with the graph", [pair for pair in reversed(changed) if pair[1] < 0]),
+    )
+    console = render.stdout()
+    for heading, pairs in parts:
+        for number, (answer, gain) in enumerate(pairs[:show]):
+            if number == 0:
+                console.print(Text(f"\n{heading} ({len(pairs):,} questions)", "quiet"))
+            _show_question(answer, gain)
+
+
+def _show_question(answer: Answered, gain: float) -> None:
+    console = render.stdout()
+    label = Text(f"{100 * gain:+.0f}", "good" if gain > 0 else "bad")
+    render.print_indented(console, Text(answer.question.text, "title"), 6, label=label)
+    for method in (WITHOUT_GRAPH, "hybrid"):
+        judged = answer.judgement(method).found
+        line = Text()
+        for place, found in enumerate(answer.found[method][:_MAX_FOUND]):
+            is_gold = bool(judged[place]) if place < len(judged) else False
+            line.append(" · " if place else "")
+            line.append(f"{'✓ ' if is_gold else ''}{_name(answer, found)}", "good" if is_gold else "quiet")
+        render.print_indented(console, line or Text("nothing", "quiet"), 22, label=Text(f"      {method}"))
+
+
+def _name(answer: Answered, found: str) -> str:
+    title = answer.titles.get(found, "")
+    return f"{title} ({found})" if title and title != found else found
 
 
 def _show_differences(report: Report, index: KnowledgeIndex) -> None:
@@ -109,21 +277,66 @@ def _show_differences(report: Report, index: KnowledgeIndex) -> None:
         console.print(Text(f"  … and {len(report.answered) - _MAX_SHOWN:,} more questions", "quiet"))
 
 
-def _report_to_dict(report: Report) -> dict[str, Any]:
-    return {
-        "k": report.k,
-        "questions": len(report.answered),
-        "judged": len(report.judged),
-        "methods": {method: asdict(report.score(method)) for method in report.methods if report.judged},
-        "gain": report.gain if report.judged else None,
-        "gain_interval": report.gain_interval if report.judged else None,
-        "better": report.better,
-        "worse": report.worse,
-        "p_value": report.p_value,
-        "chance": report.p_value,  # the old key, for one version
-        "verdict": report.verdict,
-        "answers": [
-            {"question": answer.question.text, "gold": answer.question.gold, "found": dict(answer.found)}
-            for answer in report.answered
-        ],
-    }
+# -- tuning
+
+
+def _tune(
+    index: KnowledgeIndex,
+    asked: list[Question],
+    measures: list[Measure],
+    seed: int,
+    folds: int,
+    max_seconds: float,
+    config_file: Path,
+    *,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """Tune the retriever and write the recommended settings."""
+    total = len(asked) * len(SETTINGS)
+    with tqdm(total=total, desc="tuning", unit=" queries", disable=quiet or None, leave=False) as bar:
+
+        def advance(setting: Any, _: Question) -> None:
+            bar.set_postfix_str(for_terminal(str(setting)), refresh=False)
+            bar.update()
+
+        tuning = run_tuning(
+            index,
+            asked,
+            measure=measures[0] if measures else None,
+            folds=folds,
+            base=options.CONFIG.get().retriever_settings,
+            seconds=max_seconds,
+            seed=seed,
+            on_query=advance,
+        )
+    written = tuning.write(config_file)
+    if json:
+        render.print_json({**tuning.to_dict(), "written": str(config_file) if written else None})
+        return
+    _show_tuning(tuning)
+    if written:
+        render.stdout().print(Text(f"written to {config_file}, [retriever]", "quiet"))
+
+
+def _show_tuning(tuning: Tuning) -> None:
+    console = render.stdout()
+    chosen = sum(tuning.choices.values())
+    table = _table("setting", str(tuning.measure), "to default", "95 % interval", "better", "worse", "chosen by folds")
+    ranked = sorted(tuning.settings, key=lambda setting: -tuning.mean(setting).value)
+    shown = ranked[:_MAX_SETTINGS]
+    shown += [tuning.settings[0]] if tuning.settings[0] not in shown else []
+    for setting in shown:
+        found = tuning.difference(setting)
+        cells = ("", "", "", "") if setting is tuning.settings[0] else (*_gain_cells(found), *_counts(found)[:2])
+        folds = tuning.choices.get(setting.name, 0)
+        name = Text(setting.name, "bold" if setting is tuning.best else "")
+        table.add_row(name, f"{tuning.mean(setting).value:.1%}", *cells, f"{folds}/{chosen}" if folds else "")
+    console.print(table)
+    if more := len(tuning.settings) - len(shown):
+        console.print(Text(f"… and {more} settings that are worse", "quiet"))
+    if tuning.not_tried:
+        names = "; ".join(setting.name for setting in tuning.not_tried)
+        render.print_indented(console, Text(f"not tried, the time was over: {names}", "partial"), 0)
+    console.print()
+    render.print_indented(console, Text(tuning.verdict, "bold"), 0)

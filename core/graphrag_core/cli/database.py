@@ -91,16 +91,17 @@ def size(url: _Url = None, json: options.Json = False) -> None:
             table.add_row(one.table, f"{one.rows:,}", as_size(one.data), as_size(one.indexes))
     data, index = sum(one.data for one in tables), sum(one.indexes for one in tables)
     table.add_row("all", "", as_size(data), as_size(index), style="bold")
-    console.print(table)
+    render.print_table(table)
     console.print()
     listed = _table("index", "documents", "passages", "facts")
     for kb in indexes:
         listed.add_row(Text(kb.name), f"{kb.documents:,}", f"{kb.chunks:,}", f"{kb.facts:,}")
-    console.print(listed)
+    render.print_table(listed)
 
 
 def _table(first: str, *numbers: str) -> Table:
-    return Table(first, *(Column(name, justify="right") for name in numbers), box=None)
+    columns = [Column(name, justify="right", no_wrap=True) for name in numbers]
+    return Table(Column(first, overflow="fold"), *columns, box=None)
 
 
 def _address(url: str | None) -> str:

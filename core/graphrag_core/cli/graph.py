@@ -9,26 +9,43 @@ from rich.text import Text
 
 from graphrag_core import Edit, KnowledgeIndex
 from graphrag_core.cli import options, render
+from graphrag_core.export import Format, export_graph, import_graph
 
 _Name = Annotated[str, typer.Argument(help="The entity, in any spelling or case.", show_default=False)]
-_Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")]
+_Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many; 0 for all.")]
 
 
 def entities(
     prefix: Annotated[str, typer.Argument(help="What a name begins with.")] = "",
     kb: options.Kb = options.KB,
     type: Annotated[str | None, typer.Option("--type", help="Only entities of this type.")] = None,  # noqa: A002
+    contains: Annotated[str, typer.Option("--contains", help="Only entities whose name contains this.")] = "",
+    min_degree: Annotated[
+        int, typer.Option("--min-degree", min=0, help="Only entities that share facts with at least so many others.")
+    ] = 0,
+    where: options.Where = None,
     limit: _Limit = 50,
     json: options.Json = False,
 ) -> None:
     """List entities, the most mentioned first."""
     with options.open_index(kb, embeds=False) as index:
-        found = index.entities(prefix, type=type, limit=limit)
+        found = index.entities(
+            prefix,
+            type=type,
+            contains=contains,
+            min_degree=min_degree,
+            where=options.parse_where(where),
+            limit=limit or None,
+        )
     if json:
         render.print_json([{**asdict(entity), "aliases": list(entity.aliases)} for entity in found])
         return
     for entity in found:
-        notes = [entity.type, f"{entity.mentions:,} passages", *(f"also {alias}" for alias in entity.aliases)]
+        notes = [
+            entity.type,
+            f"{entity.mentions:,} passage{'' if entity.mentions == 1 else 's'}",
+            *(f"also {alias}" for alias in entity.aliases),
+        ]
         _print(f"{entity.name}  ({', '.join(filter(None, notes))})")
     if not found:
         render.print_error("no entity was found")
@@ -36,15 +53,19 @@ def entities(
 
 def relations(
     subject: Annotated[str | None, typer.Option("--subject", help="Only relations of this subject.")] = None,
-    relation: Annotated[str | None, typer.Option("--relation", help="Only this relation.")] = None,
+    relation: Annotated[str | None, typer.Option("--relation", "--type", help="Only this relation.")] = None,
     object: Annotated[str | None, typer.Option("--object", help="Only relations to this object.")] = None,  # noqa: A002
+    contains: Annotated[str, typer.Option("--contains", help="Only relations whose text contains this.")] = "",
+    where: options.Where = None,
     kb: options.Kb = options.KB,
     limit: _Limit = 50,
     json: options.Json = False,
 ) -> None:
     """List relations: facts with a subject, a relation and an object."""
     with options.open_index(kb, embeds=False) as index:
-        found = index.relations(subject, relation, object, limit=limit)
+        found = index.relations(
+            subject, relation, object, contains=contains, where=options.parse_where(where), limit=limit or None
+        )
     if json:
         render.print_json([{**asdict(fact), "entities": list(fact.entities)} for fact in found])
         return
@@ -52,6 +73,63 @@ def relations(
         _print(f"{fact.id}  {' '.join(fact.text.split())}  ({fact.relation})")
     if not found:
         render.print_error("no relation was found")
+
+
+def export(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH", help="A file that ends in .graphml or .jsonld, or a folder for csv and parquet."
+        ),
+    ],
+    format: Annotated[  # noqa: A002 - the usual word
+        Format | None,
+        typer.Option("--format", "-f", help="Default: by the ending of PATH.", show_default=False),
+    ] = None,
+    kb: options.Kb = options.KB,
+    where: options.Where = None,
+    sentences: Annotated[
+        bool,
+        typer.Option("--sentences/--no-sentences", help="Whether sentences that link entities are exported too."),
+    ] = True,
+    spreadsheet: Annotated[
+        bool,
+        typer.Option("--spreadsheet", help="In csv, put an apostrophe before texts that Excel would run as formulas."),
+    ] = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Export entities and facts: GraphML (Gephi, igraph, networkx), CSV for Neo4j, JSON-LD or Parquet."""
+    with options.open_index(kb, embeds=False) as index:
+        done = export_graph(
+            index, path, format, where=options.parse_where(where), sentences=sentences, spreadsheet=spreadsheet
+        )
+    if not quiet:
+        _print(f"{done.entities:,} entities and {done.facts:,} facts exported to {done.path}")
+
+
+def import_(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="A file or folder that export wrote, or of that form.")],
+    format: Annotated[  # noqa: A002
+        Format | None,
+        typer.Option("--format", "-f", help="Default: by the ending of PATH.", show_default=False),
+    ] = None,
+    kb: options.Kb = options.KB,
+    metadata: options.Metadata = None,
+    embedder: options.EmbedderName = None,
+    embedder_url: options.EmbedderUrl = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Import entities and relations of a graph as remembered facts. The index is created if there is none."""
+    scope = options.parse_metadata(metadata)
+    with options.open_for_writing(kb, embedder, embedder_url) as index:
+        done = import_graph(index, path, format, metadata=scope)
+    for problem in done.problems:
+        render.print_error(problem)
+    if not quiet:
+        left_out = f"; {done.sentences:,} links of sentences left out: index their documents" if done.sentences else ""
+        _print(f"{done.facts:,} facts imported, {done.unchanged:,} unchanged, {done.skipped:,} skipped{left_out}")
+    if done.skipped:
+        raise typer.Exit(1)
 
 
 def rename(
@@ -149,5 +227,6 @@ def _print(line: str) -> None:
 
 
 COMMANDS = (
-    entities, relations, rename, merge, describe, add_entity, add_relation, delete_entity, delete_relation, edits, undo
+    entities, relations, export, rename, merge, describe, add_entity, add_relation, delete_entity, delete_relation,
+    edits, undo,
 )  # fmt: skip

@@ -2,19 +2,19 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 from tqdm import tqdm
+from typing_extensions import Self
 
-from graphrag_core import Chunk, KnowledgeIndex, LLMExtractor
+from graphrag_core import Chunk, Combined, KnowledgeIndex, LLMExtractor, OpenAIChat
 from graphrag_core.cli import options, render
-from graphrag_core.cli.llm import ChatModel, parse_llm
 from graphrag_core.documents import (
     FORMATS,
     Catalogue,
@@ -31,6 +31,9 @@ from graphrag_core.documents import (
 )
 from graphrag_core.engine.address import is_address, shown
 from graphrag_core.errors import FileError, InputError
+from graphrag_core.ingest.edges import Edge
+from graphrag_core.llm import KEY_VARIABLE, parse_llm
+from graphrag_core.ports import Embedder
 from graphrag_core.research import is_findings
 
 _LLM_CACHE = "answers.sqlite"
@@ -42,21 +45,15 @@ def index(
     paths: Annotated[
         list[str] | None, typer.Argument(metavar="PATH", help="Folders, files and glob patterns.", show_default=False)
     ] = None,
-    out: Annotated[
-        str,
-        typer.Option(
-            "--out",
-            "--kb",
-            "-o",
-            envvar="HYBRID_GRAPHRAG_KB",
-            help="Folder of the index, or its database: postgresql://user@host/database?index=NAME.",
-        ),
-    ] = options.KB,
+    out: options.Out = options.KB,
     research: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Research findings: JSON with academic_papers or github_projects."),
     ] = None,
     embedder: options.EmbedderName = None,
+    embedder_url: options.EmbedderUrl = None,
+    graph: options.Graph = None,
+    embed_facts: options.EmbedFacts = None,
     llm: Annotated[
         str | None,
         typer.Option(
@@ -73,12 +70,8 @@ def index(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask for confirmation before calling an LLM.")
     ] = False,
-    keep_missing: Annotated[
-        bool, typer.Option("--keep-missing", help="Keep the documents of files that no longer exist.")
-    ] = False,
-    metadata: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add metadata to every document. Can be repeated.")
-    ] = None,
+    keep_missing: options.KeepMissing = False,
+    metadata: options.Metadata = None,
     edge: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,8 +80,8 @@ def index(
             "for a list of ids. Can be repeated. Stored with the index; none removes all.",
         ),
     ] = None,
-    chunk_size: Annotated[int | None, typer.Option(min=16, help="Tokens per passage. 256 in a new index.")] = None,
-    max_size: Annotated[int, typer.Option(metavar="N", min=1, help="Skip files larger than N MB.")] = 100,
+    chunk_size: options.ChunkSize = None,
+    max_size: options.MaxSize = 100,
     workers: Annotated[
         str | None,
         typer.Option(
@@ -114,33 +107,15 @@ def index(
     processes = _parse_workers(workers)
     if processes is not None and not is_address(out):
         raise InputError(f"{out} is a folder, which one process writes: --workers needs --kb postgresql://...")
-    settings = options.Settings.load(out)
-    settings = replace(
-        settings,
-        embedder=embedder or settings.embedder,
-        chunk_size=chunk_size or settings.chunk_size,
-        llm=settings.llm if llm is None else None if llm == "none" else parse_llm(llm, llm_url),
-    )
-    if processes is not None and settings.llm is not None:
-        raise typer.BadParameter("extraction with an LLM runs in one process: leave it out, or use --llm none",
-                                 param_hint="--workers")  # fmt: skip
-    llm_extractor = _make_llm_extractor(settings, out)
-    extractor = options.make_extractor(*([llm_extractor] if llm_extractor else []))
-    with (
-        KnowledgeIndex.open(
-            out,
-            options.make_embedder(settings.embedder),
-            chunker=settings.chunker,
-            extractor=extractor,
-            progress=False,
-            batch_size=_BATCH_SIZE_WITH_LLM if llm_extractor else _BATCH_SIZE,
-            edges=options.parse_edge_options(edge),
-        ) as kb,
-        open_catalogue(out) as catalogue,
-    ):
+    settings = options.Settings.load(out).changed(embedder, embedder_url, chunk_size, graph)
+    if llm is not None:
+        settings = replace(settings, llm=None if llm == "none" else parse_llm(llm, llm_url))
+    _check_llm(settings, processes)
+    job = IndexJob.prepare(settings, out, embed_facts=embed_facts, edges=options.parse_edge_options(edge))
+    llm_extractor = job.llm_extractor
+    with job.open() as kb, open_catalogue(out) as catalogue:
         settings.save(catalogue)
-        pipeline = f"{extractor.identity} {settings.chunker.identity}"
-        source = FileSource(sources, given_metadata, max_size * 1_000_000, pipeline)
+        source = job.source(sources, given_metadata, max_size)
         if llm_extractor:
             documents = (settings.chunker.split(document) for document in changed_documents(kb, catalogue, source))
             _confirm_cost(llm_extractor, documents, yes=yes, quiet=quiet)
@@ -155,6 +130,47 @@ def index(
                 render.stdout().print(f"{llm_extractor.model}: {usage.calls:,} calls, about {tokens}")
     if report.problems or report.incomplete or len(findings) < len(research or ()):
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class IndexJob:
+    """How an index is written: what ``index`` and ``watch`` share. The models are loaded once."""
+
+    settings: options.Settings
+    out: str
+    embedder: Embedder | None
+    extractor: Combined
+    llm_extractor: LLMExtractor | None
+    embed_facts: bool | None
+    edges: list[Edge] | None
+
+    @classmethod
+    def prepare(
+        cls, settings: options.Settings, out: str, *, embed_facts: bool | None = None, edges: list[Edge] | None = None
+    ) -> Self:
+        """Load the embedder, and connect to the LLM if there is one."""
+        llm = _make_llm_extractor(settings, out)
+        extractor = options.make_extractor(*([llm] if llm else []), graph=settings.graph)
+        embedder = options.make_embedder(settings.embedder, settings.embedder_url)
+        return cls(settings, out, embedder, extractor, llm, embed_facts, edges)
+
+    def open(self) -> KnowledgeIndex:
+        """Open the index for writing."""
+        return KnowledgeIndex.open(
+            self.out,
+            self.embedder,
+            chunker=self.settings.chunker,
+            extractor=self.extractor,
+            progress=False,
+            batch_size=_BATCH_SIZE_WITH_LLM if self.llm_extractor else _BATCH_SIZE,
+            edges=self.edges,
+            embed_facts=self.embed_facts,
+        )
+
+    def source(self, paths: Sequence[str], metadata: Mapping[str, Any], max_size: int) -> FileSource:
+        """Return the files to index; ``max_size`` is in megabytes."""
+        pipeline = f"{self.extractor.identity} {self.settings.chunker.identity}"
+        return FileSource(tuple(paths), metadata, max_size * 1_000_000, pipeline)
 
 
 def _check_findings(path: Path) -> bool:
@@ -177,11 +193,22 @@ def _check_any_exists(paths: tuple[str, ...]) -> None:
     raise typer.Exit(1)
 
 
+def _check_llm(settings: options.Settings, processes: int | None) -> None:
+    """Raise if an LLM is to extract facts where none are extracted, or in several processes."""
+    if settings.llm is None:
+        return
+    if processes is not None:
+        message = "extraction with an LLM runs in one process: leave it out, or use --llm none"
+        raise typer.BadParameter(message, param_hint="--workers")
+    if not settings.graph:
+        raise typer.BadParameter("an LLM extracts the graph: use --llm none, or --graph", param_hint="--no-graph")
+
+
 def _make_llm_extractor(settings: options.Settings, out: str) -> LLMExtractor | None:
     if settings.llm is None:
         return None
     base_url, name = settings.llm
-    model = ChatModel(base_url, name, api_key=os.environ.get("OPENAI_API_KEY", ""))
+    model = OpenAIChat(name, base_url, api_key=os.environ.get(KEY_VARIABLE, ""))
     model.check()
     if is_address(out):
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hybrid-graphrag"

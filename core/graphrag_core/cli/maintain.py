@@ -1,15 +1,29 @@
 """The commands ``stats``, ``verify``, ``backup`` and ``delete``."""
 
+import os
 import shutil
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
+from graphrag_core import KnowledgeIndex
 from graphrag_core.cli import options, render
-from graphrag_core.documents import CATALOGUE, Catalogue, has_catalogue, open_catalogue
+from graphrag_core.documents import (
+    CATALOGUE,
+    Catalogue,
+    CatalogueEntry,
+    has_catalogue,
+    is_pattern,
+    open_catalogue,
+    split_pattern,
+)
 from graphrag_core.engine.address import is_address
+
+_MANY = 10  # documents that are deleted without asking
 
 
 def stats(kb: options.Kb = options.KB, json: options.Json = False) -> None:
@@ -54,23 +68,85 @@ def backup(
 
 
 def delete(
-    ids: Annotated[list[str], typer.Argument(metavar="ID", help="Document ids, such as guide.md or people.csv#7.")],
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID|FILE|FOLDER",
+            help="Document ids, such as guide.md or people.csv#7; files, folders and glob patterns, for all documents "
+            "that came from them.",
+        ),
+    ],
     kb: options.Kb = options.KB,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation before deleting many documents.")
+    ] = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Delete documents with their passages, entities and facts.
 
     If the file of a deleted document still exists, the next run of index adds it again.
     """
-    with options.open_index(kb, embeds=False, read_only=False) as index:
-        missing = [document_id for document_id in ids if document_id not in index]
+    with ExitStack() as opened:
+        index = opened.enter_context(options.open_index(kb, embeds=False, read_only=False))
+        catalogue = opened.enter_context(open_catalogue(kb)) if has_catalogue(kb) else None
+        chosen = {target: _chosen(target, index, catalogue) for target in dict.fromkeys(targets)}
+        files = {entry.key: entry for found in chosen.values() for entry in found.files}
+        ids = list(dict.fromkeys(document_id for found in chosen.values() for document_id in found.documents))
+        if len(ids) > _MANY and len(ids) > len(targets) and not yes:
+            full = sum(1 for entry in files.values() if catalogue is not None and catalogue.documents(entry))
+            of = f" of {full:,} files" if full > 1 else ""
+            if not typer.confirm(f"{len(ids):,} documents{of} will be deleted. Continue?", err=True):
+                render.print_error("nothing was deleted")
+                raise typer.Exit(1)
         count = index.delete(ids)
-        if has_catalogue(kb):
-            with open_catalogue(kb) as catalogue:
-                catalogue.remove_documents(ids)
+        if catalogue is not None:
+            for entry in files.values():
+                catalogue.remove_file(entry)
+            catalogue.remove_documents(ids)
+    missing = [target for target, found in chosen.items() if not found.documents]
     if not quiet:
         render.stdout().print(f"{count:,} deleted")
-    for document_id in missing:
-        render.print_error(f"{document_id}: no such document")
+    for target in missing:
+        render.print_error(f"{target}: no such document")
     if missing:
         raise typer.Exit(1)
+
+
+class _Chosen(NamedTuple):
+    """Documents, and the files that lose all of theirs."""
+
+    documents: list[str]
+    files: list[CatalogueEntry]
+
+
+def _chosen(target: str, index: KnowledgeIndex, catalogue: Catalogue | None) -> _Chosen:
+    """Return what a target names: a document by its id, else the documents of files, else ids that match a pattern."""
+    if target in index:
+        return _Chosen([target], [])
+    matches = _matcher(target)
+    if catalogue is not None:
+        files = [entry for entry, path in catalogue.files() if matches(entry.name, path)]
+        documents = [document_id for entry in files for document_id in catalogue.documents(entry)]
+        if documents:
+            return _Chosen([one for one in documents if one in index], files)
+    if not is_pattern(target):
+        return _Chosen([], [])
+    return _Chosen([one for one in index.document_ids() if matches(one, "")], [])
+
+
+def _matcher(target: str) -> Callable[[str, str], bool]:
+    """Return a function that tells, by name and path, whether a file is the target, is in it, or matches it."""
+    name, path = target.replace(os.sep, "/").rstrip("/"), os.path.abspath(target)
+    if not is_pattern(target) or os.path.lexists(target):
+        inside = path.rstrip(os.sep) + os.sep
+        return lambda own, at: own == name or own.startswith(f"{name}/") or at == path or at.startswith(inside)
+    by_name = split_pattern(name)[1] if is_pattern(PurePosixPath(name).parts[0]) else None
+    folder, by_path = split_pattern(target)
+    prefix = f"{folder}{os.sep}"
+
+    def matches(own: str, at: str) -> bool:
+        if by_name is not None and by_name.fullmatch(own):
+            return True
+        return at.startswith(prefix) and bool(by_path.fullmatch(at.removeprefix(prefix).replace(os.sep, "/")))
+
+    return matches

@@ -8,7 +8,6 @@ from rich.text import Text
 
 from graphrag_core import Fact, KnowledgeIndex
 from graphrag_core.cli import options, render
-from graphrag_core.documents import open_catalogue
 from graphrag_core.model import FactSource, FactStatus
 
 _Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of facts, such as fact:0123456789abcdef.")]
@@ -43,11 +42,12 @@ def remember(
     ] = False,
     json: options.Json = False,
     embedder: options.EmbedderName = None,
+    embedder_url: options.EmbedderUrl = None,
 ) -> None:
     """Store a fact: remember User prefers "dark mode". The index is created if there is none."""
     if supersedes and replace:
         raise typer.BadParameter("give --supersedes or --replace, not both", param_hint="--replace")
-    with _open_for_writing(kb, embedder) as index:
+    with options.open_for_writing(kb, embedder, embedder_url) as index:
         fact = index.remember(
             subject, relation, object, literal=literal, source=source, confidence=confidence, status=status,
             metadata=options.parse_metadata(metadata), valid_from=valid_from, valid_to=valid_to,
@@ -60,7 +60,7 @@ def confirm(
     ids: _Ids, kb: options.Kb = options.KB, where: options.Where = None, embedder: options.EmbedderName = None
 ) -> None:
     """Confirm remembered facts."""
-    with _open_for_writing(kb, embedder) as index:
+    with options.open_for_writing(kb, embedder) as index:
         _show([index.confirm(fact, where=options.parse_where(where)) for fact in ids], index, as_json=False)
 
 
@@ -68,7 +68,7 @@ def reject(
     ids: _Ids, kb: options.Kb = options.KB, where: options.Where = None, embedder: options.EmbedderName = None
 ) -> None:
     """Reject remembered facts: no query finds them, and they stay rejected when they are told again."""
-    with _open_for_writing(kb, embedder) as index:
+    with options.open_for_writing(kb, embedder) as index:
         _show([index.reject(fact, where=options.parse_where(where)) for fact in ids], index, as_json=False)
 
 
@@ -108,17 +108,6 @@ def memories(
             subject=subject, relation=relation, status=status, where=options.parse_where(where), as_of=as_of
         )
         _show(facts, index, as_json=json)
-
-
-def _open_for_writing(kb: str, embedder: str | None) -> KnowledgeIndex:
-    is_new = not KnowledgeIndex.exists(kb)
-    settings = options.Settings.load(kb)
-    name = embedder or settings.embedder
-    index = KnowledgeIndex.open(kb, options.make_embedder(name), progress=False)
-    if is_new:
-        with open_catalogue(kb) as catalogue:
-            options.Settings(embedder=name).save(catalogue)
-    return index
 
 
 def _show(facts: list[Fact], index: KnowledgeIndex, *, as_json: bool) -> None:

@@ -1,10 +1,13 @@
 """Options that several commands share, and functions that turn them into an index, an embedder or a filter."""
 
 import json
+import os
 import re
-from dataclasses import asdict, dataclass
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import typer
 from typing_extensions import Self
@@ -12,24 +15,21 @@ from typing_extensions import Self
 from graphrag_core import (
     Additive,
     Chunker,
-    CitationGraph,
     Combined,
     CrossEncoder,
-    ExpansionQueries,
+    KnowledgeExtractor,
     KnowledgeIndex,
-    Neighbourhood,
     OwnScores,
     PageRank,
     ReciprocalRank,
     Recogniser,
-    RelatedEntities,
     Router,
     SentenceExtractor,
-    SpreadingActivation,
 )
 from graphrag_core.cli.render import program
-from graphrag_core.documents import Catalogue, parse_value, read_setting
-from graphrag_core.embedders import Onnx, WordLlama
+from graphrag_core.config import NAME, STRATEGIES, Config
+from graphrag_core.documents import Catalogue, open_catalogue, parse_value, read_setting
+from graphrag_core.embedders import FastEmbed, OllamaEmbedder, Onnx, OpenAIEmbedder, WordLlama
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import FileError, InputError, MissingDependency, NotAnIndex
 from graphrag_core.ingest.edges import Edge, parse_edges
@@ -38,15 +38,17 @@ from graphrag_core.query.query import OnEmbedderError
 from graphrag_core.retriever import Method
 from graphrag_core.testing import HashEmbedder
 
-Strategy = Literal["pagerank", "neighbourhood", "expansion", "activation", "related", "citations"]
-_STRATEGIES = {
-    "pagerank": PageRank,
-    "neighbourhood": Neighbourhood,
-    "expansion": ExpansionQueries,
-    "activation": SpreadingActivation,
-    "related": RelatedEntities,
-    "citations": CitationGraph,
+RETRIEVER_OPTIONS = {
+    "method": "method",
+    "k": "k",
+    "vector_weight": "vector_weight",
+    "text_weight": "text_weight",
+    "score_threshold": "score_threshold",
+    "on_embedder_error": "on_embedder_error",
 }
+"""Arguments of a retriever that are options of the commands that query, with the names of their parameters."""
+
+Strategy = Literal["pagerank", "neighbourhood", "expansion", "activation", "related", "citations"]
 Kb = Annotated[
     str,
     typer.Option(
@@ -61,11 +63,56 @@ EmbedderName = Annotated[
     typer.Option(
         "--embedder",
         metavar="NAME",
-        help="wordllama, onnx:FOLDER with model.onnx and tokenizer.json, hash (hashed words, not for production), "
-        "or none: no vectors, keyword and graph search only, no model needed. "
+        help="wordllama, openai:MODEL (any OpenAI-compatible server; the key is read from OPENAI_API_KEY), "
+        "ollama:MODEL, fastembed:MODEL, onnx:FOLDER with model.onnx and tokenizer.json, hash (hashed words, not for "
+        "production), or none: no vectors, keyword and graph search only, no model needed. "
         "Default: the embedder of the index; wordllama for a new one.",
     ),
 ]
+EmbedderUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder-url",
+        metavar="URL",
+        help="Server of openai:MODEL or ollama:MODEL, such as http://localhost:1234/v1. Stored with the index by the "
+        "command index. Default: OPENAI_BASE_URL or OLLAMA_HOST, else OpenAI or Ollama on this machine.",
+        show_default=False,
+    ),
+]
+Out = Annotated[
+    str,
+    typer.Option(
+        "--out",
+        "--kb",
+        "-o",
+        envvar="HYBRID_GRAPHRAG_KB",
+        help="Folder of the index, or its database: postgresql://user@host/database?index=NAME.",
+    ),
+]
+Graph = Annotated[
+    bool | None,
+    typer.Option(
+        "--graph/--no-graph",
+        help="Whether entities and facts are extracted; without them, search is by vector and keyword. "
+        "Stored with the index. Default: as it was built; a new one has a graph.",
+        show_default=False,
+    ),
+]
+EmbedFacts = Annotated[
+    bool | None,
+    typer.Option(
+        "--embed-facts/--no-embed-facts",
+        help="Whether facts get vectors too, which finds paraphrases better and costs about three times as much. "
+        "Fixed when an index is created. Default: for embedders that run in this process.",
+        show_default=False,
+    ),
+]
+Metadata = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add metadata to every document. Can be repeated.")
+]
+ChunkSize = Annotated[int | None, typer.Option(min=16, help="Tokens per passage. 256 in a new index.")]
+MaxSize = Annotated[int, typer.Option(metavar="N", min=1, help="Skip files larger than N MB.")]
+KeepMissing = Annotated[bool, typer.Option("--keep-missing", help="Keep the documents of files that no longer exist.")]
 OnError = Annotated[
     OnEmbedderError,
     typer.Option(
@@ -92,7 +139,12 @@ Weights = Annotated[
     ),
 ]
 MethodName = Annotated[
-    Method, typer.Option("--method", "-m", help="Retrieval method; agentic selects one for each question.")
+    Method,
+    typer.Option(
+        "--method",
+        "-m",
+        help="Retrieval method; global is for questions about the whole collection, agentic selects one.",
+    ),
 ]
 ScoreThreshold = Annotated[
     float | None,
@@ -141,6 +193,22 @@ Where = Annotated[
         "Put a number in quotes to compare it as text. Can be repeated; all conditions must match.",
     ),
 ]
+Seeds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--seed", metavar="NAME", help="Start the graph from this entity, too. Can be repeated.", show_default=False
+    ),
+]
+Excluded = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude",
+        metavar="NAME",
+        help="An entity that the graph does not walk through, or the id of a document that is not searched. "
+        "Can be repeated.",
+        show_default=False,
+    ),
+]
 AsOf = Annotated[
     str | None,
     typer.Option("--as-of", metavar="DATE", help="Use the remembered facts that were valid then, such as 2024-05-01."),
@@ -181,8 +249,12 @@ Inverses = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+LOCAL = ("127.0.0.1", "localhost", "::1")
+"""The names of this machine."""
 KB = "kb"
 """The default folder."""
+CONFIG: ContextVar[Config] = ContextVar("config", default=Config())  # noqa: B039 - it is frozen
+"""The configuration file of the running command."""
 
 _OPERATORS = {"!=": "ne", ">=": "gte", "<=": "lte", ">": "gt", "<": "lt", "=": "eq"}
 _CONDITION = re.compile(r"(?!!=|[<>=])(.+?)(!=|>=|<=|>|<|=)(.*)", re.DOTALL)
@@ -221,23 +293,55 @@ def parse_metadata(pairs: list[str] | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of an index, stored with it. ``llm`` is a base URL and a model, never an API key."""
+    """Settings of an index, stored with it. ``llm`` is a base URL and a model, never an API key.
+
+    ``graph`` is False if no entities and facts are extracted.
+    """
 
     embedder: str = "wordllama"
     chunk_size: int = 256
     llm: tuple[str, str] | None = None
+    embedder_url: str | None = None
+    graph: bool = True
 
     @classmethod
     def load(cls, kb: str) -> Self:
         """Return the settings of an index, or the defaults."""
         stored = read_setting(kb, "settings") or {}
-        known = {name: stored[name] for name in ("embedder", "chunk_size") if name in stored}
+        known = {name: stored[name] for name in ("embedder", "chunk_size", "embedder_url", "graph") if name in stored}
         return cls(**known, llm=tuple(stored["llm"]) if stored.get("llm") else None)
 
     def save(self, catalogue: Catalogue) -> None:
         """Store the settings for later runs."""
         catalogue.write_setting("settings", asdict(self))
         catalogue.commit()
+
+    def changed(
+        self, embedder: str | None, embedder_url: str | None, chunk_size: int | None, graph: bool | None
+    ) -> Self:
+        """Return the settings with what the options say.
+
+        A server that only the index names must be on this machine: it gets the question and the API key.
+        """
+        name = embedder or self.embedder
+        same = name.partition(":")[0] == self.embedder.partition(":")[0]
+        stored = self.embedder_url if same and embedder_url is None else None
+        if (
+            stored is not None
+            and urlsplit(stored).hostname not in LOCAL
+            and stored != os.environ.get("OPENAI_BASE_URL")
+        ):
+            raise InputError(
+                f"the index names {stored} as the server of its embedder, which would get your questions and your API "
+                f"key: allow it with --embedder-url {stored}, or with embedder-url in {NAME}"
+            )
+        return replace(
+            self,
+            embedder=name,
+            embedder_url=embedder_url or stored,
+            chunk_size=chunk_size or self.chunk_size,
+            graph=self.graph if graph is None else graph,
+        )
 
     @property
     def chunker(self) -> Chunker:
@@ -246,21 +350,32 @@ class Settings:
         return Chunker(max_tokens=size, overlap=size // 8, whole_until=2 * size)
 
 
-def make_embedder(name: str) -> Embedder | None:
-    """Create the embedder that ``--embedder`` names; None for an index without vectors."""
-    kind, _, folder = name.partition(":")
+def make_embedder(name: str, url: str | None = None) -> Embedder | None:
+    """Create the embedder that ``--embedder`` names; None for an index without vectors.
+
+    ``url`` is the address of the server of ``openai:MODEL`` and ``ollama:MODEL``.
+    """
+    kind, _, model = name.partition(":")
+    if kind in ("openai", "ollama") and model:
+        server = OpenAIEmbedder if kind == "openai" else OllamaEmbedder
+        return server(model, base_url=url)
+    if url is not None:
+        raise InputError(f"--embedder-url is for openai:MODEL and ollama:MODEL, not for {name}")
     if name == "none":
         return None
     if name == "hash":
         return HashEmbedder()
-    if kind == "wordllama" and not folder:
+    if kind == "wordllama" and not model:
         try:
             return WordLlama()
         except MissingDependency as error:
             raise InputError(f"{error}, or use --embedder none for keyword and graph search") from error
-    if kind == "onnx" and folder:
-        return Onnx(folder)
-    raise InputError(f"unknown embedder {name!r}: use wordllama, onnx:FOLDER, hash or none")
+    if kind == "onnx" and model:
+        return Onnx(model)
+    if kind == "fastembed" and model:
+        return FastEmbed(model)
+    known = "wordllama, openai:MODEL, ollama:MODEL, fastembed:MODEL, onnx:FOLDER, hash or none"
+    raise InputError(f"unknown embedder {name!r}: use {known}")
 
 
 def make_reranker(name: str | None) -> CrossEncoder | bool:
@@ -273,6 +388,11 @@ def make_reranker(name: str | None) -> CrossEncoder | bool:
     if kind == "fastembed" and model:
         return CrossEncoder.fastembed(model)
     raise InputError(f"unknown cross-encoder {name!r}: use onnx:FOLDER or fastembed:MODEL")
+
+
+def rerank_settings(name: str | None) -> dict[str, Any]:
+    """Return the setting of a retriever for ``--rerank``; without the option the configuration file decides."""
+    return {} if name is None else {"reranker": make_reranker(name)}
 
 
 def _parse_weights(weights: list[str]) -> dict[str, float]:
@@ -313,14 +433,15 @@ def search_settings(
     inverses: list[str] | None,
     weights: list[str] | None,
 ) -> dict[str, Any]:
-    """Return the settings of a retriever for the options of a query.
+    """Return the settings of a retriever for the options of a query, on top of those of the configuration file.
 
     ``--as-published`` includes what belongs to the design besides its strategy: how names are recognised, and
     which plain search the graph is joined with.
     """
-    settings: dict[str, Any] = {"vector_weight": vector_weight}
+    settings: dict[str, Any] = {**configured_retriever(), "vector_weight": vector_weight}
     if strategy is not None:
-        kind: Any = _STRATEGIES[strategy]
+        settings.pop("fusion", None)  # it belongs to the strategy of the file
+        kind: Any = STRATEGIES[strategy]
         if as_published and strategy == "pagerank":
             raise typer.BadParameter(f"{strategy} has its published settings already", param_hint="--as-published")
         settings["graph"] = getattr(kind, "as_published", kind)() if as_published else kind()
@@ -341,17 +462,28 @@ def search_settings(
         own = own.fusion if isinstance(own, Additive) else own
         adds = isinstance(own, OwnScores)
         settings["fusion"] = OwnScores(max_chunks=additive) if adds else Additive(max_chunks=additive, fusion=own)
-    settings["inverses"] = _parse_inverses(inverses or [])
+    settings["inverses"] = {**settings.get("inverses", {}), **_parse_inverses(inverses or [])}
     return settings
 
 
-def make_extractor(*others: Extractor) -> Combined:
-    """Combine the extractors that need no LLM with others."""
-    return Combined(SentenceExtractor(), *others)
+def configured_retriever() -> dict[str, Any]:
+    """Return the section ``[retriever]`` as arguments of a retriever. Those with an option are the option's default."""
+    return {name: value for name, value in CONFIG.get().retriever.items() if name not in RETRIEVER_OPTIONS}
+
+
+def make_extractor(*others: Extractor, graph: bool = True) -> Combined:
+    """Combine the extractors that need no LLM with others; without a graph, one that finds nothing."""
+    return Combined(SentenceExtractor(), *others) if graph else Combined(KnowledgeExtractor(knowledge={}))
 
 
 def open_index(
-    kb: str, embedder: str | None = None, *, findings: Path | None = None, embeds: bool = True, read_only: bool = True
+    kb: str,
+    embedder: str | None = None,
+    *,
+    embedder_url: str | None = None,
+    findings: Path | None = None,
+    embeds: bool = True,
+    read_only: bool = True,
 ) -> KnowledgeIndex:
     """Open the index of a command; with ``findings``, index those in memory instead.
 
@@ -359,7 +491,8 @@ def open_index(
     """
     if findings:
         value = read_json(findings)
-        index = KnowledgeIndex(make_embedder(embedder or Settings.embedder), extractor=make_extractor(), progress=False)
+        model = make_embedder(embedder or Settings.embedder, embedder_url)
+        index = KnowledgeIndex(model, extractor=make_extractor(), progress=False)
         try:
             index.add_research_findings(value)
         except InputError as error:
@@ -367,8 +500,25 @@ def open_index(
         return index
     if not KnowledgeIndex.exists(kb):
         raise NotAnIndex(f"no index in {shown(kb)}: create one with {program()} index FOLDER --out {shown(kb)}")
-    model = make_embedder(embedder or Settings.load(kb).embedder) if embeds else None
-    return KnowledgeIndex.open(kb, model, read_only=read_only)
+    return KnowledgeIndex.open(kb, stored_embedder(kb, embedder, embedder_url) if embeds else None, read_only=read_only)
+
+
+def open_for_writing(kb: str, embedder: str | None, embedder_url: str | None = None) -> KnowledgeIndex:
+    """Open the index of a command for writing. A new one is created, with its settings."""
+    is_new = not KnowledgeIndex.exists(kb)
+    settings = Settings.load(kb).changed(embedder, embedder_url, None, None)
+    model = make_embedder(settings.embedder, settings.embedder_url)
+    index = KnowledgeIndex.open(kb, model, progress=False)
+    if is_new:
+        with open_catalogue(kb) as catalogue:
+            settings.save(catalogue)
+    return index
+
+
+def stored_embedder(kb: str, embedder: str | None, embedder_url: str | None) -> Embedder | None:
+    """Create the embedder of an index, or another one that is named; its server is the one that is stored."""
+    settings = Settings.load(kb).changed(embedder, embedder_url, None, None)
+    return make_embedder(settings.embedder, settings.embedder_url)
 
 
 def read_json(path: Path) -> object:

@@ -34,6 +34,8 @@ def query(
     method: options.MethodName = "hybrid",
     k: options.Count = 5,
     where: options.Where = None,
+    seed: options.Seeds = None,
+    exclude: options.Excluded = None,
     context: Annotated[
         Style | None,
         typer.Option("--context", "-c", help="Print a context for an LLM instead of hits. Default style: graph."),
@@ -46,6 +48,7 @@ def query(
     ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print the size of the index first.")] = False,
     embedder: options.EmbedderName = None,
+    embedder_url: options.EmbedderUrl = None,
     on_embedder_error: options.OnError = "raise",
     rerank: options.RerankerName = None,
     strategy: options.StrategyName = None,
@@ -68,14 +71,14 @@ def query(
     if question is not None and query_ is not None:
         raise typer.BadParameter("give the question once, as an argument or as --query", param_hint="--query")
     text = question if question is not None else query_
-    where_filter = options.parse_where(where)
+    where_filter, use_graph = options.parse_where(where), False if no_graph else None
     settings = options.search_settings(strategy, as_published, additive, vector_weight, text_weight, inverse, weight)
-    with options.open_index(kb, embedder, findings=load) as index:
+    with options.open_index(kb, embedder, embedder_url=embedder_url, findings=load) as index:
         if stats:
             render.show_stats(index.stats(), as_json=json)
             if text is None:
                 return
-        settings |= {"reranker": options.make_reranker(rerank), "on_embedder_error": on_embedder_error}
+        settings |= {"on_embedder_error": on_embedder_error, **options.rerank_settings(rerank)}
         retriever = GraphRetriever(index, method=method, k=k, **settings)
         thresholds: dict[str, Any] = {
             "score_threshold": score_threshold,
@@ -83,12 +86,19 @@ def query(
             "min_graph_score": min_graph_score,
             "min_confidence": min_confidence,
         }
+        steering: dict[str, Any] = {"seed_entities": seed, "exclude": exclude}
         included: dict[str, Any] = {"include_relationships": relationships, "include_sources": sources}
 
         def answer(question: str, **changes: Any) -> bool:
             """Print the results, or why there are none; return whether there are any."""
             result = retriever.retrieve(
-                question, where=where_filter, use_graph=not no_graph, as_of=as_of, **thresholds, **changes
+                question,
+                where=where_filter,
+                use_graph=use_graph,
+                as_of=as_of,
+                **steering,
+                **thresholds,
+                **changes,
             )
             extra = {"context": result.context(max_tokens, style=context, **included)} if context else {}
             if json:
@@ -116,8 +126,11 @@ def explain(
     method: options.MethodName = "hybrid",
     k: options.Count = 5,
     where: options.Where = None,
+    seed: options.Seeds = None,
+    exclude: options.Excluded = None,
     load: options.Findings = None,
     embedder: options.EmbedderName = None,
+    embedder_url: options.EmbedderUrl = None,
     on_embedder_error: options.OnError = "raise",
     rerank: options.RerankerName = None,
     strategy: options.StrategyName = None,
@@ -135,8 +148,8 @@ def explain(
 ) -> None:
     """Show why passages are found: entities, scores by channel, paths through the graph, and facts."""
     settings = options.search_settings(strategy, as_published, additive, vector_weight, text_weight, None, weight)
-    with options.open_index(kb, embedder, findings=load) as index:
-        settings |= {"reranker": options.make_reranker(rerank), "on_embedder_error": on_embedder_error}
+    with options.open_index(kb, embedder, embedder_url=embedder_url, findings=load) as index:
+        settings |= {"on_embedder_error": on_embedder_error, **options.rerank_settings(rerank)}
         retriever = GraphRetriever(index, method=method, k=k, **settings)
         thresholds: dict[str, Any] = {
             "score_threshold": score_threshold,
@@ -144,8 +157,9 @@ def explain(
             "min_graph_score": min_graph_score,
             "min_confidence": min_confidence,
         }
-        where_filter = options.parse_where(where)
-        result = retriever.retrieve(question, where=where_filter, use_graph=not no_graph, as_of=as_of, **thresholds)
+        where_filter, use_graph = options.parse_where(where), False if no_graph else None
+        thresholds |= {"seed_entities": seed, "exclude": exclude}
+        result = retriever.retrieve(question, where=where_filter, use_graph=use_graph, as_of=as_of, **thresholds)
         if html is None:
             render.show_explanation(result)
         else:

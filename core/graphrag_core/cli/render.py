@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.padding import Padding
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 from rich.tree import Tree
@@ -43,6 +44,7 @@ _MAX_PASSAGE = 320  # characters
 _MAX_FACTS = 8
 _MAX_RELATIONS = 8
 _BAR_WIDTH = 24
+_UNLIMITED = 100_000  # columns
 _STEP_LABELS = {"entity": "", "fact": "fact: ", "chunk": "passage: "}
 
 
@@ -95,6 +97,12 @@ def print_rows(console: Console, rows: Sequence[tuple[str, str | Text]]) -> None
         print_indented(console, value if isinstance(value, Text) else Text(value), width, label=Text(label, "quiet"))
 
 
+def print_table(table: Table) -> None:
+    """Print a table. Its width is limited on a terminal only, so that a file or a pipe gets every cell whole."""
+    console = stdout() if sys.stdout.isatty() else stdout(width=_UNLIMITED)
+    console.print(table)
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON: indented on a terminal, in one line otherwise."""
     indent = 2 if sys.stdout.isatty() else None
@@ -127,6 +135,7 @@ def show_result(result: Result) -> None:
         if note:
             console.print(Text(note, "quiet"))
             console.print()
+    _print_themes(console, result)
     for rank, hit in enumerate(result.hits, 1):
         if rank > 1:
             console.print()
@@ -134,7 +143,7 @@ def show_result(result: Result) -> None:
         print_indented(console, snippet(texts, hit))
         ranks = ((name, hit.channels[name].rank) for name in _CHANNELS if name in hit.channels)
         found_by = [Text.assemble((name, name), (f" #{rank}", "quiet")) for name, rank in ranks]
-        print_indented(console, Text(" · ").join(found_by))
+        print_indented(console, Text(" · ").join(found_by) if found_by else Text(how_found(hit), "quiet"))
         if len(hit.path) > 3:
             print_indented(console, _path_line(linked_path(result, hit)))
         link = "" if len(hit.path) > 3 and path_ends_in_link(hit) else link_words(hit)
@@ -163,6 +172,7 @@ def show_explanation(result: Result) -> None:
             *(note for note in notes if note[1]),
         ],
     )
+    _print_themes(console, result)
     texts = Highlighter(result)
     for rank, hit in enumerate(result.hits, 1):
         console.print()
@@ -189,6 +199,16 @@ def show_explanation(result: Result) -> None:
             print_indented(console, Text(one_line(fact_words(result, fact))), label=Text("  ·", "graph"))
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in result.trace.stages.items())
     console.print(Text(f"\n{result.trace.total:.1f} ms: {stages}", "quiet"))
+
+
+def _print_themes(console: Console, result: Result) -> None:
+    """Print the communities of a result."""
+    for community in result.communities:
+        size = f"  {community.documents:,} documents"
+        name = Text.assemble((one_line(", ".join(community.names)), "graph"), (size, "quiet"))
+        print_indented(console, name, 6, label=Text(community.id, "quiet"))
+    if result.communities:
+        console.print()
 
 
 def snippet(texts: Highlighter, hit: Hit) -> Text:
@@ -225,6 +245,7 @@ def result_to_dict(result: Result) -> dict[str, Any]:
         "counts": result.counts,
         "advice": result.advice,
         "entities": [asdict(entity) for entity in result.entities],
+        "communities": [asdict(community) for community in result.communities],
         "hits": [
             {
                 "rank": rank,
@@ -246,6 +267,7 @@ def result_to_dict(result: Result) -> dict[str, Any]:
                 "words": list(hit.words),
                 "covers": list(hit.covers),
                 "link": asdict(hit.link) if hit.link else None,
+                "community": hit.community or None,
                 "metadata": dict(hit.chunk.metadata),
             }
             for rank, hit in enumerate(result.hits, 1)
@@ -281,8 +303,9 @@ def _print_heading(console: Console, rank: int, hit: Hit, *, position: bool = Fa
         f"from character {chunk.start:,}" if position and chunk.start else "",
         copies_note(hit),
     ]
-    text = Text.assemble((f"{name}  " if name else "", "title"), (", ".join(filter(None, notes)), "quiet"))
-    print_indented(console, text, label=Text(f"{rank:>2}", "quiet"))
+    # One line, which the terminal wraps: an id can be copied whole.
+    label, title = (f"{rank:>2}  ", "quiet"), (f"{name}  " if name else "", "title")
+    console.print(Text.assemble(label, title, (", ".join(filter(None, notes)), "quiet")), soft_wrap=True)
 
 
 def _path_line(steps: tuple[Step, ...]) -> Text:

@@ -50,6 +50,7 @@ def write_context(
     organise: bool,
     include_relationships: bool | None = None,
     include_sources: bool = True,
+    numbered: bool = False,
 ) -> Context:
     """Render a result in a style within a token budget.
 
@@ -68,14 +69,18 @@ def write_context(
         style = "passages"
     in_block = include_relationships is not False
     if style == "both":
-        return _write_both(result, max_tokens, count, organise, relationships=in_block, cited=include_sources)
+        return _write_both(
+            result, max_tokens, count, organise, relationships=in_block, cited=include_sources, numbered=numbered
+        )
     if style == "graph":
         items, render = graph_block(result, relationships=in_block, cited=include_sources)
     elif style == "narrative":
         items, render = narrative(result)
     else:
         listed = include_relationships is True and result.graph_ran
-        items, render = passages(result, organise=organise, relationships=listed, cited=include_sources)
+        items, render = passages(
+            result, organise=organise, relationships=listed, cited=include_sources, numbered=numbered
+        )
     text, chosen = _fill(items, render, max_tokens, count)
     return Context(text, count(text) if text else 0, _sources(chosen, cited=include_sources), style)
 
@@ -87,7 +92,14 @@ def _sources(chosen: Sequence[Item], *, cited: bool) -> tuple[ContextSource, ...
 
 
 def _write_both(
-    result: Result, max_tokens: int, count: TokenCounter, organise: bool, *, relationships: bool, cited: bool
+    result: Result,
+    max_tokens: int,
+    count: TokenCounter,
+    organise: bool,
+    *,
+    relationships: bool,
+    cited: bool,
+    numbered: bool,
 ) -> Context:
     """Return the passages, followed by the graph block.
 
@@ -95,7 +107,7 @@ def _write_both(
     """
     graph = graph_block(result, with_passages=False, relationships=relationships)
     block, block_items = _fill(*graph, min(_MAX_BLOCK, max_tokens // 2), count)
-    items, render = passages(result, organise=organise, with_entities=False, cited=cited)
+    items, render = passages(result, organise=organise, with_entities=False, cited=cited, numbered=numbered)
     room = max_tokens - (count(f"\n\n{block}") if block else 0)
     while True:  # a token more may be needed where the two meet
         text, chosen = _fill(items, render, room, count)

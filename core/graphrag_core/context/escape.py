@@ -9,6 +9,8 @@ What documents, file names and entities say is data. Each destination has one fu
 """
 
 import re
+import unicodedata
+from functools import lru_cache
 
 _BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _SPACE = re.compile(r"\s+")
@@ -34,16 +36,51 @@ _TOKEN = re.compile(
 # The start of a heading, a code fence, a rule, the line under a heading, or a line with a label that contexts use or
 # with the name of a speaker.
 _STRUCTURE = re.compile(
-    r"^([^\S\n]*)(?=#|`{3}|~{3}|=+[^\S\n]*$|={3}|-{1,2}[^\S\n]*$|(?:[-*_][^\S\n]*){3}|\[score|\[\d+\]|query entities:"
+    r"^([^\S\n]*)(?=#|`{3}|~{3}|=+[^\S\n]*$|={3}|-{1,2}[^\S\n]*$|(?:[-*_][^\S\n]*){3}|\[score"
+    r"|[\[［【〔][^\S\n]*\d+[^\S\n]*[\]］】〕]|query entities:"
     r"|related:|description:|knowledge graph:|(?:system|user|human|assistant|developer|tool)[^\S\n]*:)",
     re.IGNORECASE | re.MULTILINE,
 )
+# What reads as "<", and letters of other scripts that look like those of the alphabet.
+_OPENING = "<‹«〈《⟨⟪❬❮❰˂ᐸ≺⋖"
+_ALIKE = str.maketrans("асԁеɡһіјӏոорԛѕυѵԝхуαινο", "acdeghijlnopqsuvwxyaivo")
 _DELIMITERS = re.compile(r"[,()\[\]:;>|]|^[-+*] ")
 
 
 def _neutral(text: str) -> str:
     """Return a text for a prompt, without what cannot be seen and with control tokens broken up."""
     return _TOKEN.sub(lambda token: f"{token.group()} ", _INVISIBLE.sub("", text))
+
+
+@lru_cache(maxsize=4_096)
+def _folded(character: str) -> str:
+    """Return the letter or sign that a character reads as; NUL for what is part of another one, or is not seen."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return "\x00"
+    return unicodedata.normalize("NFKD", character)[0].casefold()[0].translate(_ALIKE)
+
+
+@lru_cache(maxsize=16)
+def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
+    words = "|".join("\x00*".join(name) for name in names)
+    rest = rf"[\W_]{{0,8}}(?:{words})(?![a-z0-9])"
+    return re.compile(rf"[{_OPENING}](?={rest})|&(?=(?:lt|#0*60|#x0*3c);?{rest})")
+
+
+def without_tags(text: str, *names: str) -> str:
+    """Return a text in which nothing reads as a tag of these names: a space stands after its bracket.
+
+    Also in wide letters, letters of other scripts, with characters that are not seen, or as an HTML entity.
+
+    >>> without_tags("</passages>, ＜／ｐａｓｓａｇｅｓ＞, &lt;/passages>, <b>", "passages")
+    '< /passages>, ＜ ／ｐａｓｓａｇｅｓ＞, & lt;/passages>, <b>'
+    """
+    folded = text.lower() if text.isascii() else "".join(map(_folded, text))
+    parts, start = [], 0
+    for found in _tags(names).finditer(folded):
+        parts.append(text[start : found.end()])
+        start = found.end()
+    return " ".join([*parts, text[start:]])
 
 
 def one_line(text: str) -> str:

@@ -18,7 +18,7 @@ from graphrag_core.context.display import Highlighter, body_text, citation, copi
 from graphrag_core.context.escape import body, list_item, one_line, shortened
 from graphrag_core.context.ordering import Edge, spanning_tree_order
 from graphrag_core.context.relations import inverse
-from graphrag_core.model import Entity, Fact
+from graphrag_core.model import Community, Entity, Fact
 from graphrag_core.text import sentences
 
 if TYPE_CHECKING:
@@ -214,18 +214,24 @@ def _fact_label(fact: Fact, ends: Sequence[str]) -> str:
     return f'"{relation}"' if text.casefold() in triples else f'"{relation}" -- {text}'
 
 
-# -- passages: slots are (_ENTITIES,), (_FACTS,) and (_PASSAGES, place)
+# -- passages: slots are (_ENTITIES,), (_FACTS,), (_COMMUNITIES,) and (_PASSAGES, place)
 
-_ENTITIES, _FACTS, _PASSAGES = 0, 1, 2
+_ENTITIES, _FACTS, _PASSAGES, _COMMUNITIES = 0, 1, 2, 3
 
 
 def passages(
-    result: Result, *, organise: bool, with_entities: bool = True, relationships: bool = False, cited: bool = True
+    result: Result,
+    *,
+    organise: bool,
+    with_entities: bool = True,
+    relationships: bool = False,
+    cited: bool = True,
+    numbered: bool = False,
 ) -> tuple[list[Item], Render]:
-    """Return the passages, preceded by the question's entities that have a type or a description.
+    """Return the passages, preceded by the communities, and the question's entities with a type or a description.
 
     Where the graph was not used, the entities are left out. ``relationships`` adds the relationships after the
-    entities; without ``cited`` a passage has its score alone.
+    entities; without ``cited`` a passage has its score alone. ``numbered`` writes its rank instead of the score.
     ``organise`` changes the order in the text. The best passages are selected first either way.
     """
     order = [hit.chunk.id for hit in result.hits]
@@ -238,12 +244,12 @@ def passages(
         order = spanning_tree_order(order, edges, [entity.id for entity in result.entities])
     place = {chunk_id: i for i, chunk_id in enumerate(order)}
     texts = Highlighter(result)
-    items = [
-        _passage_items(
-            texts, hit, _scored(hit) if cited else f"[Score: {hit.score:.2f}]", (_PASSAGES, place[hit.chunk.id])
-        )
-        for hit in result.hits
-    ]
+    items = []
+    for rank, hit in enumerate(result.hits, 1):
+        head = f"[{rank}]" if numbered else f"[Score: {hit.score:.2f}]"
+        if cited:
+            head = f"{head} {_cite(hit)}" if numbered else _scored(hit)
+        items.append(_passage_items(texts, hit, head, (_PASSAGES, place[hit.chunk.id])))
     facts = [replace(item, slot=(_FACTS,)) for item in chain(*_relationships(result))] if relationships else []
     described = []
     for entity in result.entities if with_entities and result.graph_ran else ():
@@ -252,18 +258,27 @@ def passages(
             text += f" ({one_line(entity.type)})" if entity.type else ""
             text += f"\n{one_line(entity.description)}" if entity.description else ""
             described.append(Item((_ENTITIES,), text, (ContextSource("entity", entity.id, entity.name),)))
+    themes = [Item((_COMMUNITIES,), _theme(community)) for community in result.communities]
     first, *more = zip_longest(*items) if items else [()]
     rest = [item for item in chain.from_iterable(more) if item is not None]
-    return [*first[:1], *described, *first[1:], *facts, *rest], _render_passages
+    return [*first[:1], *themes, *described, *first[1:], *facts, *rest], _render_passages
 
 
 def _render_passages(items: Sequence[Item]) -> str:
     entities = [item.text for item in items if item.slot == (_ENTITIES,)]
-    parts = ["\n\n".join(["## Related Entities", *entities])] if entities else []
+    themes = [item.text for item in items if item.slot == (_COMMUNITIES,)]
+    parts = ["\n".join(["## Themes of the collection\n", *themes])] if themes else []
+    parts += ["\n\n".join(["## Related Entities", *entities])] if entities else []
     facts = [item.text for item in items if item.slot == (_FACTS,)]
     parts += ["\n".join(["## Relationships\n", *facts])] if facts else []
     parts += [item.text for slot, group in _by_slot(items) if slot[0] == _PASSAGES for item in group]
     return "\n\n---\n\n".join(parts)
+
+
+def _theme(community: Community) -> str:
+    names = ", ".join(list_item(name) for name in community.names)
+    text = f"- {names} ({community.documents:,} documents)"
+    return f"{text}: {shortened(community.description, _MAX_DESCRIPTION)}" if community.description else text
 
 
 def _scored(hit: Hit) -> str:

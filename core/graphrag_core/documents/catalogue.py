@@ -109,6 +109,15 @@ class Catalogue:
         for *entry, path in self._db.execute(sql, (self.run, len(prefix), prefix, len(prefix) + 1)).fetchall():
             yield CatalogueEntry(*entry), path
 
+    def files(self) -> Iterator[tuple[CatalogueEntry, str]]:
+        """Yield all files with their paths, in the order in which they were found first."""
+        last = -1
+        sql = f"SELECT key, name, digest, path FROM files WHERE key > ? ORDER BY key LIMIT {_PAGE}"
+        while page := self._db.execute(sql, (last,)).fetchall():
+            for *entry, path in page:
+                yield CatalogueEntry(*entry), path
+            last = page[-1][0]
+
     def remove_file(self, entry: CatalogueEntry) -> None:
         """Remove a file and its documents."""
         self._db.execute("DELETE FROM documents WHERE file = ?", (entry.key,))

@@ -128,6 +128,17 @@ class SharedCatalogue(Catalogue):
         for *entry, path in found:
             yield CatalogueEntry(*entry), path
 
+    def files(self) -> Iterator[tuple[CatalogueEntry, str]]:
+        last = -1
+        while page := self._rows(
+            "SELECT key, name, digest, path FROM catalogue_files WHERE index = %(index)s AND key > %(last)s "
+            f"ORDER BY key LIMIT {_PAGE}",
+            last=last,
+        ):
+            for *entry, path in page:
+                yield CatalogueEntry(*entry), path
+            last = page[-1][0]
+
     def remove_file(self, entry: CatalogueEntry) -> None:
         self._rows(
             "WITH documents AS (DELETE FROM catalogue_documents WHERE index = %(index)s AND file = %(key)s) "
@@ -179,7 +190,9 @@ class SharedCatalogue(Catalogue):
 
     def rows(self) -> Iterator[CatalogueRows]:
         settings = self._rows(
-            "SELECT key, value FROM catalogue_settings WHERE index = %(index)s AND key <> %(name)s", name=_RUN
+            "SELECT key, value FROM catalogue_settings WHERE index = %(index)s AND key <> %(name)s "
+            "AND NOT starts_with(key, 'extra:')",  # what an engine keeps there and can compute again
+            name=_RUN,
         )
         yield CatalogueRows({key: json.loads(value) for key, value in settings}, [], [])
         last = -1

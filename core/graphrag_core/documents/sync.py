@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from graphrag_core.documents.catalogue import Catalogue, CatalogueEntry
 from graphrag_core.documents.load import FORMATS, MAX_BYTES, file_documents
@@ -18,6 +18,7 @@ from graphrag_core.ingest.pipeline import BatchLimit
 from graphrag_core.model import Document
 
 _DELETED_AT_ONCE = 10_000  # documents
+ChangeKind = Literal["added", "changed", "removed"]
 _READERS_VERSION = "2"  # increase when readers return other documents for the same bytes
 
 
@@ -25,16 +26,22 @@ _READERS_VERSION = "2"  # increase when readers return other documents for the s
 class FileSource:
     """Files to index, and how to read them.
 
-    ``pipeline`` identifies the chunker and the extractor: when it changes, files are read again.
+    ``pipeline`` identifies the chunker and the extractor: when it changes, files are read again. ``only`` restricts
+    a run to some of the files, by absolute path, and to those in some folders; None for all.
     """
 
     paths: tuple[str, ...]
     metadata: Mapping[str, Any] = field(default_factory=dict)
     max_bytes: int = MAX_BYTES
     pipeline: str = ""
+    only: frozenset[Path] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "paths", as_paths(self.paths))
+
+    def selects(self, path: Path) -> bool:
+        """Return whether a run looks at a file."""
+        return self.only is None or path in self.only or not self.only.isdisjoint(path.parents)
 
     def scan(self, file: File) -> tuple[str, int]:
         """Return a hash of a file's bytes and of the settings it is read with, and how many rows a table has.
@@ -74,6 +81,15 @@ class Progress:
     skipped: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file whose documents were added, changed or removed, and how many documents it has, or had."""
+
+    path: str
+    kind: ChangeKind
+    documents: int
+
+
 @dataclass
 class SyncReport:
     """What :func:`sync_files` did.
@@ -100,6 +116,7 @@ def sync_files(
     keep_missing: bool = False,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_problem: Callable[[Problem], None] = lambda _: None,
+    on_change: Callable[[FileChange], None] | None = None,
 ) -> SyncReport:
     """Add new documents, replace changed ones and delete those of missing files.
 
@@ -107,9 +124,10 @@ def sync_files(
     pattern that still exists, they are deleted, unless ``keep_missing``. An interrupted run
     keeps what it has done, also the first part of a large file, and the next one continues.
 
-    ``on_progress`` is called when a batch is written and when a file is skipped.
+    ``on_progress`` is called when a batch is written and when a file is skipped, ``on_change`` when the documents of a
+    file are written or deleted.
     """
-    run = SyncRun(index, catalogue, source, on_progress, on_problem)
+    run = SyncRun(index, catalogue, source, on_progress, on_problem, on_change)
     added = index.add(run.documents())
     run.delete_stale()
     if not keep_missing:
@@ -140,10 +158,12 @@ class SyncRun:
     source: FileSource
     on_progress: Callable[[Progress], None]
     on_problem: Callable[[Problem], None]
+    on_change: Callable[[FileChange], None] | None = None
     report: SyncReport = field(default_factory=SyncReport)
     progress: Progress = field(default_factory=Progress)
     unwritten: float = 0  # bytes whose documents were read, but may not be written yet
     read: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # completely, but maybe not indexed yet
+    read_paths: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # the same, for ``on_change``
     shrunk: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # indexed; stale documents to delete
     limit: BatchLimit = field(init=False)  # as the index counts
     waiting: int = 0  # files that were read, but may not be written yet
@@ -162,6 +182,8 @@ class SyncRun:
         for found in walk_files(self.source.paths):
             if isinstance(found, Problem):
                 self.add_problem(found)
+            elif not self.source.selects(found.path):
+                continue
             elif found.suffix not in FORMATS and not found.explicit:
                 self.report.other_formats[found.suffix or found.path.name] += 1
             else:
@@ -208,6 +230,8 @@ class SyncRun:
             self.waiting += 1
         if complete:
             self.read.append((entry, "" if empty else digest))  # without a digest, it is reported in every run
+            if self.on_change is not None and not empty:
+                self.read_paths.append((entry, str(file.path)))
 
     def _advance(self, *, skipped: int = 0) -> None:
         """Report progress: a file was skipped, or all documents read so far are written."""
@@ -229,6 +253,9 @@ class SyncRun:
                 self.catalogue.set_digest(entry, digest)
         self.read.clear()
         self.catalogue.commit()
+        for entry, path in self.read_paths:
+            self._report_change(path, "changed" if entry.digest else "added", len(self.catalogue.documents(entry)))
+        self.read_paths.clear()
 
     def delete_stale(self) -> None:
         """Delete rows that are no longer in their files, after everything else is indexed."""
@@ -243,19 +270,29 @@ class SyncRun:
     def delete_missing(self) -> None:
         """Delete the documents of files that no longer exist, together: each deletion writes the search indexes."""
         gone: dict[CatalogueEntry, list[str]] = {}
+        paths: dict[CatalogueEntry, str] = {}
         for folder, matches in _existing_folders(self.source.paths):
             for entry, path in self.catalogue.missing_files(folder):
                 name = Path(path).relative_to(folder).as_posix()
-                if not os.path.lexists(path) and (matches is None or matches.fullmatch(name)):
+                if not self.source.selects(Path(path)) or os.path.lexists(path):
+                    continue
+                if matches is None or matches.fullmatch(name):
                     gone[entry] = list(self.catalogue.documents(entry))
+                    paths[entry] = path
         self._delete([document_id for documents in gone.values() for document_id in documents])
         for entry in gone:
             self.catalogue.remove_file(entry)
         self.catalogue.commit()
+        for entry, documents in gone.items():
+            self._report_change(paths[entry], "removed", len(documents))
 
     def _delete(self, document_ids: list[str]) -> None:
         for start in range(0, len(document_ids), _DELETED_AT_ONCE):
             self.report.removed += self.index.delete(document_ids[start : start + _DELETED_AT_ONCE])
+
+    def _report_change(self, path: str, kind: ChangeKind, documents: int) -> None:
+        if self.on_change is not None:
+            self.on_change(FileChange(path, kind, documents))
 
     def add_problem(self, problem: Problem) -> None:
         """Report a file, folder or row that was skipped."""

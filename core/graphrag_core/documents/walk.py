@@ -90,6 +90,11 @@ def is_pattern(path: str) -> bool:
     return _WILDCARD.search(path) is not None
 
 
+def is_skipped(name: str) -> bool:
+    """Whether a file or folder of this name is left out: hidden ones, caches, and locks of office programs."""
+    return name.startswith((".", "~$")) or name in _SKIPPED_NAMES
+
+
 def split_pattern(pattern: str) -> tuple[Path, re.Pattern[str]]:
     """Split a glob pattern into its folder and a regular expression for whole paths relative to it.
 
@@ -157,7 +162,7 @@ def _walk_folder(root: Path, seen: _Seen, matches: re.Pattern[str] | None = None
                 continue
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if entry.name.startswith((".", "~$")) or entry.name in _SKIPPED_NAMES:
+                    if is_skipped(entry.name):
                         continue
                     path = Path(entry.path)
                     if _is_folder(entry):

@@ -1,9 +1,12 @@
-"""Embedders that run in this process without network access.
+"""Embedders: three that run in this process without network access, and two that call a server.
 
-Import from here: ``WordLlama``, 16 MB with its weights in a wheel, and ``Onnx`` for any ONNX model.
+Import from here: ``WordLlama``, 16 MB with its weights in a wheel; ``Onnx`` for any ONNX model; ``FastEmbed`` for the
+models of fastembed; ``OpenAIEmbedder`` for OpenAI and every OpenAI-compatible server; ``OllamaEmbedder``.
 """
 
+from graphrag_core.embedders.fastembed import FastEmbed
 from graphrag_core.embedders.onnx import Onnx
+from graphrag_core.embedders.openai import OllamaEmbedder, OpenAIEmbedder
 from graphrag_core.embedders.wordllama import WordLlama
 
-__all__ = ["Onnx", "WordLlama"]
+__all__ = ["FastEmbed", "OllamaEmbedder", "Onnx", "OpenAIEmbedder", "WordLlama"]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.errors import InputError
-from graphrag_core.evaluation.compare import Question
+from graphrag_core.evaluation.questions import Question, contains
 from graphrag_core.model import Chunk
 from graphrag_core.ports import Scores
 from graphrag_core.query.calibration import Calibration, Signals
@@ -63,14 +63,15 @@ def judge_hits(
     k
         How many hits of each are judged.
     is_answer
-        Whether a passage belongs to the answer; by default a passage of a gold document does.
+        Whether a passage belongs to the answer; by default a passage of a gold document does, or one that contains an
+        evidence quote.
     settings
         Further arguments of :meth:`GraphRetriever.retrieve <graphrag_core.GraphRetriever.retrieve>`.
     """
     recorder = _Recorder()
     asked = copy(retriever)
     asked.cache, asked.calibration, asked.score_threshold = None, recorder, None
-    right = is_answer or (lambda question, chunk: chunk.document_id in question.gold)
+    right = is_answer or _is_gold
     signals: list[Signals] = [np.empty((0, len(fields(Calibration))))]
     labels: list[bool] = []
     ranks: list[int] = []
@@ -83,6 +84,10 @@ def judge_hits(
         labels += [bool(right(question, hit.chunk)) for hit in hits]
         ranks += range(len(hits))
     return Judged(np.concatenate(signals), np.array(labels, np.bool_), np.array(ranks, np.int64))
+
+
+def _is_gold(question: Question, chunk: Chunk) -> bool:
+    return chunk.document_id in question.gold or any(contains(quote, chunk.text) for quote in question.evidence)
 
 
 def fit_calibration(

@@ -1,12 +1,23 @@
-"""Compare retrieval methods on a set of questions: intervals, and a sign test for the effect of the graph."""
+"""Compare retrieval methods on a set of questions: measures, paired intervals, wins and losses, latency."""
 
+from __future__ import annotations
+
+import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import comb
-from typing import Any
+from copy import copy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from graphrag_core.errors import InputError
-from graphrag_core.evaluation.bootstrap import Interval, bootstrap_interval
+import numpy as np
+
+from graphrag_core.errors import EmbedderError, FileError, InputError
+from graphrag_core.evaluation.bootstrap import Interval, bootstrap_interval, permutation_p
+from graphrag_core.evaluation.measures import MRR, NDCG, AllGold, Judgement, Measure, Recall
+from graphrag_core.evaluation.questions import Gold, GoldFinder, Question
+from graphrag_core.index import KnowledgeIndex
+from graphrag_core.model import Chunk
 from graphrag_core.retriever import GraphRetriever
 
 WITHOUT_GRAPH = "vector+keyword"
@@ -14,37 +25,87 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
     "vector": {"method": "vector"},
     "keyword": {"method": "keyword"},
     WITHOUT_GRAPH: {"method": "hybrid", "use_graph": False},
-    "graph": {"method": "graph"},
-    "hybrid": {"method": "hybrid"},
+    "graph": {"method": "graph", "use_graph": True},
+    "hybrid": {"method": "hybrid", "use_graph": True},
 }
 """The methods to compare: name to arguments of ``GraphRetriever.retrieve``."""
 
+GENERATED = "generated-"
+"""How the ids of generated questions begin."""
+
+GENERATED_NOTE = (
+    "These questions were generated from links that the graph has, and name no bridge: they favour the graph by "
+    "construction. Use them to find settings that break, not to prove a gain."
+)
+
+OtherRetriever = Callable[[str], Iterable["str | Chunk"]]
+"""Another retriever to compare with: returns document ids or chunks for a question, best first."""
+
 _SIGNIFICANCE = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question and, if known, the ids of the documents that answer it (gold documents)."""
-
-    text: str
-    gold: tuple[str, ...] = ()
+_FEW = 5  # questions below which an interval says nothing
+_PER_DOCUMENT = 4  # passages that are retrieved for each document that counts
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The document ids that each method retrieved for a question, best first."""
+    """What each method retrieved for a question.
+
+    Attributes
+    ----------
+    question
+        The question as it was given.
+    found
+        For each method document ids, best first; ids of passages if the question has evidence quotes.
+    judgements
+        For each method which gold items are at which rank; by default those of ``found``.
+    gold, missing
+        The gold items that are in the index, by default all, and those that are not. Only the first are measured.
+    milliseconds
+        For each method how long it took, without embedding the question.
+    titles
+        The titles of what was found, by id.
+    """
 
     question: Question
     found: Mapping[str, tuple[str, ...]]
+    judgements: Mapping[str, Judgement] = field(default_factory=dict)
+    gold: tuple[str, ...] | None = None
+    missing: tuple[str, ...] = ()
+    milliseconds: Mapping[str, float] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The gold items that are measured."""
+        return self.question.gold if self.gold is None else self.gold
+
+    def judgement(self, method: str) -> Judgement:
+        """Return which gold items a method found at which rank."""
+        judged = self.judgements.get(method)
+        return Judgement.of(self.found[method], self.items) if judged is None else judged
+
+    def value(self, method: str, measure: Measure) -> float:
+        """Return a measure of one method."""
+        return measure(self.judgement(method))
 
     def recall(self, method: str) -> float:
-        """Return the fraction of the gold documents that a method retrieved."""
-        gold = set(self.question.gold)
-        return len(gold & set(self.found[method])) / len(gold)
+        """Return the fraction of the gold items that a method retrieved."""
+        return self.value(method, Recall(max(len(self.found[method]), 1)))
 
     def brought(self, method: str, other: str) -> tuple[str, ...]:
-        """Return the documents that one method retrieved and another did not."""
+        """Return what one method retrieved and another did not."""
         return tuple(document for document in self.found[method] if document not in self.found[other])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-compatible values."""
+        found = {method: list(ids) for method, ids in self.found.items()}
+        return {
+            **self.question.to_dict(),
+            "gold": list(self.items),
+            "missing": list(self.missing),
+            "found": found,
+            "milliseconds": {method: round(ms, 3) for method, ms in self.milliseconds.items()},
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +120,166 @@ class Score:
     interval: Interval
 
 
+class Mean(NamedTuple):
+    """The mean of a measure over questions, and its 95 % bootstrap interval."""
+
+    value: float
+    interval: Interval
+
+
+class Latency(NamedTuple):
+    """Milliseconds of a query, without embedding the question: median, and 95th percentile."""
+
+    p50: float
+    p95: float
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How much better one method is than another on the same questions.
+
+    Attributes
+    ----------
+    value, interval
+        The mean difference and its 95 % interval, by a paired bootstrap: questions are resampled, not methods.
+    p_value
+        By a permutation test (:func:`~graphrag_core.evaluation.permutation_p`).
+    better, worse, same
+        The number of questions with a higher, a lower and the same value.
+    """
+
+    value: float
+    interval: Interval
+    p_value: float
+    better: int
+    worse: int
+    same: int
+
+    @classmethod
+    def of(cls, differences: Sequence[float]) -> Difference:
+        """Summarise the differences of questions."""
+        values = np.asarray(differences, np.float64)
+        interval = bootstrap_interval(values)
+        better, worse = int((values > 0).sum()), int((values < 0).sum())
+        p_value = permutation_p(values)
+        return cls(float(values.mean()), interval, p_value, better, worse, len(values) - better - worse)
+
+    @property
+    def significant(self) -> bool:
+        """Whether the interval does not contain 0 and the p-value is at most 0.05."""
+        low, high = self.interval
+        return self.p_value <= _SIGNIFICANCE and not low <= 0 <= high
+
+    @property
+    def too_few(self) -> bool:
+        """Whether there are so few questions (below 5) that the interval says nothing."""
+        return self.better + self.worse + self.same < _FEW
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-compatible values."""
+        names = ("value", "p_value", "better", "worse", "same")
+        return {**{name: getattr(self, name) for name in names}, "interval": list(self.interval)}
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The results of several methods on the same questions.
 
-    ``gain``, ``better``, ``worse``, ``p_value`` and ``verdict`` compare the hybrid method with vector and
-    keyword search without the graph, on the questions that have gold documents.
+    ``gain``, ``better``, ``worse`` and ``p_value`` compare the recall of the hybrid method with that of vector and
+    keyword search without the graph, on the questions that have gold documents. ``verdict`` does so by the first
+    measure.
+
+    Attributes
+    ----------
+    k
+        The number of documents or passages that count.
+    answered
+        The questions and what was found.
+    methods
+        The methods that were asked.
+    measures
+        What the report shows. The first one decides the verdict and what a win is. By default recall, all gold, nDCG
+        and MRR at ``k``.
     """
 
     k: int
     answered: tuple[Answered, ...] = ()
     methods: tuple[str, ...] = field(default=tuple(METHODS))
+    measures: tuple[Measure, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.measures:
+            object.__setattr__(self, "measures", default_measures(self.k))
+
+    # -- parts
 
     @property
     def judged(self) -> tuple[Answered, ...]:
-        """The questions that have gold documents."""
-        return tuple(answer for answer in self.answered if answer.question.gold)
+        """The questions that have gold in the index."""
+        return tuple(answer for answer in self.answered if answer.items)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The gold documents and quotes that are not in the index. They are no part of any measure."""
+        return tuple(dict.fromkeys(item for answer in self.answered for item in answer.missing))
+
+    def by_type(self) -> dict[str, Report]:
+        """Return a report for each type of question, in order of appearance; empty if no question has a type."""
+        types = dict.fromkeys(answer.question.type for answer in self.judged)
+        if not any(types):
+            return {}
+        parts: dict[str, list[Answered]] = {kind: [] for kind in types}
+        for answer in self.judged:
+            parts[answer.question.type].append(answer)
+        return {kind or "other": replace(self, answered=tuple(answered)) for kind, answered in parts.items()}
+
+    # -- measures
+
+    def mean(self, method: str, measure: Measure | str) -> Mean:
+        """Return the mean of a measure over the questions that have gold, and its interval."""
+        values = self.values(method, measure)
+        return Mean(sum(values) / len(values), bootstrap_interval(values))
+
+    def values(self, method: str, measure: Measure | str) -> list[float]:
+        """Return a measure of each question that has gold."""
+        measure = Measure.parse(measure)
+        if method not in self.methods:
+            raise InputError(f"{method!r} was not asked: use one of {', '.join(self.methods)}")
+        if not self.judged:
+            raise InputError("no question has gold documents: give them as 'gold', a list of document ids")
+        if measure.k > max(self.k, *(one.k for one in self.measures)):
+            raise InputError(f"{measure} needs more results than were retrieved: give it to compare as a measure")
+        return [answer.value(method, measure) for answer in self.judged]
+
+    def difference(
+        self, measure: Measure | str | None = None, method: str = "hybrid", other: str = WITHOUT_GRAPH
+    ) -> Difference:
+        """Return how much better a method is than another by a measure, by default the first of the report."""
+        measure = self.measures[0] if measure is None else measure
+        pairs = zip(self.values(method, measure), self.values(other, measure), strict=True)
+        return Difference.of([one - another for one, another in pairs])
+
+    def changed(self, method: str = "hybrid", other: str = WITHOUT_GRAPH) -> list[tuple[Answered, float]]:
+        """Return the questions on which two methods differ by the first measure, the largest gains first."""
+        pairs = zip(self.values(method, self.measures[0]), self.values(other, self.measures[0]), strict=True)
+        differences = [one - another for one, another in pairs]
+        found = [(answer, gain) for answer, gain in zip(self.judged, differences, strict=True) if gain]
+        return sorted(found, key=lambda pair: -pair[1])
+
+    def latency(self, method: str) -> Latency | None:
+        """Return how long a method took; None if it was not measured."""
+        times = [answer.milliseconds[method] for answer in self.answered if method in answer.milliseconds]
+        if not times:
+            return None
+        p50, p95 = np.percentile(times, (50, 95))
+        return Latency(float(p50), float(p95))
 
     def score(self, method: str) -> Score:
-        """Return a method's score over the questions that have gold documents."""
-        recalls = [answer.recall(method) for answer in self.judged]
-        if not recalls:
-            raise InputError("no question has gold documents: give them as 'gold', a list of document ids")
-        complete = sum(recall == 1 for recall in recalls) / len(recalls)
-        return Score(sum(recalls) / len(recalls), complete, bootstrap_interval(recalls))
+        """Return a method's recall over the questions that have gold documents."""
+        recall = self.mean(method, Recall(self.k))
+        return Score(recall.value, self.mean(method, AllGold(self.k)).value, recall.interval)
+
+    # -- with the graph against without
 
     @property
     def gain(self) -> float:
@@ -92,47 +289,138 @@ class Report:
     @property
     def gain_interval(self) -> Interval:
         """The 95 % interval of ``gain``, by a paired bootstrap: questions are resampled, not methods."""
-        return bootstrap_interval([answer.recall("hybrid") - answer.recall(WITHOUT_GRAPH) for answer in self.judged])
+        return self._recall_difference.interval
 
     @property
     def better(self) -> int:
         """The number of questions with higher recall with the graph than without."""
-        return sum(answer.recall("hybrid") > answer.recall(WITHOUT_GRAPH) for answer in self.judged)
+        return self._recall_difference.better if self.judged else 0
 
     @property
     def worse(self) -> int:
         """The number of questions with lower recall with the graph than without."""
-        return sum(answer.recall("hybrid") < answer.recall(WITHOUT_GRAPH) for answer in self.judged)
+        return self._recall_difference.worse if self.judged else 0
 
     @property
     def p_value(self) -> float:
-        """The p-value of a two-sided sign test of ``better`` against ``worse``; ties are dropped."""
-        better, worse = self.better, self.worse
-        tail = sum(comb(better + worse, i) for i in range(min(better, worse) + 1))  # scipy.stats takes 1 s to import
-        return min(1.0, 2 * tail / (1 << better + worse))
+        """The p-value of ``gain``, by a two-sided permutation test."""
+        return self._recall_difference.p_value if self.judged else 1.0
+
+    @property
+    def _recall_difference(self) -> Difference:
+        return self.difference(Recall(self.k))
+
+    @property
+    def note(self) -> str:
+        """What to keep in mind about these questions; empty if there is nothing."""
+        return GENERATED_NOTE if any(one.question.id.startswith(GENERATED) for one in self.answered) else ""
 
     @property
     def verdict(self) -> str:
         """A sentence that says whether the graph helps on these questions, and whether it is significant."""
+        sentence = self._sentence()
+        return f"On generated questions: {sentence[0].lower()}{sentence[1:]}" if self.note else sentence
+
+    def _sentence(self) -> str:
         if not self.answered:
             return "There are no questions."
+        if not {"hybrid", WITHOUT_GRAPH} <= {*self.methods}:
+            return f"No verdict: it needs the methods hybrid and {WITHOUT_GRAPH}."
         if not self.judged:
             new = [len(answer.brought("hybrid", WITHOUT_GRAPH)) for answer in self.answered]
+            advice = (
+                "The gold of these questions is not in the index."
+                if self.missing
+                else "Give gold documents to see whether these are better."
+            )
             return (
                 f"The graph changes {sum(map(bool, new))} of {len(new)} answers and brings {sum(new) / len(new):.1f} "
-                f"other documents into the first {self.k}, on average. "
-                "Give gold documents to see whether these are better."
+                f"other documents into the first {self.k}, on average. {advice}"
             )
-        gain, (low, high) = self.gain, self.gain_interval
-        if self.better + self.worse == 0:
+        measure, found = self.measures[0], self.difference()
+        low, high = found.interval
+        if found.better + found.worse == 0:
             return f"The graph makes no difference to vectors and keywords on these {len(self.judged)} questions."
-        counts = f"more found on {self.better} of {len(self.judged)} questions, less on {self.worse}"
+        more, less = ("more found", "less") if isinstance(measure, Recall) else ("better", "worse")
+        counts = f"{more} on {found.better} of {len(self.judged)} questions, {less} on {found.worse}"
         interval = f"95 % interval {low * 100:+.0f} to {high * 100:+.0f}"
-        points = f"recall@{self.k} {gain * 100:+.0f} points ({interval}), {counts}"
-        if self.p_value > _SIGNIFICANCE:
-            leaning = "looks better" if gain > 0 else "looks worse" if gain < 0 else "looks no different"
+        points = f"{measure} {found.value * 100:+.0f} points ({interval}), {counts}"
+        if found.p_value > _SIGNIFICANCE:
+            leaning = "looks better" if found.value > 0 else "looks worse" if found.value < 0 else "looks no different"
             return f"The graph {leaning}, which may be chance: {points}. Ask more questions."
-        return f"The graph {'helps' if gain > 0 else 'does not help'}: {points}."
+        return f"The graph {'helps' if found.value > 0 else 'does not help'}: {points}."
+
+    # -- output
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the whole report as JSON-compatible values."""
+        has_pair = {"hybrid", WITHOUT_GRAPH} <= {*self.methods}
+        paired = bool(self.judged) and has_pair
+        return {
+            "k": self.k,
+            "questions": len(self.answered),
+            "judged": len(self.judged),
+            "missing": list(self.missing),
+            "measures": [str(measure) for measure in self.measures],
+            **self._numbers(),
+            "types": {kind: {"judged": len(part.judged), **part._numbers()} for kind, part in self.by_type().items()},  # noqa: SLF001
+            "gain": self.gain if paired else None,
+            "gain_interval": list(self.gain_interval) if paired else None,
+            "better": self.better if has_pair else 0,
+            "worse": self.worse if has_pair else 0,
+            "p_value": self.p_value if has_pair else 1.0,
+            "chance": self.p_value if has_pair else 1.0,  # the old key, for one version
+            "verdict": self.verdict,
+            "note": self.note,
+            "answers": [answer.to_dict() for answer in self.answered],
+        }
+
+    def _numbers(self) -> dict[str, Any]:
+        """Return the measures, latencies and differences of the methods."""
+        methods: dict[str, dict[str, Any]] = {}
+        for method in self.methods:
+            numbers: dict[str, Any] = {}
+            if self.judged:
+                score = self.score(method)
+                numbers = {"recall": score.recall, "complete": score.complete, "interval": list(score.interval)}
+                means = {str(measure): self.mean(method, measure) for measure in self.measures}
+                numbers["measures"] = {
+                    name: {"mean": mean.value, "interval": list(mean.interval)} for name, mean in means.items()
+                }
+            if latency := self.latency(method):
+                numbers["milliseconds"] = latency._asdict()
+            methods[method] = numbers
+        others = [other for other in self.methods if other != "hybrid"]
+        pairs = others if self.judged and "hybrid" in self.methods else []
+        return {
+            "methods": methods if self.judged or any(methods.values()) else {},
+            "differences": {
+                other: {str(measure): self.difference(measure, other=other).to_dict() for measure in self.measures}
+                for other in pairs
+            },
+        }
+
+    def html(self) -> str:
+        """Return the report as one self-contained HTML page with plots, for light and dark mode.
+
+        The plots need the extra ``plots``; without it the page has the tables alone.
+        """
+        from graphrag_core.evaluation.page import page  # noqa: PLC0415 - imports a template engine and matplotlib
+
+        return page(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the HTML page."""
+        page = self.html()
+        try:
+            Path(path).write_text(page, "utf-8")
+        except OSError as error:
+            raise FileError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+def default_measures(k: int) -> tuple[Measure, ...]:
+    """Return the measures of a report: recall, all gold, nDCG and MRR at ``k``."""
+    return Recall(k), AllGold(k), NDCG(k), MRR(k)
 
 
 def compare(
@@ -141,30 +429,114 @@ def compare(
     *,
     k: int = 5,
     methods: Sequence[str] = tuple(METHODS),
+    measures: Iterable[Measure | str] = (),
+    others: Mapping[str, OtherRetriever] | None = None,
     on_question: Callable[[Question], None] = lambda _: None,
+    seed: int = 0,
 ) -> Report:
     """Run each question with several methods and report what each retrieved.
+
+    Every question is embedded once. Its methods run one after the other in random order, so that their times can be
+    compared. The cache of the retriever is not used, and access counts stay as they are.
 
     Parameters
     ----------
     retriever
         The retriever whose settings are used.
     questions
-        With gold documents the report has recall; without, only the differences between methods.
+        With gold the report has measures; without, only the differences between methods.
     k
-        The number of documents that count. Passages of the same document count once.
+        The number of documents that count. Passages of the same document count once. For questions with evidence quotes
+        in place of document ids, the number of passages.
     methods
         Names from :data:`METHODS`; the verdict needs ``hybrid`` and ``vector+keyword``.
+    measures
+        What to measure, such as ``Recall(5)`` or "ndcg@10"; by default recall, all gold, nDCG and MRR at ``k``.
+    others
+        Other retrievers by name: functions that return document ids, or chunks for questions with evidence.
     on_question
         Called before each question.
+    seed
+        For the order of the methods.
     """
-    answered = []
+    others = others or {}
+    if unknown := [name for name in methods if name not in METHODS] or [name for name in others if name in METHODS]:
+        raise InputError(f"{unknown[0]!r}: methods are {', '.join(METHODS)}; other retrievers need other names")
+    chosen = tuple(map(Measure.parse, measures)) or default_measures(k)
+    depth = max(k, *(measure.k for measure in chosen))
+    runs: dict[str, Callable[[str, Any, int], Sequence[Chunk]]] = {
+        **{name: _method(without_cache(retriever), METHODS[name]) for name in methods},
+        **{name: _other(call) for name, call in others.items()},
+    }
+    finder = GoldFinder(retriever.index)
+    shuffle = random.Random(seed)  # noqa: S311 - an order, no secret
+    answered: list[Answered] = []
     for question in questions:
         on_question(question)
-        found = {}
-        for method in methods:
-            # Several passages may come from one document: retrieve more and count documents.
-            hits = retriever.retrieve(question.text, k=4 * k, **METHODS[method]).hits
-            found[method] = tuple(dict.fromkeys(hit.chunk.document_id for hit in hits))[:k]
-        answered.append(Answered(question, found))
-    return Report(k, tuple(answered), tuple(methods))
+        gold = finder.find(question)
+        vector = embedded(retriever.index, question.text)
+        if not answered:  # load indexes and graph before anything is timed
+            for run in runs.values():
+                run(question.text, vector, depth)
+        results, times = {}, {}
+        for name in shuffle.sample(list(runs), len(runs)):
+            start = time.perf_counter()
+            results[name] = runs[name](question.text, vector, wanted(gold, depth))
+            times[name] = (time.perf_counter() - start) * 1000
+        answered.append(_answered(question, gold, {name: results[name] for name in runs}, times, depth))
+    return Report(k, tuple(answered), tuple(runs), chosen)
+
+
+def wanted(gold: Gold, depth: int) -> int:
+    """Return how many passages to retrieve, so that there are enough documents to count."""
+    return depth if gold.by_passage else _PER_DOCUMENT * depth
+
+
+def without_cache(retriever: GraphRetriever) -> GraphRetriever:
+    """Return a copy of a retriever that answers every question anew, with all hits."""
+    asked = copy(retriever)
+    asked.cache, asked.score_threshold = None, None
+    return asked
+
+
+def embedded(index: KnowledgeIndex, text: str) -> Any:
+    """Return the vector of a question, None for an index without embedder, or the error that embedding it raised."""
+    if index.embedding is None:
+        return None
+    try:
+        return index.embedding.query(text)
+    except EmbedderError as error:
+        return error
+
+
+def _method(retriever: GraphRetriever, settings: Mapping[str, Any]) -> Callable[[str, Any, int], Sequence[Chunk]]:
+    def run(text: str, vector: Any, count: int) -> Sequence[Chunk]:
+        hits = retriever.retrieve(text, k=count, embedding=vector, count_access=False, **settings).hits
+        return [hit.chunk for hit in hits]
+
+    return run
+
+
+def _other(call: OtherRetriever) -> Callable[[str, Any, int], Sequence[Chunk]]:
+    def run(text: str, _vector: Any, _count: int) -> Sequence[Chunk]:
+        return [one if isinstance(one, Chunk) else Chunk(one, one, "") for one in call(text)]
+
+    return run
+
+
+def _answered(
+    question: Question, gold: Gold, results: Mapping[str, Sequence[Chunk]], times: Mapping[str, float], depth: int
+) -> Answered:
+    ranked = {name: gold.rank(chunks, depth) for name, chunks in results.items()}
+    found = {
+        name: tuple(chunk.id if gold.by_passage else chunk.document_id for chunk in chunks)
+        for name, chunks in ranked.items()
+    }
+    titles = {
+        one: chunk.title
+        for name, chunks in ranked.items()
+        for one, chunk in zip(found[name], chunks, strict=True)
+        if chunk.title
+    }
+    judgements = {name: gold.judgement(chunks) for name, chunks in ranked.items()} if gold.items else {}
+    return Answered(question, found, judgements, gold.items, gold.missing, dict(times), titles)

@@ -28,13 +28,18 @@ _MOST_PARENTS = 4  # of the folders that a target from the root may mean
 def document_address(chunk: Chunk) -> str:
     """Return the address of a chunk's document: its URL or path without the suffix, else its id.
 
+    The rows of a table are documents with the same path. Each has its id as its address, so that they are not linked.
+
     >>> document_address(Chunk("1", "1", "…", metadata={"source": "https://example.org/guide/tasks.html"}))
     '→example.org/guide/tasks'
+    >>> document_address(Chunk("1", "people.csv#2", "…", metadata={"source": "people.csv"}))
+    '→people.csv#2'
     """
     for key in ("url", "source", "file_path"):
         value = chunk.metadata.get(key)
         if isinstance(value, str) and value.strip():
-            return _address(value.strip())
+            is_row = chunk.document_id.startswith(f"{value.strip()}#")
+            return _address(chunk.document_id if is_row else value.strip())
     return _address(chunk.document_id)
 
 

@@ -38,8 +38,12 @@ class KnowledgeExtractor:
     weight
         The weight of a triple, and of a relation without ``strength``.
 
+    Notes
+    -----
     Incomplete entries are skipped. Knowledge in another format is logged and skipped.
 
+    Examples
+    --------
     >>> known = {"entities": [{"name": "Keyring", "type": "vendor"}], "relations": []}
     >>> KnowledgeExtractor().extract([Chunk("1", "1", "…", metadata={"knowledge": known})])[0].mentions[0].type
     'vendor'

@@ -86,6 +86,8 @@ class LLMExtractor:
     progress
         True or False to show or hide the progress bar; None shows it on a terminal only.
 
+    Notes
+    -----
     A chunk whose answer cannot be parsed gets no facts, is listed in ``report.failed`` and is tried
     again the next time. The other chunks are not affected.
     """

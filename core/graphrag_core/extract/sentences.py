@@ -162,8 +162,11 @@ def _facts(chunk: Chunk, blocks: Blocks, subjects: Subjects, names: list[NameMat
 
 def _said(chunk: Chunk, sentence: Sentence, masked: str) -> str:
     """Return a sentence without markup; the first one of a definition after its term."""
-    raw = chunk.text[sentence.start : sentence.end]
-    is_plain = raw == masked[sentence.start : sentence.end]
+    start = sentence.start
+    if start and chunk.text[start - 1] == "[" != masked[start - 1]:  # a link stands first: its bracket is masked
+        start -= 1
+    raw = chunk.text[start : sentence.end]
+    is_plain = raw == masked[start : sentence.end]
     said = _in_one_line(raw if is_plain else _LEFTOVER.sub("", plain(raw)))
     block = sentence.block
     if block is not None and block.kind == "definition" and 0 < sentence.start - block.start <= _LONGEST_TERMS:

@@ -9,7 +9,7 @@ were outside the query's scope: :func:`visible`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timezone
 from typing import Any, cast, get_args
@@ -34,17 +34,30 @@ SOURCES: tuple[str, ...] = get_args(FactSource)
 
 _FIRST, _LAST = -62_135_596_800, 253_402_300_800  # the years 1 to 9999
 _LONGEST = 300  # characters of a name
+_WEIGHT = 10.0  # of a fact, unless it is given
 _TEXTS = ("subject", "relation", "object", "source", "status")
 _TIMES = ("created", "valid_from", "valid_to")
 
 
-def to_document(fact: Fact, metadata: Mapping[str, Any]) -> Document:
-    """Return a fact as a document with some metadata; its ``chunk_id``, if it has one, is the document's id."""
+def to_document(fact: Fact, metadata: Mapping[str, Any], described: Iterable[Mention] = ()) -> Document:
+    """Return a fact as a document with some metadata; its ``chunk_id``, if it has one, is the document's id.
+
+    ``described`` are the entities of the fact with what is known about them: types, descriptions and aliases.
+    """
     subject, target = fact.entities[0], fact.value or fact.entities[1]
     stored: dict[str, Any] = {"subject": subject, "relation": fact.relation, "object": target}
     stored |= {"about": about_key(subject, fact.relation), "triple": triple_of(fact)}
     if fact.value:
         stored["literal"] = True
+    if fact.weight != _WEIGHT:
+        stored["weight"] = fact.weight
+    known = [
+        {"name": one.name, "type": one.type, "description": one.description, "aliases": list(one.aliases)}
+        for one in described
+        if one.type or one.description or one.aliases
+    ]
+    if known:
+        stored["entities"] = known
     stored |= {"confidence": fact.confidence, "source": fact.source, "status": fact.status}
     stored |= {name: time for name in _TIMES if (time := getattr(fact, name)) is not None}
     document_id = fact.chunk_id
@@ -77,7 +90,11 @@ def to_fact(document: Document | Chunk) -> Fact:
         valid_to=stored.get("valid_to"),
         created=stored.get("created"),
     )
+    weight = stored.get("weight", _WEIGHT)
+    if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 1 <= weight <= 10:
+        raise InputError(f"the weight of a fact is {weight!r}: use a number from 1 to 10")
     document_id = document.document_id if isinstance(document, Chunk) else document.id
+    fact = replace(fact, weight=float(weight))
     return replace(fact, text=document.text, span=(0, len(document.text)), id=f"{document_id}/0", chunk_id=document_id)
 
 
@@ -129,7 +146,20 @@ def extract(chunk: Chunk) -> Extraction:
         return Extraction()
     about, *others = fact.entities
     mentions = (Mention(about, subject=True), *(Mention(name) for name in others if name != about))
-    return Extraction(mentions, (fact,))
+    known = _described(chunk.metadata[KEY].get("entities"))
+    return Extraction(tuple(replace(one, **known.get(normalise(one.name), {})) for one in mentions), (fact,))
+
+
+def _described(stored: object) -> dict[str, dict[str, Any]]:
+    """Return what a told document says about its entities, by normalised name. What cannot be used is left out."""
+    found = {}
+    for entry in stored if isinstance(stored, list) else ():
+        if isinstance(entry, Mapping) and isinstance(name := entry.get("name"), str):
+            aliases = entry.get("aliases")
+            texts = {key: value for key in ("type", "description") if isinstance(value := entry.get(key), str)}
+            listed = tuple(one for one in aliases if isinstance(one, str)) if isinstance(aliases, list) else ()
+            found[normalise(name)] = {**texts, "aliases": listed}
+    return found
 
 
 def check_scope(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,13 +10,15 @@ from weakref import WeakSet
 
 import numpy as np
 
-from graphrag_core.errors import EmbedderError
+from graphrag_core.communities import State
+from graphrag_core.errors import DatabaseError, EmbedderError
 from graphrag_core.filters import Filter
 from graphrag_core.ingest.edges import shared_fields
 from graphrag_core.ingest.embedding import CheckedEmbedder, question_error
 from graphrag_core.ingest.pipeline import NO_EMBEDDER
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Snapshot
+from graphrag_core.query import global_search
 from graphrag_core.query.calibration import Calibration, signals_of
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.fusion import Additive, Fusion, Gate, Lead, OwnScores, channel_fusion, confidence, how_to_raise
@@ -26,6 +28,7 @@ from graphrag_core.query.reasons import Reason, Reasons
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.query.routing import TargetMethod, with_bare_ids
+from graphrag_core.query.steering import seed_keys, without_documents, without_entities
 from graphrag_core.result import CONFIDENCE_WITHOUT_GRAPH, Channel, Hit, Link, Origin, Result, Step, Trace
 from graphrag_core.text import label, normalise
 
@@ -33,6 +36,8 @@ _log = logging.getLogger(__name__)
 _WORD = re.compile(r"\w")
 _LOGGED: WeakSet[Engine] = WeakSet()  # engines whose graph was reported to have little to follow
 _MAX_COPIES = 100  # listed for a hit
+_ATTEMPTS = 3  # at a question whose connection to a database is lost
+_MAX_UNNAMED = 5  # names of ``exclude`` that are listed
 _EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask again when it works"
 _GRAPH_CHANNELS = frozenset(("graph", "links"))
 _FOUND_BY_PLAIN = 10  # a passage that plain search ranks so high can be the start of a path
@@ -57,6 +62,8 @@ class Plan:
     inverses: tuple[tuple[str, str], ...] = ()
     calibration: Calibration | None = None
     score_threshold: float | None = None
+    seeds: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
     on_embedder_error: OnEmbedderError = field(default="raise", compare=False)  # an answer is the same with both
 
 
@@ -91,14 +98,40 @@ def answer(
     """Run the query pipeline; return the result and the generation of the index it comes from.
 
     ``given`` is the question's vector or the error that embedding it raised, if it was embedded before.
-    ``uncounted`` collects the facts that are read, instead of counting accesses.
+    ``uncounted`` collects the facts that are read, instead of counting accesses. If the connection to a database is
+    lost, the question is asked again.
     """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _answer(engine, embedder, question, plan, scope, given, uncounted)
+        except DatabaseError as error:
+            if not error.lost:
+                raise
+            _log.info("the question is asked again: %s", error)
+            if uncounted is not None:
+                uncounted.clear()
+    return _answer(engine, embedder, question, plan, scope, given, uncounted)
+
+
+def _answer(
+    engine: Engine,
+    embedder: CheckedEmbedder | None,
+    question: str,
+    plan: Plan,
+    scope: Filter | None,
+    given: Matrix | Exception | None,
+    uncounted: list[Keys] | None,
+) -> tuple[Result, int]:
+    """Run the query pipeline once."""
     stages: dict[str, float] = {}
     with _timed(stages, "embed"):
         settings = engine.settings()
         has_vectors = embedder is not None or settings.get("embedder", NO_EMBEDDER) != NO_EMBEDDER
         vector, problem, failures = _embed(embedder, question, plan, given, has_vectors=has_vectors)
-    with engine.snapshot(scope) as snapshot:
+    inside, excluded = without_documents(engine, scope, plan.exclude)
+    with engine.snapshot(inside) as whole:
+        snapshot, unnamed = without_entities(whole, plan.exclude, excluded) if plan.exclude else (whole, [])
+        seeds = seed_keys(snapshot, plan.seeds) if plan.seeds else np.empty(0, np.int64)
         query = Query(
             question,
             snapshot,
@@ -116,6 +149,7 @@ def answer(
             channels, plain = _search(query, plan)
         with _timed(stages, "recognise"):
             entities = plan.recogniser.recognise(question, vector, snapshot, plain[0])
+            entities = np.concatenate([seeds, entities[~np.isin(entities, seeds)]])
             query = replace(query, entities=entities)
             if scope is None and plan.use_graph and plan.method in ("hybrid", "graph"):
                 _log_unlinked(engine, snapshot, plan)
@@ -159,10 +193,68 @@ def answer(
             trace=Trace(stages),
             graph_ran=expanded.ran,
             inverses=dict(plan.inverses),
-            advice="; ".join(filter(None, (_EMBEDDER_FAILED if failures else "", advice))),
+            advice="; ".join(filter(None, (_EMBEDDER_FAILED if failures else "", advice, _not_excluded(unnamed)))),
             embedder_failed=bool(failures),
         )
         return result, snapshot.generation
+
+
+def answer_globally(
+    engine: Engine,
+    embedder: CheckedEmbedder | None,
+    question: str,
+    plan: Plan,
+    state: State,
+    scope: Filter | None = None,
+    given: Matrix | Exception | None = None,
+) -> tuple[Result, int]:
+    """Answer a question about the whole collection with its communities; return the result and its generation.
+
+    ``state`` are the communities of the scope. The result has no hits if there are none.
+    """
+    stages: dict[str, float] = {}
+    with _timed(stages, "embed"):
+        has_vectors = embedder is not None or engine.settings().get("embedder", NO_EMBEDDER) != NO_EMBEDDER
+        vector, problem, failures = _embed(embedder, question, plan, given, has_vectors=has_vectors)
+    inside, excluded = without_documents(engine, scope, plan.exclude)
+    with engine.snapshot(inside) as whole:
+        snapshot, unnamed = without_entities(whole, plan.exclude, excluded) if plan.exclude else (whole, [])
+        query = Query(question, snapshot, vector, embedder=embedder, k=plan.k, method=plan.method)
+        with _timed(stages, "search"):
+            found: Ranking = np.empty(0, np.int64), np.empty(0, np.float32)
+            if plan.seeds:
+                edges = snapshot.neighbours(seed_keys(snapshot, plan.seeds), to="chunks", limit=plan.candidates)
+                found = edges.targets, edges.weights
+            elif global_search.is_specific(query):
+                _, found = _search(query, plan)
+        with _timed(stages, "communities"):
+            chosen, matching, why = global_search.choose(query, found[0], found[1].tolist(), state)
+        generation = snapshot.generation
+    with _timed(stages, "explain"):
+        passages = global_search.passages(engine, inside, state, chosen, matching, plan.k)
+    hits = global_search.to_hits(passages)
+    advice = "" if hits else "the documents name too few entities for themes: use the hybrid method"
+    result = Result(
+        question=question,
+        method=plan.method,
+        hits=hits,
+        route=plan.route,
+        gate=why,
+        fallback=problem,
+        trace=Trace(stages),
+        graph_ran=False,
+        inverses=dict(plan.inverses),
+        advice="; ".join(filter(None, (_EMBEDDER_FAILED if failures else "", advice, _not_excluded(unnamed)))),
+        embedder_failed=bool(failures),
+        communities=tuple(chosen) if hits else (),
+    )
+    return result, generation
+
+
+def _not_excluded(names: Sequence[str]) -> str:
+    """Return which names of ``exclude`` name nothing."""
+    shown = ", ".join(map(repr, names[:_MAX_UNNAMED]))
+    return f"exclude: no entity or document is named {shown}" if names else ""
 
 
 @contextmanager

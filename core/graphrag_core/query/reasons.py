@@ -148,7 +148,8 @@ class Reasons:
             above |= held
         links = _named(snapshot, found)
         reasons = [Reason(*told, link) for told, link in zip(covers, links, strict=True)]
-        return reasons, words.written(set(self.terms) - above, above)
+        missing = words.written(set(self.terms) - above, above)
+        return reasons, tuple(word for word in missing if word != "I")  # the keyword index has it as a word
 
     def _link(self, key: int, rows: dict[int, int], places: dict[int, int]) -> _Found | None:
         """Return the strongest link of a chunk to one of those at ``places``; None if there is none worth telling."""

@@ -271,6 +271,17 @@ class EmbeddedEngine:
                 self.records.rows("VACUUM")
             return self.records.truncate_log() or emptied
 
+    def load_extra(self, name: str) -> bytes | None:
+        """Return what was stored beside the index under a name; None if nothing was, or the index is in memory."""
+        self._check()
+        return None if self._folder is None else self._folder.load_extra(name)
+
+    def save_extra(self, name: str, data: bytes | None) -> None:
+        """Store what can be computed again, also of an index that is opened for reading; None deletes it."""
+        self._check()
+        if self._folder is not None:
+            self._folder.save_extra(name, data)
+
     def refresh(self) -> bool:
         self._check()
         if self.read_only and self.indexes.complete and self.records.newest() == self.indexes.generation:

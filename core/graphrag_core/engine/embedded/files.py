@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+import threading
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,6 +30,7 @@ class Folder:
         records.sqlite          the records (with -wal and -shm beside it while open)
         keywords/               tantivy indexes, which have their own commits
         derived/<generation>/   the graph of a generation, and the inverted lists of its vectors
+        extras/                 what was computed from a generation and can be computed again: communities
         writer.lock
     """
 
@@ -48,6 +50,28 @@ class Folder:
     def derived(self) -> Path:
         """The folder of the saved graphs and inverted lists."""
         return self.path / "derived"
+
+    def load_extra(self, name: str) -> bytes | None:
+        """Return what was stored under a name."""
+        try:
+            return (self.path / "extras" / name).read_bytes()
+        except OSError:
+            return None
+
+    def save_extra(self, name: str, data: bytes | None) -> None:
+        """Store data under a name, atomically; None deletes it and everything below the name."""
+        path = self.path / "extras" / name
+        if data is None:
+            shutil.rmtree(path, ignore_errors=True)
+            path.unlink(missing_ok=True)
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f".{path.name}.new-{os.getpid()}-{threading.get_ident()}")
+        try:
+            new.write_bytes(data)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
 
     def create(self) -> None:
         """Create the folder, or check that it holds an index or nothing."""

@@ -79,6 +79,9 @@ _SIGNS_OF_DAMAGE = (
     "malformed", "no such table", "no such column", "no such collation", "has no column", "Could not decode",
     "user-defined function raised", "unsupported file format", "values were supplied", "datatype mismatch",
 )  # fmt: skip
+_SIGNS_OF_SIZE = (
+    "parser stack overflow", "too many terms in compound SELECT", "too many SQL variables", "Expression tree is too",
+)  # fmt: skip
 _ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter if a message of SQLite quotes damaged text
 _COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 ADDRESS = "→"  # starts the names of places that links lead to
@@ -278,6 +281,10 @@ class Records:
             )
         if isinstance(error, sqlite3.IntegrityError | sqlite3.ProgrammingError):
             return error
+        if any(sign in text for sign in _SIGNS_OF_SIZE):
+            return FilterError(
+                f"the filter is nested too deeply or has too many parts ({text}): combine values with in"
+            )
         unchanged = "; nothing was changed" if in_transaction else ""
         return DiskError(
             f"{self.path}: {text}{unchanged}: free disk space, or check the folder's permissions, and retry"

@@ -4,6 +4,7 @@ A write is one transaction (see :mod:`~graphrag_core.engine.postgres.writer`). A
 the newest generation and changes nothing, so readers never wait for writers.
 """
 
+import base64
 import json
 import logging
 import threading
@@ -435,6 +436,30 @@ class PostgresEngine:
         if self._approximate[0] != reads.generation:
             self._approximate = reads.generation, self._indexed_kinds()
         return self._approximate[1]
+
+    def load_extra(self, name: str) -> bytes | None:
+        """Return what was stored under a name; None if nothing was."""
+        rows = self._rows("SELECT value FROM catalogue_settings WHERE index = %s AND key = %s", f"extra:{name}")
+        return base64.b64decode(json.loads(rows[0][0])) if rows else None
+
+    def save_extra(self, name: str, data: bytes | None) -> None:
+        """Store what can be computed again; None deletes it, and what is below the name. Not if it is read-only."""
+        self._check()
+        if self.read_only:
+            return
+        key = f"extra:{name}"
+        with self.database.transaction() as cursor:
+            if data is None:
+                cursor.execute(
+                    "DELETE FROM catalogue_settings WHERE index = %s AND (key = %s OR starts_with(key, %s))",
+                    (self.index, key, f"{key}/"),
+                )
+            else:
+                cursor.execute(
+                    "INSERT INTO catalogue_settings (index, key, value) VALUES (%s, %s, %s) "
+                    "ON CONFLICT (index, key) DO UPDATE SET value = excluded.value",
+                    (self.index, key, json.dumps(base64.b64encode(data).decode())),
+                )
 
     @property
     def generation(self) -> int:

@@ -905,7 +905,7 @@ class _Views:
                 f"{MOST_IN_SCOPE:,}: narrow the filter, query with use_graph=False, or give each tenant an index of "
                 "its own (index=... in the address)"
             )
-        with reads.connection.cursor(binary=True) as cursor:
+        with reads.cursor() as cursor:
             edits, least = graph_settings(cursor, reads.index)
             key = hashlib.blake2b(chunks.tobytes())
             key.update(repr((reads.database.address, reads.index, edits.text, least)).encode())

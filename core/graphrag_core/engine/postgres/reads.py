@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.postgres.database import Connection, Database, DriverError, Row
+from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, Row
 from graphrag_core.errors import DatabaseError, FilterError
 from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Hidden, Not, required_keys
 from graphrag_core.ports import Keys
@@ -180,9 +181,15 @@ class Reads:
 
     def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
         """Return the rows of a statement. Safe to call from many threads."""
+        with self.cursor() as cursor:
+            return cursor.execute(sql, parameters).fetchall()
+
+    @contextmanager
+    def cursor(self) -> Iterator[Cursor]:
+        """Yield a cursor of the transaction. Errors of the driver are raised as those of this library."""
         try:
             with self.connection.cursor(binary=True) as cursor:
-                return cursor.execute(sql, parameters).fetchall()
+                yield cursor
         except DriverError as error:
             raise self.database.translated(error) from error
 

@@ -1,0 +1,263 @@
+"""What an index costs as it grows: ``make bench-growth``, or ``python benchmarks/growth.py 10000 100000 1000000``.
+
+For each size, in a process of its own: the time to build the index in a folder, to open it and to answer the first
+question; the time of a question, in all and by stage, and as a ratio to one exact vector search of the same vectors
+(FAISS flat, one thread) in turn with it; memory and disk; and what one more document costs: adding, deleting, and
+refreshing a reader, each with the question that follows. Passages, names and vectors are synthetic.
+
+Writes docs/growth.md and draws docs/growth.png. ``--keep FOLDER`` keeps the indexes there and uses them again, in which
+case the time of a build is that of the first run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+from speed import DIM, RandomVectors, questions
+from synthetic import documents
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.ports import Matrix
+
+SIZES = 10_000, 100_000
+TARGETS = {10_000: 6.0, 100_000: 1.0, 1_000_000: 0.3}  # a question, as a ratio to one exact vector search
+QUESTIONS, CHANGES = 60, 15
+DOCS = Path(__file__).parents[1] / "docs"
+MARKS = "<!-- growth -->\n", "<!-- end of growth -->\n"
+STAGES = ("search", "recognise", "expand", "rerank", "explain")
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1000
+
+
+def resident() -> int:
+    """Return the bytes of memory that this process has now."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak * (1 if sys.platform == "darwin" else 1024)
+
+
+def measure(size: int, folder: Path) -> dict[str, Any]:
+    """Measure one size. The index is built if the folder has none."""
+    found: dict[str, Any] = {"size": size}
+    note = folder.with_suffix(".build.json")
+    if not KnowledgeIndex.exists(folder):
+        with KnowledgeIndex.open(folder, RandomVectors(), progress=False) as index:
+            note.write_text(json.dumps(milliseconds(lambda: index.add(documents(size)))), encoding="utf-8")
+    found["build"] = json.loads(note.read_text(encoding="utf-8")) / 1000 if note.exists() else None
+    faiss.omp_set_num_threads(1)
+    before = resident()
+    start = time.perf_counter()
+    index = KnowledgeIndex.open(folder, RandomVectors(), progress=False)
+    retriever = GraphRetriever(index, cache=None, k=10)
+    found["open"] = (time.perf_counter() - start) * 1000
+    numbers = np.random.default_rng(5).integers(0, size, QUESTIONS)
+    asked = questions(index, size, QUESTIONS)
+    engine = index.engine
+    assert isinstance(engine, EmbeddedEngine)
+    stored = engine.indexes.vectors["chunks"]
+    near = stored.get(stored.keys[numbers])
+    queries = near + 0.5 * np.random.default_rng(6).standard_normal(near.shape, np.float32) / DIM**0.5
+    found["first question"] = milliseconds(lambda: retriever.retrieve(asked[0], embedding=queries[0]))
+    retriever.retrieve(asked[1], embedding=queries[1])
+    found["memory"] = resident() - before
+    found["disk"] = index.stats().bytes_on_disk
+    flat = faiss.IndexFlatIP(DIM)
+    for at in range(0, size, 50_000):
+        flat.add(stored.get(stored.keys[at : at + 50_000]))
+    ours, theirs, stages = [], [], []
+    for question, query in zip(asked, queries, strict=True):
+        start = time.perf_counter()
+        result = retriever.retrieve(question, embedding=query)
+        ours.append((time.perf_counter() - start) * 1000)
+        stages.append(result.trace.stages)
+        start = time.perf_counter()
+        flat.search(query[None, :], 10)
+        theirs.append((time.perf_counter() - start) * 1000)
+    flat.reset()
+    found["question"], found["question p95"] = statistics.median(ours), float(np.percentile(ours, 95))
+    found["flat search"] = statistics.median(theirs)
+    found["stages"] = {name: statistics.median(one.get(name, 0) for one in stages) for name in STAGES}
+    costs = _changes(folder, retriever, asked, queries)
+    found["change"] = {name: statistics.median(times[1:]) for name, times in costs.items()}
+    found["first change"] = costs["add"][0] + costs["question after add"][0]
+    index.close()
+    return found
+
+
+def _changes(folder: Path, retriever: GraphRetriever, asked: list[str], queries: Matrix) -> dict[str, list[float]]:
+    """Return the times of single changes, in milliseconds."""
+    index = retriever.index
+    reader = GraphRetriever(KnowledgeIndex.open(folder, RandomVectors(), read_only=True, progress=False), cache=None)
+    reader.retrieve(asked[0], embedding=queries[0])
+    costs: dict[str, list[float]] = {"add": [], "question after add": [], "refresh": [], "delete": []}
+    for at, new in enumerate(documents(CHANGES, seed=9)):
+        document = Document(f"n{at}", new.text, new.title, new.metadata)
+
+        def ask(by: GraphRetriever, at: int = at) -> None:
+            by.retrieve(asked[at], embedding=queries[at])
+
+        def refresh(at: int = at) -> None:
+            reader.refresh()
+            ask(reader, at)
+
+        costs["add"].append(milliseconds(lambda document=document: index.add([document])))  # type: ignore[misc]
+        costs["question after add"].append(milliseconds(lambda: ask(retriever)))
+        costs["refresh"].append(milliseconds(refresh))
+        costs["delete"].append(milliseconds(lambda document=document: index.delete(document.id)))  # type: ignore[misc]
+    reader.index.close()
+    return costs
+
+
+# -- the report
+
+
+def report(rows: list[dict[str, Any]]) -> str:
+    """Return the tables in Markdown."""
+    machine = f"{platform.system()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    day = datetime.now(tz=timezone.utc).date().isoformat()
+    parts = [f"{day}, {machine}.\n"]
+    parts.append(
+        _table(
+            ("passages", "build", "open", "first question", "memory", "disk"),
+            [
+                (
+                    f"{row['size']:,}",
+                    "–" if row["build"] is None else f"{row['build']:,.0f} s",
+                    f"{row['open']:,.0f} ms",
+                    f"{row['first question']:,.0f} ms",
+                    f"{row['memory'] / 1e6:,.0f} MB",
+                    f"{row['disk'] / 1e6:,.0f} MB",
+                )
+                for row in rows
+            ],
+        )
+    )
+    parts.append(
+        _table(
+            ("passages", "question p50", "p95", *STAGES, "FAISS flat", "ratio", "target"),
+            [
+                (
+                    f"{row['size']:,}",
+                    f"{row['question']:.1f} ms",
+                    f"{row['question p95']:.1f} ms",
+                    *(f"{row['stages'][name]:.1f}" for name in STAGES),
+                    f"{row['flat search']:.1f} ms",
+                    f"{row['question'] / row['flat search']:.2f}",
+                    f"{TARGETS[row['size']]:g}" if row["size"] in TARGETS else "",
+                )
+                for row in rows
+            ],
+        )
+    )
+    parts.append(
+        _table(
+            ("passages", "add one", "question after it", "refresh a reader and ask", "delete one", "first change"),
+            [
+                (
+                    f"{row['size']:,}",
+                    *(f"{row['change'][name]:,.0f} ms" for name in ("add", "question after add", "refresh", "delete")),
+                    f"{row['first change']:,.0f} ms",
+                )
+                for row in rows
+            ],
+        )
+    )
+    return "\n".join(parts)
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [header, ("---:",) * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Draw how times and sizes grow."""
+    import matplotlib as mpl  # noqa: PLC0415
+
+    mpl.use("agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    sizes = [row["size"] for row in rows]
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
+    bottom = [0.0] * len(rows)
+    positions = range(len(rows))
+    for name in STAGES:
+        values = [row["stages"][name] for row in rows]
+        left.bar(positions, values, 0.6, bottom=bottom, label=name)
+        bottom = [a + b for a, b in zip(bottom, values, strict=True)]
+    flat = [row["flat search"] for row in rows]
+    left.hlines(flat, [at - 0.4 for at in positions], [at + 0.4 for at in positions], "k", label="FAISS flat search")
+    left.set(title="One question, by stage", ylabel="milliseconds", xlabel="passages")
+    left.set_xticks(list(positions), [f"{size:,}" for size in sizes])
+    left.set_ylim(top=1.7 * max(*bottom, *flat))  # room for the legend
+    left.legend(fontsize=8, ncols=2, loc="upper left")
+    for name, label in (
+        ("add", "add one"),
+        ("question after add", "question after it"),
+        ("refresh", "refresh and ask"),
+    ):
+        middle.plot(sizes, [row["change"][name] for row in rows], "o-", label=label)
+    middle.plot(sizes, [row["change"]["delete"] for row in rows], "o-", label="delete one")
+    middle.set(title="One more document", ylabel="milliseconds", xlabel="passages", xscale="log")
+    middle.set_ylim(bottom=0)
+    middle.legend(fontsize=8, loc="center right")
+    for name in ("memory", "disk"):
+        right.plot(sizes, [row[name] / 1e6 for row in rows], "o-", label=name)
+    right.set(title="Memory and disk", ylabel="MB", xlabel="passages", xscale="log", yscale="log")
+    right.legend(fontsize=8)
+    for axes in (left, middle, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Measure all sizes, each in a new process, and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sizes", nargs="*", type=int, default=SIZES)
+    parser.add_argument("--keep", type=Path, help="folder for the indexes")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.sizes[0], options.keep / str(options.sizes[0]))))
+        return
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for size in options.sizes:
+            command = [sys.executable, __file__, "--one", "--keep", str(folder), str(size)]
+            done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)  # noqa: S603 - this file
+            rows.append(json.loads(done.stdout.splitlines()[-1]))
+            print(report(rows[-1:]), flush=True)
+    page = DOCS / "growth.md"
+    before, _, rest = page.read_text(encoding="utf-8").partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    page.write_text(f"{before}{MARKS[0]}{report(rows)}{MARKS[1]}{after}", encoding="utf-8")
+    draw(rows, DOCS / "growth.png")
+
+
+if __name__ == "__main__":
+    main()

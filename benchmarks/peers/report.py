@@ -1,0 +1,194 @@
+"""Recall of what peers retrieved, and ``benchmarks/RESULTS.md``."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from quality import COLUMNS, Dataset, Recalls
+
+from graphrag_core import Chunk, __version__
+from graphrag_core.evaluation import bootstrap_interval
+
+OURS = ("ours", "hybrid")
+LABELS = {
+    "ours": "**hybrid-graphrag**",
+    "faiss_flat": "FAISS",
+    "bm25s": "bm25s",
+    "llama_vector": "LlamaIndex",
+    "llama_fusion": "LlamaIndex",
+    "llama_property_graph": "LlamaIndex",
+    "langchain_ensemble": "LangChain",
+    "langchain_graph": "langchain-graph-retriever",
+    "lightrag": "LightRAG",
+    "hubmesh": "hubmesh",
+    "hipporag": "HippoRAG 2",
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One variant of a peer on one set."""
+
+    peer: str
+    name: str
+    recalls: Recalls
+    build_seconds: float
+    query_ms: float
+    ratio: float
+    peak_mb: float
+    disk_bytes: int | None
+    note: str
+
+    @property
+    def label(self) -> str:
+        return f"{LABELS[self.peer]} {self.name}"
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """All variants on one set."""
+
+    name: str
+    questions: int
+    passages: int
+    variants: tuple[Measured, ...]
+    versions: Mapping[str, str]
+
+    @property
+    def ours(self) -> Measured:
+        return next(variant for variant in self.variants if (variant.peer, variant.name) == OURS)
+
+    def difference(self, variant: Measured) -> Recalls:
+        """Return our recall minus that of a variant, on the questions that the variant was asked."""
+        count = min(len(variant.recalls), len(self.ours.recalls))
+        return self.ours.recalls[:count] - variant.recalls[:count]
+
+
+def evaluate(dataset: Dataset, chunks: Mapping[str, Chunk], outputs: Mapping[str, Mapping[str, Any]]) -> Evaluated:
+    """Compute the recall of every variant.
+
+    Parameters
+    ----------
+    dataset
+        The set, its questions in the order in which they were asked.
+    chunks
+        Passages by id.
+    outputs
+        What the runners wrote, by peer.
+    """
+    variants, versions = [], {}
+    for peer, output in outputs.items():
+        versions.update(output["versions"])
+        for row in output["variants"]:
+            asked = dataset.questions[: len(row["ranked"])]
+            pairs = zip(asked, row["ranked"], strict=True)
+            recalls = np.array([dataset.recall(question, [chunks[id_] for id_ in ids]) for question, ids in pairs])
+            query, flat = float(np.median(row["query_cpu_ms"])), float(np.median(row["faiss_cpu_ms"]))
+            ratio = query / flat if flat else float("nan")
+            costs = (row["build_cpu_seconds"], query, ratio, row["peak_mb"], row["disk_bytes"], row["note"])
+            variants.append(Measured(peer, row["name"], recalls, *costs))
+    return Evaluated(dataset.name, len(dataset.questions), len(chunks), tuple(variants), versions)
+
+
+def markdown(sets: Sequence[Evaluated], problems: Mapping[str, str], seconds: float) -> str:
+    """Return the results as a Markdown page."""
+    versions = {name: number for one in sets for name, number in one.versions.items()}
+    shown = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
+    head = (
+        "# Results\n\n"
+        "Written by `make bench-peers`; do not edit. Every peer got the same passages, embeddings (WordLlama, 256 "
+        "dimensions), questions and entity names or triples, and ran in an environment of its own with one thread. "
+        "What each is set to, and why, is in its runner in `benchmarks/peers/`; no peer called an LLM.\n\n"
+        f"{_machine()}. {time.strftime('%Y-%m-%d', time.gmtime())}. hybrid-graphrag {__version__}, {shown}.\n"
+    )
+    parts = [head, _overview(sets), *(_section(one, seconds) for one in sets)]
+    if problems:
+        rows = "".join(f"- {name}: {problem}\n" for name, problem in problems.items())
+        parts.append(f"## Not measured\n\n{rows}")
+    return "\n".join(parts)
+
+
+def _overview(sets: Sequence[Evaluated]) -> str:
+    """Return recall@5 of every variant on every set."""
+    labels = list(dict.fromkeys(variant.label for one in sets for variant in one.variants))
+    cells = {}
+    for one in sets:
+        for v in one.variants:
+            part = "" if len(v.recalls) == one.questions else f" ({len(v.recalls)} questions)"
+            cells[v.label, one.name] = _percent(v.recalls.mean(axis=0)[1]) + part
+    names = [one.name for one in sets]
+    rows = [[label, *(cells.get((label, name), "–") for name in names)] for label in labels]
+    return "## Recall@5 in percent\n\n" + _table(["", *names], rows)
+
+
+def _section(one: Evaluated, seconds: float) -> str:
+    rows, differences, notes = [], [], []
+    for variant in one.variants:
+        asked = len(variant.recalls)
+        megabytes = "–" if variant.disk_bytes is None else f"{variant.disk_bytes / 1e6:.1f}"
+        ratio = "–" if np.isnan(variant.ratio) else f"{variant.ratio:,.1f}"  # the CPU clock was too coarse
+        rows.append([
+            variant.label, *map(_percent, variant.recalls.mean(axis=0)), f"{variant.build_seconds:.2f}",
+            f"{variant.query_ms:.2f}", ratio, f"{variant.peak_mb:.0f}", megabytes, str(asked),
+        ])  # fmt: skip
+        if (variant.peer, variant.name) != OURS:
+            differences.append([variant.label, *map(_interval, one.difference(variant).T)])
+        if variant.note:
+            notes.append(f"{variant.label}: {variant.note}.")
+    costs = ["build s", "query ms", "query × FAISS", "peak MB", "disk MB", "questions"]
+    text = (
+        f"## {one.name}: {one.questions} questions, {one.passages:,} passages\n\n"
+        f"{_table(['', *COLUMNS, *costs], rows)}\n"
+        "Times are CPU times; those of queries are medians, without embedding the question. A variant is asked no "
+        f"further questions after {seconds:.0f} s of CPU time. "
+        f"{' '.join(dict.fromkeys(notes))}\n\n"
+        "Our default minus the other, in points, on the same questions, with the 95 % interval of a paired bootstrap. "
+        "Where it contains 0, the difference may be chance; where it is below 0, the other is better.\n\n"
+        f"{_table(['', *COLUMNS], differences)}"
+    )
+    return text.replace(" \n", "\n")
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def _interval(values: Recalls) -> str:
+    low, high = bootstrap_interval(values)
+    mean, low, high = (100 * float(value) + 0.0 for value in (values.mean(), low, high))
+    return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _machine() -> str:
+    """Describe the machine without its name: processor, cores, memory, system, load."""
+    cores, load = os.cpu_count() or 1, os.getloadavg()[2]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    release = platform.freedesktop_os_release()["PRETTY_NAME"] if hasattr(platform, "freedesktop_os_release") else ""
+    models = [line for line in _read("/proc/cpuinfo").splitlines() if line.startswith("model name")]
+    model = models[0].partition(":")[2].strip() if models else platform.machine()
+    busy = (
+        f", load average {load:.1f}: other programs were running, so times are too high" if load > cores * 0.75 else ""
+    )
+    return (
+        f"{cores} cores ({model}), {memory:.0f} GB memory, {release or platform.system()}, "
+        f"Python {platform.python_version()}{busy}"
+    )
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError:
+        return ""

@@ -1,0 +1,259 @@
+"""``OpenAIEmbedder`` and ``OllamaEmbedder``: embed with an OpenAI-compatible HTTP server."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from graphrag_core import forks
+from graphrag_core.errors import EmbedderError, InputError, MissingDependency
+from graphrag_core.ports import Matrix
+
+if TYPE_CHECKING:
+    import openai
+
+_OPENAI = "https://api.openai.com/v1"
+_OLLAMA = "http://localhost:11434/v1"
+_BATCH_CHARACTERS = 400_000  # about 100,000 tokens; OpenAI accepts 300,000 in a request
+_LOCAL = {"localhost", "127.0.0.1", "::1"}
+
+
+class OpenAIEmbedder:
+    """Embed texts with OpenAI, or with any server that has an OpenAI-compatible ``/embeddings`` endpoint.
+
+    Long lists are sent in batches, several at a time. A busy or failing server is asked again with exponential
+    backoff, as long as its ``Retry-After`` header says if it sends one.
+
+    Parameters
+    ----------
+    model
+        The name of the model, such as ``"text-embedding-3-small"``.
+    base_url
+        The address of the server, which usually ends in ``/v1``. By default ``OPENAI_BASE_URL``, or OpenAI.
+    api_key
+        By default ``OPENAI_API_KEY``. It is never stored with an index or in a pickle. A server other than OpenAI may
+        need none.
+    dimensions
+        The length of the vectors, for models that can shorten them.
+    query_prefix, document_prefix
+        What some models expect before a question and before a passage, such as ``"search_query: "``.
+    batch_size
+        The most texts in one request.
+    concurrency
+        The most requests at a time.
+    timeout
+        Seconds to wait for an answer.
+    retries
+        How often a request that failed is repeated.
+
+    Raises
+    ------
+    InputError
+        A setting cannot be used.
+    MissingDependency
+        openai is not installed.
+    """
+
+    embedded = False
+    local = False
+    _kind = "openai"
+    _key_variable = "OPENAI_API_KEY"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        dimensions: int | None = None,
+        query_prefix: str = "",
+        document_prefix: str = "",
+        batch_size: int = 128,
+        concurrency: int = 4,
+        timeout: float = 60.0,
+        retries: int = 5,
+    ) -> None:
+        if not isinstance(model, str) or not model.strip():
+            raise InputError(f"the model is {model!r}: name one, such as 'text-embedding-3-small'")
+        if batch_size < 1 or concurrency < 1 or retries < 0 or timeout <= 0:
+            raise InputError("batch_size and concurrency must be at least 1, retries at least 0, timeout positive")
+        self.model = model
+        self.base_url = (base_url or self._default_url()).rstrip("/")
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"the base URL is {self.base_url!r}: use http://host:port/v1")
+        if parts.username or parts.password:
+            raise InputError("the base URL has a password in it: pass api_key, or set OPENAI_API_KEY")
+        self.dimensions = dimensions
+        self.query_prefix, self.document_prefix = query_prefix, document_prefix
+        self.batch_size, self.concurrency = batch_size, concurrency
+        self.timeout, self.retries = timeout, retries
+        self._api_key = api_key
+        self._client: openai.OpenAI | None = None
+        _import_openai()
+        details = [f"{dimensions} dimensions" if dimensions else "", query_prefix, document_prefix]
+        self.identity = " ".join(filter(None, (f"{self._kind}:{model}", *map(str.strip, details))))
+        forks.watch(self)
+
+    def _default_url(self) -> str:
+        return os.environ.get("OPENAI_BASE_URL") or _OPENAI
+
+    def _key(self) -> str:
+        return self._api_key or os.environ.get(self._key_variable, "")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_client": None, "_api_key": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        forks.watch(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r}, base_url={self.base_url!r})"
+
+    def after_fork_in_child(self) -> None:
+        """Connect again when it is next used: the connections are the parent's."""
+        forks.leak(self._client)
+        self._client = None
+
+    def close(self) -> None:
+        """Close the connections. They are opened again when they are needed."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def embed_documents(self, texts: list[str]) -> Matrix:
+        """Return one vector per text, as rows."""
+        batches = list(self._batches([self.document_prefix + text for text in texts]))
+        if not batches:
+            return np.empty((0, 0), np.float32)
+        if len(batches) == 1:
+            return self._embed(batches[0])
+        pool = ThreadPoolExecutor(min(self.concurrency, len(batches)), "graphrag-embed")
+        try:
+            parts = list(pool.map(self._embed, batches))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+        try:
+            return np.concatenate(parts)
+        except ValueError as error:
+            raise EmbedderError(f"{self.base_url} returned vectors of different lengths for {self.model}") from error
+
+    def embed_query(self, text: str) -> Matrix:
+        """Return the vector of a question."""
+        vector: Matrix = self._embed([self.query_prefix + text])[0]
+        return vector
+
+    def embed_queries(self, texts: list[str]) -> Matrix:
+        """Return one vector per question, as rows."""
+        batches = self._batches([self.query_prefix + text for text in texts])
+        parts = [self._embed(batch) for batch in batches]
+        return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
+
+    def _batches(self, texts: list[str]) -> Iterator[list[str]]:
+        batch: list[str] = []
+        size = 0
+        for text in texts:
+            if batch and (len(batch) == self.batch_size or size + len(text) > _BATCH_CHARACTERS):
+                yield batch
+                batch, size = [], 0
+            batch.append(text if text.strip() else " .")  # servers refuse blank texts
+            size += len(text)
+        if batch:
+            yield batch
+
+    def _connect(self) -> openai.OpenAI:
+        if self._client is None:
+            package, key = _import_openai(), self._key()
+            self._client = package.OpenAI(
+                api_key=key or "none",  # the client insists on a key; local servers need none
+                base_url=self.base_url,
+                timeout=self.timeout,
+                max_retries=self.retries,
+            )
+        return self._client
+
+    def _embed(self, texts: list[str]) -> Matrix:
+        """Return the vectors of one request."""
+        package = _import_openai()
+        more: dict[str, Any] = {"dimensions": self.dimensions} if self.dimensions else {}
+        try:
+            answer = self._connect().embeddings.create(
+                model=self.model,
+                input=texts,
+                encoding_format="float",  # not every server knows base64
+                extra_headers=None if self._key() else {"Authorization": package.Omit()},
+                **more,
+            )
+            rows = sorted(answer.data, key=lambda row: row.index)
+            vectors = [list(row.embedding) for row in rows]
+            if [row.index for row in rows] != list(range(len(texts))):
+                raise EmbedderError(
+                    f"{self.base_url} returned {len(rows)} vectors for {len(texts)} texts: is {self.model} an "
+                    "embedding model, and the server OpenAI-compatible?"
+                )
+            return np.array(vectors, np.float32)
+        except package.APIConnectionError as error:
+            raise EmbedderError(self._unreachable(error)) from error
+        except package.APIStatusError as error:
+            raise EmbedderError(self._refused(error)) from error
+        except (package.OpenAIError, ValueError, AttributeError, TypeError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise EmbedderError(f"{self.base_url} did not return embeddings ({reason}): check its address") from error
+
+    def _unreachable(self, error: openai.APIConnectionError) -> str:
+        reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error.__cause__ or "")) or str(error)
+        where = "start the server" if urlsplit(self.base_url).hostname in _LOCAL else "check the address and network"
+        return f"no answer from {self.base_url} after {self.retries + 1} attempts ({reason}): {where}, and try again"
+
+    def _refused(self, error: openai.APIStatusError) -> str:
+        body = " ".join(error.response.text[:500].split())[:200]
+        advice = {
+            401: f"set {self._key_variable}",
+            403: f"check {self._key_variable}",
+            404: f"check the model's name, {self.model!r}, and the address",
+            429: "the rate limit or the quota is used up: try again later, or use a smaller batch_size",
+        }.get(error.status_code, "try again later" if error.status_code >= 500 else "check the model and the texts")
+        return f"{self.base_url} returned HTTP {error.status_code}: {body}: {advice}"
+
+
+class OllamaEmbedder(OpenAIEmbedder):
+    """Embed texts with a model of an Ollama server, such as ``"nomic-embed-text"``.
+
+    Parameters are those of :class:`OpenAIEmbedder`. The address is by default ``OLLAMA_HOST``, or
+    ``http://localhost:11434/v1``; no key is sent unless one is passed.
+    """
+
+    _kind = "ollama"
+    _key_variable = "OLLAMA_API_KEY"
+
+    def _default_url(self) -> str:
+        host = os.environ.get("OLLAMA_HOST", "").strip().rstrip("/")
+        if not host:
+            return _OLLAMA
+        host = host if "://" in host else f"http://{host}"
+        host = host.replace("://0.0.0.0", "://localhost")  # what a server listens on is no address of a client
+        if urlsplit(host).port is None and host.startswith("http://"):
+            host += ":11434"
+        return host if host.endswith("/v1") else f"{host}/v1"
+
+    def _refused(self, error: openai.APIStatusError) -> str:
+        message = super()._refused(error)
+        return f"{message}; ollama pull {self.model} downloads it" if error.status_code == 404 else message
+
+    def _unreachable(self, error: openai.APIConnectionError) -> str:
+        return super()._unreachable(error).replace("start the server", "start it with ollama serve")
+
+
+def _import_openai() -> Any:
+    try:
+        import openai
+    except ImportError as error:
+        raise MissingDependency("openai", "openai", "An embedder of an OpenAI-compatible server") from error
+    return openai

@@ -1,0 +1,194 @@
+"""Retrieval measures as values: ``Recall(5)``, ``NDCG(10)``. Each is checked against ``ir-measures`` in the tests."""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from graphrag_core.errors import InputError
+
+_FORM = re.compile(r"\s*([a-z_ -]+?)\s*@\s*(\d+)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A ranked result, reduced to what measures need.
+
+    Parameters
+    ----------
+    found
+        For each rank, best first, the positions of the gold items that are found there. A document is at most one gold
+        item; a passage may contain several evidence quotes.
+    grades
+        The relevance of each gold item. Only :class:`NDCG` uses it.
+    """
+
+    found: tuple[tuple[int, ...], ...]
+    grades: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.grades:
+            raise InputError("a question without gold cannot be measured: give gold documents or evidence")
+
+    @classmethod
+    def of(cls, ranked: Iterable[str], gold: Sequence[str] | Mapping[str, float]) -> Judgement:
+        """Judge a ranking of ids. An id that is repeated counts at its first rank.
+
+        >>> Judgement.of(["a", "x", "b"], ["b", "c"]).found
+        ((), (), (0,))
+        """
+        grades = gold if isinstance(gold, Mapping) else dict.fromkeys(gold, 1.0)
+        places = {item: place for place, item in enumerate(grades)}
+        return cls(
+            tuple((places[one],) if one in places else () for one in dict.fromkeys(ranked)),
+            tuple(map(float, grades.values())),
+        )
+
+    def ranks(self, k: int) -> dict[int, int]:
+        """Return the rank, from 1, at which each gold item is found first, of those among the first ``k``."""
+        first: dict[int, int] = {}
+        for rank, items in enumerate(self.found[:k], 1):
+            for item in items:
+                first.setdefault(item, rank)
+        return first
+
+
+@dataclass(frozen=True, slots=True)
+class Measure(ABC):
+    """A number from 0 to 1 for the first ``k`` items of a ranking; higher is better.
+
+    >>> str(Recall(5)), Measure.parse("nDCG@10")
+    ('recall@5', NDCG(k=10))
+    """
+
+    k: int
+    name: ClassVar[str]
+    title: ClassVar[str]
+    """What it is, for a reader who does not know the name."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
+            raise InputError(f"{self.name}@{self.k}: use an integer of at least 1")
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.k}"
+
+    @abstractmethod
+    def __call__(self, judgement: Judgement) -> float:
+        """Return the measure of one question."""
+
+    @staticmethod
+    def parse(text: str | Measure) -> Measure:
+        """Return the measure that a text such as "recall@5" names; a measure is returned as it is.
+
+        Raises
+        ------
+        InputError
+            No measure has this name.
+        """
+        if isinstance(text, Measure):
+            return text
+        form = _FORM.fullmatch(text) if isinstance(text, str) else None
+        kind = None if form is None else _NAMES.get(re.sub(r"[ _-]", "", form.group(1).lower()))
+        if form is None or kind is None:
+            names = ", ".join(f"{one.name}@K" for one in MEASURES)
+            raise InputError(f"no measure is named {text!r}: use one of {names}, such as recall@5")
+        return kind(int(form.group(2)))
+
+
+class Recall(Measure):
+    """The share of the gold items that are found."""
+
+    __slots__ = ()
+    name = "recall"
+    title = "share of the gold items that are found"
+
+    def __call__(self, judgement: Judgement) -> float:
+        """Return the measure of one question."""
+        return len(judgement.ranks(self.k)) / len(judgement.grades)
+
+
+class Precision(Measure):
+    """The share of the first ``k`` that are gold. Fewer than ``k`` results count as ``k``."""
+
+    __slots__ = ()
+    name = "precision"
+    title = "share of the first k that are gold"
+
+    def __call__(self, judgement: Judgement) -> float:
+        """Return the measure of one question."""
+        return sum(map(bool, judgement.found[: self.k])) / self.k
+
+
+class NDCG(Measure):
+    """Normalised discounted cumulative gain: a gold item found at rank ``r`` counts ``grade / log2(r + 1)``.
+
+    The sum is divided by that of the best possible ranking, in which each gold item has a rank to itself. It is at most
+    1, also where one passage has several evidence quotes.
+    """
+
+    __slots__ = ()
+    name = "ndcg"
+    title = "like recall, with less for lower ranks"
+
+    def __call__(self, judgement: Judgement) -> float:
+        """Return the measure of one question."""
+        gain = sum(judgement.grades[item] / math.log2(rank + 1) for item, rank in judgement.ranks(self.k).items())
+        best = sorted(judgement.grades, reverse=True)[: self.k]
+        return min(1.0, gain / sum(grade / math.log2(rank + 1) for rank, grade in enumerate(best, 1)))
+
+
+class MRR(Measure):
+    """The reciprocal rank: 1 / rank of the first gold item, 0 if none is found."""
+
+    __slots__ = ()
+    name = "mrr"
+    title = "1 / rank of the first gold item"
+
+    def __call__(self, judgement: Judgement) -> float:
+        """Return the measure of one question."""
+        return 1 / min(judgement.ranks(self.k).values(), default=math.inf)
+
+
+class Success(Measure):
+    """1 if any gold item is found. Also called hit rate."""
+
+    __slots__ = ()
+    name = "success"
+    title = "share of questions with any gold item found"
+
+    def __call__(self, judgement: Judgement) -> float:
+        """Return the measure of one question."""
+        return float(bool(judgement.ranks(self.k)))
+
+
+class AllGold(Measure):
+    """1 if every gold item is found: what a multi-hop answer needs."""
+
+    __slots__ = ()
+    name = "all"
+    title = "share of questions with every gold item found"
+
+    def __call__(self, judgement: Judgement) -> float:
+        """Return the measure of one question."""
+        return float(len(judgement.ranks(self.k)) == len(judgement.grades))
+
+
+MEASURES: tuple[type[Measure], ...] = (Recall, AllGold, NDCG, MRR, Precision, Success)
+"""The measures that :meth:`Measure.parse` knows."""
+
+_NAMES: dict[str, type[Measure]] = {
+    **{kind.name: kind for kind in MEASURES},
+    "r": Recall,
+    "p": Precision,
+    "rr": MRR,
+    "hitrate": Success,
+    "hit": Success,
+    "allgold": AllGold,
+    "completerecall": AllGold,
+    "all": AllGold,
+}

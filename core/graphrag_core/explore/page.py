@@ -1,0 +1,200 @@
+"""The explorer's page: served with its files beside it, or written into one HTML file with a part of the graph.
+
+Both forms have the same markup, style and scripts. The page loads nothing from other origins and has no inline script:
+the server sends :data:`POLICY`, and the file allows the scripts and the style that it contains, by their hashes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from graphrag_core.context.escape import for_html
+from graphrag_core.errors import InputError
+from graphrag_core.explore.explorer import MAX_DRAWN, Explorer
+from graphrag_core.filters import Where
+
+SCRIPTS = ("cytoscape.min.js", "source.js", "graph.js", "explore.js")
+STYLE = "explore.css"
+_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+"""The Content-Security-Policy of the served page."""
+
+_EXPORTED = 150  # entities of an export by default
+_MOST_EXPORTED = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file of the page: its content, its media type, and a tag that changes with the content."""
+
+    content: bytes
+    media_type: str
+    tag: str
+
+
+@cache
+def asset(name: str) -> Asset | None:
+    """Return a script or the style of the page; None if there is no such file."""
+    if name not in (*SCRIPTS, STYLE):
+        return None
+    content = (resources.files(__package__) / "assets" / name).read_bytes()
+    return Asset(content, _TYPES[name[name.rindex(".") :]], hashlib.sha256(content).hexdigest()[:16])
+
+
+def server_page() -> str:
+    """Return the page that a server shows under ``explore/``, with its files under ``explore/assets/``."""
+    tags = {name: found.tag for name in (*SCRIPTS, STYLE) if (found := asset(name)) is not None}
+    return _render(title="Graph explorer", scripts=SCRIPTS, style=STYLE, tags=tags, policy="", data=None)
+
+
+def static_page(
+    explorer: Explorer,
+    *,
+    question: str | None = None,
+    entity: str | None = None,
+    max_nodes: int = _EXPORTED,
+    where: Where | None = None,
+) -> str:
+    """Return one HTML page with a part of the graph, which works offline.
+
+    It holds the start page, the answer to the question, and as many entities as ``max_nodes`` says, with their first
+    passages, facts and neighbours: those of the question and the entity first, then their neighbours, and theirs, then
+    the top entities. The same index gives the same page.
+
+    Parameters
+    ----------
+    explorer
+        What is exported.
+    question
+        A question to show first.
+    entity
+        The name of an entity to show first, or beside the question.
+    max_nodes
+        How many entities, from 1 to 2,000.
+    where
+        A filter: the page contains nothing of other documents.
+
+    Raises
+    ------
+    InputError
+        There is no such entity, or ``max_nodes`` is out of range.
+    """
+    if not 1 <= max_nodes <= _MOST_EXPORTED:
+        raise InputError(f"max_nodes is {max_nodes}: it must be between 1 and {_MOST_EXPORTED:,}")
+    data = _export(explorer, question, entity, max_nodes, where)
+    shown = question or (data["entities"][data["start"]["value"]]["entity"]["name"] if entity is not None else "")
+    codes = {name: found.content.decode() for name in (*SCRIPTS, STYLE) if (found := asset(name)) is not None}
+    texts = {name: Markup(code) for name, code in codes.items()}  # noqa: S704 - package data
+    sources = " ".join(f"'{_digest(texts[name])}'" for name in SCRIPTS)
+    policy = (
+        f"default-src 'none'; script-src {sources}; style-src '{_digest(texts[STYLE])}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    # As data in a script element: "<" cannot close it, and the two line separators are valid in JSON alone.
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    title = f"{shown[:60]} - graph explorer" if shown else "Graph explorer"
+    return _render(
+        title=title, scripts=[texts[name] for name in SCRIPTS], style=texts[STYLE], tags={}, policy=policy,
+        data=Markup(text),  # noqa: S704 - escaped above
+    )  # fmt: skip
+
+
+def _export(
+    explorer: Explorer, question: str | None, entity: str | None, max_nodes: int, where: Where | None
+) -> dict[str, Any]:
+    """Return what the static page holds: the answers that a server would give, by what they answer."""
+    overview = explorer.overview(where)
+    start: dict[str, Any] = {"kind": "overview", "value": ""}
+    waiting: deque[str] = deque()
+    answers, found = {}, None
+    if entity is not None:
+        found = explorer.entity(entity, where)
+        if found["entity"] is None:
+            raise InputError(f"there is no entity {entity!r}: list them with 'hybrid-graphrag entities'")
+        start = {"kind": "entity", "value": found["entity"]["id"]}
+        waiting.append(found["entity"]["id"])
+    if question is not None:
+        answers[question] = explorer.question(question, where)
+        start = start if found else {"kind": "question", "value": question}
+        waiting.extend(node["id"] for node in answers[question]["network"]["nodes"] if node["id"] is not None)
+    top = [node["id"] for node in overview["graph"]["nodes"]]
+    whole = {**overview, "fields": []}
+    entities: dict[str, Any] = {}
+    while len(entities) < max_nodes and (waiting or top):
+        name = waiting.popleft() if waiting else top.pop(0)
+        if name in entities:
+            continue
+        answer = explorer.entity(name, where)
+        if answer["entity"] is not None:
+            entities[answer["entity"]["id"]] = answer
+            if question is not None or entity is not None:
+                waiting.extend(node["id"] for node in answer["neighbours"]["nodes"])
+    whole["graph"] = _inside(overview["graph"], entities)
+    for answer in entities.values():
+        answer["neighbours"] = {**answer["neighbours"], **_inside(answer["neighbours"], entities)}
+    communities = {one["id"]: explorer.community(one["id"], where) for one in overview["communities"]}
+    for answer in communities.values():
+        answer["graph"] = _inside(answer["graph"], entities)
+    edges = {(edge["source"], edge["target"]): edge for edge in _all_edges(whole, entities, communities)}
+    return {
+        "start": start,
+        "max_drawn": MAX_DRAWN,
+        "overview": whole,
+        "entities": entities,
+        "communities": communities,
+        "questions": answers,
+        "edges": list(edges.values()),
+    }
+
+
+def _all_edges(whole: Any, entities: Any, communities: Any) -> Iterable[dict[str, Any]]:
+    for graph in (
+        whole["graph"],
+        *(answer["neighbours"] for answer in entities.values()),
+        *(answer["graph"] for answer in communities.values()),
+    ):
+        yield from graph["edges"]
+
+
+def _inside(graph: dict[str, Any], entities: dict[str, Any]) -> dict[str, Any]:
+    """Return a graph without entities that are not exported."""
+    return {
+        "nodes": [node for node in graph["nodes"] if node["id"] in entities],
+        "edges": [edge for edge in graph["edges"] if edge["source"] in entities and edge["target"] in entities],
+    }
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader(__package__, "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+
+
+def _render(**values: Any) -> str:
+    title = for_html(values.pop("title"))
+    return _environment().get_template("explore.html").render(title=title, **values)

@@ -1,0 +1,435 @@
+"""Language models that write text: any OpenAI-compatible endpoint, LangChain and LlamaIndex models, and functions.
+
+:func:`as_chat_model` turns each of them into a :class:`ChatModel`. The models of the frameworks are recognised by their
+methods: this module imports no framework, and ``openai`` only where :class:`OpenAIChat` is used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import urllib.parse
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, cast, runtime_checkable
+
+from graphrag_core.errors import GraphRAGError, InputError, LLMError, LLMUnreachable, MissingDependency
+
+if TYPE_CHECKING:
+    import openai
+
+DEFAULT_URL = "https://api.openai.com/v1"
+"""The endpoint of a model that is named without one."""
+
+KEY_VARIABLE = "OPENAI_API_KEY"
+"""The environment variable with the API key."""
+
+_RETRIES = 3
+_CHECK_TIMEOUT = 10.0  # seconds
+_LONGEST = 4_000_000  # characters of an answer
+_MAX_FAILURES = 3  # consecutive calls that failed after all retries
+_RETRIED = (408, 409, 429)  # and all from 500 on
+_LLAMA_MESSAGES = "llama_index.core.base.llms.types"
+
+
+class Message(TypedDict):
+    """One message of a conversation, as OpenAI's API has it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """A language model that writes its answer in pieces."""
+
+    def stream(self, messages: Sequence[Message]) -> Iterator[str]:
+        """Yield the answer to a conversation, in pieces.
+
+        If it is a generator, closing it ends the answer: a model behind a connection closes it. An exception that is
+        no :class:`~graphrag_core.errors.LLMError` becomes one.
+        """
+
+
+Model = ChatModel | Callable[[str], str] | str
+"""What can be passed as ``llm``: also a LangChain chat model or a LlamaIndex LLM, which have other methods."""
+
+
+def parse_llm(value: str, url: str | None = None) -> tuple[str, str]:
+    """Return base URL and model of ``--llm``, which is a model name or both in one.
+
+    >>> parse_llm("gpt-4o-mini", None)
+    ('https://api.openai.com/v1', 'gpt-4o-mini')
+    >>> parse_llm("http://localhost:11434/v1/llama3.1", None)
+    ('http://localhost:11434/v1', 'llama3.1')
+    """
+    if not value.startswith(("http://", "https://")):
+        base_url, model = url or DEFAULT_URL, value
+    elif "/v1/" in value:
+        base_url, _, model = value.partition("/v1/")
+        base_url += "/v1"
+    else:
+        base_url, _, model = value.rpartition("/")
+    parts = urllib.parse.urlsplit(base_url)
+    if not model or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InputError(f"--llm {value!r}: give a model name, or http://host:port/v1/model")
+    return base_url.rstrip("/"), model
+
+
+def open_llm(value: str, url: str | None = None, *, timeout: float = 120.0) -> OpenAIChat:
+    """Return the model of ``--llm`` and ``--llm-url``, with the API key of the environment (``OPENAI_API_KEY``)."""
+    base_url, model = parse_llm(value, url)
+    return OpenAIChat(model, base_url, api_key=os.environ.get(KEY_VARIABLE, ""), timeout=timeout)
+
+
+class OpenAIChat:
+    """A model behind an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, LM Studio and others.
+
+    Safe to use from several threads. :meth:`stream` writes an answer in pieces; calling the object with a prompt
+    returns a whole one, for :class:`~graphrag_core.LLMExtractor`. A busy or failing server is asked again, but not
+    after it has begun to write. Needs the package ``openai``.
+
+    Parameters
+    ----------
+    model
+        The model's name, as the server knows it.
+    base_url
+        The endpoint, which for most servers ends in ``/v1``.
+    api_key
+        Sent to the server; never printed or stored. None sends ``OPENAI_API_KEY`` of the environment to OpenAI's own
+        endpoint, and no key to any other. An empty text sends none.
+    timeout
+        Seconds to wait for the connection, and for each next piece of an answer.
+    temperature
+        0 for the most likely answer; None for the model's own default, which some models insist on.
+
+    Examples
+    --------
+    >>> OpenAIChat("llama3.1", "http://localhost:11434/v1")
+    OpenAIChat('llama3.1', 'http://localhost:11434/v1')
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base_url: str = DEFAULT_URL,
+        api_key: str | None = None,
+        timeout: float = 120.0,
+        *,
+        temperature: float | None = 0.0,
+    ) -> None:
+        try:
+            import openai  # noqa: PLC0415 - an optional dependency, slow to import
+        except ImportError as error:
+            raise MissingDependency("openai", "openai", "--llm") from error
+        self.model = model
+        self.base_url = base_url.rstrip("/")
+        self.timeout = timeout
+        self.temperature = temperature
+        if api_key is None:
+            api_key = os.environ.get(KEY_VARIABLE, "") if self.base_url == DEFAULT_URL else ""
+        self._failures = 0
+        # The client insists on a key; local servers need none.
+        self._client = openai.OpenAI(
+            api_key=api_key or "none", base_url=self.base_url, timeout=timeout, max_retries=_RETRIES
+        )
+        self._headers: dict[str, Any] = {} if api_key else {"Authorization": openai.Omit()}
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat({self.model!r}, {self.base_url!r})"
+
+    def close(self) -> None:
+        """Close idle connections. The model can be used again."""
+        self._client.close()
+        self._client = self._client.copy()
+
+    def stream(self, messages: Sequence[Message]) -> Generator[str, None, None]:
+        """Yield the answer to a conversation, in pieces. Closing the generator closes the connection.
+
+        Raises
+        ------
+        LLMError
+            The server does not answer, answers with an error, or stops in the middle of an answer. ``partial`` is what
+            it had written.
+        """
+        written: list[str] = []
+        for attempt in range(_RETRIES + 1):
+            try:
+                for piece in self._pieces(messages):
+                    written += [piece] if piece else []
+                    yield piece
+            except LLMError as error:
+                broke_early = getattr(error, "broke", False) and not written
+                if broke_early and attempt < _RETRIES:
+                    continue
+                error.partial = "".join(written)
+                raise
+            return
+
+    def __call__(self, prompt: str) -> str:
+        """Return the model's answer to a prompt. Stops calling a server that no longer answers."""
+        if self._failures >= _MAX_FAILURES:
+            raise self._unreachable(f"{self.base_url} has stopped answering")
+        try:
+            answer = self._complete(prompt)
+        except LLMUnreachable:
+            self._failures += 1  # without a lock: an increment lost between threads does no harm
+            raise
+        self._failures = 0
+        return answer
+
+    def check(self) -> None:
+        """Raise :class:`~graphrag_core.errors.LLMUnreachable` if the server does not answer or rejects the key."""
+        import openai  # noqa: PLC0415 - as above
+
+        client = self._client.with_options(timeout=min(self.timeout, _CHECK_TIMEOUT), max_retries=0)
+        try:
+            client.models.with_raw_response.list(extra_headers=self._headers)
+        except openai.APIConnectionError as error:
+            raise self._unreachable(f"no LLM server answers at {self.base_url} ({_reason(error)})") from error
+        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
+            raise self._unreachable(
+                f"{self.base_url} rejects the API key (HTTP {error.status_code}): set {KEY_VARIABLE}"
+            ) from error
+        except openai.APIStatusError:
+            pass  # it answers; some servers cannot list models
+
+    # -- the protocol
+
+    def _arguments(self, messages: Sequence[Message]) -> dict[str, Any]:
+        settings = {} if self.temperature is None else {"temperature": self.temperature}
+        return {"model": self.model, "messages": list(messages), "extra_headers": self._headers, **settings}
+
+    def _complete(self, prompt: str) -> str:
+        try:
+            completion = self._client.chat.completions.create(**self._arguments([Message(role="user", content=prompt)]))
+            return completion.choices[0].message.content or ""
+        except Exception as error:
+            raise self._problem(error) from error
+
+    def _pieces(self, messages: Sequence[Message]) -> Generator[str, None, None]:
+        """Yield the pieces of one attempt."""
+        try:
+            response = self._client.chat.completions.with_raw_response.create(**self._arguments(messages), stream=True)
+        except Exception as error:
+            raise self._problem(error) from error
+        http = response.http_response
+        with closing(http):
+            try:
+                if "json" in http.headers.get("content-type", ""):  # a server that does not stream
+                    yield str(json.loads(http.read())["choices"][0]["message"]["content"] or "")
+                    return
+                finished = False
+                for chunk in response.parse():
+                    for choice in getattr(chunk, "choices", None) or ():
+                        if choice.delta is not None:  # empty while a model thinks
+                            yield choice.delta.content or ""
+                        finished = finished or choice.finish_reason is not None
+            except Exception as error:
+                raise self._problem(error, streaming=True) from error
+        if not finished:
+            raise self._broken("the connection ended before the answer did")
+
+    def _problem(self, error: Exception, *, streaming: bool = False) -> LLMError:  # noqa: PLR0911 - one for each kind
+        """Return an exception of the client as one that says what to do."""
+        import httpx  # noqa: PLC0415 - what openai uses
+        import openai  # noqa: PLC0415 - as above
+
+        if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
+            return self._unreachable(
+                f"{self.base_url} rejects the API key (HTTP {error.status_code}): set {KEY_VARIABLE}"
+            )
+        if isinstance(error, openai.NotFoundError):
+            return self._error(
+                f"{self.base_url} returned HTTP 404 for the model {self.model!r}: {_body(error)}: check the name of "
+                "the model, and that the URL ends in /v1"
+            )
+        if isinstance(error, openai.APIStatusError):
+            retried = error.status_code in _RETRIED or error.status_code >= 500
+            message = f"{self.base_url} returned HTTP {error.status_code}: {_body(error)}"
+            return self._unreachable(f"{message}: try again later") if retried else self._error(message)
+        if isinstance(error, (openai.APITimeoutError, httpx.TimeoutException)):
+            wait = f"{self.base_url} wrote nothing for {self.timeout:g} seconds: raise timeout, or use another model"
+            return self._broken(wait) if streaming else self._unreachable(wait)
+        if streaming and isinstance(error, (openai.APIConnectionError, httpx.HTTPError)):
+            return self._broken(str(error) or type(error).__name__)
+        if isinstance(error, (openai.APIConnectionError, httpx.HTTPError)):
+            return self._unreachable(
+                f"no answer from {self.base_url} ({_reason(error)}): is the server running, and the URL right?"
+            )
+        if streaming and isinstance(error, openai.APIError):  # an error in the stream itself
+            return self._error(f"{self.base_url} stopped writing: {' '.join(str(error).split())[:200]}")
+        return self._error(f"{self.base_url} did not return a chat completion ({error})")
+
+    def _broken(self, why: str) -> LLMError:
+        error = self._error(f"the answer of {self.model} at {self.base_url} broke off ({why}): ask again")
+        error.broke = True  # type: ignore[attr-defined]
+        return error
+
+    def _error(self, message: str) -> LLMError:
+        return LLMError(message, endpoint=self.base_url, model=self.model)
+
+    def _unreachable(self, message: str) -> LLMUnreachable:
+        return LLMUnreachable(message, endpoint=self.base_url, model=self.model)
+
+
+def _reason(error: Exception) -> str:
+    return re.sub(r"^\[Errno -?\d+\] ", "", str(error.__cause__ or "")) or str(error)
+
+
+def _body(error: openai.APIStatusError) -> str:
+    with suppress(Exception):
+        return " ".join(error.response.text[:500].split())[:200]
+    return str(error)[:200]
+
+
+# -- models of frameworks, and functions
+
+
+def as_chat_model(llm: Any) -> ChatModel:
+    """Return any model as a :class:`ChatModel`.
+
+    Parameters
+    ----------
+    llm
+        A :class:`ChatModel` such as :class:`OpenAIChat`; a LangChain chat model, LLM or other runnable; a LlamaIndex
+        LLM; a function that takes a prompt and returns a text; or a text as for ``--llm``: the name of a model of
+        OpenAI, or ``http://host:port/v1/model``.
+
+    Raises
+    ------
+    InputError
+        It is none of these.
+    """
+    if isinstance(llm, str):
+        return open_llm(llm)
+    if isinstance(llm, type):
+        raise InputError(f"llm is the class {llm.__name__}: pass an object of it")
+    if callable(getattr(llm, "stream_chat", None)):
+        return _LlamaIndexModel(llm)
+    if callable(getattr(llm, "stream", None)):
+        return _LangChainModel(llm) if callable(getattr(llm, "invoke", None)) else cast("ChatModel", llm)
+    if callable(llm):
+        return _Function(llm)
+    raise InputError(
+        f"{llm!r:.80} is not a language model: pass OpenAIChat(model, url), a LangChain or LlamaIndex model, "
+        "a function from a prompt to a text, or a text such as 'http://localhost:11434/v1/llama3.1'"
+    )
+
+
+def model_name(llm: Any) -> str:
+    """Return what a model is called in messages and caches: its ``model``, or the name of its class."""
+    llm = getattr(llm, "wrapped", llm)
+    for attribute in ("model", "model_name", "model_id"):
+        if isinstance(name := getattr(llm, attribute, None), str) and name:
+            return name
+    return getattr(llm, "__qualname__", None) or type(llm).__qualname__
+
+
+def complete(llm: Any, messages: Sequence[Message]) -> str:
+    """Return a whole answer; raise :class:`~graphrag_core.errors.LLMError` whatever the model raises."""
+    model = as_chat_model(llm)
+    return "".join(checked_stream(model, messages))
+
+
+def checked_stream(model: ChatModel, messages: Sequence[Message]) -> Generator[str, None, None]:
+    """Yield the pieces of an answer. Whatever the model raises is an ``LLMError`` with the text written before."""
+    written: list[str] = []
+    length = 0
+    try:
+        pieces = model.stream(messages)
+        try:
+            for piece in pieces:
+                if not isinstance(piece, str):
+                    raise TypeError(f"stream() yielded {type(piece).__name__}, not str")
+                text = piece.encode("utf-8", "replace").decode("utf-8")
+                written += [text] if text else []
+                length += len(text)
+                if length > _LONGEST:
+                    raise ValueError(f"it wrote more than {_LONGEST:,} characters and does not stop")
+                yield text
+        finally:
+            if callable(close := getattr(pieces, "close", None)):
+                close()
+    except LLMError as error:
+        error.partial = error.partial or "".join(written)
+        raise
+    except GraphRAGError:
+        raise
+    except Exception as error:
+        name, partial = model_name(model), "".join(written)
+        when = "broke off" if partial else "failed"
+        message = (
+            f"the language model {name} {when} ({type(error).__name__}: {error}): check its settings, or ask again"
+        )
+        raise LLMError(message, model=name, partial=partial) from error
+
+
+class _Function:
+    """A function from a prompt to a text, as a model that writes one piece."""
+
+    def __init__(self, function: Callable[[str], str]) -> None:
+        self.wrapped = function
+
+    def stream(self, messages: Sequence[Message]) -> Iterator[str]:
+        answer = self.wrapped("\n\n".join(message["content"] for message in messages))
+        if not isinstance(answer, str):
+            raise TypeError(f"the function returned {type(answer).__name__}, not str")
+        yield answer
+
+
+class _LangChainModel:
+    """A LangChain chat model, LLM or other runnable that takes messages."""
+
+    def __init__(self, model: Any) -> None:
+        self.wrapped = model
+
+    def stream(self, messages: Sequence[Message]) -> Iterator[str]:
+        pieces = self.wrapped.stream([(message["role"], message["content"]) for message in messages])
+        with _closed(pieces):
+            for piece in pieces:
+                if text := _text_of(piece if isinstance(piece, str) else getattr(piece, "content", None)):
+                    yield text
+
+
+class _LlamaIndexModel:
+    """A LlamaIndex LLM. An object of its messages is made with the class that it has loaded itself."""
+
+    def __init__(self, model: Any) -> None:
+        self.wrapped = model
+
+    def stream(self, messages: Sequence[Message]) -> Iterator[str]:
+        types = sys.modules.get(_LLAMA_MESSAGES)
+        kind: Any = getattr(types, "ChatMessage", dict)
+        pieces = self.wrapped.stream_chat(
+            [kind(role=message["role"], content=message["content"]) for message in messages]
+        )
+        written = ""
+        with _closed(pieces):
+            for piece in pieces:
+                text = piece.delta
+                if text is None:  # a model that tells the whole text so far
+                    text = str(getattr(piece.message, "content", None) or "")[len(written) :]
+                if text:
+                    written += text
+                    yield text
+
+
+def _closed(pieces: Any) -> Any:
+    """Close a generator after use, so that a model closes its connection. Other iterators need it not."""
+    return closing(pieces) if callable(getattr(pieces, "close", None)) else nullcontext()
+
+
+def _text_of(content: Any) -> str:
+    """Return the text of a LangChain message: a text, or a list of texts and blocks."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Iterable):
+        return ""
+    return "".join(
+        part if isinstance(part, str) else str(part.get("text") or "")
+        for part in content
+        if isinstance(part, (str, dict))
+    )

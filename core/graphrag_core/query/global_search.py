@@ -1,0 +1,191 @@
+"""The method ``"global"``: questions about the whole collection, answered with its communities.
+
+A question that asks for nothing in particular ("What are the main themes?") gets the largest communities of the
+broadest level. Any other is searched by vector and keyword; the communities that hold the most of what was found are
+returned, of whatever level fits best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from graphrag_core.communities import State
+from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group
+from graphrag_core.model import Chunk, Community
+from graphrag_core.ports import Engine, Keys
+from graphrag_core.query.query import Query
+from graphrag_core.query.routing import specific_words
+from graphrag_core.result import Channel, Hit
+
+_MOST = 8  # communities of a result
+_FOUND = 100  # passages that are searched for
+_LEAST_SHARE = 0.04  # of what was found, in a community that matters
+_LEAST_OF_LARGEST = 0.02  # documents of a theme of the collection, as a share of those of the largest
+_PRIOR = 8.0  # documents that are added to a community's size, so that the smallest do not always win
+_PER_DOCUMENT = 2  # passages of one document
+
+
+def is_specific(query: Query) -> bool:
+    """Return whether a question asks for something that the documents speak of, and not just for an overview."""
+    terms = query.snapshot.terms(specific_words(query.text))
+    return bool(terms) and bool((query.snapshot.term_counts(terms) > 0).any())
+
+
+Place = tuple[str, str]
+"""A passage: the id of its document, and its own."""
+
+
+def choose(
+    query: Query, found: Keys, scores: Sequence[float], state: State
+) -> tuple[list[Community], dict[Place, str], str]:
+    """Return the communities that matter, the passages that were found with the community of each, and why.
+
+    ``found`` are passages that match the question, best first; empty for a question about everything.
+    """
+    largest = [one.community for one in state.described.values() if one.community.level == 0]
+    most = max((community.documents for community in largest), default=0)
+    largest = [community for community in largest if community.documents >= _LEAST_OF_LARGEST * most]
+    if not len(found):
+        why = f"the {min(query.k, _MOST, len(largest))} largest of {len(largest):,} themes"
+        return largest[: min(query.k, _MOST)], {}, why
+    shares, homes = _shares(query, found[:_FOUND], scores[:_FOUND], state)
+    value = {
+        key: share / math.sqrt(state.described[key].community.documents + _PRIOR)
+        for key, share in shares.items()
+        if share >= _LEAST_SHARE
+    }
+    chosen: list[str] = []
+    for key in sorted(value, key=lambda key: (-round(value[key], 9), key)):
+        if len(chosen) < min(query.k, _MOST) and not any(_related(state, key, other) for other in chosen):
+            chosen.append(key)
+    if not chosen:
+        return largest[: min(query.k, _MOST)], {}, "no theme stands out for the question: the largest ones"
+    of_chunk = {
+        chunk: next(home for home in path if home in chosen)
+        for chunk, path in homes.items()
+        if any(home in chosen for home in path)
+    }
+    named = ", ".join(f"{key} {shares[key]:.0%}" for key in chosen)
+    why = f"themes by their share of the passages that match the question: {named}"
+    return [state.described[key].community for key in chosen], of_chunk, why
+
+
+def _shares(
+    query: Query, found: Keys, scores: Sequence[float], state: State
+) -> tuple[dict[str, float], dict[Place, tuple[str, ...]]]:
+    """Return for each community its share of the passages found, and for each passage its communities.
+
+    A passage is in the communities of most of its entities.
+    """
+    edges = query.snapshot.neighbours(found, to="entities")
+    targets = np.unique(edges.targets)
+    entities = query.snapshot.entities(targets)
+    paths = dict(zip(targets.tolist(), state.paths_of(entity.id for entity in entities), strict=True))
+    chunks = query.snapshot.chunks(found)
+    total = max(float(sum(scores)), 1e-9)
+    shares: defaultdict[str, float] = defaultdict(float)
+    homes: dict[Place, tuple[str, ...]] = {}
+    at = 0
+    rarity = {key: 1 / math.log2(2 + entity.mentions) for key, entity in zip(targets.tolist(), entities, strict=True)}
+    for chunk, score, count in zip(chunks, scores, edges.counts.tolist(), strict=True):
+        votes: Counter[tuple[str, ...]] = Counter()
+        for target, weight in zip(
+            edges.targets[at : at + count].tolist(), edges.weights[at : at + count].tolist(), strict=True
+        ):
+            for depth in range(len(paths[target])):
+                votes[paths[target][: depth + 1]] += min(weight, 3.0) * rarity[target]
+        at += count
+        path = _path(votes)
+        homes[chunk.document_id, chunk.id] = path
+        for home in path:
+            shares[home] += score / total
+    return dict(shares), homes
+
+
+def _path(votes: Mapping[tuple[str, ...], float]) -> tuple[str, ...]:
+    """Return the communities of most votes, from the broadest down; none after a group that is no community."""
+    path: tuple[str, ...] = ()
+    while True:
+        below = {key: vote for key, vote in votes.items() if len(key) == len(path) + 1 and key[:-1] == path and key[-1]}
+        if not below:
+            return path
+        path = min(below, key=lambda key: (-round(below[key], 9), key))
+
+
+def _related(state: State, one: str, other: str) -> bool:
+    """Return whether one community is within the other."""
+    return other in _ancestors(state, one) or one in _ancestors(state, other)
+
+
+def _ancestors(state: State, key: str) -> list[str]:
+    found = [key]
+    while (parent := state.described[found[-1]].community.parent) in state.described:
+        found.append(parent)
+    return found
+
+
+def passages(
+    engine: Engine,
+    scope: Filter | None,
+    state: State,
+    chosen: Sequence[Community],
+    of_chunk: Mapping[Place, str],
+    k: int,
+) -> list[tuple[Chunk, str]]:
+    """Return ``k`` passages, spread over the communities and over documents, each with the id of its community.
+
+    First those that match the question, then the central ones. What is not in the scope any more is left out.
+    """
+    wanted: dict[str, list[Place]] = {community.id: [] for community in chosen}
+    for place, home in of_chunk.items():
+        wanted[home].append(place)
+    for community in chosen:
+        wanted[community.id] += state.described[community.id].passages
+    reader = _Reader(engine, scope)
+    taken: Counter[str] = Counter()
+    found: dict[str, tuple[Chunk, str]] = {}
+    for most in range(1, _PER_DOCUMENT + 1):  # of one document
+        before = -1
+        while before < len(found) < k:
+            before = len(found)
+            for community in chosen[: k - len(found)]:
+                places = (place for place in wanted[community.id] if place[1] not in found and taken[place[0]] < most)
+                chunk = next(filter(None, map(reader.read, places)), None)
+                if chunk is not None:
+                    taken[chunk.document_id] += 1
+                    found[chunk.id] = chunk, community.id
+    return list(found.values())
+
+
+class _Reader:
+    """Reads passages by id, those of the scope alone; each document once."""
+
+    def __init__(self, engine: Engine, scope: Filter | None) -> None:
+        self._engine = engine
+        self._scope = scope
+        self._documents: dict[str, dict[str, Chunk]] = {}
+
+    def read(self, place: Place) -> Chunk | None:
+        document, chunk_id = place
+        if document not in self._documents:
+            inside = _in_scope(self._engine, self._scope, [document])
+            chunks = self._engine.chunks_of(document) if inside else []
+            self._documents[document] = {chunk.id: chunk for chunk in chunks}
+        return self._documents[document].get(chunk_id)
+
+
+def _in_scope(engine: Engine, scope: Filter | None, documents: Sequence[str]) -> list[str]:
+    own = Condition(DOCUMENT_ID, "in", tuple(("text", document) for document in documents))
+    return list(engine.document_ids(own if scope is None else Group(all=True, parts=(scope, own))))
+
+
+def to_hits(found: Sequence[tuple[Chunk, str]]) -> tuple[Hit, ...]:
+    """Return passages as hits, whose scores are 1 / rank."""
+    return tuple(
+        Hit(chunk, 1 / rank, {"global": Channel(rank, 1 / rank, 1.0)}, community=community)
+        for rank, (chunk, community) in enumerate(found, 1)
+    )

@@ -1,0 +1,42 @@
+"""Serve an index over HTTP and as tools of the Model Context Protocol, to clients with API keys bound to a filter.
+
+``Gateway`` authorises and limits requests; ``create_app`` is its HTTP API, ``mcp_server`` its tools. Import from here.
+The extra ``serve`` installs FastAPI and uvicorn, the extra ``mcp`` the MCP package.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from graphrag_core.errors import MissingDependency
+
+if TYPE_CHECKING:
+    from graphrag_core.serve.app import create_app
+    from graphrag_core.serve.gateway import Gateway, Limits
+    from graphrag_core.serve.keys import ApiKeys, Key, make_key
+    from graphrag_core.serve.tools import mcp_server
+
+__all__ = ["ApiKeys", "Gateway", "Key", "Limits", "create_app", "make_key", "mcp_server"]
+
+_MODULES = {
+    "ApiKeys": "keys",
+    "Gateway": "gateway",
+    "Key": "keys",
+    "Limits": "gateway",
+    "create_app": "app",
+    "make_key": "keys",
+    "mcp_server": "tools",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for: the servers need different packages."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name != "pydantic":
+            raise
+        raise MissingDependency("pydantic", "mcp" if name == "mcp_server" else "serve", "The server") from error

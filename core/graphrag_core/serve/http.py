@@ -1,0 +1,298 @@
+"""What the HTTP servers share: a middleware that guards requests, errors as JSON, events, graceful shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import time
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from graphrag_core.errors import GraphRAGError, MissingDependency
+from graphrag_core.serve.errors import ServeError, message_of, status_of
+from graphrag_core.serve.gateway import Gateway
+
+try:
+    import uvicorn
+    from starlette.responses import JSONResponse, Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+except ImportError as _error:
+    raise MissingDependency("starlette and uvicorn", "serve", "The HTTP server") from _error
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_KEEP_ALIVE = 15.0  # seconds without an event until a comment is sent, so that proxies keep the connection
+LOCAL = ("localhost", "127.0.0.1", "::1")
+"""The names of this machine."""
+
+
+def secret_of(headers: Mapping[str, str]) -> str | None:
+    """Return the API key of a request: ``Authorization: Bearer KEY``, or ``X-API-Key: KEY``.
+
+    >>> secret_of({"authorization": "Bearer abc"}), secret_of({})
+    ('abc', None)
+    """
+    scheme, _, secret = headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else headers.get("x-api-key")
+
+
+class ClientGone(Exception):
+    """The client closed its connection."""
+
+
+class _SlowBody(Exception):
+    """The body of a request does not arrive."""
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T:
+    """Return the result of some work; cancel it if the client goes away."""
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientGone
+        return task.result()
+    finally:
+        for one in (task, gone):
+            one.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+# -- errors
+
+
+def error_body(error: GraphRAGError, *, restricted: bool) -> dict[str, Any]:
+    """Return an error as the API sends it."""
+    return {"error": {"type": type(error).__name__, "message": message_of(error, restricted=restricted)}}
+
+
+def error_response(error: GraphRAGError, *, restricted: bool) -> Response:
+    """Return an error as a response. What a restricted client is not told is logged."""
+    status = status_of(error)
+    if status >= 500 and not isinstance(error, ServeError):
+        _log.error("%s: %s", type(error).__name__, error)
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    wait = getattr(error, "retry_after", None)
+    if wait is None and status in (502, 503):
+        wait = 5
+    if wait is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(wait)))
+    return JSONResponse(error_body(error, restricted=restricted), status, headers)
+
+
+def error_of(kind: str, message: str) -> dict[str, Any]:
+    """Return an error as the API sends it."""
+    return {"error": {"type": kind, "message": message}}
+
+
+# -- requests
+
+
+class Guard:
+    """ASGI middleware: limits bodies, checks hosts, logs requests without their words, answers failures with JSON."""
+
+    def __init__(self, app: ASGIApp, gateway: Gateway, hosts: Sequence[str], *, log_questions: bool = False) -> None:
+        self.app = app
+        self.gateway = gateway
+        self.hosts = tuple(hosts)
+        self.log_questions = log_questions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message.setdefault("headers", []).append((b"x-content-type-options", b"nosniff"))
+                if scope["path"].startswith("/v1"):
+                    message["headers"].append((b"cache-control", b"no-store"))
+            await send(message)
+
+        try:
+            await self._answer(scope, receive, sending)
+        except ClientGone:
+            status = status or 499
+        except Exception as error:  # noqa: BLE001 - logged, and answered
+            if not (isinstance(error, OSError) and status):  # a client may go away while it is written to
+                _log.exception("a request failed")
+            if not status:
+                message = "the server failed: see its log"
+                await JSONResponse(error_of("InternalError", message), 500)(scope, receive, sending)
+        finally:
+            self._log(scope, status, time.perf_counter() - start)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = self._refused(scope)
+        body: bytes | None = b""
+        if refused is None:
+            limits = self.gateway.limits
+            try:
+                body = await self._read(scope, receive)
+            except _SlowBody:
+                message = f"the body did not arrive within {limits.seconds:g} seconds"
+                refused = JSONResponse(error_of("TimeLimit", message), 408, {"Connection": "close"})
+            if body is None:
+                message = f"the body has more than {limits.body_bytes:,} bytes"
+                refused = JSONResponse(error_of("TooLarge", message), 413, {"Connection": "close"})
+        if refused is not None:
+            await refused(scope, receive, send)
+        else:
+            await self.app(scope, _replayed(body or b"", receive), send)
+
+    def _refused(self, scope: Scope) -> Response | None:
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if "*" not in self.hosts:
+            if _parts(f"//{host}")[0] not in self.hosts:
+                return JSONResponse(error_of("HostNotAllowed", f"this server does not answer for {host!r:.100}"), 421)
+            if origin is not None and _parts(origin)[1] != host:
+                return JSONResponse(error_of("OriginNotAllowed", "pages of other origins may not use this server"), 403)
+        return None
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """Return the body of a request; None if it is too large."""
+        most = self.gateway.limits.body_bytes
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and int(value) > most:
+                return None
+        parts, size, more = [], 0, True
+        while more:
+            try:
+                message = await asyncio.wait_for(receive(), self.gateway.limits.seconds)
+            except (TimeoutError, asyncio.TimeoutError) as error:
+                raise _SlowBody from error
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > most:
+                return None
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+    def _log(self, scope: Scope, status: int, seconds: float) -> None:
+        key = getattr(scope.get("state"), "key", None) or scope.get("state", {}).get("key")
+        path = scope["path"]
+        if self.log_questions and scope["query_string"]:
+            path += "?" + scope["query_string"].decode("latin-1")
+        elif path.startswith("/v1/documents/"):
+            path = "/v1/documents/…"
+        who = key.name if key is not None else "-"
+        _log.info("%s %s %d %.0f ms %s", scope["method"], _printable(path), status, seconds * 1000, _printable(who))
+
+
+def _parts(url: str) -> tuple[str | None, str | None]:
+    """Return the name and the address of the host in a URL; None for what is no URL."""
+    try:
+        found = urlsplit(url)
+    except ValueError:  # such as an unclosed bracket
+        return None, None
+    return found.hostname, found.netloc
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text[:500])
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return a function that receives a body that was read, then what comes after it."""
+    sent = False
+
+    async def replay() -> Message:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+# -- events
+
+
+def event(name: str, value: Any) -> bytes:
+    """Return a Server-Sent Event."""
+    return f"event: {name}\ndata: {json.dumps(value, ensure_ascii=True)}\n\n".encode()
+
+
+class EventStream(Response):
+    """Sends Server-Sent Events until they end, the client goes away, or the time is up."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncGenerator[bytes, None], seconds: float) -> None:
+        super().__init__(headers={"X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self.events = events
+        self.seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - the interface
+        """Send the events."""
+        try:
+            # A client that does not read holds this coroutine and no thread, and not for ever.
+            with suppress(asyncio.TimeoutError, TimeoutError):
+                await asyncio.wait_for(while_connected(receive, self._send(send)), self.seconds)
+        finally:
+            await self.events.aclose()
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        event: asyncio.Future[bytes | None] | None = None
+        try:
+            while True:
+                event = event or asyncio.ensure_future(self._next_event())
+                done, _ = await asyncio.wait({event}, timeout=_KEEP_ALIVE)
+                data = event.result() if done else b": waiting\n\n"
+                if done:
+                    event = None
+                await send({"type": "http.response.body", "body": data or b"", "more_body": data is not None})
+                if data is None:
+                    return
+        finally:
+            if event is not None:
+                event.cancel()
+                await asyncio.gather(event, return_exceptions=True)
+
+    async def _next_event(self) -> bytes | None:
+        return await anext(self.events, None)
+
+
+# -- a process
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that refuses new requests and ends answers before it waits for what runs."""
+
+    def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
+        super().__init__(config)
+        self.gateway = gateway
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Shut down."""
+        self.gateway.begin_shutdown()
+        await super().shutdown(sockets)
+
+
+def make_server(app: ASGIApp, gateway: Gateway, host: str, port: int, **settings: Any) -> Server:
+    """Return a server for an application. ``run()`` serves until SIGINT or SIGTERM; then running requests end."""
+    limits = gateway.limits
+    config = uvicorn.Config(
+        app, host=host, port=port, access_log=False, log_config=None, lifespan="on", server_header=False,
+        timeout_graceful_shutdown=math.ceil(max(limits.seconds, limits.write_seconds)), **settings,
+    )  # fmt: skip
+    return Server(config, gateway)

@@ -1,0 +1,117 @@
+"""``ask`` and ``communities``: what they print, their options, and errors of a language model."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from stream_server import StreamServer
+
+QUESTION = "Who does the Auth Service delegate to?"
+
+
+@pytest.fixture
+def server():
+    server = StreamServer()
+    yield server
+    server.close()
+
+
+def test_without_a_model_sentences_are_printed_with_their_sources_and_said_to_be_that(run, indexed):
+    result = run("ask", QUESTION, "--kb", indexed)
+    assert result.exit_code == 0
+    assert "[1] Auth Service  auth-service.md" in result.stdout
+    assert "Extracted sentences, not written by a language model: name one with --llm." in result.stdout
+
+
+def test_a_model_streams_and_its_citations_are_listed(run, indexed, server):
+    result = run("ask", QUESTION, "--kb", indexed, "--llm", f"{server.url}/tiny", "-k", 3)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("It delegates to the OAuth Provider [1].\n\n[1] Auth Service  auth-service.md\n")
+    assert "Extracted" not in result.stdout
+    assert server.bodies[0]["model"] == "tiny"
+
+
+def test_the_model_can_be_in_the_environment_and_its_server_an_option(run, indexed, server, monkeypatch):
+    monkeypatch.setenv("HYBRID_GRAPHRAG_LLM", "tiny")
+    assert "It delegates" in run("ask", QUESTION, "--kb", indexed, "--llm-url", server.url).stdout
+    assert "Extracted" in run("ask", QUESTION, "--kb", indexed, "--llm", "none").stdout
+    monkeypatch.delenv("HYBRID_GRAPHRAG_LLM")
+    assert run("ask", QUESTION, "--kb", indexed, "--llm-url", server.url).exit_code == 2
+
+
+def test_what_is_wrong_with_an_answer_is_said(run, indexed, server):
+    server.pieces = ["Nobody knows."]
+    assert (
+        "Not supported: tiny cites no passage"
+        in run("ask", QUESTION, "--kb", indexed, "--llm", f"{server.url}/tiny").stdout
+    )
+    server.pieces = ["See [1] and [42]."]
+    unknown = run("ask", QUESTION, "--kb", indexed, "--llm", f"{server.url}/tiny").stdout
+    assert "See [1] and [42?]." in unknown
+    assert "do not exist, marked with a question mark: 42." in unknown
+    server.pieces = ["NOT IN THE ", "DOCUMENTS"]
+    none = run("ask", QUESTION, "--kb", indexed, "--llm", f"{server.url}/tiny")
+    assert none.exit_code == 1
+    assert "The documents do not contain the answer." in none.stdout
+
+
+def test_a_broken_stream_leaves_what_was_written_and_one_line(run, indexed, server):
+    server.cut_after = 1
+    result = run("ask", QUESTION, "--kb", indexed, "--llm", f"{server.url}/tiny")
+    assert result.exit_code == 1
+    assert result.stdout == "It delegates \n"
+    assert result.stderr.startswith("✗ the answer of tiny at http://127.0.0.1")
+    assert result.stderr.count("\n") == 1
+
+
+def test_escape_sequences_of_a_model_do_not_reach_the_terminal(run, indexed, server):
+    server.pieces = ["\x1b]0;title\x07evil \x1b[31m[1]"]
+    assert "\x1b" not in run("ask", QUESTION, "--kb", indexed, "--llm", f"{server.url}/tiny").stdout
+
+
+def test_json_has_the_answer_and_its_citations(run, indexed, server):
+    answer = json.loads(run("ask", QUESTION, "--kb", indexed, "--json", "--llm", f"{server.url}/tiny").stdout)
+    assert answer["answer"] == "It delegates to the OAuth Provider [1]."
+    assert (answer["kind"], answer["cited"], answer["model"]) == ("llm", True, "tiny")
+    assert answer["citations"][0]["document_id"] == "auth-service.md"
+    assert json.loads(run("ask", QUESTION, "--kb", indexed, "--json").stdout)["kind"] == "extract"
+
+
+def test_an_overview_question_is_answered_with_themes(run, indexed):
+    result = run("ask", "What are the main themes?", "--kb", indexed)
+    assert result.exit_code == 0
+    assert result.stdout.count("\n- ") + result.stdout.startswith("- ") >= 3
+    found = run("query", "What are the main themes?", "--method", "global", "--kb", indexed)
+    assert "central in theme 0." in found.stdout
+
+
+def test_communities_are_listed_by_level_and_as_json(run, indexed):
+    shown = run("communities", "--kb", indexed)
+    assert shown.exit_code == 0
+    assert " documents, " in shown.stdout
+    listed = json.loads(run("communities", "--kb", indexed, "--json", "--limit", 2).stdout)
+    assert len(listed) == 2
+    assert listed[0]["level"] == 0
+    nothing = run("communities", "--kb", indexed, "--level", 2)
+    assert nothing.exit_code == 1
+    assert "no themes on level 2" in nothing.stderr
+
+
+def test_a_model_describes_communities(run, docs, server):
+    server.pieces = ["A theme."]
+    run("index", docs)
+    count = len(json.loads(run("communities", "--json", "--limit", 99).stdout))
+    described = run("communities", "--llm", f"{server.url}/tiny", "--quiet", "--limit", 99)
+    assert described.stdout.count("A theme.") == count == len(server.bodies)
+    assert run("communities", "--limit", 99).stdout.count("A theme.") == count
+
+
+def test_the_graph_is_steered(run, indexed):
+    seeded = run("query", "who is responsible?", "--seed", "Tide Feed", "--kb", indexed, "--json")
+    assert "Tide Feed" in [entity["name"] for entity in json.loads(seeded.stdout)["entities"]]
+    unknown = run("query", "who is responsible?", "--seed", "Tide Fed", "--kb", indexed)
+    assert unknown.exit_code == 1
+    assert "did you mean 'Tide Feed'" in unknown.stderr
+    without = run("ask", QUESTION, "--exclude", "auth-service.md", "--kb", indexed, "--json")
+    assert "auth-service.md" not in without.stdout

@@ -1,0 +1,617 @@
+"""The explorer in a real browser, served by a real server. ``make test-browser`` finds or installs one."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from urllib.parse import quote
+
+import pytest
+
+NEEDED = "BROWSER_NEEDED" in os.environ
+if not NEEDED:
+    pytest.importorskip("playwright", reason="no Playwright: 'make test-browser' installs it")
+    pytest.importorskip("fastapi", reason="no FastAPI: install the extra serve")
+
+import browser as browsers  # noqa: E402 - it imports Playwright
+
+from graphrag_core import (  # noqa: E402
+    Document,
+    Extraction,
+    Fact,
+    GraphRetriever,
+    KnowledgeIndex,
+    Mention,
+)
+from graphrag_core.demo import sample_documents  # noqa: E402
+from graphrag_core.explore import Explorer, static_page  # noqa: E402
+from graphrag_core.serve import ApiKeys, Gateway, create_app  # noqa: E402
+from graphrag_core.serve.http import make_server  # noqa: E402
+
+QUESTION = "What happens if we change the vendor of the OAuth Provider?"
+HOSTILE = [
+    "<img src=x onerror=alert(1)> Corp",
+    "</script><script>alert(2)</script> Ltd",
+    "Safe\u202eevil\u202c Name",
+    "${alert(3)} {{7*7}} Gmbh",
+    "javascript:alert(4) Inc",
+]
+NODES = "Explore.graph.cy.nodes().length"
+OVERLAPS = """(() => {
+    const shown = [...document.querySelectorAll('#labels .label:not(.hidden)')].map(e => e.getBoundingClientRect());
+    let count = 0;
+    for (let i = 0; i < shown.length; i++) for (let j = i + 1; j < shown.length; j++) {
+        const a = shown[i], b = shown[j];
+        if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1) count++;
+    }
+    return [shown.length, count];
+})()"""
+
+
+class Typed:
+    """Finds names in a text of the form "Name:type, Name:type", and facts between neighbouring ones."""
+
+    identity = "typed"
+
+    def extract(self, chunks):
+        found = []
+        for chunk in chunks:
+            pairs = [part.rsplit("|", 1) for part in chunk.text.split("; ")]
+            names = [name for name, _ in pairs]
+            facts = [Fact((a, b), f"{a} joins {b}.", "joins") for a, b in pairwise(names)]
+            found.append(Extraction(tuple(Mention(name, kind) for name, kind in pairs), tuple(facts)))
+        return found
+
+
+@contextmanager
+def serving(index, **settings):
+    """Serve an index on a free port, and give the address of the explorer."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    gateway = Gateway(index, **settings)
+    server = make_server(create_app(gateway), gateway, "127.0.0.1", port)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.02)
+        yield f"http://127.0.0.1:{port}/explore/"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def address():
+    index = KnowledgeIndex()
+    index.add(sample_documents())
+    with serving(index) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def typed():
+    """Two tenants, two types, a name that both have."""
+    index = KnowledgeIndex(extractor=Typed(), chunker=None)
+    index.add(
+        [
+            Document("a", "Ada|person; Engine|thing; Charles|person", "", {"tenant": "a", "year": 2020}),
+            Document("b", "Engine|thing; Zuse|person; Relay|thing", "", {"tenant": "b", "year": 1941}),
+        ]
+    )
+    with serving(index) as address:
+        yield address
+
+
+@dataclass
+class Visit:
+    page: object
+    said: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    answers: dict[str, list[int]] = field(default_factory=dict)
+
+    def open(self, url):
+        self.page.goto("about:blank")
+        self.page.goto(url)
+        self.ready()
+        return self
+
+    def ready(self):
+        self.page.wait_for_selector("body[data-state=ready]")
+
+    def follow(self, action):
+        """Do what changes the view, and wait for the new one."""
+        self.page.evaluate("document.body.dataset.state = 'waiting'")
+        action()
+        self.ready()
+
+    def title(self):
+        return self.page.text_content("#details h1")
+
+    def nodes(self):
+        return self.page.evaluate(NODES)
+
+    def at(self, entity):
+        """Where an entity is drawn, on the screen."""
+        return self.page.evaluate(
+            """id => {
+                const at = Explore.graph.nodeOf(id).renderedPosition();
+                const box = document.getElementById('graph').getBoundingClientRect();
+                return [box.left + at.x, box.top + at.y];
+            }""",
+            entity,
+        )
+
+    def shown(self):
+        return set(self.page.evaluate("Explore.graph.cy.nodes().filter(n => n.visible()).map(n => n.data('name'))"))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with browsers.chromium() as browser:
+        if browser is None:
+            assert not NEEDED, "no Chromium was found"
+            pytest.skip("no Chromium: 'make test-browser' installs one")
+        yield browser
+
+
+@pytest.fixture
+def visit(browser):
+    """Opens pages; whatever they say on the console and ask of other origins is noted and must be nothing."""
+    visits, contexts = [], []
+
+    def opened(url=None, *, width=1280, height=800, **settings):
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, **{"reduced_motion": "reduce", **settings}
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        seen = Visit(page)
+        visits.append(seen)
+        page.on("console", lambda message: seen.said.append(message.text))
+        page.on("pageerror", lambda error: seen.said.append(str(error)))
+        page.on("dialog", lambda dialog: (seen.said.append(dialog.message), dialog.dismiss()))
+
+        def note(request):
+            if not request.url.startswith(("http://127.0.0.1:", "file:", "data:", "about:")):
+                seen.outside.append(request.url)
+
+        def measure(response):
+            with suppress(Exception):
+                kind = response.url.rsplit("/", 1)[-1]
+                if "/api/" in response.url:
+                    seen.answers.setdefault(kind, []).append(len(response.body()))
+
+        page.on("request", note)
+        page.on("response", measure)
+        return seen.open(url) if url else seen
+
+    yield opened
+    for context in contexts:
+        context.close()
+    for seen in visits:
+        assert seen.outside == []
+        assert seen.said == []
+
+
+def test_the_start_page_shows_entities_in_colours_and_no_label_over_another(visit, address):
+    seen = visit(address)
+    assert seen.title() == "Overview"
+    assert 30 < seen.nodes() <= 100
+    count, overlaps = seen.page.evaluate(OVERLAPS)
+    assert count > 15
+    assert overlaps == 0
+    colours = seen.page.evaluate("[...new Set(Explore.graph.cy.nodes().map(n => n.data('colour')))].length")
+    assert colours > 2
+    assert seen.page.locator("#legend li").count() == seen.page.locator(".communities li").count() > 1
+
+
+def test_a_community_is_opened_from_the_legend(visit, address):
+    seen = visit(address)
+    name = seen.page.text_content("#legend li:nth-child(2) span")
+    seen.follow(lambda: seen.page.click("#legend li:nth-child(2) a"))
+    assert seen.title() == name
+    assert len(set(seen.page.evaluate("Explore.graph.cy.nodes().map(n => n.data('community'))"))) == 1
+
+
+def test_a_name_is_suggested_while_typing_and_opened_by_a_click(visit, address):
+    seen = visit(address)
+    seen.page.fill("#query", "oaut")
+    seen.page.wait_for_selector("#suggestions li")
+    assert "OAuth Provider" in seen.page.text_content("#suggestions li")
+    assert seen.page.get_attribute("#query", "aria-expanded") == "true"
+    seen.follow(lambda: seen.page.click("#suggestions li:first-child"))
+    assert seen.title() == "OAuth Provider"
+    headings = seen.page.locator("#details h2").all_text_contents()
+    assert headings == ["Neighbours", "Facts", "Passages"]
+    assert seen.page.locator("#details mark").first.text_content() == "OAuth Provider"
+
+
+def test_a_click_on_a_node_or_its_label_opens_it_and_back_returns(visit, address):
+    seen = visit(f"{address}#/entity/oauth%20provider")
+    seen.follow(lambda: seen.page.mouse.click(*seen.at("keyring")))
+    assert seen.title() == "Keyring"
+    assert "#/entity/keyring" in seen.page.url
+    label = seen.page.locator("#labels .label", has_text="Auth Service").first.bounding_box()
+    seen.follow(lambda: seen.page.mouse.click(label["x"] + label["width"] / 2, label["y"] + label["height"] / 2))
+    assert seen.title() == "Auth Service"
+    seen.follow(seen.page.go_back)
+    seen.follow(seen.page.go_back)
+    assert seen.title() == "OAuth Provider"
+    seen.follow(seen.page.go_forward)
+    assert seen.title() == "Keyring"
+
+
+def test_expanding_adds_neighbours_and_keeps_what_is_drawn(visit, address):
+    seen = visit(f"{address}#/entity/oauth%20provider")
+    before, count = seen.shown(), seen.nodes()
+    seen.follow(lambda: seen.page.mouse.click(*seen.at("harbourlight")))
+    seen.page.click("#expand")
+    seen.page.wait_for_selector("#expand:disabled")
+    assert seen.nodes() > count
+    assert before < seen.shown()
+    assert seen.page.evaluate(OVERLAPS)[1] == 0
+
+
+def test_a_line_shows_the_facts_that_it_stands_for(visit, address):
+    seen = visit(f"{address}#/entity/oauth%20provider")
+    (x, y), (to_x, to_y) = seen.at("oauth provider"), seen.at("keyring")
+    seen.follow(lambda: seen.page.mouse.click(x + (to_x - x) * 0.6, y + (to_y - y) * 0.6))
+    assert seen.title() == "Keyring and OAuth Provider"
+    assert seen.page.locator(".facts li").count() == 1
+
+
+def test_a_question_shows_its_answer_passages_and_paths(visit, address):
+    seen = visit(address)
+    seen.page.fill("#query", QUESTION)
+    seen.follow(lambda: seen.page.keyboard.press("Enter"))
+    assert seen.title() == QUESTION
+    seen.page.wait_for_selector("#answer .answer h2")
+    assert seen.page.text_content("#answer h2") == "Best sentences of the passages"
+    assert seen.page.locator(".hit").count() == 5
+    assert seen.page.locator("#boxes .box.passage").count() == 5
+    seen.page.click(".hit:nth-child(3) .select")
+    assert seen.page.get_attribute(".hit:nth-child(3) .select", "aria-pressed") == "true"
+    assert 0 < seen.page.locator("#boxes .box.faded").count() < seen.page.locator("#boxes .box").count()
+    seen.page.keyboard.press("Escape")
+    assert seen.page.locator("#boxes .box.faded").count() == 0
+    seen.follow(lambda: seen.page.mouse.click(*seen.at("oauth provider")))
+    assert seen.title() == "OAuth Provider"
+
+
+def test_an_answer_of_a_language_model_leads_to_the_passages_that_it_cites(visit):
+    index = KnowledgeIndex()
+    index.add(sample_documents())
+
+    def model(prompt):
+        return "It is <b>Keyring</b> [1], they say [2]."
+
+    with serving(index, llm=model) as address:
+        seen = visit(f"{address}#/question/{quote(QUESTION)}")
+        seen.page.wait_for_selector("#answer .cite")
+        assert seen.page.text_content("#answer h2") == "Answer"
+        assert "It is <b>Keyring</b>" in seen.page.text_content("#answer .text")
+        seen.page.click("#answer .cite:nth-of-type(2)")
+        assert seen.page.get_attribute(".hit.selected", "data-rank") == "2"
+
+
+def test_a_language_model_that_fails_is_explained_beside_the_passages(visit):
+    index = KnowledgeIndex()
+    index.add(sample_documents())
+
+    def model(prompt):
+        raise RuntimeError("no model today")
+
+    with serving(index, llm=model) as address:
+        seen = visit(f"{address}#/question/{quote(QUESTION)}")
+        seen.page.wait_for_selector("#answer .note")
+        assert seen.page.locator(".hit").count() == 5
+        assert seen.page.locator("#answer button").text_content() == "Try again"
+        assert all("502" in text for text in seen.said)
+        seen.said.clear()
+
+
+def test_the_text_of_boxes_stays_within_them(visit, address):
+    seen = visit(f"{address}#/question/{quote(QUESTION)}")
+    outside = """[...document.querySelectorAll('#boxes .box')].filter(e => {
+        const box = e.getBoundingClientRect(), text = e.querySelector('.lines').getBoundingClientRect();
+        return text.left < box.left - 1 || text.right > box.right + 1
+            || text.top < box.top - 1 || text.bottom > box.bottom + 1;
+    }).map(e => e.textContent)"""
+    assert seen.page.evaluate(outside) == []
+
+
+def test_everything_can_be_done_with_the_keyboard(visit, address):
+    seen = visit(address)
+    press = seen.page.keyboard.press
+    press("/")
+    seen.page.keyboard.type("keyr")
+    seen.page.wait_for_selector("#suggestions li")
+    press("ArrowDown")
+    assert seen.page.get_attribute("#suggestions li:first-child", "aria-selected") == "true"
+    seen.follow(lambda: press("Enter"))
+    assert seen.title() == "Keyring"
+    assert seen.page.evaluate("document.activeElement.id") == "graph"
+    start = seen.page.evaluate("Explore.graph.focused.id()")
+    for key in ("ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"):
+        press(key)
+    assert seen.page.text_content("#status")
+    while seen.page.evaluate("Explore.graph.focused.id()") == start:
+        press("ArrowRight")
+        press("ArrowDown")
+    name = seen.page.evaluate("Explore.graph.focused.data('name')")
+    count = seen.nodes()
+    seen.follow(lambda: press("Enter"))
+    assert seen.title() == name
+    press("e")
+    seen.page.wait_for_selector("#expand:disabled")
+    assert seen.nodes() >= count
+    zoom = seen.page.evaluate("Explore.graph.cy.zoom()")
+    press("+")
+    assert seen.page.evaluate("Explore.graph.cy.zoom()") > zoom
+    press("-")
+    assert seen.page.evaluate("Explore.graph.cy.zoom()") == pytest.approx(zoom)
+    press("?")
+    assert seen.page.locator("#help").is_visible()
+    press("Escape")
+    assert seen.page.locator("#help").is_hidden()
+    press("f")
+    assert seen.page.locator("#filters").is_visible()
+    press("Escape")
+    assert seen.page.locator("#filters").is_hidden()
+    seen.follow(lambda: press("Escape"))
+    assert seen.title() == "Overview"
+
+
+def test_types_hide_what_is_drawn_and_are_part_of_the_address(visit, typed):
+    seen = visit(typed)
+    assert {"Ada", "Engine", "Zuse"} <= seen.shown()
+    seen.page.click("#filter")
+    seen.follow(lambda: seen.page.locator("#types button", has_text="person").click())
+    assert seen.shown() == {"Ada", "Charles", "Zuse"}
+    assert "type=person" in seen.page.url
+    assert visit(seen.page.url).shown() == {"Ada", "Charles", "Zuse"}
+    seen.follow(lambda: seen.page.locator("#types button", has_text="person").click())
+    assert "Engine" in seen.shown()
+
+
+def test_a_scope_restricts_everything_and_a_malformed_one_is_explained(visit, typed):
+    seen = visit(typed)
+    seen.page.click("#filter")
+    seen.page.fill("#scope", "nonsense")
+    seen.page.keyboard.press("Enter")
+    assert "field=value" in seen.page.text_content("#message")
+    seen.page.fill("#scope", "year>=2000")
+    seen.follow(lambda: seen.page.keyboard.press("Enter"))
+    assert seen.shown() == {"Ada", "Engine", "Charles"}
+    seen.follow(lambda: seen.page.evaluate("location.hash = '#/entity/engine' + location.hash.slice(2)"))
+    assert "Zuse" not in seen.page.text_content("#details")
+    seen.follow(lambda: seen.page.click("#scopes .remove"))
+    assert "Zuse" in seen.page.text_content("#details")
+
+
+def test_light_and_dark_follow_the_reader_and_the_switch(visit, address):
+    ground = """[getComputedStyle(document.documentElement).backgroundColor,
+        Explore.graph.cy.nodes()[0].style('background-color')]"""
+    light = visit(address, color_scheme="light").page.evaluate(ground)
+    seen = visit(address, color_scheme="dark")
+    dark = seen.page.evaluate(ground)
+    assert light[0] != dark[0]
+    assert light[1] != dark[1]
+    seen.page.click("#theme")
+    assert seen.page.evaluate(ground) == light
+
+
+CONTRAST = """(() => {
+    const channel = v => v / 255 <= .03928 ? v / 255 / 12.92 : ((v / 255 + .055) / 1.055) ** 2.4;
+    const light = text => {
+        const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(Number).map(channel);
+        return .2126 * r + .7152 * g + .0722 * b;
+    };
+    const ground = e => {
+        for (; e; e = e.parentElement) {
+            const colour = getComputedStyle(e).backgroundColor;
+            if (!/, 0\\)|transparent|color\\(/.test(colour)) return colour;
+        }
+        return getComputedStyle(document.documentElement).backgroundColor;
+    };
+    const own = e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
+    return [...document.querySelectorAll('#details *, header *, #legend *')]
+        .filter(e => e.checkVisibility() && e.ariaHidden !== 'true' && own(e)).map(e => {
+            const a = light(getComputedStyle(e).color), b = light(ground(e));
+            return [(Math.max(a, b) + .05) / (Math.min(a, b) + .05), e.textContent.slice(0, 30)];
+        }).filter(one => one[0] < 4.5);
+})()"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", ["", "#/entity/oauth%20provider", f"#/question/{quote(QUESTION)}"])
+def test_text_has_enough_contrast(visit, address, scheme, view):
+    seen = visit(address + view, color_scheme=scheme)
+    assert seen.page.evaluate(CONTRAST) == []
+
+
+def test_controls_have_names(visit, address):
+    seen = visit(f"{address}#/entity/oauth%20provider")
+    nameless = """[...document.querySelectorAll('button, a, input')].filter(e => e.checkVisibility()
+        && !(e.ariaLabel || e.textContent.trim() || e.title)).map(e => e.outerHTML)"""
+    assert seen.page.evaluate(nameless) == []
+
+
+def test_on_a_phone_the_details_are_a_sheet_and_nothing_is_wider_than_the_screen(visit, address):
+    seen = visit(f"{address}#/entity/oauth%20provider", width=390, height=800, has_touch=True, is_mobile=True)
+    assert seen.page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+    low = seen.page.locator("#panel").bounding_box()
+    assert low["y"] > 380
+    assert low["width"] == 390
+    graph = seen.page.locator("#graph").bounding_box()
+    assert graph["height"] > 280
+    seen.page.tap("#sheet")
+    seen.page.wait_for_selector("#panel.tall")
+    seen.page.wait_for_timeout(300)
+    assert seen.page.locator("#panel").bounding_box()["y"] < 140
+    seen.page.tap("#sheet")
+    seen.page.wait_for_timeout(300)
+    x, y = seen.at("keyring")
+    seen.follow(lambda: seen.page.touchscreen.tap(x, y))
+    assert seen.title() == "Keyring"
+
+
+def test_a_server_with_keys_asks_for_one_keeps_it_for_the_tab_and_stays_in_its_scope(visit):
+    index = KnowledgeIndex(extractor=Typed(), chunker=None)
+    index.add(
+        [
+            Document("a", "Ada|person; Engine|thing; Charles|person", "", {"tenant": "a"}),
+            Document("b", "Engine|thing; Zuse|person; Relay|thing", "", {"tenant": "b"}),
+        ]
+    )
+    key, secret = ApiKeys.generate("a", {"tenant": "a"})
+    with serving(index, keys=ApiKeys([key])) as address:
+        seen = visit()
+        seen.page.goto(address)
+        seen.page.wait_for_selector("#key[open]")
+        seen.page.fill("#key-input", "wrong")
+        seen.page.click("#key-form button")
+        seen.page.wait_for_selector("#key-text >> text=refused")
+        seen.page.fill("#key-input", secret)
+        seen.page.click("#key-form button")
+        seen.ready()
+        assert seen.shown() == {"Ada", "Engine", "Charles"}
+        assert secret not in seen.page.url
+        seen.page.reload()
+        seen.ready()
+        seen.page.fill("#query", "zuse")
+        seen.page.wait_for_selector("#suggestions li")
+        assert "Ask" in seen.page.text_content("#suggestions")
+        assert seen.page.locator("#suggestions .dot").count() == 0
+        assert all("401" in text for text in seen.said)
+        seen.said.clear()
+
+
+def test_hostile_names_are_text_and_do_nothing(visit):
+    index = KnowledgeIndex(extractor=Typed(), chunker=None)
+    index.add([Document(f"d{at}", "; ".join(f"{name}|<b>type</b>" for name in HOSTILE), HOSTILE[0]) for at in range(3)])
+    with serving(index) as address:
+        seen = visit(address)
+        assert seen.page.evaluate("document.images.length") == 0
+        for entity in seen.page.evaluate("Explore.graph.drawn()"):
+            seen.follow(lambda entity=entity: seen.page.evaluate("id => { location.hash = '#/' }", entity))
+            seen.follow(lambda entity=entity: seen.page.evaluate("id => Explore.graph.onOpen(id)", entity))
+            seen.page.mouse.move(*seen.at(entity))
+        seen.page.fill("#query", "<img")
+        seen.page.wait_for_selector("#suggestions li")
+        assert seen.page.evaluate("document.images.length") == 0
+        assert seen.page.evaluate("document.scripts.length") == 4
+        texts = seen.page.evaluate("document.body.textContent")
+        assert "\u202e" not in texts
+        assert "<img src=x onerror=alert(1)>" in texts
+
+
+def test_injected_markup_could_not_run_or_reach_the_network(visit, address):
+    seen = visit(address)
+    got_in = (
+        """<img src="https://example.org/x.png" onerror="window.ran = 1"><p id="p" onclick="window.ran = 1">x</p>"""
+    )
+    seen.page.evaluate("html => document.getElementById('details').insertAdjacentHTML('afterbegin', html)", got_in)
+    seen.page.evaluate("document.getElementById('p').click()")
+    refused = "fetch('https://example.org/').then(() => 'answered', () => 'refused')"
+    assert seen.page.evaluate(refused) == "refused"
+    assert seen.page.evaluate("window.ran") is None
+    assert all("Content Security Policy" in said for said in seen.said)
+    seen.said.clear()
+    seen.outside.clear()
+
+
+def test_what_does_not_exist_and_a_server_that_is_gone_are_explained(visit):
+    index = KnowledgeIndex()
+    index.add(sample_documents()[:4])
+    seen = visit()
+    with serving(index) as address:
+        seen.open(f"{address}#/entity/nobody")
+        assert 'There is no entity "nobody"' in seen.page.text_content("#details")
+    seen.page.evaluate("location.hash = '#/entity/someone'")
+    seen.page.wait_for_selector("body[data-state=failed]")
+    assert "does not answer" in seen.page.text_content("#message")
+    assert seen.page.locator("#retry").is_visible()
+    seen.said.clear()  # what Chromium says of refused connections
+
+
+def test_an_export_works_from_disk(visit, tmp_path):
+    with KnowledgeIndex() as index:
+        index.add(sample_documents())
+        explorer = Explorer(GraphRetriever(index))
+        pages = {
+            "question": static_page(explorer, question=QUESTION, max_nodes=40),
+            "entity": static_page(explorer, entity="OAuth Provider", max_nodes=20),
+            "start": static_page(explorer),
+        }
+    for name, page in pages.items():
+        (tmp_path / f"{name}.html").write_text(page, "utf-8")
+    seen = visit((tmp_path / "question.html").as_uri())
+    assert seen.title() == QUESTION
+    assert seen.page.locator(".hit").count() == 5
+    assert seen.page.locator(".answer").count() == 1
+    seen = visit((tmp_path / "start.html").as_uri(), color_scheme="dark")
+    assert seen.title() == "Overview"
+    seen = visit((tmp_path / "entity.html").as_uri(), width=390)
+    assert seen.title() == "OAuth Provider"
+    seen.page.fill("#query", "keyr")
+    seen.page.wait_for_selector("#suggestions li")
+    seen.follow(lambda: seen.page.keyboard.press("Enter"))
+    assert seen.title() == "Keyring"
+    seen.page.click("#expand")
+    seen.follow(seen.page.go_back)
+    assert seen.title() == "OAuth Provider"
+
+
+class Chain:
+    """Names separated by semicolons, each joined with the next; the first is joined with all of them."""
+
+    identity = "chain"
+
+    def extract(self, chunks):
+        found = []
+        for chunk in chunks:
+            names = chunk.text.split("; ")
+            pairs = [*pairwise(names), *((names[0], name) for name in names[2:])]
+            facts = tuple(Fact(pair, f"{pair[0]} joins {pair[1]}.", "joins") for pair in pairs)
+            found.append(Extraction(tuple(map(Mention, names)), facts))
+        return found
+
+
+def test_with_50_000_entities_answers_stay_small_and_at_most_300_are_drawn(visit):
+    index = KnowledgeIndex(extractor=Chain(), chunker=None, progress=False)
+    index.add(
+        Document(f"d{at}", "; ".join(["Hub", f"Group {at % 50}", *(f"Node {20 * at + i}" for i in range(20))]))
+        for at in range(2_500)
+    )
+    with serving(index) as address:
+        seen = visit()
+        seen.page.set_default_timeout(120_000)
+        seen.open(address)
+        assert "50,051 entities" in seen.page.text_content("#details .numbers").replace("\xa0", " ")
+        assert seen.nodes() <= 100
+        seen.page.fill("#query", "node 4711")
+        seen.page.wait_for_selector("#suggestions li")
+        seen.follow(lambda: seen.page.keyboard.press("Enter"))
+        assert seen.title() == "Node 4711"
+        seen.open(f"{address}#/entity/hub")
+        assert "50,050 neighbours" in seen.page.text_content("#details .numbers").replace("\xa0", " ")
+        assert seen.nodes() == 25
+        for count in range(15):
+            with seen.page.expect_response(lambda response: response.url.endswith("/neighbours")):
+                seen.page.click("#expand")
+            seen.page.wait_for_selector("#status >> text=/added/")
+            assert seen.nodes() == min(300, 25 + 24 * (count + 1))
+            seen.page.evaluate("document.getElementById('status').textContent = ''")
+        assert seen.page.evaluate(OVERLAPS)[1] == 0
+        assert seen.page.locator("#labels .label").count() <= 300
+        assert max(size for sizes in seen.answers.values() for size in sizes) < 60_000

@@ -1,0 +1,232 @@
+"""Questions from files and datasets, and what counts as their answer in an index."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.errors import FileError, InputError
+from graphrag_core.evaluation import Question, compare, contains, load_questions, save_questions
+from graphrag_core.testing import HashEmbedder
+
+
+def write(path, *rows):
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows), "utf-8")
+    return path
+
+
+# -- reading
+
+
+def test_text_has_one_question_per_line(tmp_path):
+    path = write(tmp_path / "q.txt", "\ufeffWho?", "", "  Why?\r")
+    assert load_questions(path) == [Question("Who?"), Question("Why?")]
+
+
+def test_json_lines(tmp_path):
+    path = write(
+        tmp_path / "q.jsonl",
+        {"id": 7, "question": "Who?", "gold": ["a", "b", "a"], "type": "bridge", "answer": "Ada"},
+        {"query": "Why?", "evidence": [{"file": "x.rst", "quote": "because of it"}, "and that"]},
+        {"question": "How?", "gold": {"a": 2, "b": 1}},
+    )
+    assert load_questions(str(path)) == [
+        Question("Who?", ("a", "b"), type="bridge", id="7", answer="Ada"),
+        Question("Why?", evidence=("because of it", "and that")),
+        Question("How?", ("a", "b"), grades=(2, 1)),
+    ]
+
+
+def test_questions_are_read_as_they_were_saved(tmp_path):
+    questions = [Question("Who?", ("a",), ("a quote",), "bridge", "7", "Ada", (2.0,)), Question("Wörum?\u2028")]
+    save_questions(questions, tmp_path / "q.jsonl")
+    assert load_questions(tmp_path / "q.jsonl") == [questions[0], Question("Wörum?")]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_csv(tmp_path, separator):
+    rows = [["Question", "gold", "type", "evidence"], ["Who?", "a | b", "x", ""], ["Why?", '["c"]', "", "a quote here"]]
+    cells = [separator.join('"{}"'.format(cell.replace('"', '""')) for cell in row) for row in rows]
+    expected = [Question("Who?", ("a", "b"), type="x"), Question("Why?", ("c",), ("a quote here",))]
+    assert load_questions(write(tmp_path / "q.csv", *cells)) == expected
+
+
+def beir(folder, *qrels, name="test"):
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    write(folder / "queries.jsonl", {"_id": "q1", "text": "Who?"}, {"_id": "q2", "text": "Why?"})
+    write(folder / "qrels" / f"{name}.tsv", "query-id\tcorpus-id\tscore", *qrels)
+    return folder
+
+
+def test_a_beir_folder(tmp_path):
+    folder = beir(tmp_path / "set", "q1\td1\t2", "q1\td2\t1", "q2\td3\t0")
+    assert load_questions(folder) == [Question("Who?", ("d1", "d2"), id="q1", grades=(2, 1))]
+    beir(folder, "q2\td3\t1", name="train")
+    assert [question.id for question in load_questions(folder, split="train")] == ["q2"]
+    with pytest.raises(FileError, match=r"no dev\.tsv; splits that are there: test, train"):
+        load_questions(folder, split="dev")
+
+
+def test_a_folder_with_questions(tmp_path):
+    write(tmp_path / "questions.jsonl", {"question": "Who?", "gold": ["a"]})
+    assert load_questions(tmp_path) == [Question("Who?", ("a",))]
+
+
+EXAMPLE = {"query": "Who?", "query_by": None, "reference_contexts": ["It was Ada."], "reference_answer": "Ada"}
+PAIRS = {"queries": {"q": "Who?"}, "corpus": {"n": "It was Ada."}, "relevant_docs": {"q": ["n"]}, "mode": "text"}
+LABELLED = [Question("Who?", evidence=("It was Ada.",), answer="Ada")]
+PAIRED = [Question("Who?", ("n",), ("It was Ada.",), id="q")]
+
+
+def test_llama_index_datasets_as_files(tmp_path):
+    assert load_questions(write(tmp_path / "rag.json", {"examples": [EXAMPLE]})) == LABELLED
+    assert load_questions(write(tmp_path / "qa.json", PAIRS)) == PAIRED
+
+
+def test_objects_with_the_fields_of_llama_index_datasets():
+    assert load_questions(SimpleNamespace(examples=[SimpleNamespace(**EXAMPLE)])) == LABELLED
+    assert load_questions(SimpleNamespace(**PAIRS)) == PAIRED
+    unlabelled = SimpleNamespace(query="Who?", reference_contexts=None, reference_answer=None)
+    assert load_questions(SimpleNamespace(examples=[unlabelled])) == [Question("Who?")]
+
+
+def test_llama_index_datasets_themselves(tmp_path):
+    """The classes are not in every release of llama-index-core."""
+    datasets = pytest.importorskip("llama_index.core.llama_dataset")
+    labelled = datasets.LabelledRagDataset(examples=[datasets.LabelledRagDataExample(**EXAMPLE)])
+    assert load_questions(labelled) == LABELLED
+    labelled.save_json(str(tmp_path / "rag.json"))
+    assert load_questions(tmp_path / "rag.json") == LABELLED
+    pairs = pytest.importorskip("llama_index.core.evaluation").EmbeddingQAFinetuneDataset(**PAIRS)
+    assert load_questions(pairs) == PAIRED
+
+
+def test_mappings_and_questions(tmp_path):
+    given = [Question("Who?"), {"question": "Why?", "gold": "a"}]
+    assert load_questions(given) == [Question("Who?"), Question("Why?", ("a",))]
+    with pytest.raises(InputError, match="give a path"):
+        load_questions(5)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "problem"),
+    [
+        ("q.jsonl", ['{"question": "Who?"}', '{"question": 1}'], r"q\.jsonl, line 2: needs 'question'"),
+        ("q.jsonl", ['{"question": "Who?"', ""], r"q\.jsonl, line 1: invalid JSON"),
+        ("q.jsonl", ["Who?"], r"q\.jsonl, line 1: needs a JSON object"),
+        ("q.jsonl", [{"question": "Who?", "gold": {"a": "x"}}], "line 1: a grade of a gold document is 'x'"),
+        ("q.jsonl", [{"question": "Who?", "gold": 1.5}], "line 1: 'gold' must be a list of document ids"),
+        ("q.jsonl", [{"question": "Who?", "gold": ["a"], "grades": [1, 2]}], "'grades' has 2 numbers for 1"),
+        ("q.jsonl", [{"question": "Who?", "evidence": ["..."]}], "line 1: 'evidence' has '...'"),
+        ("q.csv", ["text_of_it,gold", "Who?,a"], r"q\.csv, line 1: needs a column 'question'"),
+        ("q.csv", ["question,gold", "Who?,a,b"], r"q\.csv, line 2: has more cells than the header"),
+        ("q.json", ['{"a": 1}'], r"q\.json: needs a list of objects"),
+        ("q.json", ['{"queries": [], "relevant_docs": {}}'], "needs 'queries' and 'relevant_docs'"),
+        ("q.txt", [" "], "contains no questions"),
+    ],
+)
+def test_errors_name_the_file_and_the_line(tmp_path, name, rows, problem):
+    with pytest.raises(FileError, match=problem):
+        load_questions(write(tmp_path / name, *rows))
+
+
+@pytest.mark.parametrize(
+    ("qrels", "problem"),
+    [("q1 d1 1", r"test\.tsv, line 2: needs query-id"), ("q9\td1\t1", r"query q9 is not in .*queries\.jsonl")],
+)
+def test_errors_of_a_beir_folder(tmp_path, qrels, problem):
+    with pytest.raises(FileError, match=problem):
+        load_questions(beir(tmp_path / "set", qrels))
+    with pytest.raises(FileError, match=r"neither queries\.jsonl"):
+        load_questions(tmp_path)
+    with pytest.raises(FileError, match="cannot be read"):
+        load_questions(tmp_path / "nothing.jsonl")
+
+
+# -- what counts as found
+
+
+@pytest.mark.parametrize(
+    ("quote", "passage", "found"),
+    [
+        ("the  quick\nbrown fox", "See: The quick brown fox, again.", True),
+        ("Set <b>CELERY_RDB_HOST</b> to reach it", "Set CELERY_RDB_HOST to reach it", True),
+        ("[the guide](https://x.example) for all", "the guide for all", True),
+        ("the quick brown fox", "a fox, brown and quick", False),
+        ("黑豹队的防守只丢了", "黑豹队的防守只丢了 308分，在联赛中排名第六", True),
+        ("黑豹队的防守只丢了", "联赛中排名第六", False),
+        ("Keyring", "It speaks to Keyring.", True),
+        ("Keyring", "It speaks to a ring.", False),
+        # a reference that is longer than the passage, as of another chunker
+        (
+            "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen",
+            "two three four five six seven eight nine ten eleven twelve thirteen fourteen",
+            True,
+        ),
+        ("one two three four five six seven", "one two", False),
+    ],
+)
+def test_a_passage_contains_a_quote(quote, passage, found):
+    assert contains(quote, passage) is found
+
+
+@pytest.fixture
+def index():
+    documents = [
+        Document("docs/a.md", "The Auth Service trusts the OAuth Provider for every token.", "Auth Service"),
+        Document("docs/b.md", "It speaks to Keyring over mutual TLS.", "OAuth Provider"),
+        Document("x/c.md", "Soup is served on Monday.", "Menu"),
+        Document("y/c.md", "Cake is served on Sunday.", "Menu"),
+        Document("rows.jsonl#7", "Rosa likes the sea.", "Rosa"),
+    ]
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(documents)
+        yield index
+
+
+def judged(index, question):
+    (answer,) = compare(GraphRetriever(index), [question], k=3).answered
+    return answer
+
+
+def test_gold_ids_may_be_the_end_of_an_id(index):
+    assert judged(index, Question("Who trusts?", ("a.md", "7"))).items == ("docs/a.md", "rows.jsonl#7")
+    assert judged(index, Question("What is served?", ("c.md", "x/c.md"))).items == ("x/c.md",), "c.md: two end so"
+
+
+def test_gold_that_is_not_in_the_index_is_reported_and_not_measured(index):
+    answer = judged(index, Question("Whom does the Auth Service trust?", ("docs/a.md", "nowhere.md")))
+    assert (answer.items, answer.missing) == (("docs/a.md",), ("nowhere.md",))
+    report = compare(GraphRetriever(index), [Question("Who?", ("nowhere.md",))], k=3)
+    assert not report.judged
+    assert report.missing == ("nowhere.md",)
+    assert "is not in the index" in report.verdict
+
+
+def test_quotes_are_found_in_passages(index):
+    answer = judged(
+        index, Question("What is behind it?", evidence=("speaks to  KEYRING over mutual", "not in any text"))
+    )
+    assert answer.items == ("speaks to  KEYRING over mutual",)
+    assert answer.missing == ("not in any text",)
+    assert answer.recall("hybrid") == 1
+    assert all(one in {"docs/a.md", "docs/b.md", "x/c.md", "y/c.md", "rows.jsonl#7"} for one in answer.found["hybrid"])
+
+
+def test_texts_count_where_the_ids_of_a_dataset_are_unknown(index):
+    question = Question("What is behind it?", ("node-1",), ("It speaks to Keyring over mutual TLS.",))
+    assert judged(index, question).items == question.evidence
+
+
+def test_a_chunk_id_is_gold():
+    text = "\n\n".join(f"# Part {number}\n\n" + f"Word{number} is here. " * 60 for number in range(4))
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("long", text)])
+        chunks = index.chunks("long")
+        assert len(chunks) > 2
+        answer = judged(index, Question("Where is Word1?", (chunks[1].id,)))
+        assert answer.items == (chunks[1].id,)
+        assert set(answer.found["keyword"]) <= {chunk.id for chunk in chunks}

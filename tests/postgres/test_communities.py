@@ -1,0 +1,60 @@
+"""Communities, steering and answers on the PostgreSQL engine are those of a folder."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphrag_core import GraphRetriever, KnowledgeIndex
+from graphrag_core.demo import sample_documents
+from graphrag_core.testing import HashEmbedder
+
+QUESTION = "What does the Auth Service depend on?"
+
+
+@pytest.fixture
+def both(url):
+    with KnowledgeIndex(HashEmbedder()) as memory, KnowledgeIndex.open(url, HashEmbedder()) as database:
+        for index in (memory, database):
+            index.add(sample_documents())
+        yield memory, database
+
+
+def test_the_same_communities_stored_in_the_database(both, url, monkeypatch):
+    _, database = both
+    partitions = []
+    for index in both:
+        found = index.community_of([entity.name for entity in index.entities()])
+        partitions.append({frozenset(name for name in found if found[name] == key) for key in found.values()})
+    assert partitions[0] == partitions[1]
+    assert len(partitions[0]) > 2
+    computed = database.communities()
+
+    def refuse(*_):
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr("graphrag_core.communities.compute", refuse)
+    with KnowledgeIndex.open(url, HashEmbedder(), read_only=True) as reader:
+        assert reader.communities() == computed
+        assert GraphRetriever(reader).retrieve("What are the main themes?", method="agentic").communities
+
+
+def test_steering_and_answers_are_the_same(both):
+    memory, database = both
+    results = [
+        GraphRetriever(index).retrieve(QUESTION, k=8, exclude=["OAuth Provider", "keyring"], seed_entities=["Ledger"])
+        for index in (memory, database)
+    ]
+    assert results[0].hits
+    assert [hit.chunk.id for hit in results[0].hits] == [hit.chunk.id for hit in results[1].hits]
+    for result in results:
+        assert "OAuth Provider" not in {step.text for hit in result.hits for step in hit.path}
+    texts = [GraphRetriever(index).ask(QUESTION).text for index in (memory, database)]
+    assert texts[0] == texts[1]
+
+
+def test_compact_deletes_what_is_stored(both):
+    _, database = both
+    database.communities()
+    assert database.engine.load_extra("communities/all")
+    database.compact()
+    assert database.engine.load_extra("communities/all") is None

@@ -1,0 +1,47 @@
+"""The HTTP server over PostgreSQL: two servers of one index see what the other writes, and keys keep tenants apart."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from serving import QUESTION, client_of, keys_of
+
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.serve import Gateway
+from graphrag_core.testing import HashEmbedder
+
+OURS = [
+    Document("auth", "The Auth Service delegates logins to the OAuth Provider.", "Auth Service", {"tenant": "a"}),
+    Document("oauth", "The OAuth Provider is run by Mara Lindqvist.", "OAuth Provider", {"tenant": "a"}),
+]
+THEIRS = [Document("theirs", "The OAuth Provider is run by Zqsecret Corp.", "OAuth Provider", {"tenant": "b"})]
+
+
+def test_two_servers_share_an_index_and_keys_keep_tenants_apart(urls):
+    keys, headers = keys_of(a=({"tenant": "a"}, True), b=({"tenant": "b"}, True))
+    addresses = urls(), urls()
+    for address, documents in zip(addresses, ([*THEIRS, *OURS], OURS), strict=True):
+        with KnowledgeIndex.open(address, HashEmbedder()) as index:
+            index.add(documents)
+    with ExitStack() as stack:
+        first, second, alone = (
+            stack.enter_context(
+                client_of(
+                    Gateway(KnowledgeIndex.open(address, HashEmbedder()), keys=keys, write=True), headers=headers["a"]
+                )
+            )
+            for address in (addresses[0], addresses[0], addresses[1])
+        )
+        for path in ("/v1/stats", "/v1/documents", "/v1/entities", "/v1/entity?name=oauth provider", "/v1/communities",
+                     "/v1/path?start=auth service&end=mara lindqvist", "/v1/documents/theirs",
+                     "/v1/documents/oauth"):  # fmt: skip
+            assert first.get(path).text == alone.get(path).text
+            assert "zqsecret" not in first.get(path).text.lower()
+        found, expected = (one.post("/v1/query", json={"question": QUESTION}).json() for one in (first, alone))
+        assert [hit["document_id"] for hit in found["hits"]] == [hit["document_id"] for hit in expected["hits"]]
+        assert "zqsecret" not in str(found).lower()
+        body = {"documents": [{"id": "new", "text": "Keyring stores secrets."}]}
+        assert first.post("/v1/documents", json=body).status_code == 200
+        assert second.get("/v1/documents/new").json()["metadata"] == {"tenant": "a"}
+        assert second.get("/v1/documents/new", headers=headers["b"]).status_code == 404
+        assert second.post("/v1/documents", json=body, headers=headers["b"]).status_code == 409

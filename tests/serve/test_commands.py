@@ -1,0 +1,170 @@
+"""The commands serve and key, in a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from serving import DOCUMENTS, LIMIT, QUESTION, StreamingModel
+from typer.testing import CliRunner
+
+import graphrag_core
+from graphrag_core import KnowledgeIndex
+from graphrag_core.cli.app import app
+from graphrag_core.serve import ApiKeys
+from graphrag_core.testing import HashEmbedder
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def kb(tmp_path):
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
+        index.add(DOCUMENTS)
+    return tmp_path / "kb"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@contextmanager
+def process(kb, *arguments):
+    """Start the command on a free port; yield the process, its URL and what it printed so far."""
+    command = [sys.executable, "-m", "graphrag_core", *map(str, arguments), "--kb", str(kb), "--embedder", "hash"]
+    environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH") or str(ROOT / "core"), "NO_COLOR": "1"}
+    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=kb.parent)
+    lines: list[str] = []
+    try:
+        while not (found := re.search(r"running on (http://\S+)", lines[-1] if lines else "")):
+            lines.append(started.stderr.readline())
+            assert lines[-1], "".join(lines)
+        yield started, found[1], lines
+        if started.poll() is None:
+            started.send_signal(signal.SIGTERM)
+        lines += started.stderr.readlines()
+        assert started.wait(LIMIT) in (0, -signal.SIGTERM), "".join(lines)
+        assert "Traceback" not in "".join(lines), "".join(lines)
+    finally:
+        started.kill()
+        started.wait()
+        started.stderr.close()
+
+
+def test_serve_with_keys_writes_ends_gracefully_and_starts_again(kb, tmp_path):
+    keys = tmp_path / "keys.toml"
+    secrets = {
+        name: run("key", "new", "--keys", keys, "--name", name, *more).stdout.strip()
+        for name, more in {"identity": ["--where", "team=identity", "--write"], "all": []}.items()
+    }
+    with (
+        process(kb, "serve", "--port", "0", "--keys", keys, "--write") as (_, url, lines),
+        httpx.Client(base_url=url, timeout=LIMIT) as client,
+    ):
+        assert client.get("/v1/stats").status_code == 401
+        headers = {name: {"Authorization": f"Bearer {secret}"} for name, secret in secrets.items()}
+        assert client.get("/v1/stats", headers=headers["all"]).json()["documents"] == 3
+        assert client.get("/v1/stats", headers=headers["identity"]).json()["documents"] == 2
+        body = {"documents": [{"id": "new", "text": "Keyring stores secrets."}]}
+        assert client.post("/v1/documents", json=body, headers=headers["all"]).status_code == 403
+        assert client.post("/v1/documents", json=body, headers=headers["identity"]).status_code == 200
+        client.post("/v1/query", json={"question": QUESTION}, headers=headers["all"])
+    log = "".join(lines)
+    assert re.search(r"POST /v1/query 200 \d+ ms all", log)
+    assert "OAuth" not in log
+    assert not any(secret in log for secret in secrets.values())
+    with process(kb, "serve", "--port", "0") as (_, url, _):
+        assert httpx.get(f"{url}/v1/documents/new", timeout=LIMIT).json()["metadata"] == {"team": "identity"}
+        refused = httpx.post(f"{url}/v1/documents", json=body, timeout=LIMIT)
+        assert (refused.status_code, refused.json()["error"]["type"]) == (403, "NotAllowed")
+
+
+def test_serve_ends_while_an_answer_is_written(kb):
+    model = StreamingModel()
+    model.mode = "stall"
+    try:
+        with process(kb, "serve", "--port", "0", "--llm", f"{model.url}/m") as (started, url, _):
+            body = {"question": QUESTION, "stream": True}
+            with httpx.stream("POST", f"{url}/v1/ask", json=body, timeout=LIMIT) as response:
+                assert model.stalled.wait(LIMIT)
+                started.send_signal(signal.SIGTERM)
+                text = response.read().decode()
+            assert "event: piece" in text
+            assert "event: error" in text
+            assert "closing" in text
+    finally:
+        model.close()
+
+
+def test_a_server_for_a_network_needs_keys(kb, tmp_path):
+    refused = run("serve", "--kb", kb, "--embedder", "hash", "--host", "0.0.0.0")  # noqa: S104 - it is refused
+    assert refused.exit_code == 1
+    assert "--no-auth" in refused.stderr
+    assert "key new" in refused.stderr
+    empty = tmp_path / "empty.toml"
+    empty.write_text("", "utf-8")
+    assert "has no keys" in run("serve", "--kb", kb, "--keys", empty).stderr
+    assert "no index" in run("serve", "--kb", tmp_path / "nothing").stderr
+    assert "no index" in run("mcp", "--kb", tmp_path / "nothing", "--write").stderr
+    assert run("mcp", "--kb", kb, "--keys", empty).exit_code == 2
+
+
+def test_keys_are_made_and_listed(tmp_path):
+    keys = tmp_path / "keys.toml"
+    made = run("key", "new", "--keys", keys, "--name", "a", "--where", "tenant=a", "--where", "year>=2020")
+    assert made.exit_code == 0
+    found = ApiKeys.load(keys).find(made.stdout.strip())
+    assert found is not None
+    assert found.restricted
+    assert run("key", "new", "--keys", keys, "--name", "a").exit_code == 1
+    listed = json.loads(run("key", "list", "--keys", keys, "--json").stdout)
+    assert listed == [{"name": "a", "restricted": True, "write": False, "requests_per_minute": None}]
+    assert "a  read  within a filter" in run("key", "list", "--keys", keys).stdout
+
+
+def test_server_json_and_the_dockerfile_name_what_exists():
+    server = json.loads((ROOT / "server.json").read_text("utf-8"))
+    package = server["packages"][0]
+    assert server["version"] == package["version"] == graphrag_core.__version__
+    assert len(server["description"]) <= 100
+    assert f"mcp-name: {server['name']}" in (ROOT / "README.md").read_text("utf-8")
+    help_text = run("mcp", "--help").stdout
+    for argument in package["packageArguments"]:
+        assert argument.get("name", "") in help_text
+    extras = (ROOT / "pyproject.toml").read_text("utf-8")
+    for extra in ("serve", "mcp"):
+        assert f"\n{extra} = [" in extras
+    docker = (ROOT / "Dockerfile").read_text("utf-8")
+    assert "HEALTHCHECK" in docker
+    assert "USER graphrag" in docker
+
+
+MISSING = """
+import sys
+import graphrag_core.serve as serve
+for name, blocked in (("Gateway", "pydantic"), ("create_app", "fastapi"), ("mcp_server", "mcp")):
+    sys.modules[blocked] = None
+    try:
+        getattr(serve, name)
+    except ImportError as error:
+        print(error)
+    del sys.modules[blocked]
+"""
+
+
+def test_the_public_names_and_what_is_missing_without_the_extras():
+    import graphrag_core.serve as package
+
+    assert sorted(package.__all__) == sorted("ApiKeys Gateway Key Limits create_app make_key mcp_server".split())
+    assert all(hasattr(package, name) for name in package.__all__)
+    environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH") or str(ROOT / "core")}
+    told = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, env=environment, check=True)
+    assert re.findall(r"hybrid-graphrag\[(\w+)\]", told.stdout) == ["serve", "serve", "mcp"], told

@@ -1,0 +1,155 @@
+"""Requests, language models and key files that are broken or mean harm."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+from serving import Gateway, client_of, index_of, keys_of, wait_until
+
+from graphrag_core import Document, GraphRetriever
+from graphrag_core.config import load
+from graphrag_core.errors import ConfigError, FileError, FilterError, InputError, LLMError
+from graphrag_core.explore import Explorer
+from graphrag_core.serve import ApiKeys
+
+OURS = [Document("a1", "The Auth Service calls the Keyring.", "Auth Service", {"tenant": "a"})]
+
+
+def nested(depth: int) -> dict:
+    where: dict = {"tenant": "a"}
+    for _ in range(depth):
+        where = {"not": where}
+    return where
+
+
+@pytest.fixture(scope="module")
+def client():
+    keys, headers = keys_of(a=({"tenant": "a"}, True))
+    with client_of(Gateway(index_of(OURS), keys=keys, write=True), headers=headers["a"]) as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", ["/v1/query", "/v1/explain", "/v1/ask", "/explore/api/question"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"\ud800": 1}, {"tenant": "\ud800"}, {"__id__": "\ud800"}, {"a\x00": {"exists": True}}, nested(30), nested(99),
+        {"or": [{"tenant": str(number)} for number in range(600)]},
+    ],
+    ids=["key", "value", "id", "nul", "nested", "nested more", "many parts"],
+)  # fmt: skip
+def test_a_filter_that_no_database_takes_is_refused(client, path, where):
+    body = {"where": where, "text" if "explore" in path else "question": "Who calls the Keyring?"}
+    found = client.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
+    assert (found.status_code, found.json()["error"]["type"]) == (400, "FilterError")
+    assert "disk" not in found.text
+
+
+def test_a_filter_that_is_nested_too_deeply_does_not_speak_of_the_disk():
+    with index_of(OURS) as index, pytest.raises(FilterError, match="nested too deeply"):
+        GraphRetriever(index).retrieve("x", where=nested(40))
+
+
+@pytest.mark.parametrize("argument", ["seed_entities", "exclude"])
+def test_names_with_lone_surrogates_are_refused(client, argument):
+    body = json.dumps({"question": "Who?", argument: ["\ud800"]})
+    found = client.post("/v1/query", content=body, headers={"Content-Type": "application/json"})
+    assert found.status_code in (400, 422)
+    with index_of(OURS) as index, pytest.raises(InputError, match="surrogate"):
+        GraphRetriever(index).retrieve("Who?", **{argument: ["\ud800"]})
+
+
+@pytest.mark.parametrize(("headers", "status"), [({"Host": "["}, 421), ({"Origin": "http://["}, 403)])
+def test_headers_that_are_no_addresses_are_refused(headers, status):
+    with client_of(Gateway(index_of(OURS))) as client:
+        assert client.get("/v1/stats", headers=headers).status_code == status
+
+
+@pytest.mark.parametrize("where", ['"null"', '"{}"', '"[]"', "{}", "[]", '"0"', "false"])
+def test_a_key_whose_filter_was_lost_does_not_open_the_index(tmp_path, where):
+    file = tmp_path / "keys.toml"
+    file.write_text(f'[[key]]\nname = "a"\nsha256 = "{"0" * 64}"\nwhere = {where}\n')
+    with pytest.raises(FileError, match="where of the key 'a' is empty"):
+        ApiKeys.load(file)
+
+
+class Endless:
+    """A language model that writes the same without end, until it is closed."""
+
+    def __init__(self, piece: str) -> None:
+        self.piece = piece
+        self.closed = threading.Event()
+        self.started = threading.Event()
+
+    def stream(self, _):
+        try:
+            while True:
+                self.started.set()
+                yield self.piece
+        finally:
+            self.closed.set()
+
+
+@pytest.mark.parametrize("piece", [" ", "\n", "**", "", "["])
+def test_a_model_that_never_ends_is_ended_by_closing_the_answer(piece):
+    model = Endless(piece)
+    with index_of(OURS) as index:
+        stream = GraphRetriever(index).ask_stream("Who calls the Keyring?", model)
+        reading = threading.Thread(target=lambda: [None for _ in stream], daemon=True)
+        reading.start()
+        wait_until(model.started.is_set)
+        stream.close()
+        wait_until(model.closed.is_set)
+        reading.join()
+
+
+def test_an_answer_without_end_is_an_error():
+    with index_of(OURS) as index, pytest.raises(LLMError, match="does not stop"):
+        GraphRetriever(index).ask("Who calls the Keyring?", Endless("word " * 1_000))
+
+
+def test_the_explorer_does_not_wait_for_communities_within_a_snapshot():
+    """Who computes communities waits for a snapshot behind a writer, and the writer for snapshots that are open."""
+    with index_of(OURS) as index:
+        explorer, state, seen = Explorer(GraphRetriever(index)), index.community_store.state, []
+
+        def watched(scope):
+            seen.append(index.engine._lock.is_reading())
+            return state(scope)
+
+        index.community_store.state = watched
+        explorer.overview()
+        explorer.search("auth", {"tenant": "a"})
+        explorer.overview({"tenant": {"in": []}})
+        index.add([Document("a2", "The Keyring calls the Ledger.")])
+        explorer.entity("Keyring")
+    assert len(seen) >= 4
+    assert not any(seen)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cache = {entries = nan}", "cache = {entries = inf}", "k = 99999999999999999999",
+        'fusion = {name = "weighted", alpha = nan}', "vector_weight = nan", "score_threshold = nan",
+    ],
+)  # fmt: skip
+def test_numbers_that_are_none_are_refused_in_the_configuration_file(tmp_path, text):
+    file = tmp_path / "hybrid-graphrag.toml"
+    file.write_text(f"[retriever]\n{text}\n")
+    with pytest.raises(ConfigError):
+        load(file)
+
+
+def test_a_retriever_that_is_no_section_is_refused(tmp_path):
+    file = tmp_path / "hybrid-graphrag.toml"
+    file.write_text("retriever = 5\n")
+    with pytest.raises(ConfigError, match="must be a table"):
+        load(file)
+
+
+def test_a_number_of_passages_beyond_any_index_is_refused():
+    with index_of(OURS) as index, pytest.raises(InputError, match="k"):
+        GraphRetriever(index).retrieve("Who?", k=10**22)

@@ -1,0 +1,366 @@
+"""The HTTP API with a real uvicorn and httpx: what each route returns, and what it refuses."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import httpx
+import pytest
+from serving import DOCUMENTS, QUESTION, client_of, index_of, keys_of
+
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.errors import DatabaseError, EmbedderError, InputError
+from graphrag_core.serve import Gateway, Limits
+from graphrag_core.testing import HashEmbedder
+
+
+@pytest.fixture
+def writable():
+    with client_of(Gateway(index_of(), write=True)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def client():
+    with client_of(Gateway(index_of())) as opened:
+        yield opened
+
+
+def error(response) -> tuple[int, str]:
+    found = response.json()
+    assert set(found) == {"error"}
+    assert set(found["error"]) == {"type", "message"}
+    assert found["error"]["message"]
+    return response.status_code, found["error"]["type"]
+
+
+def test_a_query_returns_what_the_retriever_returns(client):
+    found = client.post("/v1/query", json={"question": QUESTION, "k": 2, "context_tokens": 200}).json()
+    with index_of() as index:
+        expected = GraphRetriever(index).retrieve(QUESTION, k=2)
+        assert [(hit["chunk_id"], hit["score"]) for hit in found["hits"]] == [
+            (hit.chunk.id, hit.score) for hit in expected.hits
+        ]
+        assert found["context"] == expected.context(200)
+    assert found["hits"][0]["text"] == DOCUMENTS[1].text
+    assert found["hits"][0]["metadata"] == {"team": "identity", "year": 2021}
+    assert [entity["name"] for entity in found["entities"]] == ["OAuth Provider"]
+
+
+def test_a_query_takes_a_filter_a_method_and_steering(client):
+    body = {"question": QUESTION, "where": {"year": {"gte": 2000}}, "method": "keyword"}
+    assert [hit["document_id"] for hit in client.post("/v1/query", json=body).json()["hits"]] == ["oauth"]
+    body = {"question": QUESTION, "exclude": ["oauth"], "seed_entities": ["Mara Lindqvist"]}
+    assert "oauth" not in [hit["document_id"] for hit in client.post("/v1/query", json=body).json()["hits"]]
+
+
+def test_explain_returns_a_report_or_a_page(client):
+    found = client.post("/v1/explain", json={"question": QUESTION}).json()
+    assert "graph confidence" in found["explanation"]
+    page = client.post("/v1/explain", params={"format": "html"}, json={"question": QUESTION})
+    assert page.headers["content-type"].startswith("text/html")
+    assert "Content-Security-Policy" in page.text
+
+
+def test_an_answer_without_a_language_model_is_extracted(client):
+    found = client.post("/v1/ask", json={"question": QUESTION}).json()
+    assert found["kind"] == "extract"
+    assert found["citations"][0]["document_id"] == "oauth"
+
+
+def test_documents_are_listed_page_by_page_read_added_and_deleted(writable):
+    first = writable.get("/v1/documents", params={"limit": 2}).json()
+    assert [one["id"] for one in first["documents"]] == ["auth", "oauth"]
+    rest = writable.get("/v1/documents", params={"limit": 2, "after": first["next"]}).json()
+    assert ([one["id"] for one in rest["documents"]], rest["next"]) == (["teams/mara"], None)
+    assert writable.get("/v1/documents/teams/mara").json()["text"] == DOCUMENTS[2].text
+    body = {"documents": [{"id": "new", "text": "Keyring stores secrets.", "metadata": {"team": "vault"}}]}
+    assert writable.post("/v1/documents", json=body).json()["added"] == 1
+    assert writable.post("/v1/documents", json=body).json()["unchanged"] == 1
+    assert writable.get("/v1/documents", params={"where": '{"team": "vault"}'}).json()["documents"][0]["id"] == "new"
+    assert writable.delete("/v1/documents/new").json() == {"deleted": 1}
+    assert error(writable.get("/v1/documents/new")) == (404, "NotFound")
+    assert error(writable.delete("/v1/documents/new")) == (404, "NotFound")
+
+
+def test_the_graph_can_be_walked(client):
+    names = [entity["name"] for entity in client.get("/v1/entities", params={"prefix": "oauth"}).json()["entities"]]
+    assert names == ["OAuth Provider"]
+    entity = client.get("/v1/entity", params={"name": "oauth provider"}).json()
+    assert entity["entity"]["mentions"] == 2
+    assert DOCUMENTS[1].text in [fact["text"] for fact in entity["facts"]]
+    assert "oauth" in [passage["document_id"] for passage in entity["passages"]]
+    around = client.get("/v1/neighbours", params={"name": "OAuth Provider", "limit": 1}).json()
+    assert len(around["neighbours"]) == 1
+    assert around["total"] == len(client.get("/v1/neighbours", params={"name": "OAuth Provider"}).json()["neighbours"])
+    path = client.get("/v1/path", params={"start": "Auth Service", "end": "mara lindqvist"}).json()
+    assert path["found"]
+    assert [path["entities"][at]["name"] for at in (0, -1)] == ["Auth Service", "Mara Lindqvist"]
+    assert len(path["facts"]) == len(path["entities"]) - 1
+    assert not client.get("/v1/path", params={"start": "Auth Service", "end": "mara lindqvist", "max_hops": 1}).json()[
+        "found"
+    ]
+    assert isinstance(client.get("/v1/communities").json()["communities"], list)
+
+
+def test_a_fact_is_remembered_and_found(writable):
+    told = writable.post("/v1/facts", json={"subject": "User", "relation": "prefers", "object": "dark mode"}).json()
+    assert told["status"] == "confirmed"
+    found = writable.post("/v1/query", json={"question": "What does User prefer?"}).json()
+    assert "User prefers dark mode" in [hit["text"] for hit in found["hits"]]
+
+
+def test_stats_health_schema_and_the_page_of_the_api(client):
+    stats = client.get("/v1/stats").json()
+    assert (stats["documents"], stats["chunks"]) == (3, 3)
+    assert client.get("/health").json()["status"] == "ok"
+    schema = client.get("/openapi.json").json()
+    assert {"/v1/query", "/v1/ask", "/v1/path", "/v1/documents/{document_id}"} <= set(schema["paths"])
+    page = client.get("/docs")
+    assert all(path in page.text for path in schema["paths"])
+    assert "http://" not in page.text
+    assert "https://" not in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def test_statistics_follow_the_filter_of_the_caller():
+    documents = [Document(team, "Ada Lovelace wrote it.", metadata={"team": team}) for team in "xy"]
+    with client_of(Gateway(index_of(documents))) as client:
+        assert client.get("/v1/stats", params={"where": '{"team": "x"}'}).json()["documents"] == 1
+        assert error(client.get("/v1/stats", params={"where": "team=x"})) == (400, "FilterError")
+
+
+def test_the_statistics_of_a_scope_that_has_everything_are_those_of_the_index():
+    documents = [Document(one.id, one.text, one.title, {**one.metadata, "all": True}) for one in DOCUMENTS]
+    keys, headers = keys_of(scoped={"all": True}, free=None)
+    with client_of(Gateway(index_of(documents), keys=keys)) as client:
+        scoped, free = (client.get("/v1/stats", headers=headers[name]).json() for name in ("scoped", "free"))
+    names = ("documents", "chunks", "entities", "facts")
+    assert [scoped[name] for name in names] == [free[name] for name in names]
+    assert (scoped["generation"], scoped["embedder"], scoped["bytes_on_disk"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind"),
+    [
+        ({"question": QUESTION, "where": {"year": {"near": 2000}}}, 400, "FilterError"),
+        ({"question": QUESTION, "where": {"yeer": 2000}}, 400, "FilterError"),
+        ({"question": QUESTION, "where": {"and": []}}, 400, "FilterError"),
+        ({"question": QUESTION, "k": 101}, 400, "InputError"),
+        ({"question": QUESTION, "as_of": "soon"}, 400, "InputError"),
+        ({"question": "a" * 10_001}, 413, "TooLarge"),
+        ({"question": QUESTION, "k": 0}, 422, "ValidationError"),
+        ({"question": QUESTION, "wher": {}}, 422, "ValidationError"),
+        ({"question": 7}, 422, "ValidationError"),
+        ({}, 422, "ValidationError"),
+    ],
+)
+def test_a_bad_request_is_refused(client, body, status, kind):
+    assert error(client.post("/v1/query", json=body)) == (status, kind)
+    if set(body) <= {"question", "where", "k"} and status != 422:
+        assert error(client.post("/v1/ask", json=body)) == (status, kind)
+        assert error(client.post("/v1/ask", json={**body, "stream": True})) == (status, kind)
+
+
+def test_other_bad_requests_are_refused(client):
+    assert error(client.get("/v1/nothing")) == (404, "NotFound")
+    assert error(client.get("/v1/query")) == (405, "MethodNotAllowed")
+    assert error(client.get("/v1/entity", params={"name": "Nobody"})) == (404, "NotFound")
+    assert error(client.get("/v1/path", params={"start": "Auth Service", "end": "Nobody"})) == (404, "NotFound")
+    assert error(client.get("/v1/entities", params={"where": "[1]"})) == (400, "FilterError")
+    assert error(client.get("/v1/entities", params={"where": "{"})) == (400, "FilterError")
+    assert error(client.get("/v1/entities", params={"limit": 100_000})) == (400, "InputError")
+    assert error(client.post("/v1/query", content=b"{", headers={"Content-Type": "application/json"}))[0] == 422
+    deep = b'{"question": "a", "where": ' + b'{"not": ' * 5_000 + b"{}" + b"}" * 5_001
+    assert client.post("/v1/query", content=deep, headers={"Content-Type": "application/json"}).status_code in (
+        400,
+        422,
+    )
+    surrogate = b'{"question": "A\\ud800b"}'
+    assert error(client.post("/v1/query", content=surrogate, headers={"Content-Type": "application/json"}))[0] == 400
+
+
+def test_a_body_that_is_too_large_is_refused_with_and_without_a_length():
+    with client_of(Gateway(index_of(), limits=Limits(body_bytes=1_000))) as client:
+        assert error(client.post("/v1/query", json={"question": "a" * 2_000})) == (413, "TooLarge")
+        chunks = (b"a" * 100 for _ in range(20))
+        assert error(client.post("/v1/query", content=chunks)) == (413, "TooLarge")
+        assert client.post("/v1/query", json={"question": QUESTION}).status_code == 200
+
+
+def test_a_server_without_keys_answers_this_machine_only(client):
+    for headers in ({"Host": "evil.example"}, {"Host": "127.0.0.1.evil.example:80"}, {"Host": ""}):
+        assert error(client.get("/v1/stats", headers=headers)) == (421, "HostNotAllowed")
+    assert error(client.get("/v1/stats", headers={"Origin": "https://evil.example"})) == (403, "OriginNotAllowed")
+    assert client.get("/v1/stats", headers={"Origin": str(client.base_url).rstrip("/")}).status_code == 200
+
+
+def test_keys_are_needed_and_may_be_limited():
+    keys, headers = keys_of(reads=None, writes=(None, True))
+    with client_of(Gateway(index_of(), keys=keys, write=True)) as client:
+        refused = client.get("/v1/stats")
+        assert error(refused) == (401, "NotAuthenticated")
+        assert refused.headers["www-authenticate"] == "Bearer"
+        assert error(client.get("/v1/stats", headers={"Authorization": "Bearer guessed"})) == (401, "NotAuthenticated")
+        assert error(client.get("/v1/stats", headers={"Authorization": "Basic guessed"})) == (401, "NotAuthenticated")
+        secret = headers["reads"]["Authorization"].removeprefix("Bearer ")
+        assert client.get("/v1/stats", headers={"X-API-Key": secret}).status_code == 200
+        assert client.get("/health").status_code == 200
+        body = {"documents": [{"id": "new", "text": "New."}]}
+        assert error(client.post("/v1/documents", json=body, headers=headers["reads"])) == (403, "NotAllowed")
+        assert error(client.delete("/v1/documents/auth", headers=headers["reads"])) == (403, "NotAllowed")
+        assert client.post("/v1/documents", json=body, headers=headers["writes"]).status_code == 200
+    with client_of(Gateway(index_of(), keys=keys)) as client:
+        assert error(client.post("/v1/documents", json=body, headers=headers["writes"])) == (403, "NotAllowed")
+
+
+def test_a_key_has_a_rate_limit():
+    now = [0.0]
+    keys, headers = keys_of(a=None, b=None)
+    limits = Limits(requests_per_minute=2)
+    with client_of(Gateway(index_of(), keys=keys, limits=limits, clock=lambda: now[0])) as client:
+        assert [client.get("/v1/stats", headers=headers["a"]).status_code for _ in range(3)] == [200, 200, 429]
+        refused = client.get("/v1/stats", headers=headers["a"])
+        assert error(refused) == (429, "TooManyRequests")
+        assert refused.headers["retry-after"] == "30"
+        assert client.get("/v1/stats", headers=headers["b"]).status_code == 200
+        now[0] = 30.0
+        assert [client.get("/v1/stats", headers=headers["a"]).status_code for _ in range(2)] == [200, 429]
+
+
+class Failing(HashEmbedder):
+    """Raises, or waits, when a question is embedded."""
+
+    def __init__(self):
+        super().__init__()
+        self.problem: Exception | None = None
+        self.waiting = threading.Semaphore(0)
+        self.release = threading.Event()
+        self.release.set()
+
+    def embed_query(self, text):
+        if self.problem is not None:
+            raise self.problem
+        self.waiting.release()
+        assert self.release.wait(60)
+        return super().embed_query(text)
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+def test_an_outage_is_503_and_tells_a_restricted_key_nothing(restricted):
+    embedder = Failing()
+    index = KnowledgeIndex(embedder)
+    index.add([Document("a", "Ada Lovelace wrote.", metadata={"tenant": "a"})])
+    keys, headers = keys_of(a={"tenant": "a"} if restricted else None)
+    with client_of(Gateway(index, keys=keys), headers=headers["a"]) as client:
+        for problem in (EmbedderError("host secret.internal"), DatabaseError("host secret.internal")):
+            embedder.problem = problem
+            refused = client.post("/v1/query", json={"question": "Ada"})
+            assert refused.status_code == 503
+            assert ("secret.internal" in refused.text) is not restricted
+            assert int(refused.headers["retry-after"]) > 0
+        embedder.problem = None
+        assert client.post("/v1/query", json={"question": "Ada"}).status_code == 200
+
+
+def test_too_many_requests_at_once_are_refused_and_a_time_limit_holds():
+    embedder = Failing()
+    index = KnowledgeIndex(embedder)
+    index.add(DOCUMENTS)
+    gateway = Gateway(index, limits=Limits(workers=1, waiting=1))
+    with client_of(gateway) as client:
+        embedder.release.clear()
+        answers = []
+        threads = [
+            threading.Thread(
+                target=lambda at=at: answers.append(client.post("/v1/query", json={"question": f"{QUESTION} {at}"}))
+            )
+            for at in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        embedder.waiting.acquire()
+        while gateway.load["searches"] < 2:
+            time.sleep(0.005)
+        refused = client.get("/v1/stats")
+        assert error(refused) == (503, "Unavailable")
+        assert refused.headers["retry-after"] == "1"
+        assert client.get("/health").status_code == 200
+        embedder.release.set()
+        for thread in threads:
+            thread.join()
+        assert [answer.status_code for answer in answers] == [200, 200]
+        assert client.get("/v1/stats").status_code == 200
+
+
+def test_a_request_that_takes_too_long_is_504():
+    embedder = Failing()
+    index = KnowledgeIndex(embedder)
+    index.add(DOCUMENTS)
+    with client_of(Gateway(index, limits=Limits(seconds=1))) as client:
+        embedder.release.clear()
+        assert error(client.post("/v1/query", json={"question": QUESTION})) == (504, "TimeLimit")
+        embedder.release.set()
+
+
+def test_a_body_that_does_not_arrive_is_408():
+    with client_of(Gateway(index_of(), limits=Limits(seconds=0.2))) as client:
+        url = client.base_url
+        with socket.create_connection((url.host, url.port)) as slow:
+            slow.settimeout(60)
+            slow.sendall(f"POST /v1/query HTTP/1.1\r\nHost: {url.host}\r\nContent-Length: 9\r\n\r\n{{".encode())
+            assert slow.recv(100).startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize("problem", [OSError("disk"), TimeoutError("late")])
+def test_a_failure_that_is_no_error_of_the_library_is_logged(monkeypatch, caplog, problem):
+    def fail(key, **_settings):
+        raise problem
+
+    gateway = Gateway(index_of())
+    monkeypatch.setattr(gateway, "stats", fail)
+    with client_of(gateway) as client:
+        assert error(client.get("/v1/stats")) == (500, "InternalError")
+    assert repr(problem).partition("(")[0] in caplog.text
+
+
+def test_an_unexpected_failure_is_500_without_details(monkeypatch, caplog):
+    gateway = Gateway(index_of())
+    monkeypatch.setattr(gateway, "stats", lambda key, **_settings: 1 / 0)
+    with client_of(gateway) as client:
+        failed = client.get("/v1/stats")
+        assert error(failed) == (500, "InternalError")
+        assert "zero" not in failed.text
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_the_log_has_no_question_and_no_name(caplog):
+    caplog.set_level("INFO", "graphrag_core.serve")
+    with client_of(Gateway(index_of())) as client:
+        client.post("/v1/query", json={"question": "Who is the secretary?"})
+        client.get("/v1/entity", params={"name": "Secretary"})
+        client.get("/v1/documents/secretary.md")
+    lines = [record.getMessage() for record in caplog.records if record.name.startswith("graphrag_core.serve")]
+    assert [line.split(" ")[:3] for line in lines] == [
+        ["POST", "/v1/query", "200"], ["GET", "/v1/entity", "404"], ["GET", "/v1/documents/…", "404"],
+    ]  # fmt: skip
+    assert not any("secretary" in line.lower() for line in lines)
+
+
+def test_a_gateway_checks_what_it_gets():
+    with index_of() as index, index_of() as other:
+        with pytest.raises(InputError, match="must search the index"):
+            Gateway(index, GraphRetriever(other))
+        with pytest.raises(InputError, match="workers"):
+            Limits(workers=0)
+
+
+def test_the_server_closes_its_index():
+    index = index_of()
+    with client_of(Gateway(index)) as client:
+        client.get("/v1/stats")
+        url = client.base_url
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url)

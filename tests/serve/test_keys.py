@@ -1,0 +1,172 @@
+"""API keys: files, scopes, and what is written with one."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pytest
+
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.errors import FileError, FilterError, InputError
+from graphrag_core.filters import matches, parse
+from graphrag_core.serve import ApiKeys, Gateway, make_key
+from graphrag_core.serve.errors import NotAllowed, NotAuthenticated
+
+
+def test_a_key_is_stored_as_a_hash_and_found_by_its_secret(tmp_path):
+    path, secrets = tmp_path / "keys.toml", {}
+    for name, where in (("a", {"tenant": 'a "quoted" \x7f ü'}), ("all", None)):
+        key, secrets[name] = ApiKeys.generate(name, where, write=name == "a", requests_per_minute=30)
+        ApiKeys.append(path, key, where)
+    text = path.read_text("utf-8")
+    assert not any(secret in text for secret in secrets.values())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    keys = ApiKeys.load(path)
+    assert len(keys) == 2
+    found = keys.authenticate(secrets["a"])
+    assert (found.name, found.write, found.requests_per_minute) == ("a", True, 30)
+    assert found.where == make_key("a", {"tenant": 'a "quoted" \x7f ü'}).where
+    assert keys.authenticate(secrets["all"]).where is None
+    for wrong in (None, "", "guessed", secrets["a"] + " ", secrets["a"][:-1], "\ud800"):
+        with pytest.raises(NotAuthenticated):
+            keys.authenticate(wrong)
+    with pytest.raises(InputError, match="has a key named 'a'"):
+        ApiKeys.append(path, found, None)
+
+
+def test_a_key_is_revoked_by_deleting_its_entry_and_a_broken_file_changes_nothing(tmp_path, caplog):
+    path = tmp_path / "keys.toml"
+    first, secret = ApiKeys.generate("first")
+    other, rest = ApiKeys.generate("other")
+    ApiKeys.append(path, first, None)
+    ApiKeys.append(path, other, None)
+    keys = ApiKeys.load(path)
+    assert keys.find(secret) == first
+    good = path.read_text("utf-8")
+    path.write_text("[[key", "utf-8")
+    assert keys.find(secret) == first
+    assert "stay valid" in caplog.text
+    path.write_text("[[key]]" + good.split("[[key]]")[2], "utf-8")
+    os.utime(path, ns=(1, 1))
+    assert keys.find(secret) is None
+    assert keys.find(rest) == other
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ('name = "a"', "must have name and sha256"),
+        (f'name = "a"\nsha256 = "{"0" * 64}"\nwher = "x"', "must have name and sha256"),
+        (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = "{{"', "not JSON"),
+        (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = "{{}}"', "is empty"),
+        (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = {{}}', "is empty"),
+        (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = {{ year = {{ near = 3 }} }}', "unknown operator"),
+        (f'name = "a"\nsha256 = "{"0" * 64}"\nwrite = "yes"', "true or false"),
+        ('name = "a"\nsha256 = "secret"', "no hash"),
+        (f'name = ""\nsha256 = "{"0" * 64}"', "printable"),
+    ],
+)
+def test_a_file_that_may_open_the_scope_is_refused(tmp_path, entry, problem):
+    path = tmp_path / "keys.toml"
+    path.write_text(f"[[key]]\n{entry}\n", "utf-8")
+    with pytest.raises((FileError, InputError), match=problem):
+        ApiKeys.load(path)
+
+
+def test_files_that_are_none_are_refused(tmp_path):
+    with pytest.raises(FileError, match="cannot be read"):
+        ApiKeys.load(tmp_path / "missing.toml")
+    (tmp_path / "keys.toml").write_text("keys = 1", "utf-8")
+    with pytest.raises(FileError, match=r"\[\[key\]\] entries"):
+        ApiKeys.load(tmp_path / "keys.toml")
+
+
+@pytest.mark.parametrize(
+    ("where", "given", "expected"),
+    [
+        ({"tenant": "a"}, {}, {"tenant": "a"}),
+        ({"tenant": "a"}, {"tenant": "a", "x": 1}, {"tenant": "a", "x": 1}),
+        ({"tenant": "a"}, {"tenant": "b"}, None),
+        ({"tenant": "a"}, {"tenant": ["a", "b"]}, None),
+        ({"tenant": "a"}, {"tenant": {"x": "a"}}, None),
+        ({"acl.tenant": "a"}, {"acl": {"x": 1}}, {"acl": {"x": 1, "tenant": "a"}}),
+        ({"acl.tenant": "a"}, {"acl": "b"}, None),
+        ({"acl.tenant": "a"}, {"acl": [{"tenant": "a"}, {"tenant": "b"}]}, None),
+        ({"tenant": "a", "level": {"lte": 3}}, {"level": 2}, {"tenant": "a", "level": 2}),
+        ({"tenant": "a", "level": {"lte": 3}}, {"level": 4}, None),
+        ({"tenant": "a", "level": {"lte": 3}}, {}, None),
+        ({"or": [{"tenant": "a"}, {"tenant": "b"}]}, {"tenant": "b"}, {"tenant": "b"}),
+        ({"or": [{"tenant": "a"}, {"tenant": "b"}]}, {"tenant": ["b", "c"]}, None),
+        ({"or": [{"tenant": "a"}, {"tenant": "b"}]}, {}, None),
+        ({"draft": {"ne": True}}, {}, {}),
+        ({"draft": {"ne": True}}, {"draft": True}, None),
+        ({"owner": None}, {}, {"owner": None}),
+    ],
+)
+def test_metadata_of_a_written_document(where, given, expected):
+    key = make_key("a", where, write=True)
+    if expected is None:
+        with pytest.raises(NotAllowed):
+            key.stamp(given)
+    else:
+        assert key.stamp(given) == expected
+        assert matches(where, key.stamp(given))
+
+
+def test_a_callers_filter_narrows_and_never_widens():
+    with KnowledgeIndex() as index:
+        index.add(
+            [Document(name, "Text.", metadata={"tenant": name, "only_b" if name == "b" else "n": 1}) for name in "ab"]
+        )
+        gateway, key = Gateway(index), make_key("a", {"tenant": "a"})
+        for where in (
+            {"tenant": "b"},
+            {"or": [{"tenant": "a"}, {"tenant": "b"}]},
+            {"not": {"tenant": "a"}},
+            {"n": 1},
+            {},
+        ):
+            assert set(index.document_ids(gateway.scope(key, where))) <= {"a"}
+        with pytest.raises(FilterError, match="no document has the metadata key 'only_b'"):
+            gateway.scope(key, {"only_b": 1})
+        assert index.document_ids(gateway.scope(make_key("c", {"nobody": 1}), {"nothing": 2})) == []
+        gateway.close()
+
+
+def test_a_filter_of_the_server_narrows_every_key():
+    key, secret = ApiKeys.generate("free")
+    other, restricted = ApiKeys.generate("a", {"tenant": "a"})
+    with KnowledgeIndex() as index:
+        index.add([
+            Document("1", "Text.", metadata={"tenant": "a", "public": True}),
+            Document("2", "Text.", metadata={"tenant": "a", "public": False}),
+            Document("3", "Text.", metadata={"tenant": "b", "public": True}),
+        ])  # fmt: skip
+        with Gateway(index, keys=ApiKeys([key, other]), where={"public": True}) as gateway:
+            assert index.document_ids(gateway.authenticate(secret).where) == ["1", "3"]
+            assert index.document_ids(gateway.authenticate(restricted).where) == ["1"]
+
+
+FILTERS = [
+    {"a": 1}, {"a": 1.0}, {"a": True}, {"a": None}, {"a": "x"}, {"a": {"gt": 1}}, {"a": {"lte": "x"}},
+    {"a": {"in": [1, "y"]}},
+    {"a": {"nin": [1]}}, {"a": {"exists": True}}, {"a": {"exists": False}}, {"a": {"ne": 1}}, {"b.c": 2},
+    {"b.c": {"gte": 2}},
+    {"or": [{"a": 1}, {"b.c": 2}]}, {"not": {"a": 1}}, {"or": []}, {}, {"__id__": "1"}, {"__id__": {"gt": "2"}},
+    {"__id__": {"in": ["0", "3"]}}, {"__id__": 1}, {"a": {"lt": 2}, "b.c": {"exists": True}},
+]  # fmt: skip
+METADATA = [
+    {}, {"a": 1}, {"a": 1.0}, {"a": True}, {"a": None}, {"a": "x"}, {"a": "y"}, {"a": [1, "x"]}, {"a": []},
+    {"a": {"x": 1}},
+    {"a": 2**70}, {"b": {"c": 2}}, {"b": [{"c": 1}, {"c": 3}]}, {"a": 0.5, "b": {"c": "2"}}, {"a": "Ü"}, {"a": -1},
+    {"__id__": "1", "b.c": 2},
+]  # fmt: skip
+
+
+def test_matches_decides_as_the_engine_does():
+    with KnowledgeIndex() as index:
+        index.add([Document(str(at), "Text.", metadata=metadata) for at, metadata in enumerate(METADATA)])
+        for where in FILTERS:
+            expected = {str(at) for at, metadata in enumerate(METADATA) if matches(where, metadata, str(at))}
+            assert set(index.document_ids(parse(where))) == expected, where

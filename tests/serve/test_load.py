@@ -1,0 +1,125 @@
+"""200 requests at once while documents change: all are answered, each from one generation of the index."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import httpx
+import pytest
+from serving import LIMIT, keys_of, served, wait_until
+
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.serve import Gateway, Limits, create_app
+from graphrag_core.testing import HashEmbedder
+
+REQUESTS = 200
+ROUNDS = 15
+QUESTION = {"question": "Which version do the Beacon and the Lantern report?", "k": 2}
+
+
+def pair(version: int) -> list[dict]:
+    """Two documents that are always replaced together."""
+    return [
+        {"id": name, "text": f"The {name} reports version {version}.", "metadata": {"version": version}}
+        for name in ("Beacon", "Lantern")
+    ]
+
+
+async def ask_at_once(url: str, headers: dict[str, str] | None = None, requests: int = REQUESTS) -> list[int]:
+    """Send the requests; return the version that each answer has, in both of its passages."""
+    limits = httpx.Limits(max_connections=REQUESTS)
+    async with httpx.AsyncClient(base_url=url, timeout=LIMIT, limits=limits, headers=headers) as client:
+
+        async def ask(number: int) -> int:
+            # Each request is another one, so that the cache answers none of them.
+            body = {**QUESTION, "question": f"{QUESTION['question']} ({number})"}
+            response = await client.post("/v1/query", json=body)
+            assert response.status_code == 200, response.text
+            versions = {hit["metadata"]["version"] for hit in response.json()["hits"]}
+            assert len(response.json()["hits"]) == 2
+            assert len(versions) == 1, "an answer from two generations"
+            return versions.pop()
+
+        return await asyncio.gather(*(ask(number) for number in range(requests)))
+
+
+async def test_200_requests_while_clients_change_documents():
+    keys, headers = keys_of(reads=None, writes=(None, True))
+    index = KnowledgeIndex(HashEmbedder())
+    gateway = Gateway(index, keys=keys, write=True)
+    with served(create_app(gateway), gateway) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=LIMIT, headers=headers["writes"]) as writer:
+
+            async def write(version: int) -> None:
+                response = await writer.post("/v1/documents", json={"documents": pair(version)})
+                assert response.status_code == 200, response.text
+
+            async def change() -> None:
+                for version in range(1, ROUNDS):
+                    await write(version)
+
+            await write(0)
+            found, _ = await asyncio.gather(ask_at_once(url, headers["reads"]), change())
+            assert len(found) == REQUESTS
+            assert await ask_at_once(url, headers["reads"], 1) == [ROUNDS - 1]
+        assert gateway.load == {"searches": 0, "writes": 0, "answers": 0}
+
+
+async def test_200_requests_while_another_writer_changes_the_folder(tmp_path):
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as writer:
+        writer.add([Document(one["id"], one["text"], "", one["metadata"]) for one in pair(0)])
+        gateway = Gateway(KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=True), refresh_every=0)
+
+        def change() -> None:
+            for version in range(1, ROUNDS):
+                writer.add([Document(one["id"], one["text"], "", one["metadata"]) for one in pair(version)])
+
+        with served(create_app(gateway), gateway) as url:
+            changing = threading.Thread(target=change)
+            changing.start()
+            found = await ask_at_once(url)
+            changing.join(LIMIT)
+            assert len(found) == REQUESTS
+            assert await ask_at_once(url, None, 1) == [ROUNDS - 1], "a server sees what was written before a request"
+
+
+async def test_a_server_starts_again_with_what_was_written(tmp_path):
+    for version in range(2):
+        gateway = Gateway(KnowledgeIndex.open(tmp_path, HashEmbedder()), write=True)
+        with served(create_app(gateway), gateway) as url:
+            async with httpx.AsyncClient(base_url=url, timeout=LIMIT) as client:
+                before = (await client.get("/v1/documents")).json()["documents"]
+                assert [one["metadata"]["version"] for one in before] == [version - 1] * 2 * bool(version)
+                assert (await client.post("/v1/documents", json={"documents": pair(version)})).status_code == 200
+    with KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=True) as index:
+        assert index.verify()
+        assert len(index) == 2
+
+
+async def test_a_request_whose_client_went_away_is_not_run(monkeypatch):
+    """With one thread that is busy, requests wait; those whose clients leave are taken out of the queue."""
+    index = KnowledgeIndex(HashEmbedder())
+    index.add([Document(one["id"], one["text"], "", one["metadata"]) for one in pair(0)])
+    gateway = Gateway(index, limits=Limits(workers=1))
+    ran, entered, release = [], threading.Event(), threading.Event()
+    query = gateway.query
+
+    def slow(key, request):
+        ran.append(request.question)
+        entered.set()
+        assert release.wait(LIMIT)
+        return query(key, request)
+
+    monkeypatch.setattr(gateway, "query", slow)
+    with served(create_app(gateway), gateway) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=LIMIT) as client:
+            first = asyncio.create_task(client.post("/v1/query", json={"question": "first"}))
+            await asyncio.to_thread(entered.wait, LIMIT)
+            with pytest.raises(httpx.ReadTimeout):
+                await client.post("/v1/query", json={"question": "second"}, timeout=0.3)
+            await asyncio.to_thread(wait_until, lambda: gateway.load["searches"] == 1)
+            release.set()
+            assert (await first).status_code == 200
+            assert (await client.post("/v1/query", json={"question": "third"})).status_code == 200
+    assert ran == ["first", "third"]

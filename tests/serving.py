@@ -1,0 +1,163 @@
+"""A real uvicorn server in a thread, and a language model that streams, stalls, breaks and fails."""
+
+from __future__ import annotations
+
+import gc
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+
+from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.serve import ApiKeys, Gateway, create_app
+from graphrag_core.serve.http import make_server
+from graphrag_core.testing import HashEmbedder
+
+LIMIT = 60.0  # seconds, for what never takes long
+QUESTION = "Who runs the OAuth Provider?"
+DOCUMENTS = [
+    Document("auth", "The Auth Service issues tokens. It delegates logins to the OAuth Provider.", "Auth Service"),
+    Document("oauth", "The OAuth Provider is run by Mara Lindqvist.", "OAuth Provider",
+             {"team": "identity", "year": 2021}),
+    Document("teams/mara", "Mara Lindqvist leads the Identity Team in Uppsala.", metadata={"team": "identity"}),
+]  # fmt: skip
+
+
+def index_of(documents=DOCUMENTS) -> KnowledgeIndex:
+    index = KnowledgeIndex(HashEmbedder())
+    index.add(documents)
+    return index
+
+
+def keys_of(**scopes) -> tuple[ApiKeys, dict[str, dict[str, str]]]:
+    """Keys by name, for a filter or a pair of a filter and whether they may write; and the headers of each."""
+    keys, headers = [], {}
+    for name, scope in scopes.items():
+        where, write = scope if isinstance(scope, tuple) else (scope, False)
+        key, secret = ApiKeys.generate(name, where, write=write)
+        keys.append(key)
+        headers[name] = {"Authorization": f"Bearer {secret}"}
+    return ApiKeys(keys), headers
+
+
+def wait_until(condition):
+    """Wait for something that happens soon; how soon does not matter."""
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+@contextmanager
+def served(app, gateway: Gateway) -> Iterator[str]:
+    """Serve an application on a free port; yield its URL; shut it down gracefully."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        server = make_server(app, gateway, "127.0.0.1", 0)
+        started = threading.Event()
+        startup = server.startup
+
+        async def starting(sockets=None):
+            await startup(sockets)
+            started.set()
+
+        server.startup = starting
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            assert started.wait(LIMIT)
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(LIMIT)
+            assert not thread.is_alive(), "the server does not end"
+    gateway.close()
+    gc.collect()  # a leaked connection warns, and fails the test
+
+
+@contextmanager
+def client_of(gateway: Gateway, **settings) -> Iterator[httpx.Client]:
+    with served(create_app(gateway), gateway) as url, httpx.Client(base_url=url, timeout=LIMIT, **settings) as client:
+        yield client
+
+
+def events_of(response) -> Iterator[tuple[str, dict]]:
+    """The events of a streamed answer."""
+    name = ""
+    for line in response.iter_lines():
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield name, json.loads(line.removeprefix("data: "))
+
+
+class StreamingModel:
+    """A fake OpenAI-compatible server.
+
+    ``mode`` is "ok", "stall" (writes a piece, then nothing until ``release`` is set), "break" (closes the connection
+    after a piece), or an HTTP status. ``pieces`` is what it writes, ``messages`` what it was sent.
+    """
+
+    def __init__(self):
+        self.mode = "ok"
+        self.pieces = ["Mara Lindqvist ", "runs it [1]."]
+        self.messages = []
+        self.stalled = threading.Event()
+        self.release = threading.Event()
+        self.ended = threading.Semaphore(0)
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *_):
+                """Print nothing."""
+
+            def do_POST(self):
+                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.messages.append(request["messages"])
+                self.close_connection = True
+                with suppress(OSError):
+                    outer.write(self)
+                outer.ended.release()
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def write(self, handler):
+        if isinstance(self.mode, int):
+            handler.send_response(self.mode)
+            handler.send_header("Retry-After-Ms", "1")
+            handler.end_headers()
+            return
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/event-stream")
+        handler.end_headers()
+        for number, piece in enumerate(self.pieces):
+            if number and self.mode == "break":
+                return
+            if number and self.mode == "stall":
+                self.stalled.set()
+                self.release.wait(LIMIT)
+            self._chunk(handler, {"content": piece}, None)
+        self._chunk(handler, {}, "stop")
+        handler.wfile.write(b"data: [DONE]\n\n")
+
+    @staticmethod
+    def _chunk(handler, delta, reason):
+        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        value = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+        handler.wfile.write(f"data: {json.dumps(value)}\n\n".encode())
+        handler.wfile.flush()
+
+    def close(self):
+        self.release.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
