@@ -15,8 +15,9 @@ import pytest
 from support import SERVICES, keyword_search, snapshot, vector_search
 
 from graphrag_core import Chunker, Document, Extraction, Fact, KnowledgeExtractor, KnowledgeIndex, LLMExtractor, Mention
-from graphrag_core.engine.embedded import EmbeddedEngine
+from graphrag_core.engine.embedded import EmbeddedEngine, records
 from graphrag_core.engine.embedded.graph_tables import GraphTables
+from graphrag_core.engine.embedded.schema import inflate
 from graphrag_core.errors import DocumentError, EmbedderMismatch, ExtractionError, IndexClosed
 from graphrag_core.testing import HashEmbedder
 
@@ -319,3 +320,21 @@ def test_long_texts_are_read_in_linear_time_enough_to_finish():
 
 def test_vector_search_takes_the_question_of_any_length(services):
     assert len(vector_search(services, "auth " * 19_999, 3)) == 3
+
+
+def test_an_interrupt_while_a_text_is_inflated_is_no_damage(tmp_path, monkeypatch):
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), progress=False) as index:
+        index.add([Document("a", "Ada Lovelace wrote to Charles Babbage. " * 40)])
+    calls = []
+
+    def interrupted(stored):
+        calls.append(stored)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return inflate(stored)
+
+    monkeypatch.setattr(records, "inflate", interrupted)
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), read_only=True) as index:
+        with pytest.raises(KeyboardInterrupt):
+            index.chunks("a")
+        assert index.chunks("a")

@@ -97,3 +97,13 @@ def test_an_interrupt_while_an_old_generation_is_deleted_is_no_damage(tmp_path, 
             with pytest.raises(KeyboardInterrupt):
                 index.compact()
         assert index.verify(), str(index.verify())
+
+
+def test_a_thread_that_ends_without_saying_so_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(background, "_CHECK", 0.01)
+    done = []
+    task = Task(lambda: done.append(1))
+    monkeypatch.setattr(task._ended, "set", lambda: None)  # as after an exception just before it
+    task.begin()
+    task.result()
+    assert done == [1]

@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 from graphrag_core.errors import StorageError
 
+_CHECK = 1.0  # seconds between looks at whether a thread still runs
+
 
 class Task(threading.Thread):
     """A function that runs once: in a thread of its own, or in the caller's if no thread can be started.
@@ -49,7 +51,13 @@ class Task(threading.Thread):
             self.cancel()  # if it runs here, it has ended
         # A thread that claimed it has its number by now, also if an interrupt kept the caller from waiting for that.
         if self.ident is not None and self.ident != threading.get_ident():
-            self._ended.wait()  # a thread cannot be joined before it says that it has started
+            while not self._ended.wait(_CHECK):  # it is not set if an exception came just before that
+                try:
+                    self.join(0)
+                except RuntimeError:  # the thread has not said yet that it has started
+                    continue
+                if not self.is_alive():
+                    break
             self.join()
 
     def result(self) -> None:

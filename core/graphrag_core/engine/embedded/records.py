@@ -79,6 +79,7 @@ _SIGNS_OF_DAMAGE = (
     "malformed", "no such table", "no such column", "no such collation", "has no column", "Could not decode",
     "user-defined function raised", "unsupported file format", "values were supplied", "datatype mismatch",
 )  # fmt: skip
+_FUNCTION_RAISED = "user-defined function raised"
 _SIGNS_OF_SIZE = (
     "parser stack overflow", "too many terms in compound SELECT", "too many SQL variables", "Expression tree is too",
 )  # fmt: skip
@@ -346,7 +347,7 @@ class Records:
         """Return the rows of a statement."""
         with self.lock:
             try:
-                return self._db.execute(sql, parameters).fetchall()
+                return _fetched(self._db, sql, parameters)
             except _ERRORS as error:
                 raise self._translated(error) from error
 
@@ -405,7 +406,7 @@ class Records:
         with self._side_lock:
             try:
                 self._side = self._side or self._connect("ro")
-                return self._side.execute(sql, parameters).fetchall()
+                return _fetched(self._side, sql, parameters)
             except _ERRORS as error:
                 raise self._translated(error) from error
 
@@ -901,6 +902,21 @@ def reported(what: str, check: Callable[[], Iterator[str]]) -> Iterator[str]:
         yield from check()
     except Exception as error:  # noqa: BLE001
         yield f"{what}: cannot be read ({type(error).__name__}: {error})"
+
+
+def _fetched(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> list[Row]:
+    """Return the rows of a statement that only reads.
+
+    SQLite reports any exception in one of our functions with the same words. A value that is damaged raises again; if
+    nothing does, the exception was an interrupt.
+    """
+    try:
+        return db.execute(sql, parameters).fetchall()
+    except sqlite3.OperationalError as error:
+        if _FUNCTION_RAISED not in str(error):
+            raise
+        db.execute(sql, parameters).fetchall()
+        raise KeyboardInterrupt from error
 
 
 def definitions(db: sqlite3.Connection) -> list[Row]:
