@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine.embedded import snapshot
+from graphrag_core.engine.embedded import copies, snapshot
 from graphrag_core.engine.embedded.copies import is_copy, signatures
 from graphrag_core.testing import HashEmbedder
 
@@ -59,7 +59,7 @@ def test_licences_of_other_owners_are_copies():
 
 def test_a_chunk_with_very_many_similar_ones_is_compared_with_none(monkeypatch):
     compared = []
-    monkeypatch.setattr(snapshot, "is_copy", lambda *both: compared.append(both) or is_copy(*both))
+    monkeypatch.setattr(copies, "is_copy", lambda *both: compared.append(both) or is_copy(*both))
     rows = [SECTION.format("billing", number) for number in range(300)]
     assert len(found(*rows, SECTION.format("billing", 7), k=5)) == 5
     assert len(compared) < 2_000
@@ -67,7 +67,7 @@ def test_a_chunk_with_very_many_similar_ones_is_compared_with_none(monkeypatch):
 
 def test_equal_chunks_cost_no_comparison(monkeypatch):
     compared = []
-    monkeypatch.setattr(snapshot, "is_copy", lambda *both: compared.append(both) or is_copy(*both))
+    monkeypatch.setattr(copies, "is_copy", lambda *both: compared.append(both) or is_copy(*both))
     hits = found(*[LICENCE] * 200, k=5)
     assert [len(hit.copies) for hit in hits] == [100]
     assert not compared

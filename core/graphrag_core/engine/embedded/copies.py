@@ -10,6 +10,7 @@ So a text is a copy of another only if it has no word of its own besides article
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from zlib import crc32
 
 import numpy as np
@@ -17,11 +18,13 @@ import numpy.typing as npt
 
 from graphrag_core.engine.embedded.analysis import term_hash
 from graphrag_core.text import segment
+from graphrag_core.text.markup import plain
 
 LEAST_SHARED = 0.9
 """The share of word triples that two texts must have in common to be copies of each other."""
 
 _FEWEST_WORDS = 24
+_MOST_COMPARED = 100  # different texts, to find the copies of one chunk
 _BANDS, _ROWS = 3, 4
 _WORD = re.compile(r"\w+")
 _NEGATIONS = frozenset("not no nor never none without cannot t".split())  # "t" of "don't"
@@ -47,6 +50,39 @@ def signatures(label: str, text: str) -> tuple[int, int, int]:
 def _signed(number: int) -> int:
     """Return a 32-bit number in the range that SQLite stores in 4 bytes."""
     return number - (number >> 31 << 32)
+
+
+def find_copies(
+    wanted: Iterable[int], signatures_of: Mapping[int, Sequence[int]], texts: Mapping[int, str]
+) -> dict[int, set[int]]:
+    """Return the copies of each wanted chunk, by key.
+
+    Parameters
+    ----------
+    wanted
+        The chunks whose copies are looked for.
+    signatures_of, texts
+        The signatures and the texts of these, and of all chunks that share a signature with one of them.
+    """
+    bands: dict[tuple[int, int], dict[str, list[int]]] = {}  # the chunks by band, signature and text
+    for key, own in signatures_of.items():
+        for band in enumerate(own):
+            bands.setdefault(band, {}).setdefault(texts[key], []).append(key)
+    found: dict[tuple[str, tuple[int, ...]], list[int]] = {}  # copies are mostly equal: each is compared once
+    copies: dict[int, set[int]] = {}
+    for key in wanted:
+        text, own = texts[key], tuple(signatures_of[key])
+        if (text, own) not in found:
+            near: dict[str, list[int]] = {}
+            for band in enumerate(own):
+                near.update(bands[band])
+            equal, shown = near.pop(text), plain(text)
+            if len(near) > _MOST_COMPARED:  # rows of a table or a log
+                near = {}
+            others = [other for words, keys in near.items() if is_copy(plain(words), shown) for other in keys]
+            found[text, own] = [*equal, *others]
+        copies[key] = set(found[text, own]) - {key}
+    return copies
 
 
 def is_copy(text: str, other: str) -> bool:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from graphrag_core.model import Entity
 from graphrag_core.ports import Keys
 from graphrag_core.text import hash64, normalise
 
@@ -30,6 +31,17 @@ class Shown(NamedTuple):
     name: str | None = None
     type: str | None = None
     description: str | None = None
+
+    def applied(self, entity: Entity) -> Entity:
+        """Return an entity with these changes. A new name makes the old one an alias."""
+        if self.name is not None and self.name != entity.name:
+            aliases = tuple(sorted({entity.name, *entity.aliases} - {self.name}))
+            entity = replace(entity, id=normalise(self.name), name=self.name, aliases=aliases)
+        return replace(
+            entity,
+            type=entity.type if self.type is None else self.type,
+            description=entity.description if self.description is None else self.description,
+        )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.embedded.analysis import contained, contained_in_facts, content_terms, name_terms
-from graphrag_core.engine.embedded.copies import is_copy
+from graphrag_core.engine.embedded.copies import find_copies
 from graphrag_core.engine.embedded.graph import GraphView
 from graphrag_core.engine.embedded.graph_edits import Shown
 from graphrag_core.engine.embedded.graph_live import LiveView
@@ -45,7 +44,6 @@ _HASH = re.compile(r"~[0-9a-f]{8}$")  # of a value in an address
 _MAX_DESCRIPTIONS = 8  # of one entity
 _TOP_CANDIDATES = 3  # for each entity wanted, since numbers are left out
 _MOST_SEARCHED = 5_000  # facts, to find enough that are not equal
-_MOST_COMPARED = 100  # different texts, to find the copies of one chunk
 _AS_IS = Shown()
 _NAMES_PER_ENTITY = 4  # searched for each entity wanted, since several names may be one entity
 
@@ -208,26 +206,9 @@ class EmbeddedSnapshot:
                 f"SELECT key, inflate(text) FROM chunks WHERE key {LISTED}", (json.dumps([row[0] for row in near]),)
             )
         )
-        bands: dict[tuple[int, int], dict[str, list[int]]] = {}  # the chunks by band, signature and text
-        for key, *signatures in near:
-            for band in enumerate(signatures):
-                bands.setdefault(band, {}).setdefault(texts[key], []).append(key)
-        found: dict[tuple[str, tuple[int, ...]], list[int]] = {}  # copies are mostly equal: each is compared once
-        copies: dict[int, set[int]] = {}
-        for key, *signatures in own:
-            text, like = texts[key], (texts[key], tuple(signatures))
-            if like not in found:
-                near_texts: dict[str, list[int]] = {}
-                for band in enumerate(signatures):
-                    near_texts.update(bands[band])
-                equal, shown = near_texts.pop(text), plain(text)
-                if len(near_texts) > _MOST_COMPARED:  # rows of a table or a log
-                    near_texts = {}
-                others = [key for other, keys in near_texts.items() if is_copy(plain(other), shown) for key in keys]
-                found[like] = np.searchsorted(self._view.chunk_keys, [*equal, *others]).tolist()
-            position = int(np.searchsorted(self._view.chunk_keys, key))
-            copies[position] = set(found[like]) - {position}
-        return copies
+        found = find_copies([row[0] for row in own], {row[0]: row[1:] for row in near}, texts)
+        position = dict(zip(texts, np.searchsorted(self._view.chunk_keys, [*texts]).tolist(), strict=True))
+        return {position[key]: {position[other] for other in others} for key, others in found.items()}
 
     def _fact_copies(self, facts: Keys) -> dict[int, set[int]]:
         """Facts that say the same hold the same entities; so the facts of each one's rarest entity are compared."""
@@ -432,20 +413,10 @@ class EmbeddedSnapshot:
         missing = [position for position in dict.fromkeys(positions.tolist()) if position not in self._entities]
         if missing:
             read = self._read_entities(np.array(missing, np.int64))
-            self._entities.update((at, self._edited(at, entity)) for at, entity in zip(missing, read, strict=True))
+            self._entities.update(
+                (at, self._view.shown.get(at, _AS_IS).applied(entity)) for at, entity in zip(missing, read, strict=True)
+            )
         return [self._entities[position] for position in positions.tolist()]
-
-    def _edited(self, position: int, entity: Entity) -> Entity:
-        """Return an entity as edits show it: under its new name, with the old one as an alias."""
-        name, kind, description = self._view.shown.get(position, _AS_IS)
-        if name is not None and name != entity.name:
-            aliases = tuple(sorted({entity.name, *entity.aliases} - {name}))
-            entity = replace(entity, id=normalise(name), name=name, aliases=aliases)
-        return replace(
-            entity,
-            type=entity.type if kind is None else kind,
-            description=entity.description if description is None else description,
-        )
 
     def _read_entities(self, positions: Keys) -> list[Entity]:
         view = self._view

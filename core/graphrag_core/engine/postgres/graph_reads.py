@@ -389,20 +389,10 @@ class GraphReads:
         numbers = self._numbering.entities(keys).tolist()
         if missing := [number for number in dict.fromkeys(numbers) if number not in self._entities]:
             read = self._read_entities(np.array(missing, np.int64))
-            self._entities.update((at, self._edit(at, entity)) for at, entity in zip(missing, read, strict=True))
+            self._entities.update(
+                (at, self._shown.get(at, _AS_IS).applied(entity)) for at, entity in zip(missing, read, strict=True)
+            )
         return [self._entities[number] for number in numbers]
-
-    def _edit(self, number: int, entity: Entity) -> Entity:
-        """Return an entity as edits show it: under its new name, with the old one as an alias."""
-        name, kind, description = self._shown.get(number, _AS_IS)
-        if name is not None and name != entity.name:
-            aliases = tuple(sorted({entity.name, *entity.aliases} - {name}))
-            entity = replace(entity, id=normalise(name), name=name, aliases=aliases)
-        return replace(
-            entity,
-            type=entity.type if kind is None else kind,
-            description=entity.description if description is None else description,
-        )
 
     def _read_entities(self, numbers: Keys) -> list[Entity]:
         groups: dict[int, dict[int, NameRow]] = {}
@@ -695,7 +685,7 @@ class _TableGraph:
         return weights, np.bincount(at[~is_weight], minlength=len(facts)), entity[~is_weight]
 
     def fact_copies(self, facts: Keys) -> dict[int, list[int]]:
-        """Return the facts that say the same as others: among those of each one's rarest entity."""
+        """Return the duplicates of facts, by key. Only facts about the rarest entity of a fact are compared with it."""
         fact, other = self._columns(
             "SELECT w.fact, o.key FROM unnest(%(facts)s::bigint[]) w(fact) "
             f"{one_row('facts', 'f', 'f.key = w.fact')} CROSS JOIN LATERAL (SELECT x.entity, "
@@ -863,7 +853,7 @@ class _ViewGraph:
         return self._view.fact_weight[at], counts, self._view.entity_ids[entities]
 
     def fact_copies(self, facts: Keys) -> dict[int, list[int]]:
-        """Return the facts that say the same as others: among those of each one's rarest entity."""
+        """Return the duplicates of facts, by key. Only facts about the rarest entity of a fact are compared with it."""
         view, copies = self._view, {}
         for fact, at in zip(facts.tolist(), np.searchsorted(view.fact_keys, facts).tolist(), strict=True):
             counts, found = view.facts_of(view.entities_of(np.array([at]))[1])

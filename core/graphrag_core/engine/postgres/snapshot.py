@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.embedded.analysis import contained, contained_in_facts, content_terms, name_terms
-from graphrag_core.engine.embedded.copies import is_copy
+from graphrag_core.engine.embedded.copies import find_copies
 from graphrag_core.engine.embedded.schema import SOURCES, STATUSES, unpack_headings, without_markup
 from graphrag_core.engine.postgres.database import Halfvec, Row, matrix
 from graphrag_core.engine.postgres.graph_reads import GraphReads
@@ -23,13 +23,11 @@ from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Matrix, Ranking, Scores
 from graphrag_core.text import EDGE, hash64, normalise
-from graphrag_core.text.markup import plain
 
 PUSH_ROUNDS, PUSH_DEGREE = 4, 5_000
 """How often forward push may ask for edges, and the number of edges of one node that it gets, the strongest."""
 
 _MOST_SEARCHED = 5_000  # facts, to find enough that are not equal
-_MOST_COMPARED = 100  # different texts, to find the copies of one chunk
 _NAMES_PER_ENTITY = 4  # searched for each entity wanted, since several names may be one entity
 _MORE = 16  # vectors read besides those wanted
 _ROUNDING = 6e-4  # more than a cosine changes if the query is rounded to half precision: at most 2**-11
@@ -307,27 +305,7 @@ class PostgresSnapshot:
             (self._index, np.array([row[0] for row in near], np.int64)),
         )
         texts: dict[int, str] = {row[0]: row[1] for row in found_texts}
-        bands: dict[tuple[int, int], dict[str, list[int]]] = {}  # the chunks by band, signature and text
-        for key, signatures, _ in near:
-            for band in enumerate(signatures):
-                bands.setdefault(band, {}).setdefault(texts[key], []).append(key)
-        found: dict[tuple[str, tuple[int, ...]], list[int]] = {}  # copies are mostly equal: each is compared once
-        copies: dict[int, set[int]] = {}
-        for key, signatures, is_wanted in near:
-            if not is_wanted:
-                continue
-            text, like = texts[key], (texts[key], tuple(signatures))
-            if like not in found:
-                near_texts: dict[str, list[int]] = {}
-                for band in enumerate(signatures):
-                    near_texts.update(bands[band])
-                equal, shown = near_texts.pop(text), plain(text)
-                if len(near_texts) > _MOST_COMPARED:  # rows of a table or a log
-                    near_texts = {}
-                others = [other for words, own in near_texts.items() if is_copy(plain(words), shown) for other in own]
-                found[like] = [*equal, *others]
-            copies[key] = set(found[like]) - {key}
-        return copies
+        return find_copies([row[0] for row in near if row[2]], {row[0]: row[1] for row in near}, texts)
 
     def similarities(self, kind: Kind, keys: Keys, vector: Matrix | None) -> Scores:
         found = np.zeros(len(keys), np.float32)
