@@ -32,7 +32,7 @@ torture: $(VENV)/.dev
 	RUST_BACKTRACE=0 PYTHONPATH=benchmarks $(BIN)/python -m torture.run $(or $(MINUTES),60) --write
 
 torture-sample: $(VENV)/.dev
-	RUST_BACKTRACE=0 PYTHONPATH=benchmarks $(BIN)/python -m torture.run 1
+	RUST_BACKTRACE=0 PYTHONPATH=benchmarks $(BIN)/python -m torture.run 1 --untimed
 
 # Runs every notebook and compares its output with the stored one. Store it again: make notebooks KEEP=--keep
 notebooks: $(VENV)/.dev

@@ -2,8 +2,10 @@
 
 For each size both are built from the same synthetic passages. Then questions are asked in turn: of the folder, of
 PostgreSQL, and one vector search of pgvector alone. Printed are build times, bytes, p50 and p95, and the statements and
-rows of a question, as ratios in the same run. ``load SECONDS`` runs 1 and then 8 writers beside 16 readers, in
-processes of their own: nothing may be lost, and every answer must be of one generation.
+rows of a question, as ratios in the same run. Times are also given as CPU time, which other programs on the machine
+change less: that of this process and, if the server runs on the same machine with Linux, of its processes for our
+connections. ``load SECONDS`` runs 1 and then 8 writers beside 16 readers, in processes of their own: nothing may be
+lost, and every answer must be of one generation.
 
 The server is that of ``DATABASE_URL``, or one that is started for the run, with fsync off.
 """
@@ -19,7 +21,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from itertools import islice
@@ -36,7 +38,7 @@ from graphrag_core.engine.postgres.operations import as_size, sizes
 from graphrag_core.errors import DatabaseError
 
 SIZES = 10_000, 100_000
-QUESTIONS = 60
+QUESTIONS, WARM_UP = 60, 12  # the first ones load what is cached, and the server plans statements ten times
 READERS, WRITERS = 16, 8
 SECONDS = 60.0
 PAIRS = 20
@@ -69,23 +71,39 @@ def spread(times: list[float]) -> tuple[float, float]:
 
 
 class Counted:
-    """Counts the statements that this process sends, and the rows that it gets."""
+    """Counts the statements that this process sends, the rows and bytes that it gets, and CPU time on both sides."""
 
     def __init__(self) -> None:
-        self.statements = self.rows = 0
+        self.statements = self.rows = self.bytes = 0
+        self._servers: dict[int, float] = {}  # CPU seconds by process
         execute, fetchall = psycopg.Cursor.execute, psycopg.Cursor.fetchall
 
         def counted_execute(cursor: Any, *arguments: Any, **settings: Any) -> Any:
             self.statements += 1
+            self._servers.setdefault(cursor.connection.info.backend_pid, 0.0)
             return execute(cursor, *arguments, **settings)
 
         def counted_fetchall(cursor: Any) -> Any:
             rows = fetchall(cursor)
             self.rows += len(rows)
+            self.bytes += sum(len(value) for row in rows for value in row if isinstance(value, bytes | str))
             return rows
 
         cursor: Any = psycopg.Cursor
         cursor.execute, cursor.fetchall = counted_execute, counted_fetchall
+
+    def cpu(self) -> float:
+        """Return the CPU seconds of this process and of the server's processes that it has talked to."""
+        for process in self._servers:
+            with suppress(OSError):  # ended, or on another machine
+                self._servers[process] = int(Path(f"/proc/{process}/schedstat").read_text().split()[0]) / 1e9
+        return time.process_time() + sum(self._servers.values())
+
+    def seconds(self, work: Callable[[], object]) -> tuple[float, float]:
+        """Return the time and the CPU time of some work."""
+        start, first = time.perf_counter(), self.cpu()
+        work()
+        return time.perf_counter() - start, self.cpu() - first
 
 
 def growth(url: str, folder: Path, chosen: list[int]) -> None:
@@ -95,45 +113,64 @@ def growth(url: str, folder: Path, chosen: list[int]) -> None:
         schema = f"bench_{uuid.uuid4().hex[:8]}"
         embedded = KnowledgeIndex.open(folder / str(size), ReadyVectors(), progress=False)
         shared = KnowledgeIndex.open(address(url, schema), ReadyVectors(), progress=False)
-        of_folder, of_server = (seconds(partial(index.add, documents(size))) for index in (embedded, shared))
+        built = [counted.seconds(partial(index.add, documents(size))) for index in (embedded, shared)]
         tables, _ = sizes(address(url, schema))
         data, on_disk = sum(one.data + one.indexes for one in tables), embedded.stats().bytes_on_disk
         print(f"{size:>9,} passages")
-        print(f"  build       folder {of_folder:,.0f} s, PostgreSQL {of_server:,.0f} s ({of_server / of_folder:.1f}×)")
-        print(f"  bytes       folder {as_size(on_disk)}, PostgreSQL {as_size(data)} ({data / on_disk:.1f}×)")
-        found = [embedded.get(f"d{at}") for at in np.random.default_rng(3).integers(0, size, QUESTIONS).tolist()]
-        texts = [f"Which {d.text.split()[3]} of {d.title} was it?" for d in found if d is not None]
-        both = [GraphRetriever(index, cache=None) for index in (embedded, shared)]
-        engine: Any = shared.engine
-        times: dict[str, list[float]] = {"folder": [], "PostgreSQL": [], "pgvector": []}
-        statements, rows, equal = [], [], 0
-        for number, text in enumerate(texts):
-            results = []
-            for name, retriever in zip(times, both, strict=False):
-                start, first, got = time.perf_counter(), counted.statements, counted.rows
-                results.append([hit.chunk.id for hit in retriever.retrieve(text, k=10).hits])
-                if number >= 5:  # after some that load what is cached
-                    times[name].append(time.perf_counter() - start)
-                    if retriever is both[1]:
-                        statements.append(counted.statements - first)
-                        rows.append(counted.rows - got)
-            equal += results[0] == results[1]
-            vector = Halfvec.rows(ReadyVectors().embed_query(text)[None, :])[0]
-            nearest = "SELECT key FROM chunk_vectors WHERE index = %s ORDER BY vector <#> %s LIMIT 10"
-            times["pgvector"].append(seconds(partial(engine.database.rows, nearest, (engine.index, vector))))
-        measured = {name: spread(of) for name, of in times.items()}
-        for name, (median, late) in measured.items():
-            ratio = measured["PostgreSQL"][0] / median
-            grown = f", {median / before[name]:.1f}× the size before" if name in before else ""
-            print(f"  {name:11} p50 {median:.1f} ms, p95 {late:.1f} ms; PostgreSQL takes {ratio:.1f}×{grown}")
-        if "PostgreSQL" in before and measured["PostgreSQL"][0] > GROWTH * before["PostgreSQL"]:
-            print(f"  NOT MET: the median grew by more than {GROWTH}×")
-        before = {name: median for name, (median, _) in measured.items()}
-        print(f"  a question  {statistics.median(statements):.0f} statements, {statistics.median(rows):,.0f} rows")
-        print(f"  same top 10 {equal} of {len(texts)}", flush=True)
+        for name, (of_folder, of_server) in zip(("build", "build, CPU"), zip(*built, strict=True), strict=True):
+            print(
+                f"  {name:11} folder {of_folder:,.0f} s, PostgreSQL {of_server:,.0f} s ({of_server / of_folder:.1f}×)"
+            )
+        print(
+            f"  bytes       folder {as_size(on_disk)}, PostgreSQL {as_size(data)} ({data / on_disk:.1f}×)", flush=True
+        )
+        before = _asked(counted, embedded, shared, size, before)
         embedded.close()
         shared.close()
         drop(url, schema)
+
+
+def _asked(
+    counted: Counted, embedded: KnowledgeIndex, shared: KnowledgeIndex, size: int, before: dict[str, float]
+) -> dict[str, float]:
+    """Ask questions in turn and print what they took; return the median CPU times. ``before`` are those of less."""
+    found = [embedded.get(f"d{at}") for at in np.random.default_rng(3).integers(0, size, QUESTIONS).tolist()]
+    texts = [f"Which {d.text.split()[3]} of {d.title} was it?" for d in found if d is not None]
+    both = [GraphRetriever(index, cache=None) for index in (embedded, shared)]
+    engine: Any = shared.engine
+    times: dict[str, list[tuple[float, float]]] = {"folder": [], "PostgreSQL": [], "pgvector": []}
+    numbers, equal = [], 0
+    nearest = "SELECT key FROM chunk_vectors WHERE index = %s ORDER BY vector <#> %s LIMIT 10"
+    for number, text in enumerate(texts):
+        results: list[list[str]] = []
+        vector = Halfvec.rows(ReadyVectors().embed_query(text)[None, :])[0]
+
+        def ask(retriever: GraphRetriever, text: str = text, results: list[list[str]] = results) -> None:
+            results.append([hit.chunk.id for hit in retriever.retrieve(text, k=10).hits])
+
+        first = counted.statements, counted.rows, counted.bytes
+        taken = [counted.seconds(partial(ask, retriever)) for retriever in both]
+        last = counted.statements, counted.rows, counted.bytes
+        taken.append(counted.seconds(partial(engine.database.rows, nearest, (engine.index, vector))))
+        equal += results[0] == results[1]
+        if number >= WARM_UP:
+            numbers.append([after - own for own, after in zip(first, last, strict=True)])
+            for name, one in zip(times, taken, strict=True):
+                times[name].append(one)
+    middle = {}
+    for at, kind in enumerate(("", " of CPU")):
+        measured = {name: spread([one[at] for one in of]) for name, of in times.items()}
+        for name, (median, late) in measured.items():
+            ratio = measured["PostgreSQL"][0] / median
+            grown = f", {median / before[name]:.1f}× the size before" if at and name in before else ""
+            print(f"  {name:11} p50 {median:.1f} ms{kind}, p95 {late:.1f} ms; PostgreSQL takes {ratio:.1f}×{grown}")
+        middle = {name: median for name, (median, _) in measured.items()}
+    if "PostgreSQL" in before and middle["PostgreSQL"] > GROWTH * before["PostgreSQL"]:
+        print(f"  NOT MET: the median grew by more than {GROWTH}×")
+    statements, rows, size_of = np.median(np.array(numbers), axis=0)
+    print(f"  a question  {statements:.0f} statements, {rows:,.0f} rows, {as_size(int(size_of))}")
+    print(f"  same top 10 {equal} of {len(texts)}", flush=True)
+    return middle
 
 
 def drop(url: str, schema: str) -> None:

@@ -212,15 +212,15 @@ def index_in_memory(folder: Path) -> None:
 
 
 def others_read(folder: Path) -> None:
-    fork_while_busy(filled(folder), read_forever, 10)
+    fork_while_busy(filled(folder), read_forever, 6)
 
 
 def others_read_in_memory(folder: Path) -> None:
-    fork_while_busy(filled(None), read_forever, 6)
+    fork_while_busy(filled(None), read_forever, 4)
 
 
 def others_write(folder: Path) -> None:
-    fork_while_busy(filled(folder), write_forever, 6)
+    fork_while_busy(filled(folder), write_forever, 4)
 
 
 def keyword_index_is_locked(folder: Path) -> None:
@@ -239,7 +239,7 @@ def keyword_index_is_locked(folder: Path) -> None:
 
 
 def others_write_in_memory(folder: Path) -> None:
-    fork_while_busy(filled(None), write_forever, 5)
+    fork_while_busy(filled(None), write_forever, 4)
 
 
 def read_forever(index: KnowledgeIndex, stop: threading.Event, number: int) -> None:

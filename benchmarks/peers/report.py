@@ -89,7 +89,8 @@ def evaluate(dataset: Dataset, chunks: Mapping[str, Chunk], outputs: Mapping[str
         for row in output["variants"]:
             asked = dataset.questions[: len(row["ranked"])]
             pairs = zip(asked, row["ranked"], strict=True)
-            recalls = np.array([dataset.recall(question, [chunks[id_] for id_ in ids]) for question, ids in pairs])
+            found = [(question, [chunks[id_] for id_ in ids if id_ in chunks]) for question, ids in pairs]  # no triples
+            recalls = np.array([dataset.recall(question, hits) for question, hits in found])
             query, flat = float(np.median(row["query_cpu_ms"])), float(np.median(row["faiss_cpu_ms"]))
             ratio = query / flat if flat else float("nan")
             costs = (row["build_cpu_seconds"], query, ratio, row["peak_mb"], row["disk_bytes"], row["note"])

@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import igraph
 import numpy as np
 import numpy.typing as npt
 
@@ -496,6 +495,8 @@ def _partition(
     Modularity is written as the constant Potts model with the strength of each node as its weight. So the graph of
     groups, whose nodes have the sum of their members' strengths, has the same modularity as the graph below it.
     """
+    import igraph  # noqa: PLC0415 - imports matplotlib if that is installed, which takes long
+
     graph = igraph.Graph(len(strengths), np.column_stack([sources, targets]).tolist())
     initial = None if start is None else np.unique(start, return_inverse=True)[1].tolist()
     with _RNG_LOCK:

@@ -64,6 +64,9 @@ DOCUMENT_ID = "__id__"
 """The filter key for the id of a document."""
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"eq": eq, "gt": gt, "gte": ge, "lt": lt, "lte": le}
+EXISTS = "{'exists': True}"
+"""How an error writes the test whether a document has a key. The command line replaces it."""
+
 _OPERATORS = ("eq", "exists", "gt", "gte", "in", "lt", "lte", "ne", "nin")
 
 
@@ -143,6 +146,14 @@ def required_keys(parsed: Filter) -> list[str]:
     conditions = list(_conditions(parsed))
     optional = {DOCUMENT_ID, *(condition.key for condition in conditions if condition.operator == "exists")}
     return [condition.key for condition in conditions if condition.key not in optional]
+
+
+def unknown_key(name: str, test: str = EXISTS) -> FilterError:
+    """Return the error for a key that no document has; ``test`` is how the caller can ask whether one has it."""
+    return FilterError(
+        f"no document has the metadata key {name!r}: check its spelling and case, write nested keys with "
+        f"dots ('author.name'), or test for it with {test}"
+    )
 
 
 def optional(parsed: Filter) -> Filter:

@@ -56,7 +56,7 @@ from graphrag_core.model import (
 )
 from graphrag_core.ports import Embedder, Engine, Extractor, Keys, Snapshot, is_shared
 from graphrag_core.research import research_documents
-from graphrag_core.text import normalise
+from graphrag_core.text import REFERS_TO, normalise
 
 _log = logging.getLogger(__name__)
 
@@ -770,7 +770,8 @@ class KnowledgeIndex:
         start, inside = normalise(prefix), normalise(contains)
         wanted = None if type is None else type.casefold()
         with self._snapshot(where) as snapshot:
-            keys = snapshot.top_entities(_ALL)
+            search = getattr(snapshot, "search_names", None) if start or inside else None
+            keys = snapshot.top_entities(_ALL) if search is None else search(start, inside)
             for first in range(0, len(keys), _PAGE):
                 page = keys[first : first + _PAGE]
                 if min_degree > 0:
@@ -794,6 +795,8 @@ class KnowledgeIndex:
     ) -> list[Fact]:
         """Return the facts that are triples: subject, relation and object. Those of the most mentioned entities first.
 
+        Links between sections are returned only if ``relation`` is ``"refers_to"``.
+
         Parameters
         ----------
         subject, relation, object
@@ -808,9 +811,8 @@ class KnowledgeIndex:
         found = self.iter_facts(subject, relation, object, where=where)
         with closing(found):
             text = contains.casefold()
-            triples = (
-                fact for fact in found if fact.relation not in ("", "refers_to") and text in fact.text.casefold()
-            )
+            others = {""} if normalise(relation or "") == normalise(REFERS_TO) else {"", REFERS_TO}
+            triples = (fact for fact in found if fact.relation not in others and text in fact.text.casefold())
             return list(islice(triples, limit))
 
     def iter_facts(

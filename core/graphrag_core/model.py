@@ -313,8 +313,10 @@ class Estimate:
 class Stats:
     """The size of an index and its most mentioned entities.
 
-    ``relations`` counts facts by relation, ``vectors`` counts vectors by kind. ``bytes_in_memory``
-    does not include the operating system's file cache.
+    ``entities`` counts what ``KnowledgeIndex.entities`` lists: names, not numbers. ``facts`` are sentences that name
+    entities, relations, and ``links`` between sections. ``relations`` counts what ``KnowledgeIndex.relations`` lists,
+    by relation. Deleted relations are not counted; told facts that are no longer valid are. ``vectors`` counts vectors
+    by kind. ``bytes_in_memory`` does not include the operating system's file cache.
     """
 
     documents: int
@@ -329,15 +331,19 @@ class Stats:
     bytes_on_disk: int
     bytes_in_memory: int
     top_entities: tuple[tuple[str, int], ...]
+    links: int = 0
 
     def rows(self) -> list[tuple[str, str]]:
         """Return labels and formatted values, for a table."""
         vectors = ", ".join(f"{count:,} {kind}" for kind, count in self.vectors.items())
+        relations = sum(self.relations.values())
+        kinds = {"sentence": self.facts - relations - self.links, "relation": relations, "link": self.links}
+        facts = ", ".join(f"{count:,} {kind}{'s' * (count > 1)}" for kind, count in kinds.items() if count > 0)
         return [
             ("documents", f"{self.documents:,}"),
             ("chunks", f"{self.chunks:,}"),
             ("entities", f"{self.entities:,}"),
-            ("facts", f"{self.facts:,}"),
+            ("facts", f"{self.facts:,}" + (f": {facts}" if facts else "")),
             ("relation types", f"{len(self.relations):,}"),
             ("vectors", vectors + f" × {self.dim}" if self.dim else "none"),
             ("embedder", self.embedder or "none yet"),

@@ -157,8 +157,12 @@ class Snapshot(Protocol):
     Optional attributes, for an engine that is asked over a network: ``push_rounds``, how often forward push may call
     :meth:`neighbours`, and ``push_degree``, the number of edges of one node that it asks for. Such an engine numbers
     chunks from 0 and entities from ``first_entity``, without gaps, as it sees them. It may have a method
-    ``surroundings(nodes, limit, degree)``, which returns the nodes and their neighbours of at most this degree, and the
-    edges of all of them.
+    ``surroundings(nodes, masses, damping=, least=, limit=)``, which returns the nodes and others that forward push is
+    likely to reach from them, and the edges of all of them: a node moves the share ``damping`` of its mass on to its
+    neighbours, by weight, if it has more than ``least`` for each of them.
+
+    It may have a method ``search_names(start, inside)``, which returns the entities of which a normalised name begins
+    with one text and contains another, in the order of :meth:`top_entities`. It may return more: callers check them.
     """
 
     @property

@@ -204,3 +204,18 @@ def test_a_section_that_is_written_otherwise_is_not_damaged(write):
     with pytest.raises(ConfigError, match="cannot be replaced"):
         config.write_retriever(file, {"k": 4})
     assert file.read_text() == before
+
+
+def test_settings_of_the_retriever_are_shown_once_with_the_commands_that_use_them(run, tmp_path):
+    (tmp_path / "hybrid-graphrag.toml").write_text("[retriever]\nk = 3\ngraph = 'neighbourhood'\n[ask]\nk = 4\n")
+    lines = [line.split() for line in run("config").stdout.splitlines()]
+    assert [line[1] for line in lines if line[0] == "k"] == ["4", "3"], "of ask, and of the retriever"
+    used = " ".join(next(line for line in lines if line[0] == "[retriever]"))
+    assert used == "[retriever] used by query, explain, ask, serve, mcp, explore, compare"
+    rows = json.loads(run("config", "serve", "--json").stdout)["commands"]["serve"]
+    assert rows["k"] == {"value": 3, "source": "hybrid-graphrag.toml [retriever]"}
+    rows = json.loads(run("config", "ask", "--json").stdout)["commands"]["ask"]
+    assert rows["k"] == {"value": 4, "source": "hybrid-graphrag.toml"}
+    for command in ("explore", "compare", "ask"):
+        assert "neighbourhood" in run("config", command).stdout
+    assert "neighbourhood" not in run("config", "stats").stdout

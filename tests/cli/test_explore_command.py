@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -33,3 +34,10 @@ def test_what_cannot_be_written_or_does_not_exist_is_explained(run, kb):
     result = run("explore", "-o", "missing/folder/page.html")
     assert result.exit_code == 1
     assert "cannot be written" in result.stderr
+
+
+def test_a_misspelt_entity_gets_a_suggestion(run, indexed):
+    known = json.loads(run("entities", "--kb", indexed, "--json", "-n", 1).stdout)[0]["name"]
+    result = run("explore", "--kb", indexed, "--entity", known[:-1] + "xq")
+    assert result.exit_code == 1
+    assert f"did you mean '{known}'" in " ".join(result.output.split())

@@ -43,7 +43,7 @@ def relations(index, where=None):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_what_is_exported_can_be_imported(index, tmp_path, kind):
     done = export_graph(index, tmp_path / FORMATS[kind], kind)
-    assert done.entities == len(index.entities(limit=None))
+    assert done.entities == len(index.entities(limit=None)) == index.stats().entities
     with KnowledgeIndex() as other:
         first = import_graph(other, tmp_path / FORMATS[kind])
         assert (first.skipped, first.problems) == (0, ())
@@ -274,3 +274,27 @@ def test_parquet_files_of_other_forms_are_refused_or_skipped(tmp_path):
         pq.write_table(pa.table({"id": [1, 3], "name": [7, 8], "aliases": [5, 6]}), tmp_path / "entities.parquet")
         found = import_graph(index, tmp_path)
         assert (found.facts, found.skipped, found.sentences) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_import_counts_the_entities_that_only_sentences_name(tmp_path, kind):
+    with KnowledgeIndex() as source:
+        source.add([Document("1", "Mara Lindqvist met Ivo Kask in 1998. Ivo Kask left.")])
+        source.remember("Harbour Team", "owns", "Keyring")
+        done = export_graph(source, tmp_path / FORMATS[kind], kind)
+    assert (done.entities, done.other_nodes) == (4, 1)  # a year is a node, and no entity
+    with KnowledgeIndex() as other:
+        read = import_graph(other, tmp_path / FORMATS[kind])
+        assert (read.entities, read.left_out) == (2, 3)
+        assert {entity.name for entity in other.entities()} == {"Harbour Team", "Keyring"}
+
+
+def test_the_commands_say_what_they_count(run, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/a.md").write_text("# Alpha\n\nMara Lindqvist met Ivo Kask in 1998.\n")
+    run("index", "docs", "--out", "kb", "--embedder", "none")
+    exported = run("export", "graph.graphml", "--kb", "kb").stdout
+    assert exported.startswith("3 entities (and 1 numbers and documents that facts name) and 1 facts")
+    imported = " ".join(run("import", "graph.graphml", "--kb", "other", "--embedder", "none").stdout.split())
+    assert "0 entities and 0 facts imported" in imported
+    assert "Left out: 6 links of sentences and 4 entities that nothing else names" in imported

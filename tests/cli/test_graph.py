@@ -48,3 +48,16 @@ def test_errors_are_one_line(run, kb):
     assert result.exit_code == 1
     assert "there is no entity 'Nobody'" in result.output
     assert run("undo", 7).exit_code == 1
+
+
+def test_a_filter_with_an_unknown_key_suggests_what_where_accepts(run, kb):
+    result = run("entities", "--where", "year=2020")
+    assert result.exit_code == 1
+    assert "{" not in result.output
+    assert "test for it with --where 'KEY?'" in " ".join(result.output.split())
+    assert run("entities", "--where", "year?").stdout == ""
+    run("add-relation", "Harbour Team", "owns", "Keyring")
+    run("remember", "Rosa", "owns", "Keyring", "--metadata", "year=2020", "--embedder", "none")
+    assert run("entities", "rosa", "--where", "year?").stdout.startswith("Rosa")
+    assert run("entities", "harbour", "--where", "year?").stdout == ""
+    assert "KEY?" in run("entities", "--where", "year").output

@@ -280,7 +280,7 @@ def test_progress_follows_what_is_written_not_what_is_read(tmp_path):
 
 def test_ctrl_c_in_the_middle_of_a_file_keeps_what_was_done(tmp_path):
     """A real process, interrupted while it reads one large table; the second run continues."""
-    count = 8_000
+    count = 5_000
     row = "p{0},Port {0},The Port of Harbour {0} has quays for Line {1}.\n"
     (tmp_path / "ports.csv").write_text("id,name,text\n" + "".join(row.format(n, n % 101) for n in range(count)))
     command = [sys.executable, "-m", "graphrag_core", "index", "ports.csv", "--out", "kb"]

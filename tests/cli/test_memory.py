@@ -77,3 +77,14 @@ def test_mistakes_are_told(run):
         result = run("remember", *arguments)
         assert (result.exit_code, bool(result.stderr)) == (1, True)
     assert run("remember", "User", "likes", "tea", "--status", "maybe").exit_code == 2
+
+
+def test_memories_have_a_limit(run):
+    for name in ("Ada", "Ben", "Cleo"):
+        run("remember", name, "likes", "tea", "--embedder", "none")
+    assert len(run("memories").stdout.splitlines()) == 3
+    limited = run("memories", "-n", 2)
+    assert len(limited.stdout.splitlines()) == 2
+    assert "1 more" in limited.stderr
+    assert len(json.loads(run("memories", "--limit", 1, "--json").stdout)) == 1
+    assert len(run("memories", "--limit", 0).stdout.splitlines()) == 3

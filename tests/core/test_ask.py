@@ -379,3 +379,22 @@ def test_no_spelling_of_the_marker_closes_the_passages(tag):
     assert tag not in asked
     assert not [line for line in inside.splitlines() if line.lstrip()[:1] in tuple("［【")]
     assert not [line for line in inside.splitlines() if line.lstrip().startswith("[") and "Fake" in line]
+
+
+def test_an_extract_has_sentences_and_no_code_headings_or_introductions():
+    text = """# Using `harbour load` with Harbour
+
+To load a manifest into Harbour, run the loader with the name of the manifest. To load a manifest into Harbour, choose
+one of the following commands:
+
+```sh
+# load a manifest into Harbour with the loader
+harbour load manifest
+```
+
+// load the manifest into Harbour
+"""
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("a", text, "Guide")])
+        answer = GraphRetriever(index).ask("How do I load a manifest into Harbour?")
+    assert answer.text == "To load a manifest into Harbour, run the loader with the name of the manifest. [1]"

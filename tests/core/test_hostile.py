@@ -32,6 +32,8 @@ ATTACKS = {
     "spaces in a parenthesis": ("title_names", ("a", "\t", "b")),
     "sections in a title": ("titled", ("", "1.1", "x")),
     "a word of digits": ("split and extract", ("a", "1", "A")),
+    "names and places": ("find_names", ("", "Ab Cd in ", "")),
+    "a name before many places": ("find_names", ("", "Ab Cd at Ef in ", "")),
     "katakana": ("split and extract", ("", "ア", "")),
     "a question of letters": ("recognise", ("", "é", "")),
     "quotation marks": ("split and extract", ("", "《》", "")),
@@ -80,9 +82,7 @@ def _finishes(name: str, parts: tuple[str, str, str], size: int) -> bool:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on CPU time")
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_megabyte_of_hostile_text_is_read(attack):
-    """A quarter of the size first, so that a failure is quick."""
-    for size in (MEGABYTE // 4, MEGABYTE):
-        assert _finishes(*ATTACKS[attack], size), f"{attack}: more than {LIMIT} s of CPU time for {size:,} characters"
+    assert _finishes(*ATTACKS[attack], MEGABYTE), f"{attack}: more than {LIMIT} s of CPU time"
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphrag_core.text import normalise, sentences, title_names, unwrap
-from graphrag_core.text.mentions import find_aliases, find_names
+from graphrag_core.text.mentions import code_names, find_aliases, find_names
 
 
 def names(text: str, *, certain: bool = True) -> list[str]:
@@ -121,3 +121,52 @@ def test_a_title_has_its_bare_and_its_full_name():
     assert title_names("Devotion (1929 film)") == ("Devotion", "Devotion (1929 film)")
     assert title_names("(Untitled)") == ("(Untitled)",)
     assert title_names("!!!") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Ivo Kask met Mara Lindqvist in Tallinn.", ["Ivo Kask", "Mara Lindqvist"]),
+        ("He met Mara Lindqvist in Tallinn. He left Tallinn.", ["Mara Lindqvist", "Tallinn", "Tallinn"]),
+        ("She runs Norden Works in the Netherlands.", ["Norden Works"]),
+        ("It left the Ministry of Defence in London.", ["Ministry of Defence"]),
+        ("We saw Rosa Millan in October 2005.", ["Rosa Millan", "2005"]),
+        ("We read Alice in Wonderland.", ["Alice in Wonderland"]),
+        ("We saw Once Upon a Time in America.", ["Once Upon a Time in America"]),
+        ("He left the University of California at Berkeley.", ["University of California at Berkeley"]),
+        ("We saw “Last Tango in Paris” there.", ["Last Tango in Paris"]),
+    ],
+)
+def test_a_name_and_its_place_are_two_names_and_titles_are_one(text, expected):
+    assert names(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Look at https://example.com/Docs/a_b/index.html?x=1 now.",
+        "Look at www.Example.com/Docs/Index.html now.",
+        "Look at example.com/a_b/Guide now.",
+        "Look at `https://example.com/a/b` and `example.com/a/b` now.",
+    ],
+)
+def test_parts_of_addresses_in_the_web_are_no_names(text):
+    assert names(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We merged fa364ad790 and `8c1cfd58e3` later.",
+        "We push to git@github.com:some/thing_x.git and mail to ada_l@example.org then.",
+        f"We stored {'ACxMAAAs' * 20} there.",
+    ],
+)
+def test_hashes_mail_addresses_and_encoded_data_are_no_names(text):
+    assert names(text) == []
+
+
+def test_a_code_name_has_no_separator_at_its_end():
+    assert [code_names(code) for code in ("valgrind/", "python-", "/usr/lib/")] == [
+        ("valgrind",), ("python",), ("/usr/lib",),
+    ]  # fmt: skip

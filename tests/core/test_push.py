@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -76,3 +77,27 @@ def test_a_node_with_many_edges_gives_its_strongest(index):
     assert max(remote.asked) == 3
     assert len(found)
     assert (ranks > 0).all()
+
+
+def test_a_walk_leaves_nothing_behind_for_the_next(index):
+    with index.engine.snapshot() as snapshot:
+        seeds, weights = seeds_of(snapshot)
+        first = PageRank()._push(snapshot, seeds, weights)
+        PageRank()._push(snapshot, seeds[:1], weights[:1])
+        broken = Remote(snapshot, 4)
+        broken.neighbours = lambda _: pytest.fail("asked")
+        with pytest.raises(pytest.fail.Exception):
+            PageRank()._push(broken, seeds, weights)
+        again = PageRank()._push(snapshot, seeds, weights)
+    assert np.array_equal(first[0], again[0])
+    assert np.array_equal(first[1], again[1])
+
+
+def test_walks_in_several_threads_do_not_mix(index):
+    with index.engine.snapshot() as snapshot:
+        seeds, weights = seeds_of(snapshot)
+        alone = [PageRank()._push(snapshot, seeds[at:], weights[at:])[1].tolist() for at in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            asked = [at % 4 for at in range(200)]
+            found = [*pool.map(lambda at: PageRank()._push(snapshot, seeds[at:], weights[at:])[1].tolist(), asked)]
+    assert found == [alone[at] for at in asked]

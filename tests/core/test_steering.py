@@ -45,6 +45,20 @@ def test_an_unknown_seed_is_an_error_that_lists_similar_names(retriever):
         retriever.retrieve("who?", seed_entities=["Tarif Engin"])
 
 
+@pytest.mark.parametrize("method", ["hybrid", "global"])
+@pytest.mark.parametrize("exclude", ["tide", "Tomas Vael"])
+def test_a_seed_that_is_excluded_is_an_advice(retriever, method, exclude):
+    result = retriever.retrieve("prices", method=method, seed_entities=["Tomas Vael"], exclude=[exclude])
+    assert "seed_entities: 'Tomas Vael' left out" in result.advice
+    assert "tide" not in found(result) or exclude != "tide"
+    both = retriever.retrieve("prices", seed_entities=["Tomas Vael", "Harbour Gate"], exclude=[exclude])
+    assert both.entities[0].name == "Harbour Gate"
+    with pytest.raises(InputError, match="no entity is named 'Rosa Millan'"):
+        retriever.retrieve(
+            "prices", method=method, seed_entities=["Rosa Millan"], exclude=[exclude], where={"tenant": "a"}
+        )
+
+
 def test_a_seed_outside_the_scope_is_unknown_and_not_suggested(retriever):
     with pytest.raises(InputError) as error:
         retriever.retrieve("who?", seed_entities=["Quay Planners"], where={"tenant": "a"})

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from postgres_server import running_server
 from serving import QUESTION, client_of, keys_of
 
 from graphrag_core import Document, KnowledgeIndex
+from graphrag_core.engine.postgres import database
 from graphrag_core.serve import Gateway
 from graphrag_core.testing import HashEmbedder
 
@@ -45,3 +47,19 @@ def test_two_servers_share_an_index_and_keys_keep_tenants_apart(urls):
         assert second.get("/v1/documents/new").json()["metadata"] == {"tenant": "a"}
         assert second.get("/v1/documents/new", headers=headers["b"]).status_code == 404
         assert second.post("/v1/documents", json=body, headers=headers["b"]).status_code == 409
+
+
+def test_a_server_that_is_gone_is_reported_as_unavailable_and_used_again_when_it_is_back(monkeypatch):
+    monkeypatch.setattr(database, "_SHORT_PATIENCE", 1.0)  # well below the time limit of a request
+    with running_server() as server:
+        address = f"{server.url}?schema=graphrag"
+        with KnowledgeIndex.open(address, HashEmbedder()) as index:
+            index.add(OURS)
+        with client_of(Gateway(KnowledgeIndex.open(address, HashEmbedder()))) as client:
+            assert client.post("/v1/query", json={"question": QUESTION}).status_code == 200
+            server.kill()
+            gone = client.post("/v1/query", json={"question": QUESTION})
+            assert gone.status_code == 503
+            assert "cannot be reached" in gone.text
+            server.start()
+            assert client.post("/v1/query", json={"question": QUESTION}).status_code == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import socket
 import threading
 import time
@@ -364,3 +365,26 @@ def test_the_server_closes_its_index():
         url = client.base_url
     with pytest.raises(httpx.ConnectError):
         httpx.get(url)
+
+
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded"])
+def test_a_body_without_the_type_of_json_is_told_what_to_send(client, kind):
+    headers = {} if kind is None else {"content-type": kind}
+    answer = client.post("/v1/query", content=b'{"question": "x"}', headers=headers)
+    assert answer.status_code == 415
+    assert "send the body as JSON with 'Content-Type: application/json'" in answer.json()["error"]["message"]
+
+
+def test_the_root_leads_to_the_explorer_or_to_the_page_of_the_api(client, monkeypatch):
+    answer = client.get("/", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, "explore/")
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if "explorer" in name else found(name))
+    with client_of(Gateway(index_of())) as other:
+        assert other.get("/", follow_redirects=False).headers["location"] == "docs"
+
+
+def test_the_page_of_the_api_shows_code_without_backticks(client):
+    page = client.get("/docs").text
+    assert "`" not in page
+    assert "<code>Authorization: Bearer KEY</code>" in page

@@ -27,6 +27,7 @@ from graphrag_core.cli.serve import key, mcp, serve
 from graphrag_core.cli.watch import watch
 from graphrag_core.context import Style, for_terminal
 from graphrag_core.errors import GraphRAGError
+from graphrag_core.filters import EXISTS
 
 _QUERY_OPTIONS = ("--load", "--query", "--method", "--stats")  # accepted without the command "query"
 
@@ -45,7 +46,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except GraphRAGError as error:
-            print_error(str(error))
+            print_error(str(error).replace(EXISTS, "--where 'KEY?'"))
             raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
             print_error("interrupted")

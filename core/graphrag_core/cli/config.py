@@ -13,9 +13,11 @@ from graphrag_core.config import NAME, Config, load, unknown
 from graphrag_core.engine.address import is_address, shown
 from graphrag_core.errors import ConfigError
 
-_QUERYING = ("query", "explain", "ask", "serve", "mcp", "explore")  # commands that use the section [retriever]
+_QUERYING = ("query", "explain", "ask", "serve", "mcp", "explore")  # whose options the section [retriever] sets
+_SEARCHING = (*_QUERYING, "compare")  # commands that use the section [retriever]
 _FOLDERS = {"kb", "out"}  # options that are a folder, or the address of a database
 _MODELS = {"embedder", "rerank"}
+_RETRIEVER = "[retriever]"
 _NOT_OPTIONS = {"help", "config", "version", "install-completion", "show-completion"}
 
 
@@ -172,7 +174,10 @@ def config(
         for row in rows:
             commands.setdefault(row.command, {})[row.key] = {"value": row.value, "source": row.source}
         file = None if found.path is None else str(found.path)
-        render.print_json({"file": file, "commands": commands, "retriever": dict(found.retriever_settings)})
+        retriever = dict(found.retriever_settings)
+        render.print_json(
+            {"file": file, "commands": commands, "retriever": retriever, "retriever_commands": list(_SEARCHING)}
+        )
         return
     _print("file", str(found.path) if found.path else f"no {NAME} in {os.getcwd()} or above", "")
     if command is None:
@@ -180,11 +185,15 @@ def config(
     else:
         for row in rows:
             _print(row.key, row.value, row.source)
+        if command in _SEARCHING:
+            listed = {row.key for row in rows}
+            settings = found.retriever_settings.items()
+            _show_retriever({key: value for key, value in settings if _dashed(key) not in listed})
 
 
 def _show_changed(rows: list[_Setting], found: Config) -> None:
     """Print what is not a default: first what holds for all commands, then each command's own."""
-    changed = [row for row in rows if row.source != "default"]
+    changed = [row for row in rows if row.source != "default" and not row.source.endswith(_RETRIEVER)]
     shared = {row.key: row for row in reversed(rows) if row.key == "kb"}
     shared |= {row.key: row for row in changed if row.key in found.options or row.source.startswith("environment")}
     for row in shared.values():
@@ -197,10 +206,16 @@ def _show_changed(rows: list[_Setting], found: Config) -> None:
             render.stdout().print(Text(f"[{row.command}]", "bold"))
             section = row.command
         _print(row.key, row.value, row.source)
-    if found.retriever_settings:
-        render.stdout().print(Text("[retriever]", "bold"))
-        for key, value in found.retriever_settings.items():
-            _print(key, value, NAME)
+    _show_retriever(found.retriever_settings)
+
+
+def _show_retriever(settings: Mapping[str, Any]) -> None:
+    """Print settings of the section ``[retriever]`` and the commands that use it."""
+    if settings:
+        used = f"  used by {', '.join(_SEARCHING)}"
+        render.stdout().print(Text.assemble((_RETRIEVER, "bold"), (used, "quiet")), soft_wrap=True)
+    for key, value in settings.items():
+        _print(key, value, NAME)
 
 
 def _settings(name: str, group: Any, root: Any, found: Config) -> Iterator[_Setting]:
@@ -220,9 +235,18 @@ def _settings(name: str, group: Any, root: Any, found: Config) -> Iterator[_Sett
         if said == "environment":
             variables = [parameter.envvar] if isinstance(parameter.envvar, str) else list(parameter.envvar or ())
             said = f"environment {next((one for one in variables if os.environ.get(one)), '')}".strip()
+        elif said != "default" and name in _QUERYING and _is_retrievers(str(parameter.name), keys, name, found):
+            said = f"{said} {_RETRIEVER}"
         value = context.params.get(str(parameter.name))
         key = "kb" if "kb" in keys else keys[0]
         yield _Setting(name, key, shown(value) if key == "kb" and isinstance(value, str) else value, said)
+
+
+def _is_retrievers(parameter: str, keys: list[str], command: str, found: Config) -> bool:
+    """Return whether the section ``[retriever]`` sets an option, and the section of the command does not."""
+    own = {_dashed(key) for key in found.sections.get(command, {})}
+    arguments = {argument for argument, option in options.RETRIEVER_OPTIONS.items() if option == parameter}
+    return bool(arguments & found.retriever_settings.keys()) and not own.intersection(keys)
 
 
 def _print(key: str, value: Any, source: str) -> None:

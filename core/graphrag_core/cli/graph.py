@@ -12,7 +12,6 @@ from graphrag_core.cli import options, render
 from graphrag_core.export import Format, export_graph, import_graph
 
 _Name = Annotated[str, typer.Argument(help="The entity, in any spelling or case.", show_default=False)]
-_Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many; 0 for all.")]
 
 
 def entities(
@@ -24,10 +23,10 @@ def entities(
         int, typer.Option("--min-degree", min=0, help="Only entities that share facts with at least so many others.")
     ] = 0,
     where: options.Where = None,
-    limit: _Limit = 50,
+    limit: options.Limit = 50,
     json: options.Json = False,
 ) -> None:
-    """List entities, the most mentioned first."""
+    """List entities, the most mentioned first. Numbers, such as years, are not listed."""
     with options.open_index(kb, embeds=False) as index:
         found = index.entities(
             prefix,
@@ -58,10 +57,10 @@ def relations(
     contains: Annotated[str, typer.Option("--contains", help="Only relations whose text contains this.")] = "",
     where: options.Where = None,
     kb: options.Kb = options.KB,
-    limit: _Limit = 50,
+    limit: options.Limit = 50,
     json: options.Json = False,
 ) -> None:
-    """List relations: facts with a subject, a relation and an object."""
+    """List relations: facts with a subject, a relation and an object. Links between sections: --relation refers_to."""
     with options.open_index(kb, embeds=False) as index:
         found = index.relations(
             subject, relation, object, contains=contains, where=options.parse_where(where), limit=limit or None
@@ -104,7 +103,8 @@ def export(
             index, path, format, where=options.parse_where(where), sentences=sentences, spreadsheet=spreadsheet
         )
     if not quiet:
-        _print(f"{done.entities:,} entities and {done.facts:,} facts exported to {done.path}")
+        others = f" (and {done.other_nodes:,} numbers and documents that facts name)" if done.other_nodes else ""
+        _print(f"{done.entities:,} entities{others} and {done.facts:,} facts exported to {done.path}")
 
 
 def import_(
@@ -126,8 +126,13 @@ def import_(
     for problem in done.problems:
         render.print_error(problem)
     if not quiet:
-        left_out = f"; {done.sentences:,} links of sentences left out: index their documents" if done.sentences else ""
-        _print(f"{done.facts:,} facts imported, {done.unchanged:,} unchanged, {done.skipped:,} skipped{left_out}")
+        _print(
+            f"{done.entities:,} entities and {done.facts:,} facts imported, {done.unchanged:,} facts unchanged, "
+            f"{done.skipped:,} skipped"
+        )
+        if done.sentences:
+            named = f" and {done.left_out:,} entities that nothing else names" if done.left_out else ""
+            _print(f"Left out: {done.sentences:,} links of sentences{named}. Index the documents to get them")
     if done.skipped:
         raise typer.Exit(1)
 

@@ -100,6 +100,7 @@ def memories(
     status: Annotated[FactStatus | None, typer.Option("--status", help="Only facts of this status.")] = None,
     where: options.Where = None,
     as_of: options.AsOf = None,
+    limit: options.Limit = 50,
     json: options.Json = False,
 ) -> None:
     """List the remembered facts, also those that are rejected or no longer valid."""
@@ -107,7 +108,9 @@ def memories(
         facts = index.remembered(
             subject=subject, relation=relation, status=status, where=options.parse_where(where), as_of=as_of
         )
-        _show(facts, index, as_json=json)
+        _show(facts[: limit or None], index, as_json=json)
+    if limit and len(facts) > limit and not json:
+        render.print_error(f"{len(facts) - limit:,} more: use --limit, 0 for all")
 
 
 def _show(facts: list[Fact], index: KnowledgeIndex, *, as_json: bool) -> None:

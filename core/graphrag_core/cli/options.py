@@ -189,10 +189,11 @@ Where = Annotated[
         "--where",
         "-w",
         metavar="KEY=VALUE",
-        help="Filter by metadata: team=identity, year>=2020, draft!=true. "
+        help="Filter by metadata: team=identity, year>=2020, draft!=true, team? (has the key). "
         "Put a number in quotes to compare it as text. Can be repeated; all conditions must match.",
     ),
 ]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many; 0 for all.")]
 Seeds = Annotated[
     list[str] | None,
     typer.Option(
@@ -265,11 +266,16 @@ def parse_where(conditions: list[str] | None) -> dict[str, Any] | None:
 
     >>> parse_where(["team=identity", "year>=2020", "year<2024"])
     {'and': [{'team': {'eq': 'identity'}}, {'year': {'gte': 2020}}, {'year': {'lt': 2024}}]}
+    >>> parse_where(["team?"])
+    {'and': [{'team': {'exists': True}}]}
     """
-    parsed = []
+    parsed: list[dict[str, Any]] = []
     for condition in conditions or ():
         if (found := _CONDITION.fullmatch(condition)) is None:
-            message = f"{condition!r} is not a condition: use KEY=VALUE, KEY!=VALUE or KEY>=VALUE"
+            if key := condition.removesuffix("?").strip() * condition.endswith("?"):
+                parsed.append({key: {"exists": True}})
+                continue
+            message = f"{condition!r} is not a condition: use KEY=VALUE, KEY!=VALUE, KEY>=VALUE or KEY?"
             raise typer.BadParameter(message, param_hint="--where")
         key, sign, value = found.groups()
         parsed.append({key.strip(): {_OPERATORS[sign]: parse_value(value)}})

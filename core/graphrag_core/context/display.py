@@ -13,17 +13,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphrag_core.model import Chunk, Fact
-from graphrag_core.text import CJK, FUNCTION, has_cjk, label, segment, sentences, unwrap
+from graphrag_core.text import CJK, FUNCTION, REFERS_TO, has_cjk, label, segment, sentences, unwrap
 from graphrag_core.text.prose import plain
 
 if TYPE_CHECKING:
     from graphrag_core.result import Hit, Result, Step
 
-REFERS_TO = "refers_to"
-"""The relation of a cross-reference."""
-
 _WORD = re.compile(r"[^\W_]+")
 _BREAK = re.compile(r"(?<![.!?:;,…。！？\s])[ \t]*\n\s*(?=[^\sa-z])")
+_FENCED = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _POSSESSIVE = re.compile(r"['’]s\b")
 _LETTER = re.compile(r"[^\W\d_]")
 _CJK_ENDS = re.compile(f"[{CJK}]")
@@ -222,6 +220,25 @@ def body_text(chunk: Chunk) -> str:
     return text
 
 
+def without_code(text: str) -> str:
+    r"""Return a text without its fenced blocks of code; the text itself if there is nothing else in it.
+
+    >>> without_code("Run it:\n\n```sh\npip install x\n```\n\nThen wait.")
+    'Run it:\n\n\n\nThen wait.'
+    """
+    bare = _FENCED.sub("", text)
+    return bare if _LETTER.search(bare) else text
+
+
+def lines_of(text: str) -> list[str]:
+    r"""Return the headings, list items, rows and sentences of a text, each in one line.
+
+    >>> lines_of("Licence\nIt is free\nsoftware.")
+    ['Licence', 'It is free software.']
+    """
+    return [" ".join(line.split()) for line in _BREAK.split(text)]
+
+
 def readable(text: str) -> str:
     r"""Return a text as prose: without the marks of headings and lists, underlines, fences, directives and emphasis.
 
@@ -393,7 +410,7 @@ def _stem(word: str) -> str:
 
 
 def _bare(line: str) -> str:
-    return " ".join(line.strip(_TITLE_MARKS).casefold().split())
+    return " ".join(line.strip(_TITLE_MARKS).replace("`", "").replace("*", "").casefold().split())
 
 
 def _joined(text: str) -> str:

@@ -7,8 +7,6 @@ https://arxiv.org/abs/2502.06864, section "KG-based context organization".
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import igraph
-
 
 class Edge(NamedTuple):
     """A fact between two entities, and the chunk it was extracted from."""
@@ -49,6 +47,8 @@ Tree = dict[str, list[tuple[str, str]]]
 
 
 def _maximum_spanning_tree(edges: Sequence[Edge]) -> Tree:
+    import igraph  # noqa: PLC0415 - imports matplotlib if that is installed, which takes long
+
     edges = sorted((edge for edge in edges if edge.source != edge.target), key=lambda edge: -edge.weight)
     graph = igraph.Graph.TupleList(((edge.source, edge.target) for edge in edges), directed=False)
     # The rank of an edge as its weight breaks ties: the minimum spanning tree by rank is a maximum one by weight.

@@ -9,8 +9,6 @@ boxes. Related facts are stacked below the paths and never bend one.
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-import igraph
-
 from graphrag_core.explain.labels import is_right_to_left, shorten, width, wrap
 from graphrag_core.explain.network import Edge, Network, Node, NodeKind
 
@@ -191,6 +189,8 @@ def _place_paths(chains: list[tuple[Edge, list[Place]]], gap: float) -> None:
     numbers = {place: number for number, place in enumerate(dict.fromkeys(p for _, chain in chains for p in chain))}
     if not numbers:
         return
+    import igraph  # noqa: PLC0415 - imports matplotlib if that is installed, which takes long
+
     steps = [(left, right) for _, chain in chains for left, right in pairwise(chain) if left.column < right.column]
     graph = igraph.Graph(len(numbers), [(numbers[left], numbers[right]) for left, right in steps], directed=True)
     question = [place.column for place in numbers].index(0)

@@ -43,6 +43,7 @@ from graphrag_core.ingest.told_facts import visible
 from graphrag_core.model import Chunk, Community, Entity, Fact
 from graphrag_core.ports import Keys, Snapshot
 from graphrag_core.query.ask import Answer
+from graphrag_core.query.steering import near_names
 from graphrag_core.result import Hit, Result
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.text import normalise
@@ -204,6 +205,11 @@ class Explorer:
                 "facts": self._facts(snapshot, keys, 0, _FACTS),
                 "neighbours": self._neighbours(snapshot, keys, entity, scope, 0, 24, ()),
             }
+
+    def near_names(self, name: str, where: Where | None = None) -> list[str]:
+        """Return the names of entities that are most similar to a name in spelling."""
+        with self._open(where) as (snapshot, _):
+            return near_names(snapshot, name)
 
     def neighbours(
         self,

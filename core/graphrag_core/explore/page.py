@@ -23,6 +23,7 @@ from graphrag_core.context.escape import for_html
 from graphrag_core.errors import InputError
 from graphrag_core.explore.explorer import MAX_DRAWN, Explorer
 from graphrag_core.filters import Where
+from graphrag_core.query.steering import did_you_mean
 
 SCRIPTS = ("cytoscape.min.js", "source.js", "graph.js", "explore.js")
 STYLE = "explore.css"
@@ -125,7 +126,8 @@ def _export(
     if entity is not None:
         found = explorer.entity(entity, where)
         if found["entity"] is None:
-            raise InputError(f"there is no entity {entity!r}: list them with 'hybrid-graphrag entities'")
+            hint = did_you_mean(explorer.near_names(entity, where)) or "list them with 'hybrid-graphrag entities'"
+            raise InputError(f"there is no entity {entity!r}: {hint}")
         start = {"kind": "entity", "value": found["entity"]["id"]}
         waiting.append(found["entity"]["id"])
     if question is not None:

@@ -17,11 +17,12 @@ from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest import told_facts
 from graphrag_core.ingest.pipeline import validate
 from graphrag_core.model import Document, Mention
+from graphrag_core.text import REFERS_TO
 
 _XML_PIECE = 1 << 16
 _MOST_PROBLEMS = 100
 _COLUMNS = {"entities": {"id", "name"}, "facts": {"entities"}}  # that Parquet files must have
-_OF_DOCUMENTS = {"", MENTIONED_WITH, "refers_to"}  # sentences, and links between sections
+_OF_DOCUMENTS = {"", MENTIONED_WITH, REFERS_TO}  # sentences, and links between sections
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class Imported:
     """What :func:`import_graph` read: entities and facts that it stored, and what it left out.
 
     ``unchanged`` were there already. ``sentences`` are edges of sentences and
-    of links between sections, which only documents can state.
+    of links between sections, which only documents can state. ``left_out`` are entities of which nothing but such edges
+    is known: their documents bring them.
     ``problems`` says, for at most 100 entries, what was wrong with them; ``skipped`` counts them all.
     """
 
@@ -39,6 +41,7 @@ class Imported:
     sentences: int
     skipped: int
     problems: tuple[str, ...] = ()
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.nodes: dict[str, _Node] = {}
-        self.sentences = self.skipped = 0
+        self.sentences = self.skipped = self.left_out = 0
         self.problems: list[str] = []
 
     def skip(self, problem: str) -> None:
@@ -92,8 +95,8 @@ def import_graph(
     ``label`` and whose edges a ``relation``, ``label`` or ``type``; CSV files with Neo4j's headers (``:ID``,
     ``:START_ID``, ``:END_ID``, ``:TYPE``). A fact that is imported again with the same metadata is the same fact.
     Types, descriptions and aliases of entities are stored with their facts. An entity without a relation is stored as
-    a fact that says what it is, unless nothing but sentences is known of it. Sentences and links between sections are
-    not imported: they come from documents.
+    a fact that says what it is. Sentences and links between sections are not imported, nor are entities of which
+    nothing else is known: they come from documents. The result counts both.
 
     Parameters
     ----------
@@ -125,10 +128,10 @@ def import_graph(
         added = index.add(_documents(reader, readers[kind](reader), scope))
     except (OSError, UnicodeDecodeError) as error:
         raise FileError(f"{source}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
-    entities = sum(not node.is_value for node in reader.nodes.values())
+    entities = sum(not node.is_value for node in reader.nodes.values()) - reader.left_out
     return Imported(
         entities, added.added + added.replaced, added.unchanged, reader.sentences, reader.skipped,
-        tuple(reader.problems),
+        tuple(reader.problems), reader.left_out,
     )  # fmt: skip
 
 
@@ -158,7 +161,11 @@ def _documents(reader: _Reader, edges: Iterator[_Edge], scope: dict[str, Any]) -
                 seen.add(document.id)
                 yield document
     for key, node in reader.nodes.items():
-        if key not in used and not node.is_value and (node.type or node.description or key not in linked):
+        if key in used or node.is_value:
+            continue
+        if key in linked and not (node.type or node.description):
+            reader.left_out += 1
+        else:
             said = ": ".join(filter(None, (node.type, node.description))) or "entity"
             edge = _Edge(key, "", "is_a" if node.type or not node.description else "is", {}, said)
             if document := _told(reader, node, edge, None, scope):

@@ -58,12 +58,17 @@ _CONTEXT = {
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What :func:`export_graph` wrote, in numbers. In GraphML and CSV a sentence has several ``edges``."""
+    """What :func:`export_graph` wrote. In GraphML and CSV a sentence has several ``edges``.
+
+    ``entities`` are those that ``KnowledgeIndex.entities`` lists. ``other_nodes`` are numbers, such as years, and
+    documents: only facts hold them.
+    """
 
     path: Path
     entities: int
     facts: int
     edges: int
+    other_nodes: int = 0
 
 
 def export_graph(
@@ -117,6 +122,7 @@ def export_graph(
             with closing(index.iter_entities(where=where)) as entities:
                 for entity in entities:
                     writer.entity(entity)
+            listed = writer.entities
             for fact in _facts(index, where, sentences=sentences):
                 for name in fact.entities:
                     if not writer.has(name):  # such as a year, which only facts hold
@@ -126,7 +132,7 @@ def export_graph(
                 counts["facts"] += written > 0
     except OSError as error:
         raise FileError(f"{target}: cannot be written ({error.strerror or error})") from error
-    return Exported(target, writer.entities, **counts)
+    return Exported(target, listed, **counts, other_nodes=writer.entities - listed)
 
 
 def _facts(index: KnowledgeIndex, where: Where | None, *, sentences: bool) -> Generator[Fact, None, None]:

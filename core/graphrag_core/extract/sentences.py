@@ -13,7 +13,7 @@ from graphrag_core.extract.blocks import Blocks, Sentence, read_blocks, table_ro
 from graphrag_core.extract.subjects import Subjects, read_subjects, section_anchors
 from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
-from graphrag_core.text import normalise
+from graphrag_core.text import REFERS_TO, normalise
 from graphrag_core.text.mentions import NameMatch, code_names, find_aliases, find_names
 from graphrag_core.text.prose import plain
 from graphrag_core.text.statements import is_boilerplate, is_statement
@@ -231,7 +231,7 @@ def _references(links: list[tuple[int, int, tuple[str, ...]]], subjects: Subject
         for span, fact in spans:
             if own and span[0] <= start < span[1]:
                 entities = (own[-1], *addresses)
-                yield replace(fact, entities=entities, relation="refers_to", weight=_REFERENCE_WEIGHT)
+                yield replace(fact, entities=entities, relation=REFERS_TO, weight=_REFERENCE_WEIGHT)
                 break
 
 

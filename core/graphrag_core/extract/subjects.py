@@ -13,7 +13,7 @@ from graphrag_core.text.prose import plain
 from graphrag_core.text.words import FUNCTION, GENERIC_HEADINGS, GENERIC_TITLES, NEVER_ALONE, OPENERS
 
 _NUMBERING = re.compile(
-    r"\s*(?:§+\s*)?(?:(?:chapter|section|part|appendix|step|kapitel|abschnitt|chapitre|capítulo|глава|раздел)\s+)?"
+    r"\A\s*(?:§+\s*)?(?:(?:chapter|section|part|appendix|step|kapitel|abschnitt|chapitre|capítulo|глава|раздел)\s+)?"
     r"(?:\(?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)+|[ivxIVX]{1,5})[.):]+\s+|\d+(?:\.\d+)+\s+|第[\d一二三四五六七八九十]+[章节節]\s*)",
     re.IGNORECASE,
 )

@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from graphrag_core.communities import central_sentence
 from graphrag_core.context import body_text, one_line, section
-from graphrag_core.context.display import readable
+from graphrag_core.context.display import lines_of, readable, without_code
 from graphrag_core.context.escape import without_tags
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.embedding import CheckedEmbedder
@@ -27,6 +27,7 @@ from graphrag_core.ports import Snapshot, TokenCounter
 from graphrag_core.query.routing import specific_words
 from graphrag_core.result import Hit, Result
 from graphrag_core.text import FUNCTION, has_cjk, sentences, unwrap
+from graphrag_core.text.statements import is_statement
 
 AnswerKind = Literal["llm", "extract", "none"]
 
@@ -414,10 +415,12 @@ _DISAMBIGUATION = re.compile(r"\s*\([^)]*\)$")
 _BRIDGE = 0.2  # the bonus of a passage that the graph reached through a name in a chosen sentence
 _SAME = 0.7  # share of common words from which two sentences say the same
 _NO_PROSE = 0.35  # the worth of a sentence that is code, or a row of a table
+_INTRODUCTION = 0.5  # of a sentence that ends in a colon: what it introduces is not shown
 _EDGES = ".,;:!?\"'()¿¡"
 _WORD = re.compile(r"[^\W_]+")
 _CODE = re.compile(
-    r"[{}<>|\\]|\w\(|\)\.|==? |^[$#>]|\w\[|;$|https?://|/\w+/\w+|^(?:import|from|def|class|return|SELECT|INSERT) "
+    r"[{}<>|\\]|\w\(|\)\.|==? |^(?:[$#>]|//|/\*|--)|\w\[|;$|https?://|/\w+/\w+"
+    r"|^(?:import|from|def|class|return|SELECT|INSERT) "
 )
 
 
@@ -529,10 +532,11 @@ def _choose(question: str, result: Result, snapshot: Snapshot, embedder: Checked
 
 
 def _sentences_of(rank: int, hit: Hit, snapshot: Snapshot) -> Iterator[_Sentence]:
-    text = unwrap(readable(body_text(hit.chunk)))
+    text = unwrap(readable(without_code(body_text(hit.chunk))))
     around = frozenset(snapshot.terms(section(hit.chunk)))
-    for place, (start, end) in enumerate(sentences(text)):
-        flat = _flat(text[start:end])
+    lines = [line for start, end in sentences(text) for line in lines_of(text[start:end])]
+    for place, whole in enumerate(lines):
+        flat = whole
         if len(_WORD.findall(flat)) < _FEWEST_WORDS and not (has_cjk(flat) and len(flat) > 6):
             continue
         if flat.endswith(("?", "？")):
@@ -541,10 +545,11 @@ def _sentences_of(rank: int, hit: Hit, snapshot: Snapshot) -> Iterator[_Sentence
             flat = flat[: flat.rfind(" ", _LONGEST_SENTENCE // 2, _LONGEST_SENTENCE)].rstrip(" ,;:") + " …"
         line = one_line(flat)
         words = _WORD.findall(flat.lower())
-        is_prose = has_cjk(flat) or (not FUNCTION.isdisjoint(words) and not _CODE.search(flat))
+        is_prose = has_cjk(flat) or (not FUNCTION.isdisjoint(words) and not _CODE.search(flat) and is_statement(whole))
         terms = frozenset(snapshot.terms(line))
         own = terms if has_cjk(flat) else frozenset(words) - FUNCTION
-        yield _Sentence(rank, place, line, terms, own, around, 1.0 if is_prose else _NO_PROSE)
+        quality = _NO_PROSE if not is_prose else _INTRODUCTION if flat.endswith((":", "：")) else 1.0
+        yield _Sentence(rank, place, line, terms, own, around, quality)
 
 
 def _bridge(question: str, hit: Hit, chosen: Sequence[int], candidates: Sequence[_Sentence]) -> float:
@@ -566,7 +571,3 @@ def _bridge(question: str, hit: Hit, chosen: Sequence[int], candidates: Sequence
 def _repeats(sentence: _Sentence, other: _Sentence) -> bool:
     both = len(sentence.words & other.words)
     return both >= _SAME * max(1, min(len(sentence.words), len(other.words)))
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())

@@ -7,8 +7,8 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from graphrag_core.key_sets import among
 from graphrag_core.ports import Keys, Ranking, Scores, Snapshot
-from graphrag_core.query.paths import among
 from graphrag_core.query.query import Query, word_weights
 from graphrag_core.query.reasons import Bridges, Flags, Links, Reasons, Values
 
@@ -313,12 +313,13 @@ class _Scores(NamedTuple):
         """Return positions, best first: the first ``steps`` one by one, each with regard to those before it."""
         missing, linked = self.weights.copy(), np.zeros(len(self.prior))
         left = np.ones(len(self.prior), np.bool_)
+        covered = self.covered.astype(np.float64)
         chosen: list[int] = []
         while True:
-            score = self.prior + self.covered @ missing + linked
+            score = self.prior + covered @ missing + linked
             if len(chosen) >= anchors:
-                score = score + self.bridged
-            score = np.round(score, 6)  # equal whatever the order of the sums
+                score += self.bridged
+            score = score.round(6)  # equal whatever the order of the sums
             if len(chosen) == min(steps, len(score)):
                 break
             best = int(np.where(left, score, -np.inf).argmax())

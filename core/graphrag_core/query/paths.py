@@ -3,10 +3,12 @@
 import math
 from collections.abc import Sequence
 
-import igraph
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 
+from graphrag_core.key_sets import among, distinct
 from graphrag_core.model import SENTENCE_WEIGHT
 from graphrag_core.ports import Keys, Scores
 from graphrag_core.query.query import Query
@@ -27,6 +29,7 @@ _SUBJECT = 5.0  # the least weight of the edge from a chunk to its subject
 _FEW = 10  # an entity that so few chunks mention is specific in any index
 _MAX_READ = 200  # facts that are read to tell triples from sentences
 _HOP = 1_000.0  # the cost of a hop exceeds that of any weak link: fewer hops always win
+_SAME_COST = 1e-9  # of two routes that differ by less, neither is cheaper
 
 
 def related_entities(query: Query, hops: int, *, sentences: bool = True) -> tuple[Keys, Scores, Keys]:
@@ -43,7 +46,7 @@ def related_entities(query: Query, hops: int, *, sentences: bool = True) -> tupl
         False follows only facts whose strength someone stated: triples, and facts with another weight than sentences.
     """
     snapshot = query.snapshot
-    frontier = visited = np.unique(query.entities)
+    frontier = visited = distinct(query.entities)
     found: list[tuple[Keys, Scores, Keys]] = []
     for hop in range(1, hops + 1):
         facts = snapshot.facts_of(frontier, limit=_MAX_SCANNED)
@@ -57,7 +60,7 @@ def related_entities(query: Query, hops: int, *, sentences: bool = True) -> tupl
         np.maximum.at(strengths, place, rows.weights[fact[reached]] / 10)
         found.append((entities, strengths, np.full(len(entities), hop, np.int64)))
         frontier = entities[~among(entities, visited)]
-        visited = np.union1d(visited, frontier)
+        visited = distinct(visited, frontier)
         if len(frontier) == 0:
             break
     keys, values, distances = (np.concatenate(column) for column in zip(*found, strict=True))
@@ -96,8 +99,8 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
     A chunk that mentions a named entity is reached directly, the rarest entity first; others over
     one link or two. The strength of a link is its weight divided by the square root of how many
     chunks mention its target; a path is as strong as the product of its links. Each link is
-    represented by the strongest fact that holds both ends. Dijkstra's algorithm runs in igraph, on the
-    links around the question that can be part of such a path.
+    represented by the strongest fact that holds both ends. Dijkstra's algorithm runs on the links around
+    the question that can be part of such a path.
 
     A path must say something about the passage: the entity at its end is the passage's subject, or one
     that few passages mention, and no number. Of two links, the entity between them is mentioned by few
@@ -106,8 +109,8 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
     if len(query.entities) == 0 or len(chunks) == 0:
         return [()] * len(chunks)
     mentioned = query.snapshot.neighbours(chunks, to="entities")
-    starts, ends, costs = _links_around(query, np.unique(mentioned.targets))
-    entities = np.unique(np.concatenate([query.entities, starts, ends]))
+    starts, ends, costs = _links_around(query, distinct(mentioned.targets))
+    entities = distinct(query.entities, starts, ends)
     inside = np.flatnonzero(among(mentioned.targets, entities))
     mentions, _ = query.snapshot.entity_counts(mentioned.targets[inside])
     named = among(mentioned.targets[inside], np.sort(query.entities))
@@ -121,13 +124,15 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
     targets = np.concatenate([1 + np.searchsorted(entities, query.entities), 1 + np.searchsorted(entities, ends),
                               first_chunk + owners])  # fmt: skip
     weights = np.concatenate([np.zeros(len(query.entities)), costs, 1e-6 * mentions])
-    graph = igraph.Graph(first_chunk + len(chunks), np.column_stack([sources, targets]).tolist(), directed=True)
-    reachable = sorted(vertex for vertex in graph.subcomponent(0, mode="out") if vertex >= first_chunk)
-    routes = graph.get_shortest_paths(0, to=reachable, weights=weights.tolist(), mode="out") if reachable else []
+    previous = _cheapest_routes(sources, targets, weights, first_chunk + len(chunks))
     paths: list[EntityPath] = [()] * len(chunks)
     strongest: dict[tuple[int, int], int] = {}  # fact of each link
-    for vertex, route in zip(reachable, routes, strict=True):
-        path = entities[np.array(route[1:-1]) - 1].tolist()
+    for vertex in range(first_chunk, len(previous)):
+        path: list[int] = []
+        before = previous[vertex]
+        while before > 0:
+            path.insert(0, int(entities[before - 1]))
+            before = previous[before]
         for at in range(len(path) - 1, 0, -1):
             link = path[at - 1], path[at]
             if link not in strongest:
@@ -138,6 +143,26 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
             path.insert(at, strongest[link])
         paths[vertex - first_chunk] = tuple(path)
     return _without_unrelated(query, paths, chunks)
+
+
+def _cheapest_routes(sources: Keys, targets: Keys, costs: npt.NDArray[np.float64], count: int) -> list[int]:
+    """Return for each of ``count`` vertices the one before it on the cheapest route from vertex 0; -1 for none.
+
+    Of several links between the same vertices, the cheapest counts. Of routes with equal costs, the one through the
+    vertex with the lowest number is chosen.
+    """
+    order = np.lexsort((costs, targets, sources))
+    sources, targets, costs = sources[order], targets[order], costs[order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (sources[1:] != sources[:-1]) | (targets[1:] != targets[:-1])
+    links = csr_array((costs[first], (sources[first], targets[first])), shape=(count, count))
+    distances = dijkstra(links, indices=0)
+    with np.errstate(invalid="ignore"):  # infinite for what cannot be reached
+        is_cheapest = np.abs(distances[sources] + costs - distances[targets]) < _SAME_COST
+    previous = np.full(count, -1, np.int64)
+    previous[targets[is_cheapest][::-1]] = sources[is_cheapest][::-1]  # the lowest is assigned last
+    numbers: list[int] = previous.tolist()
+    return numbers
 
 
 def paths_from_passages(query: Query, chunks: Keys, starts: Keys, wanted: Sequence[bool]) -> list[EntityPath]:
@@ -163,7 +188,7 @@ def paths_from_passages(query: Query, chunks: Keys, starts: Keys, wanted: Sequen
             other = slices[places[start]]
             # A subject of both, such as the title of their document, leads from neither to the other.
             mentioned = edges.targets[other][edges.weights[other] < _SUBJECT]
-            shared = telling[np.isin(edges.targets[telling], mentioned)]
+            shared = telling[among(edges.targets[telling], np.sort(mentioned))]
             ids = np.array([entity.id for entity in query.snapshot.entities(edges.targets[shared])], np.str_)
             # Subjects first, then the rarest.
             order = np.lexsort([ids, mentions[shared], edges.weights[shared] < _SUBJECT])
@@ -215,33 +240,30 @@ def _links_around(query: Query, wanted: Keys) -> tuple[Keys, Keys, Scores]:
     """
     starts: list[Keys] = []
     ends: list[Keys] = []
-    strengths: list[Scores] = []
+    strengths: list[npt.NDArray[np.float64]] = []
     entities = query.entities
     for hop in (1, 2):
         edges = query.snapshot.neighbours(entities, to="entities")
-        mentions, _ = query.snapshot.entity_counts(edges.targets)
-        strength = edges.weights / np.sqrt(mentions.clip(1))
         kept = among(edges.targets, wanted)
         if hop == 1:
-            strongest = np.argsort(-strength, kind="stable")[:_MAX_BETWEEN]
+            strongest = np.argsort(-_strength(query, edges.targets, edges.weights), kind="stable")[:_MAX_BETWEEN]
             kept[strongest] = True
         else:
             kept &= ~among(edges.targets, np.sort(query.entities))
         starts.append(np.repeat(entities, edges.counts)[kept])
         ends.append(edges.targets[kept])
-        strengths.append(strength[kept])
+        strengths.append(_strength(query, edges.targets[kept], edges.weights[kept]))
         if hop == 1:
-            entities = np.unique(edges.targets[strongest])
+            entities = distinct(edges.targets[strongest])
     costs = (_HOP - np.log(np.maximum(np.concatenate(strengths), 1e-12))).astype(np.float32)
     return np.concatenate(starts), np.concatenate(ends), costs
 
 
-def among(keys: Keys, ascending: Keys) -> npt.NDArray[np.bool_]:
-    """Return which keys are among others in ascending order; faster than ``np.isin``."""
-    if len(ascending) == 0:
-        return np.zeros(len(keys), np.bool_)
-    found: npt.NDArray[np.bool_] = ascending[np.minimum(np.searchsorted(ascending, keys), len(ascending) - 1)] == keys
-    return found
+def _strength(query: Query, targets: Keys, weights: Scores) -> npt.NDArray[np.float64]:
+    """Return the strength of links: the weight divided by the square root of how many chunks mention the target."""
+    mentions, _ = query.snapshot.entity_counts(targets)
+    strength: npt.NDArray[np.float64] = weights / np.sqrt(mentions.clip(1))
+    return strength
 
 
 def _joining_facts(query: Query, chunks: Keys) -> Keys:

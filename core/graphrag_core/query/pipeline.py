@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from weakref import WeakSet
 
 import numpy as np
@@ -16,6 +17,7 @@ from graphrag_core.filters import Filter
 from graphrag_core.ingest.edges import shared_fields
 from graphrag_core.ingest.embedding import CheckedEmbedder, question_error
 from graphrag_core.ingest.pipeline import NO_EMBEDDER
+from graphrag_core.key_sets import among, distinct, without
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Snapshot
 from graphrag_core.query import global_search
@@ -131,7 +133,8 @@ def _answer(
     inside, excluded = without_documents(engine, scope, plan.exclude)
     with engine.snapshot(inside) as whole:
         snapshot, unnamed = without_entities(whole, plan.exclude, excluded) if plan.exclude else (whole, [])
-        seeds = seed_keys(snapshot, plan.seeds) if plan.seeds else np.empty(0, np.int64)
+        unrestricted = partial(engine.snapshot, scope) if plan.exclude else None
+        seeds, left_out = seed_keys(snapshot, plan.seeds, unrestricted)
         query = Query(
             question,
             snapshot,
@@ -149,7 +152,7 @@ def _answer(
             channels, plain = _search(query, plan)
         with _timed(stages, "recognise"):
             entities = plan.recogniser.recognise(question, vector, snapshot, plain[0])
-            entities = np.concatenate([seeds, entities[~np.isin(entities, seeds)]])
+            entities = np.concatenate([seeds, entities[~among(entities, np.sort(seeds))]])
             query = replace(query, entities=entities)
             if scope is None and plan.use_graph and plan.method in ("hybrid", "graph"):
                 _log_unlinked(engine, snapshot, plan)
@@ -193,7 +196,11 @@ def _answer(
             trace=Trace(stages),
             graph_ran=expanded.ran,
             inverses=dict(plan.inverses),
-            advice="; ".join(filter(None, (_EMBEDDER_FAILED if failures else "", advice, _not_excluded(unnamed)))),
+            advice="; ".join(
+                filter(
+                    None, (_EMBEDDER_FAILED if failures else "", advice, _not_excluded(unnamed), _not_used(left_out))
+                )
+            ),
             embedder_failed=bool(failures),
         )
         return result, snapshot.generation
@@ -222,8 +229,10 @@ def answer_globally(
         query = Query(question, snapshot, vector, embedder=embedder, k=plan.k, method=plan.method)
         with _timed(stages, "search"):
             found: Ranking = np.empty(0, np.int64), np.empty(0, np.float32)
-            if plan.seeds:
-                edges = snapshot.neighbours(seed_keys(snapshot, plan.seeds), to="chunks", limit=plan.candidates)
+            unrestricted = partial(engine.snapshot, scope) if plan.exclude else None
+            seeds, left_out = seed_keys(snapshot, plan.seeds, unrestricted)
+            if len(seeds):
+                edges = snapshot.neighbours(seeds, to="chunks", limit=plan.candidates)
                 found = edges.targets, edges.weights
             elif global_search.is_specific(query):
                 _, found = _search(query, plan)
@@ -244,7 +253,9 @@ def answer_globally(
         trace=Trace(stages),
         graph_ran=False,
         inverses=dict(plan.inverses),
-        advice="; ".join(filter(None, (_EMBEDDER_FAILED if failures else "", advice, _not_excluded(unnamed)))),
+        advice="; ".join(
+            filter(None, (_EMBEDDER_FAILED if failures else "", advice, _not_excluded(unnamed), _not_used(left_out)))
+        ),
         embedder_failed=bool(failures),
         communities=tuple(chosen) if hits else (),
     )
@@ -255,6 +266,12 @@ def _not_excluded(names: Sequence[str]) -> str:
     """Return which names of ``exclude`` name nothing."""
     shown = ", ".join(map(repr, names[:_MAX_UNNAMED]))
     return f"exclude: no entity or document is named {shown}" if names else ""
+
+
+def _not_used(names: Sequence[str]) -> str:
+    """Return which names of ``seed_entities`` are excluded."""
+    shown = ", ".join(map(repr, names[:_MAX_UNNAMED]))
+    return f"seed_entities: {shown} left out, since exclude names it or all documents that mention it" if names else ""
 
 
 @contextmanager
@@ -484,7 +501,7 @@ def _fuse(
     elif plan.method == "hybrid" and not plan.reranker and (by_channel := channel_fusion(plan.fusion)) is not None:
         keys, scores = by_channel.fuse_channels({**channels, "graph": (expansion.keys, expansion.strengths)})
         if isinstance(plan.fusion, Additive):  # a result of plain search is kept if its channel has no weight
-            others = np.setdiff1d(plain[0], keys)
+            others = without(plain[0], keys)
             keys, scores = np.concatenate([keys, others]), np.append(scores, np.zeros(len(others), np.float32))
         order = query.order("chunks", keys, scores)
         keys, scores = keys[order], scores[order]
@@ -599,11 +616,11 @@ def _explain(
     if expansion.ranks_facts:
         fact_keys = np.array([*dict.fromkeys([*expansion.facts.tolist(), *fact_keys.tolist()])], np.int64)
     on_paths = [key for path in paths for key in path[::2] if key >= snapshot.first_entity]
-    entity_keys = np.unique(np.concatenate([
+    entity_keys = distinct(
         snapshot.fact_rows(fact_keys).entities, query.entities, np.array(on_paths, np.int64),
         np.array([reason.link.entity for reason in reasons if reason.link], np.int64),
         np.array([expansion.via[key][0] for key in keys.tolist() if key in expansion.via], np.int64),
-    ]))  # fmt: skip
+    )  # fmt: skip
     known = dict(zip(entity_keys.tolist(), snapshot.entities(entity_keys), strict=True))
     facts = dict(zip(fact_keys.tolist(), snapshot.facts(fact_keys), strict=True))
     if expanded.ran:

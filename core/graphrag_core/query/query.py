@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from graphrag_core.errors import EmbedderError
 from graphrag_core.ingest.embedding import CheckedEmbedder, question_error
+from graphrag_core.key_sets import distinct
 from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores, Snapshot
 from graphrag_core.query.fusion import Fusion
 
@@ -102,7 +103,7 @@ class Query:
         scores = words / max(float(words.max(initial=0)), 1e-9)
         if self.vector is not None and len(by_vector[0]):
             matched = keys
-            keys = np.union1d(by_vector[0], matched)
+            keys = distinct(by_vector[0], matched)
             cosine = np.maximum(self.snapshot.similarities(kind, keys, self.vector), 0)
             cosine /= max(float(cosine.max(initial=0)), 1e-9)
             keyword_share = np.zeros(len(keys), np.float32)

@@ -7,13 +7,14 @@ order: copies and what is below the last hit do not count.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.key_sets import distinct
 from graphrag_core.ports import Keys, Snapshot
 from graphrag_core.result import LinkKind
 from graphrag_core.text import CJK, has_cjk
@@ -44,22 +45,28 @@ class Links(NamedTuple):
     to_subject: Values
     to_mention: Values
 
-    def between(self, one: int, other: int) -> tuple[Keys, LinkKind]:
-        """Return the entities of the strongest link of two candidates, and what it is to the first."""
-        kinds: dict[LinkKind, Values] = {
-            "about": self.to_subject[other] * self.subject[one],
-            "mentions": self.to_subject[one] * self.subject[other],
-            "both_mention": np.maximum(
-                self.to_mention[one] * self.held[other], self.to_mention[other] * self.held[one]
-            ),
-        }
-        kinds = {kind: _rounded(values) for kind, values in kinds.items()}
-        kind = max(kinds, key=lambda kind: float(kinds[kind].max(initial=0)))
-        strongest = kinds[kind] == kinds[kind].max(initial=0)
-        both = strongest & self.subject[one] & self.subject[other]
-        if kind == "both_mention" and both.any():
-            strongest, kind = both, "both_about"
-        return self.entities[strongest], kind
+    def between(self, ones: Sequence[int], others: Sequence[int]) -> list[tuple[Keys, LinkKind]]:
+        """Return for each pair of candidates the entities of the strongest link, and what it is to the first."""
+        subject = self.subject[ones], self.subject[others]
+        kinds: list[LinkKind] = ["about", "mentions", "both_mention"]
+        values = _rounded(
+            np.stack(
+                [
+                    self.to_subject[others] * subject[0],
+                    self.to_subject[ones] * subject[1],
+                    np.maximum(self.to_mention[ones] * self.held[others], self.to_mention[others] * self.held[ones]),
+                ]
+            )
+        )
+        best = values.max(axis=2, initial=0)
+        found: list[tuple[Keys, LinkKind]] = []
+        for pair, which in enumerate(best.argmax(axis=0).tolist()):
+            kind, strongest = kinds[which], values[which, pair] == best[which, pair]
+            both = strongest & subject[0][pair] & subject[1][pair]
+            if kind == "both_mention" and both.any():
+                kind, strongest = "both_about", both
+            found.append((self.entities[strongest], kind))
+        return found
 
 
 class Bridges(NamedTuple):
@@ -136,44 +143,50 @@ class Reasons:
         rows = {key: row for row, key in enumerate(self.keys.tolist())}
         others = [key for key in shown.tolist() if key not in rows]  # below the candidates
         extra = dict(zip(others, snapshot.terms_in("chunks", np.array(others, np.int64), self.terms), strict=True))
-        places: dict[int, int] = {}  # of the hits above
         above: set[str] = set()
-        covers, found = [], []
-        for place, key in enumerate(shown.tolist()):
+        covers = []
+        for key in shown.tolist():
             flags = self.covered[rows[key]] if key in rows else extra[key]
             held = {self.terms[at] for at in np.flatnonzero(flags).tolist()}
             covers.append((words.written(held), words.written(held - above, above)))
-            found.append(self._link(key, rows, places))
-            places[key] = place
             above |= held
-        links = _named(snapshot, found)
+        links = _named(snapshot, self._links(shown.tolist(), rows))
         reasons = [Reason(*told, link) for told, link in zip(covers, links, strict=True)]
         missing = words.written(set(self.terms) - above, above)
         return reasons, tuple(word for word in missing if word != "I")  # the keyword index has it as a word
 
-    def _link(self, key: int, rows: dict[int, int], places: dict[int, int]) -> _Found | None:
-        """Return the strongest link of a chunk to one of those at ``places``; None if there is none worth telling."""
-        linked = [other for other in places if other in rows]
-        if key not in rows or not linked:
-            return None
-        strengths = _rounded(self.links.strengths[rows[key], [rows[other] for other in linked]])
-        ways = np.flatnonzero(self.bridges.ends == key)
-        ways = ways[[start in places for start in self.bridges.starts[ways].tolist()]]
-        values = _rounded(self.bridges.strengths[ways])
-        by_way = float(values.max(initial=0))
-        if max(by_way, float(strengths.max())) < _LEAST:
-            return None
-        if by_way < float(strengths.max()):
-            start = linked[int(strengths.argmax())]
-            return _Found(places[start], *self.links.between(rows[key], rows[start]), followed=False)
-        best = ways[values == by_way]
-        place, kind = min((places[int(self.bridges.starts[way])], self.bridges.kind(way)) for way in best.tolist())
-        same = [
-            way
-            for way in best.tolist()
-            if (places[int(self.bridges.starts[way])], self.bridges.kind(way)) == (place, kind)
-        ]
-        return _Found(place, self.bridges.entities[same], kind, followed=True)
+    def _links(self, shown: Sequence[int], rows: Mapping[int, int]) -> list[_Found | None]:
+        """Return the strongest link of each chunk shown to one above it; None if there is none worth telling."""
+        places = {key: place for place, key in enumerate(shown)}
+        own = [rows[key] for key in shown if key in rows]
+        strengths = dict(zip(own, _rounded(self.links.strengths[own]).tolist(), strict=True))
+        starts, values = self.bridges.starts.tolist(), _rounded(self.bridges.strengths).tolist()
+        ways_to: dict[int, list[int]] = {}
+        for way, end in enumerate(self.bridges.ends.tolist()):
+            ways_to.setdefault(end, []).append(way)
+        found: list[_Found | None] = [None] * len(shown)
+        pairs: list[tuple[int, int]] = []  # the places of chunks and of those above that they are linked to
+        for place, key in enumerate(shown):
+            above = [other for other in range(place) if shown[other] in rows]
+            if key not in rows or not above:
+                continue
+            to = {other: strengths[rows[key]][rows[shown[other]]] for other in above}
+            strongest = max(to, key=to.__getitem__)  # the first of equal ones
+            ways = [way for way in ways_to.get(key, ()) if places.get(starts[way], place) < place]
+            by_way = max((values[way] for way in ways), default=0.0)
+            if max(by_way, to[strongest]) < _LEAST:
+                continue
+            if by_way < to[strongest]:
+                pairs.append((place, strongest))
+                continue
+            told = [(places[starts[way]], self.bridges.kind(way), way) for way in ways if values[way] == by_way]
+            start, kind, _ = min(told)
+            same = [way for other, other_kind, way in told if (other, other_kind) == (start, kind)]
+            found[place] = _Found(start, self.bridges.entities[same], kind, followed=True)
+        linked = [[rows[shown[place]] for place in end] for end in zip(*pairs, strict=True)]
+        for (place, start), link in zip(pairs, self.links.between(*linked) if pairs else (), strict=True):
+            found[place] = _Found(start, *link, followed=False)
+        return found
 
 
 def _rounded(values: Values) -> Values:
@@ -192,7 +205,7 @@ class _Found(NamedTuple):
 
 def _named(snapshot: Snapshot, found: Sequence[_Found | None]) -> list[LinkReason | None]:
     """Return links through one entity each, the first by id."""
-    keys = np.unique(np.concatenate([np.empty(0, np.int64), *(link.entities for link in found if link)]))
+    keys = distinct(np.empty(0, np.int64), *(link.entities for link in found if link))
     entities = dict(zip(keys.tolist(), snapshot.entities(keys), strict=True))
     links: list[LinkReason | None] = []
     for link in found:
@@ -226,6 +239,7 @@ class _Words:
                     for term in wanted.intersection(found):
                         self._spans[term] = token.start() + start, token.start() + end
                     wanted.difference_update(found)
+        self._cjk = {term: span for term, span in self._spans.items() if has_cjk(term)}
 
     def written(self, terms: Iterable[str], above: Iterable[str] = ()) -> tuple[str, ...]:
         """Return the words of some terms, in the order of the question.
@@ -239,9 +253,12 @@ class _Words:
                 joined[-1] = joined[-1][0], max(end, joined[-1][1])
             else:
                 joined.append((start, end))
-        covered = {at for term in above if term in self._spans and has_cjk(term) for at in range(*self._spans[term])}
+        covered = {at for term in above if term in self._cjk for at in range(*self._cjk[term])}
         words: list[str] = []
         for start, end in joined:
+            if not covered:
+                words.append(self._question[start:end])
+                continue
             letters = ("\0" if at in covered else self._question[at] for at in range(start, end))
             words += filter(None, "".join(letters).split("\0"))
         return tuple({word.casefold(): word for word in reversed(words)}.values())[::-1]

@@ -8,6 +8,7 @@ from itertools import islice
 
 import numpy as np
 
+from graphrag_core.key_sets import without
 from graphrag_core.ports import Keys, Matrix, Snapshot
 from graphrag_core.text import FUNCTION, OPENERS, normalise
 from graphrag_core.text.cjk import CJK, has_cjk
@@ -101,7 +102,7 @@ class Recogniser:
                 continue
             # An entity is mentioned by some passage that has its name.
             passages, _ = snapshot.search_keywords("chunks", phrase, _PASSAGES_OF_PHRASE)
-            entities = np.setdiff1d(snapshot.neighbours(passages, to="entities").targets, exact)
+            entities = without(snapshot.neighbours(passages, to="entities").targets, exact)
             entities = entities[snapshot.terms_in("entities", entities, terms).all(axis=1)]
             known = zip(entities.tolist(), snapshot.entities(entities), strict=True)
             named = [(-entity.mentions, entity.id, key) for key, entity in known if not entity.id.startswith("→")]
@@ -134,9 +135,10 @@ class Recogniser:
             return np.empty(0, np.int64)
         subjects = snapshot.subjects(plain[: self.subjects_of]).targets
         mentioned = snapshot.neighbours(plain[: self.names_of], to="entities").targets
-        entities = np.setdiff1d(np.concatenate([subjects, mentioned]), exact)
-        entities = entities[snapshot.terms_in("entities", entities, terms).any(axis=1)]
-        taken = np.logical_or.reduce(snapshot.terms_in("entities", exact, terms), axis=0)
+        entities = without(np.concatenate([subjects, mentioned]), exact)
+        held = snapshot.terms_in("entities", np.concatenate([entities, exact]), terms)
+        taken = np.logical_or.reduce(held[len(entities) :], axis=0)
+        entities = entities[held[: len(entities)].any(axis=1)]
         places = {term: place for place, term in enumerate(terms)}
         spelt = [(key, name) for key, entity in zip(entities.tolist(), snapshot.entities(entities), strict=True)
                  for name in (entity.name, *entity.aliases)]  # fmt: skip

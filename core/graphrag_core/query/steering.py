@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from difflib import SequenceMatcher
 from typing import Any, cast
 
@@ -47,28 +48,41 @@ def without_entities(snapshot: Snapshot, names: Sequence[str], known: set[str]) 
     return cast("Snapshot", _Without(snapshot, keys)), unknown
 
 
-def seed_keys(snapshot: Snapshot, names: Sequence[str]) -> Keys:
-    """Return the entities of some names.
+def seed_keys(
+    snapshot: Snapshot, names: Sequence[str], everything: Callable[[], AbstractContextManager[Snapshot]] | None = None
+) -> tuple[Keys, list[str]]:
+    """Return the entities of some names, and the names that only excluded documents have.
+
+    ``everything`` opens a snapshot of the scope without exclusions; None if nothing is excluded.
 
     Raises
     ------
     InputError
         A name is unknown in the scope. The message lists names of similar spelling.
     """
-    found = snapshot.find_entities([normalise(name) for name in names])
-    for name in names:
-        if normalise(name) not in found:
-            near = _near(snapshot, name)
-            hint = (
-                f"did you mean {' or '.join(map(repr, near))}?"
-                if near
-                else "it is in no document that is searched: check filter and exclusions, or list the entities"
-            )
+    norms = {name: normalise(name) for name in names}
+    found = snapshot.find_entities(norms.values())
+    missing = [name for name, norm in norms.items() if norm not in found]
+    excluded: list[str] = []
+    if missing and everything is not None:
+        with everything() as whole:
+            known = whole.find_entities([norms[name] for name in missing])
+        excluded = [name for name in missing if norms[name] in known]
+    for name in missing:
+        if name not in excluded:
+            near = near_names(snapshot, name)
+            hint = did_you_mean(near) or "no document in the scope names it: check the filter, or list the entities"
             raise InputError(f"seed_entities: no entity is named {name!r}: {hint}")
-    return np.array(list(dict.fromkeys(found[normalise(name)] for name in names)), np.int64)
+    keys = dict.fromkeys(found[norm] for norm in norms.values() if norm in found)
+    return np.array(list(keys), np.int64), excluded
 
 
-def _near(snapshot: Snapshot, name: str) -> list[str]:
+def did_you_mean(names: Sequence[str]) -> str:
+    """Return the question whether one of some names was meant; an empty text for none."""
+    return f"did you mean {' or '.join(map(repr, names))}?" if names else ""
+
+
+def near_names(snapshot: Snapshot, name: str) -> list[str]:
     """Return the names most similar in spelling, among those of passages that have a part of the name.
 
     A part with a spelling mistake is in no passage, so the most mentioned entities are looked at, too.
@@ -100,8 +114,8 @@ class _Without:
         if name != "surroundings":
             return found
 
-        def surroundings(nodes: Keys, limit: int, degree: int) -> tuple[Keys, Adjacency]:
-            around, edges = found(nodes, limit, degree)
+        def surroundings(nodes: Keys, masses: Any, **settings: Any) -> tuple[Keys, Adjacency]:
+            around, edges = found(nodes, masses, **settings)
             return around, self._kept(around, edges)
 
         return surroundings

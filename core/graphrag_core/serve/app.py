@@ -34,7 +34,7 @@ from graphrag_core.serve.keys import Key
 try:
     from fastapi import Depends, FastAPI, Query, Request
     from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import HTMLResponse, JSONResponse, Response
+    from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
     from starlette.exceptions import HTTPException
 except ImportError as _error:
     raise MissingDependency("fastapi and uvicorn", "serve", "The HTTP server") from _error
@@ -54,6 +54,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
         403: "The API key may not do this.",
         404: "There is no such thing within the scope of the API key.",
         413: "The request exceeds a limit.",
+        415: "The body is not sent as JSON.",
         422: "The request does not match the schema.",
         429: "The API key sends too many requests.",
         502: "The language model failed.",
@@ -103,8 +104,14 @@ def create_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None, 
     _add_questions(app, gateway)
     _add_documents(app, gateway)
     _add_graph(app, gateway)
-    if importlib.util.find_spec("graphrag_core.serve.explorer") is not None:
+    has_explorer = importlib.util.find_spec("graphrag_core.serve.explorer") is not None
+    if has_explorer:
         app.include_router(importlib.import_module("graphrag_core.serve.explorer").explorer_router(gateway))
+
+    @app.get("/", include_in_schema=False)
+    async def start() -> Response:
+        return RedirectResponse("explore/" if has_explorer else "docs")  # relative, for a server behind a prefix
+
     return app
 
 
@@ -168,8 +175,14 @@ async def _library_error(request: Request, error: Exception) -> Response:
     return error_response(error, restricted=key is None or key.restricted)
 
 
-async def _validation_error(_: Request, error: Exception) -> Response:
+async def _validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for it
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    is_json = kind == "application/json" or kind.endswith("+json")
+    if not is_json and any(one["loc"][0] == "body" for one in error.errors()):
+        said = f"the Content-Type is {kind!r:.100}" if kind else "the header Content-Type is missing"
+        message = f"{said}: send the body as JSON with 'Content-Type: application/json'"
+        return JSONResponse(error_of("UnsupportedMediaType", message), 415)
     problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
     return JSONResponse(error_of("ValidationError", problems), 422)
 

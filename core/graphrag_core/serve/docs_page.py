@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
@@ -17,6 +18,7 @@ pre{background:#8882;padding:.75rem;border-radius:6px;overflow:auto}
 table{border-collapse:collapse;width:100%}
 td,th{text-align:left;vertical-align:top;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #8884}
 """
+_CODE = re.compile(r"(`+)([^`]+)\1")
 
 
 def docs_page(schema: Mapping[str, Any]) -> str:
@@ -27,7 +29,7 @@ def docs_page(schema: Mapping[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(info['title'])} API</title><style>{_STYLE}</style></head><body>",
         f"<h1>{escape(info['title'])} {escape(info['version'])}</h1>",
-        f"<p>{escape(info.get('description', ''))}</p>",
+        _paragraphs(info.get("description", "")),
         '<p>The schema for clients and code generators: <a href="openapi.json">openapi.json</a></p>',
     ]
     for path, methods in schema["paths"].items():
@@ -37,10 +39,8 @@ def docs_page(schema: Mapping[str, Any]) -> str:
 
 
 def _route(schema: Mapping[str, Any], path: str, method: str, route: Mapping[str, Any]) -> Iterator[str]:
-    text = route.get("description", route.get("summary", ""))
-    first, _, _ = text.partition("\n")
     yield f"<details><summary><b>{method.upper()}</b> {escape(path)}</summary>"
-    yield f"<p>{escape(text if text != first else first)}</p>"
+    yield _paragraphs(route.get("description", route.get("summary", "")))
     rows = [
         (one["name"], one["schema"], one.get("required", False), one.get("description", ""))
         for one in route.get("parameters", ())
@@ -57,7 +57,7 @@ def _route(schema: Mapping[str, Any], path: str, method: str, route: Mapping[str
         for name, kind, needed, meaning in rows:
             star = " (required)" if needed else ""
             yield f"<tr><td><code>{escape(name)}</code>{star}</td><td>{escape(_type(kind))}</td>"
-            yield f"<td>{escape(meaning)}</td></tr>"
+            yield f"<td>{_inline(meaning)}</td></tr>"
         yield "</table>"
     if body is not None:
         yield f"<pre>{escape(json.dumps(_example(schema, body), indent=2, ensure_ascii=False))}</pre>"
@@ -66,6 +66,15 @@ def _route(schema: Mapping[str, Any], path: str, method: str, route: Mapping[str
         names = ", ".join(_resolved(schema, answer).get("properties", {}))
         yield f"<p>Returns: <code>{escape(names)}</code></p>"
     yield "</details>"
+
+
+def _inline(text: str) -> str:
+    """Return a line of Markdown as HTML: text in backticks is code."""
+    return _CODE.sub(r"<code>\2</code>", escape(text))
+
+
+def _paragraphs(text: str) -> str:
+    return "".join(f"<p>{_inline(one)}</p>" for one in text.split("\n\n"))
 
 
 def _resolved(schema: Mapping[str, Any], value: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -20,8 +20,19 @@ from typing import Any, TypeVar
 import numpy as np
 from typing_extensions import ParamSpec, Self
 
-from graphrag_core.errors import FilterError, GraphRAGError, InputError
-from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Where, matches, optional, parse, required_keys
+from graphrag_core.errors import GraphRAGError, InputError
+from graphrag_core.filters import (
+    DOCUMENT_ID,
+    Condition,
+    Filter,
+    Group,
+    Where,
+    matches,
+    optional,
+    parse,
+    required_keys,
+    unknown_key,
+)
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.told_facts import visible
 from graphrag_core.model import Document, Entity, Fact, FactSource
@@ -240,10 +251,7 @@ class Gateway:
         if self._has_documents(key.where):
             for name in required_keys(parsed):
                 if not self._has_documents(Group(all=True, parts=(key.where, Condition(name, "exists", ())))):
-                    raise FilterError(
-                        f"no document has the metadata key {name!r}: check its spelling and case, write nested keys "
-                        "with dots ('author.name'), or test for it with {'exists': true}"
-                    )
+                    raise unknown_key(name, '{"exists": true}')
         return Group(all=True, parts=(key.where, optional(parsed)))
 
     def _has_documents(self, scope: Filter) -> bool:

@@ -324,6 +324,51 @@ class EngineSuite:
             assert index.forget(subject="alpha") == 2
             assert _description(index) == before
 
+    def test_stats_count_what_is_listed(self) -> None:
+        """Names but no numbers, relations but no links between sections, and nothing that was deleted."""
+        with KnowledgeIndex(HashEmbedder(), engine=self.make()) as index:
+            index.add(
+                [
+                    Document("a.md", "# Alpha\n\nCarol Reed met Bravo Works in 1998. See [Bravo](b.md)."),
+                    Document("b.md", "# Bravo\n\nBravo Works met Dora Finch, says [Alpha](a.md)."),
+                ]
+            )
+            index.remember("Carol Reed", "likes", "Bravo Works")
+            index.remember("Carol Reed", "hates", "Dora Finch")
+            index.delete_relation(("Carol Reed", "hates", "Dora Finch"))
+            stats = index.stats()
+            assert stats.entities == len(index.entities(limit=None))
+            assert stats.relations == {"likes": 1}
+            assert [fact.relation for fact in index.relations(limit=None)] == ["likes"]
+            links = [fact for fact in index.iter_facts() if fact.relation == "refers_to"]
+            assert stats.links == len(index.relations(relation="refers_to")) == len(links) > 0
+            assert stats.facts == len(list(index.iter_facts()))
+
+    def test_entities_are_found_by_parts_of_their_names(self) -> None:
+        """In any case and spelling, also by an alias and by a new name, and within the scope alone."""
+        names = ["The Auth-Service", "Authority Board", "Café Müller", "北京大学", "Old Auth"]
+        facts = {str(at): [Fact((name, "Hub"), f"{name}, Hub")] for at, name in enumerate(names)}
+        facts["0"].append(Fact(("Auth-Service", "1999"), "Auth-Service, 1999"))
+        documents = [Document(str(at), f"{name}.", "", {"team": at}) for at, name in enumerate(names)]
+        extractor = FixedExtractor(facts, {})
+        with KnowledgeIndex(HashEmbedder(), engine=self.make(), extractor=extractor) as index:
+            index.add(documents)
+            for asked, expected in {
+                ("the AUTH", ""): {"auth service", "authority board"},
+                ("", "auth"): {"auth service", "authority board", "old auth"},
+                ("auth s", ""): {"auth service"},
+                ("CAFÉ", "mü"): {"café müller"},
+                ("北京", ""): {"北京大学"},
+                ("19", ""): set(),
+                ("nothing", ""): set(),
+            }.items():
+                assert {entity.id for entity in index.entities(asked[0], contains=asked[1])} == expected
+            assert [entity.id for entity in index.entities("auth", where={"team": 1})] == ["authority board"]
+            assert index.entities(contains="u")[0].id == "hub", "the most mentioned first"
+            index.rename_entity("Old Auth", "Zeppelin")
+            assert [entity.id for entity in index.entities("zep")] == ["zeppelin"]
+            assert [entity.id for entity in index.entities("old")] == ["zeppelin"]
+
     def test_a_retriever_answers_over_two_hops(self) -> None:
         """The whole pipeline on this engine."""
         with KnowledgeIndex(HashEmbedder(), engine=self.make()) as index:

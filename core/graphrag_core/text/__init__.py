@@ -5,7 +5,18 @@ the index of lower-case mentions in :mod:`graphrag_core.text.lowercase_names`.
 """
 
 from graphrag_core.text.cjk import CJK, has_cjk, segment
-from graphrag_core.text.names import EDGE, chunk_text, fact_text, fingerprint, hash64, label, normalise, title_names
+from graphrag_core.text.names import (
+    EDGE,
+    REFERS_TO,
+    chunk_text,
+    fact_text,
+    fingerprint,
+    hash64,
+    label,
+    normalise,
+    plain_runs,
+    title_names,
+)
 from graphrag_core.text.sentences import sentences, unwrap
 from graphrag_core.text.tokens import estimate_tokens, most_tokens
 from graphrag_core.text.words import FUNCTION, OPENERS
@@ -15,6 +26,7 @@ __all__ = [
     "EDGE",
     "FUNCTION",
     "OPENERS",
+    "REFERS_TO",
     "chunk_text",
     "estimate_tokens",
     "fact_text",
@@ -24,6 +36,7 @@ __all__ = [
     "label",
     "most_tokens",
     "normalise",
+    "plain_runs",
     "segment",
     "sentences",
     "title_names",

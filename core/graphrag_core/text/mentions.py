@@ -9,6 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -76,10 +77,12 @@ _SUFFIX = re.compile(
     r"|txt|csv|xml|sql|db|log|lock|png|jpe?g|gif|svg|pdf|zip|gz|tar|whl|exe|dll|so|org|com|net|io|dev)$"
 )
 _LONGEST_CODE = 60
+_LONGEST_PLACED = 200  # characters of a name before a place
 _LEAST_PART = 4  # letters of the last part of a dotted name, to stand on its own
 # A capitalised word after one of these may be the first of a sentence or clause.
 _OPENS_CLAUSE = frozenset("([{:;-–—*•>|\"“‘'«¿¡\x01")
 _OPENING_WORDS = frozenset(word[0].upper() + word[1:] for word in OPENERS | VERBS)
+_TITLE_MARKS = frozenset("*_\"“”„'‘’«»\x01")  # around a title
 _ENGLISH = frozenset("the of and is was with that for".split())
 _LEAST_FOREIGN = 3  # function words of a language that show that a text is written in it
 # What every identifier has and ordinary words lack. Searching for this first is eight times as fast as _IDENTIFIER.
@@ -101,7 +104,15 @@ _IDENTIFIER = re.compile(
     r"|[a-z]+[0-9][a-z0-9]*"  # s3, oauth2
     r")(?!\w)"
 )
+_COMMIT = re.compile(r"(?=.*[0-9].*[0-9])[0-9a-f]{7,40}")  # such as the hash of a commit
 _WORD = re.compile(r"\S+")
+_PLACE = re.compile(r"(?<=[^\s,]) (?:in|at)(?: the)? (?=\S)")
+_URL = re.compile(  # with a scheme, of a known domain with a path, or an e-mail address
+    r"(?<![\w@])(?:[a-z][a-z+.-]{1,9}://|www\.)[^\s<>\"`|]+"
+    r"|(?<![\w@./-])(?:[\w-]+\.)+(?:com|org|net|io|dev|edu|gov)/[^\s<>\"`|]*"
+    r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+(?::\S+)?",
+    re.IGNORECASE,
+)
 _TOKEN_END = re.compile(r"\s|$")
 _ACRONYM = re.compile(rf"\s?\(([{_UPPER}][{_UPPER}\d&.\-]{{1,9}})\)")
 _EXPANSION = re.compile(r"\s?\(([^()]{4,80})\)")
@@ -125,7 +136,7 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
     count = len(names)
     names += _identifiers(text)
     quoted = []
-    spans = []
+    spans = _urls(text)
     for match in _CODE.finditer(text) if "`" in text else ():
         if "''" in match[2]:  # between two quotations of the form ``...''
             continue
@@ -146,16 +157,24 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
             spans.append((at, at + len(name)))
             quoted.append(NameMatch(name, at, at + len(name)))
     if spans:
-        spans.sort()
-        begins, ends = [start for start, _ in spans], [-1, *(end for _, end in spans)]
-        names = [name for name in names if name.end > ends[bisect_right(begins, name.start)]]  # not inside a quote
-        names += quoted
+        names = _outside(names, sorted(spans)) + quoted
     if not text.isascii() and has_cjk(text):
         names += [NameMatch(*match) for match in find_cjk_names(text)]
     if quoted or len(names) > count:
         names.sort(key=attrgetter("end"), reverse=True)
         names.sort(key=attrgetter("start"))
     return names
+
+
+def _urls(text: str) -> list[tuple[int, int]]:
+    has_any = "/" in text or "@" in text or "www." in text
+    return [match.span() for match in _URL.finditer(text)] if has_any else []
+
+
+def _outside(names: list[NameMatch], spans: list[tuple[int, int]]) -> list[NameMatch]:
+    """Return the names that are not inside one of some spans, which are in order."""
+    begins, ends = [start for start, _ in spans], [-1, *accumulate((end for _, end in spans), max)]
+    return [name for name in names if name.end > ends[bisect_right(begins, name.start)]]
 
 
 @lru_cache(maxsize=8_192)
@@ -176,13 +195,15 @@ def code_names(code: str) -> tuple[str, ...]:
         code = _VALUE.sub("", code)
     elif "=" in code:
         code = code.split("=", 1)[0]
-    code = code.rstrip("=:*.,; ")
+    code = code.rstrip("=:*.,;/- ")
     words = code.split()
     if not 1 <= len(words) <= 3 or len(code) > _LONGEST_CODE or not all(map(_CODE_WORD.fullmatch, words)):
         return ()
     if len(words) > 1:
         return (code,) if all(word[-1] not in ".:" and word[0] not in "/-" for word in words) else ()
-    if sum(map(str.isalpha, code)) < 2 or "//" in code or code.casefold() in NEVER_ALONE | FUNCTION:
+    is_address = "//" in code or _URL.match(code) is not None
+    is_word = code.casefold() in NEVER_ALONE or code.casefold() in FUNCTION
+    if sum(map(str.isalpha, code)) < 2 or is_address or is_word or _COMMIT.fullmatch(code):
         return ()
     if "." not in code[1:] or "/" in code or _SUFFIX.search(code):
         return (code,)
@@ -237,7 +258,8 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
         if has_colon and text[max(at - 2, 0) : at] == ": ":
             initial = initial or run.partition(" ")[2][:1].islower()  # "Note: Use the Session"
         dated = len(run) > 5 and run[0] in "12" and _DATING.search(text, max(0, at - 9), at) is not None
-        for part, offset, certain in _names_in(run, initial, dated):
+        is_title = at > 0 and text[at - 1] in _TITLE_MARKS and text[match.end() : match.end() + 1] in _TITLE_MARKS
+        for part, offset, certain in (_names_of if is_title else _names_in)(run, initial, dated):
             names.append(new(NameMatch, (part, at + offset, at + offset + len(part), certain)))
     uncertain = [name for name in names if not name.certain]
     if not uncertain:
@@ -278,6 +300,40 @@ def _openers_of(text: str) -> frozenset[str]:
 def _names_in(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, bool], ...]:
     """Return the names in a run of capitalised words: name, offset in the run, and whether it is certain.
 
+    A name of several words and the place after it are two names: "Mara Lindqvist in Tallinn". The place is certain if
+    the text names it elsewhere: a place that is named once links passages that have little in common. One word is the
+    start of a title more often ("Alice in Wonderland"), and so are small words other than "of" ("Once Upon a Time in
+    America").
+    """
+    names: list[tuple[str, int, bool]] = []
+    start = 0  # of the name that is read, and of the place before that
+    for place in _PLACE.finditer(run):
+        if place.start() - start > _LONGEST_PLACED:
+            break
+        words = run[start : place.start()].split()
+        while words and words[0].lower() in (OPENERS if initial and start == 0 else FUNCTION):
+            del words[0]
+        capitals = [word for word in words if not word.islower()]
+        is_dated = run[place.end() : place.end() + _LONGEST_PLACED].split(" ", 1)[0].casefold() in CALENDAR
+        small = {word for word in words if word.islower()}
+        if is_dated or (len(capitals) > 1 and small <= ({"of"} if place.group().startswith(" in") else set())):
+            names += _part_of(run, start, place.start(), initial, dated)
+            start = place.end()
+    if start == 0:
+        return _names_of(run, initial, dated)
+    return (*names, *_part_of(run, start, len(run), initial, dated))
+
+
+def _part_of(run: str, start: int, end: int, initial: bool, dated: bool) -> list[tuple[str, int, bool]]:
+    """Return the names in a part of a run. Those of a place, which is not at the start, are certain if a year is."""
+    if start == 0:
+        return list(_names_of(run[:end], initial, dated))
+    return [(name, start + offset, name[0].isdigit()) for name, offset, _ in _names_of(run[start:end], False, True)]
+
+
+def _names_of(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, bool], ...]:
+    """Return the names in a run that is not of a name and its place.
+
     Words at both ends that are not part of a name are stripped, and the year of a date is split off.
     ``initial``: the run starts a sentence. ``dated``: a word such as "in" or "since" precedes it.
     """
@@ -306,7 +362,7 @@ def _names_in(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, boo
             is_name = len(name) >= 4 and not name[1:].strip("0123456789")  # a year, not "35" or "1,200"
         else:
             lower = name.casefold()
-            is_name = len(name) > 1 and lower not in CALENDAR and lower not in NEVER_ALONE
+            is_name = 1 < len(name) <= _LONGEST_CODE and lower not in CALENDAR and lower not in NEVER_ALONE
         certain = not (initial and first == 0 and name[1:].islower())
         return ((name, start, certain),) if is_name else ()
     if (first or dated) and (year := _YEAR.match(name)):
@@ -333,6 +389,8 @@ def _identifiers(text: str) -> Iterator[NameMatch]:
         end = _TOKEN_END.search(text, hint.end())
         done = end.start() if end else len(text)
         for match in _IDENTIFIER.finditer(text, start, done):
+            if _COMMIT.fullmatch(match.group()):
+                continue
             yield NameMatch(match.group(), match.start(), match.end())
 
 

@@ -23,6 +23,23 @@ EDGE = "→="
 It is an address that no chunk has, and so no entity. See :mod:`graphrag_core.ingest.edges`.
 """
 
+REFERS_TO = "refers_to"
+"""The relation of a link between two sections."""
+
+
+_RUN = re.compile("[a-z0-9]+")
+
+
+def plain_runs(norm: str) -> list[str] | None:
+    """Return texts that a name of ASCII characters contains, in lower case, if its normalised form contains a text.
+
+    None if no such name does. A database uses them to choose the names that are worth normalising.
+
+    >>> plain_runs("auth serv"), plain_runs("東京")
+    (['auth', 'serv'], None)
+    """
+    return _RUN.findall(norm) if norm.isascii() else None
+
 
 @lru_cache(maxsize=8_192)
 def normalise(name: str) -> str:
@@ -102,7 +119,7 @@ def fact_text(label: str, text: str, relation: str, entities: Sequence[str]) -> 
     >>> fact_text("", "It delegates logins.", "depends_on", ["Auth Service", "OAuth Provider"])
     'Auth Service depends on OAuth Provider: It delegates logins.'
     """
-    if not relation or relation == "refers_to":  # a reference is the sentence with the link
+    if not relation or relation == REFERS_TO:  # a reference is the sentence with the link
         return f"{label}: {text}" if label else text
     if EDGE in entities:  # the other end may be an id
         return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -132,3 +133,18 @@ def test_two_scopes_of_equal_numbers_and_booleans_are_not_mixed_up():
         for value, expected in ((True, "a"), (1, "b"), (True, "a")):
             with index.engine.snapshot(parse({"draft": value})) as snapshot:
                 assert [chunk.id for chunk in snapshot.chunks(np.arange(snapshot.first_entity))] == [expected]
+
+
+def test_settings_are_those_of_the_last_commit():
+    with KnowledgeIndex(HashEmbedder()) as index:
+        records = index.engine.records
+        before = records.settings()
+        before["caller"] = "keeps a copy"
+        records.set_meta({"colour": "red"})
+        assert records.settings() == {**index.engine.settings(), "colour": "red"}
+        assert "caller" not in records.settings()
+        with suppress(ZeroDivisionError), records.transaction():
+            records.set_meta({"colour": "green"})
+            assert records.settings()["colour"] == "green"
+            raise ZeroDivisionError
+        assert records.settings()["colour"] == "red"

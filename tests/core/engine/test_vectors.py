@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphrag_core.engine.embedded.vectors import FaissVectors
+from graphrag_core.engine.embedded.vectors import FaissVectors, _widened
 
 DIM = 16
 
@@ -147,3 +147,10 @@ def test_a_score_does_not_depend_on_where_a_vector_lies(scoped, count):
         found.append([dict(zip(order[keys].tolist(), scores.tolist(), strict=True)) for keys, scores in rankings])
     assert found[0] == found[1]
     assert all(len(scores) == count for scores in found[0])
+
+
+def test_every_finite_half_keeps_its_value():
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    halves = bits[np.isfinite(bits.view(np.float16))]
+    wide = _widened(halves.view(np.int16))
+    assert np.array_equal(wide.view(np.uint32), halves.view(np.float16).astype(np.float32).view(np.uint32))

@@ -287,6 +287,30 @@ def test_a_question_shows_its_answer_passages_and_paths(visit, address):
     assert seen.title() == "OAuth Provider"
 
 
+COVERED = """() => {
+    const stage = document.getElementById('graph').getBoundingClientRect();
+    const obstacles = [document.getElementById('legend'), document.querySelector('.zoom')];
+    const covers = obstacles.map(e => e.getBoundingClientRect()).filter(box => box.width);
+    return [...document.querySelectorAll('#boxes .box.on-path')].filter(e => {
+        const b = e.getBoundingClientRect();
+        const outside = b.left < stage.left || b.right > stage.right || b.top < stage.top || b.bottom > stage.bottom;
+        const hides = o => b.left < o.right && o.left < b.right && b.top < o.bottom && o.top < b.bottom;
+        return outside || covers.some(hides);
+    }).map(e => e.textContent);
+}"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_the_paths_of_a_question_are_on_the_screen_and_nothing_covers_them(visit, address, width, height):
+    seen = visit(f"{address}#/question/{quote(QUESTION)}", width=width, height=height)
+    assert seen.page.locator("#boxes .box.passage").count() == 5
+    assert seen.page.evaluate(COVERED) == []
+    if width == 1280:
+        assert seen.page.evaluate(COVERED.replace(".box.on-path", ".box")) == [], "there is room for all"
+        seen.follow(lambda: seen.page.click("#home"))
+        assert seen.page.get_attribute("#legend", "open") is not None
+
+
 def test_an_answer_of_a_language_model_leads_to_the_passages_that_it_cites(visit):
     index = KnowledgeIndex()
     index.add(sample_documents())

@@ -11,6 +11,7 @@ indexes with that of the records, and applies what they lack before it answers. 
 generation that is complete in all indexes, also after an interrupt at any point.
 """
 
+import json
 import logging
 import math
 import os
@@ -28,7 +29,7 @@ from typing_extensions import Self
 from graphrag_core import forks
 from graphrag_core.engine.embedded.background import Task
 from graphrag_core.engine.embedded.files import Folder
-from graphrag_core.engine.embedded.records import Accesses, Records
+from graphrag_core.engine.embedded.records import LISTED, Accesses, Records
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.snapshot import EmbeddedSnapshot
 from graphrag_core.engine.embedded.writer import Batch, read_documents, write
@@ -44,7 +45,7 @@ from graphrag_core.errors import (
 from graphrag_core.filters import Filter, Group, Hidden
 from graphrag_core.model import Chunk, Document, Stats, Verification
 from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredDocument
-from graphrag_core.text import normalise
+from graphrag_core.text import REFERS_TO, normalise
 
 _log = logging.getLogger(__name__)
 
@@ -499,17 +500,23 @@ class EmbeddedEngine:
     def stats(self) -> Stats:
         with self.reading() as indexes, self.snapshot() as snapshot:
             value, view = self.records.value, indexes.view
-            relations = self.records.rows(
-                "SELECT relation, count(*) FROM facts WHERE relation IS NOT NULL GROUP BY relation ORDER BY 2 DESC, 1"
+            hidden = [] if view.hidden is None else view.fact_keys[view.hidden].tolist()
+            relations: dict[str, int] = dict(
+                self.records.rows(
+                    f"SELECT relation, count(*) FROM facts WHERE relation IS NOT NULL AND NOT key {LISTED} "
+                    "GROUP BY relation ORDER BY 2 DESC, 1",
+                    (json.dumps(hidden),),
+                )
             )
+            links = relations.pop(REFERS_TO, 0)
             in_memory = value("PRAGMA page_count") * value("PRAGMA page_size") if self._folder is None else 0
             top = snapshot.entities(snapshot.top_entities(_TOP))
             return Stats(
                 documents=value("SELECT count(*) FROM documents"),
                 chunks=value("SELECT count(*) FROM chunks"),
-                entities=int(np.count_nonzero(~view.are_addresses(np.arange(len(view.entity_ids))))),
-                facts=value("SELECT count(*) FROM facts"),
-                relations=dict(relations),
+                entities=len(snapshot.top_entities(len(view.entity_ids))),
+                facts=value("SELECT count(*) FROM facts") - len(hidden),
+                relations=relations,
                 vectors={kind: self.records.vector_count(kind) for kind in indexes.vectors},
                 dim=int(self.records.meta("dim", "0")),
                 embedder=self.records.meta("embedder"),
@@ -517,6 +524,7 @@ class EmbeddedEngine:
                 bytes_on_disk=self._folder.size() if self._folder else 0,
                 bytes_in_memory=indexes.nbytes + in_memory,
                 top_entities=tuple((entity.name, entity.mentions) for entity in top),
+                links=links,
             )
 
     def verify(self) -> Verification:

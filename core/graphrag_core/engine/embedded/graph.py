@@ -28,6 +28,7 @@ from graphrag_core.engine.embedded.graph_names import (
     word_pairs,
 )
 from graphrag_core.engine.embedded.graph_rows import ranges
+from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Keys
 from graphrag_core.text import EDGE, hash64, normalise
 
@@ -36,7 +37,7 @@ Pairs = tuple[Index, Index]
 Tables = Mapping[str, Mapping[str, npt.NDArray[Any]]]
 """Arrays by table and column; see :class:`~graphrag_core.engine.embedded.graph_tables.GraphTables`."""
 
-_Positions = Callable[[npt.NDArray[Any]], Index]
+Positions = Callable[[npt.NDArray[Any]], Index]
 """From keys to positions."""
 
 SUBJECT_WEIGHT = 5.0
@@ -314,7 +315,7 @@ def build(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) -> tupl
     name_order, fact_order = (np.argsort(tables[t]["key"], kind="stable") for t in ("names", "facts"))
     spellings, name_spelling = np.unique(tables["names"]["entity"][name_order], return_inverse=True)
     form = tables["names"]["form"][name_order]
-    chunk_at, fact_at, name_at = map(_positions, (chunks, facts, names))
+    chunk_at, fact_at, name_at = map(positions, (chunks, facts, names))
     fact_chunk, weight = chunk_at(tables["facts"]["chunk"][fact_order]), tables["facts"]["weight"][fact_order]
 
     mention_chunk, mention_name = chunk_at(tables["mentions"]["chunk"]), name_at(tables["mentions"]["name"])
@@ -336,8 +337,8 @@ def build(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) -> tupl
     # A name that is one only as a subject is left out of the other mentions, and of the facts of other chunks.
     mention_spelling, held_spelling = name_spelling[mention_name], name_spelling[held_name]
     mentioned = (named[mention_name] == ALWAYS) | ((named[mention_name] == AS_SUBJECT) & subject)
-    subject_of = np.unique(mention_chunk[subject] * len(spellings) + mention_spelling[subject])
-    own = np.isin(fact_chunk[held_fact] * len(spellings) + held_spelling, subject_of)
+    subject_of = distinct(mention_chunk[subject] * len(spellings) + mention_spelling[subject])
+    own = among(fact_chunk[held_fact] * len(spellings) + held_spelling, subject_of)
     held = (named[held_name] == ALWAYS) | ((named[held_name] == AS_SUBJECT) & own)
     alive = np.zeros(len(spellings), np.bool_)
     alive[mention_spelling[mentioned]] = alive[name_spelling[named == ALWAYS]] = True
@@ -395,7 +396,7 @@ def build(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) -> tupl
 
 
 def _words(
-    tables: Tables, spelling: Index, gram: Index, fact_chunk: Index, fact_at: _Positions, spellings: int
+    tables: Tables, spelling: Index, gram: Index, fact_chunk: Index, fact_at: Positions, spellings: int
 ) -> tuple[npt.NDArray[np.bool_], Index]:
     """Return whether each spelling is one word, and how many chunks have this word in lower case.
 
@@ -528,7 +529,7 @@ def resolve(aliases: Pairs, similar: Pairs, mentions: Index, ids: Index) -> Inde
     size = len(ids)
     short, long = aliases[0][aliases[0] != aliases[1]], aliases[1][aliases[0] != aliases[1]]
     if size:
-        short, long = np.divmod(np.unique(short * size + long), size)
+        short, long = np.divmod(distinct(short * size + long), size)
         unambiguous = np.bincount(short, minlength=size)[short] == 1
         short, long = short[unambiguous], long[unambiguous]
     if len(short) + len(similar[0]) == 0:
@@ -546,7 +547,7 @@ def resolve(aliases: Pairs, similar: Pairs, mentions: Index, ids: Index) -> Inde
     return found
 
 
-def _positions(keys: Keys) -> _Positions:
+def positions(keys: Keys) -> Positions:
     """Return a function from existing keys to their positions."""
     if len(keys) == 0 or keys[0] < 0 or keys[-1] >= _MOST_SPARSE * len(keys):
         return lambda wanted: np.searchsorted(keys, wanted)
@@ -579,7 +580,7 @@ def _links(incidence: csr_array, weight: npt.NDArray[np.float32]) -> csr_array:
 
 
 def _lowercase_mentions(
-    tables: Tables, facts: int, fact_at: _Positions, gram_spelling: Index, name_gram: Index
+    tables: Tables, facts: int, fact_at: Positions, gram_spelling: Index, name_gram: Index
 ) -> Pairs:
     """Return pairs of a spelling and a fact whose text has every gram of the spelling."""
     # The grams of a spelling, once: its names have the same.
@@ -600,7 +601,7 @@ def _lowercase_mentions(
     count = np.searchsorted(grams, wanted, "right") - start
     within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     fact = fact_at(fact[np.repeat(start, count) + within])
-    hits = np.unique(np.repeat(np.arange(len(wanted)), count) * max(facts, 1) + fact)  # a fact may repeat a gram
+    hits = distinct(np.repeat(np.arange(len(wanted)), count) * max(facts, 1) + fact)  # a fact may repeat a gram
     gram, fact = np.divmod(hits, max(facts, 1))
     pairs, found = np.unique(owner[gram] * max(facts, 1) + fact, return_counts=True)
     name, fact = np.divmod(pairs, max(facts, 1))

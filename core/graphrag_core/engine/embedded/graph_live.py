@@ -29,6 +29,7 @@ from graphrag_core.engine.embedded.graph import (
     Index,
     Pairs,
     Tables,
+    positions,
     resolve,
 )
 from graphrag_core.engine.embedded.graph_edits import Shown
@@ -46,6 +47,7 @@ from graphrag_core.engine.embedded.graph_names import (
     words_of,
 )
 from graphrag_core.engine.embedded.graph_rows import Growing, HashIndex, Rows, ranges, spans
+from graphrag_core.key_sets import among, distinct, without
 from graphrag_core.ports import Keys
 
 Flags = npt.NDArray[np.bool_]
@@ -128,11 +130,11 @@ class LiveView:
         of_entity = np.searchsorted(made.spellings, view.entity_ids)
         rows, columns = _entries(view.mentions)
         about, subject = _entries(view.subjects)
-        weight = np.where(np.isin(rows * spellings + columns, about * spellings + subject), _SUBJECT, _MENTION)
+        is_subject = among(rows * spellings + columns, np.sort(about * spellings + subject))
+        weight = np.where(is_subject, _SUBJECT, _MENTION)
         columns = columns_of_mentions = of_entity[columns]
         self._chunk_entities = Rows(rows, columns, chunks, weight)
-        order = np.argsort(columns, kind="stable")
-        self._entity_chunks = Rows(columns[order], rows[order], spellings, weight[order])
+        self._entity_chunks = Rows(columns, rows, spellings, weight)
         rows, columns = _entries(view.incidence)
         columns = of_entity[columns]
         self._fact_entities = Rows(rows, columns, facts)
@@ -323,13 +325,13 @@ class LiveView:
         self._match(before)
         touched += [new_spellings, self._count_words(new_facts, 1), self._uses(new, new_facts)]
         touched.append(self._spelling.values[self._at("names", removed_names)])
-        spellings = np.unique(np.concatenate(touched))
-        spellings = np.union1d(spellings, self._held(np.concatenate([gone_facts, new_facts])))
+        spellings = distinct(*touched)
+        spellings = distinct(spellings, self._held(np.concatenate([gone_facts, new_facts])))
 
         changed = self._decide(spellings)
         chunks, facts = self._users(changed)
-        chunks, facts = np.union1d(chunks, new), np.union1d(facts, new_facts)
-        self._rename(np.union1d(spellings, changed))
+        chunks, facts = distinct(chunks, new), distinct(facts, new_facts)
+        self._rename(distinct(spellings, changed))
         self._relate(np.concatenate([gone_facts, facts]), *self._rows_of_facts(facts))
         self._mention(np.concatenate([gone, chunks]), *self._rows_of_chunks(chunks))
         self._number()
@@ -353,7 +355,7 @@ class LiveView:
         """Return the spellings that chunks mention, in any case."""
         rows, _ = spans(self._tables["mentions"]["chunk"], self._tables["chunks"]["key"][chunks])
         mentioned = self._spelling.values[self._at("names", self._tables["mentions"]["name"][rows])]
-        return np.unique(np.concatenate([mentioned, self._fact_lower.gather(facts)[1]]))
+        return distinct(mentioned, self._fact_lower.gather(facts)[1])
 
     def _held(self, facts: Index) -> Index:
         """Return the spellings that facts hold."""
@@ -373,7 +375,7 @@ class LiveView:
         single = self._is_word.values[spelling]
         _, spelling = _unique_pairs(chunk[at[single]], spelling[single])
         np.add.at(self._word_chunks.values, spelling, step)
-        return np.unique(spelling)
+        return distinct(spelling)
 
     def _add_names(self, before: Mapping[str, int]) -> Index:
         """Add the new names; return the new spellings, of which the uses in facts of before are found."""
@@ -434,9 +436,9 @@ class LiveView:
         _, rows = self._by_word.candidates(np.array([word]))
         rows = rows[words_of(grams[rows])[1] == word]
         if word < _SHORT_WORD:
-            rows = np.union1d(rows, np.flatnonzero(word_pairs(grams[:known]) & (words_of(grams[:known])[0] == word)))
+            rows = distinct(rows, np.flatnonzero(word_pairs(grams[:known]) & (words_of(grams[:known])[0] == word)))
         facts = self._at("facts", self._tables["fact_grams"]["fact"][rows])
-        return len(np.unique(self._tables["facts"]["chunk"][facts[self._fact_there.values[facts]]]))
+        return len(distinct(self._tables["facts"]["chunk"][facts[self._fact_there.values[facts]]]))
 
     def _add_uses(self, before: Mapping[str, int]) -> None:
         """Add the mentions, held names and aliases of new chunks."""
@@ -494,8 +496,8 @@ class LiveView:
         if len(spelling) == 0:
             return
         width = self._sizes["facts"]
-        distinct, _ = _unique_pairs(spelling * width + fact, gram)
-        pairs, count = np.unique(distinct, return_counts=True)
+        once, _ = _unique_pairs(spelling * width + fact, gram)
+        pairs, count = np.unique(once, return_counts=True)
         spelling, fact = np.divmod(pairs, width)
         whole = count == self._grams.values[spelling]
         self._lower_facts.append(spelling[whole], fact[whole])
@@ -548,7 +550,7 @@ class LiveView:
         self._named.values[names] = named
         self._common.values[spellings] = common
         self._mention_count.values[spellings] = np.bincount(mentioned[kept], minlength=len(spellings))
-        return np.union1d(spellings[other], self._resolve(spellings, alive))
+        return distinct(spellings[other], self._resolve(spellings, alive))
 
     def _of_spellings(self, rows: Rows, spellings: Index) -> Pairs:
         """Return the uses of spellings: for each the position of its spelling, and its row."""
@@ -591,10 +593,10 @@ class LiveView:
         for one, other in zip(found[there].tolist(), representative[there].tolist(), strict=True):
             if one != other:
                 self._group[other] = [*(self._group[other] or [other]), one]
-        alone = np.setdiff1d(spellings[alive], found)
+        alone = without(spellings[alive], found)
         self._entity.values[alone] = alone
         self._entity.values[found[there]] = representative[there]
-        every = np.union1d(spellings, found)
+        every = distinct(spellings, found)
         others: Index = every[self._entity.values[every] != before[every]]
         return others
 
@@ -625,7 +627,7 @@ class LiveView:
         held = self._at("facts", self._tables["fact_names"]["fact"][self._held_of.gather(spellings)[1]])
         lower = self._lower_facts.gather(spellings)[1]
         of_lower = self._at("chunks", self._tables["facts"]["chunk"][lower])
-        chunks, facts = np.unique(np.concatenate([chunks, of_lower])), np.unique(np.concatenate([held, lower]))
+        chunks, facts = distinct(chunks, of_lower), distinct(held, lower)
         return chunks[self._chunk_there.values[chunks]], facts[self._fact_there.values[facts]]
 
     # -- rows of chunks, facts and entities
@@ -657,9 +659,9 @@ class LiveView:
         size = len(self._hash)
         codes = np.concatenate([owner, np.repeat(np.arange(len(chunks)), counts)[of_fact]]) * size
         codes += np.concatenate([entity, lower])
-        distinct = np.unique(codes)
-        about = np.isin(distinct, codes[: len(owner)][subject[kept]])
-        owner, entity = np.divmod(distinct, size)
+        once = distinct(codes)
+        about = np.isin(once, codes[: len(owner)][subject[kept]])
+        owner, entity = np.divmod(once, size)
         order = np.lexsort((self._hash.values[entity], owner))
         return chunks[owner[order]], entity[order], np.where(about, _SUBJECT, _MENTION)[order]
 
@@ -671,7 +673,7 @@ class LiveView:
         spelling = self._spelling.values[names]
         size = len(self._hash)
         chunk = self._tables["facts"]["chunk"][facts].astype(np.int64)
-        keys = np.unique(chunk)
+        keys = distinct(chunk)
         of_chunks, counts = spans(self._tables["mentions"]["chunk"], keys)
         about = np.repeat(keys, counts) * size
         about += self._spelling.values[self._at("names", self._tables["mentions"]["name"][of_chunks])]
@@ -680,7 +682,7 @@ class LiveView:
         of_fact, lower = self._lower_of(facts)
         codes = np.concatenate([owner[kept], of_fact]) * size
         codes += np.concatenate([self._entity.values[spelling[kept]], lower])
-        owner, entity = np.divmod(np.unique(codes), size)
+        owner, entity = np.divmod(distinct(codes), size)
         order = np.lexsort((self._hash.values[entity], owner))
         return facts[owner[order]], entity[order]
 
@@ -695,7 +697,7 @@ class LiveView:
         self._name_entity.values[names] = entity
         left, came = before >= 0, entity >= 0
         self._entity_names.splice((before[left], names[left]), (entity[came], names[came]))
-        entities = np.unique(np.concatenate([before[left], entity[came]]))
+        entities = distinct(before[left], entity[came])
         counts, of_entity, _ = self._entity_names.gather(entities)
         address = self._tables["names"]["form"][of_entity] == ADDRESS
         self._is_address.values[entities] = _counted(counts, address) > 0
@@ -719,7 +721,7 @@ class LiveView:
         """Give facts other entities, of which ``rows`` are the facts, in order; change the links accordingly."""
         counts, before, _ = self._fact_entities.gather(facts)
         removed, added = _difference(np.repeat(facts, counts), before, rows, entities, len(self._hash))
-        changed = np.unique(np.concatenate([np.repeat(facts, counts)[removed], rows[added]]))
+        changed = distinct(np.repeat(facts, counts)[removed], rows[added])
         self._link(np.repeat(facts, counts), before, changed, -1)
         self._link(rows, entities, changed, 1)
         self._entity_facts.splice((before[removed], np.repeat(facts, counts)[removed]), (entities[added], rows[added]))
@@ -741,7 +743,7 @@ class LiveView:
         weight = (self._tables["facts"]["weight"][facts] / 10).astype(np.float32).astype(np.float64)
         related = (first != second) & np.repeat(wanted <= MOST_LINKED, wanted)
         first, second, weight = first[related], second[related], sign * np.repeat(weight, wanted)[related]
-        owners = np.unique(first)
+        owners = distinct(first)
         counts, targets, sums = self._links.gather(owners)
         size = len(self._hash)
         codes = np.concatenate([np.repeat(np.arange(len(owners)), counts), np.searchsorted(owners, first)]) * size
@@ -765,7 +767,7 @@ class LiveView:
         )
         np.subtract.at(self._chunk_total.values, before[removed], old[removed])
         np.add.at(self._chunk_total.values, entities[added], weights[added])
-        affected = np.unique(np.concatenate([before[removed], entities[added]]))
+        affected = distinct(before[removed], entities[added])
         was_subject = self._subject_chunks.values[affected] > 0
         np.subtract.at(self._subject_chunks.values, before[removed], (old[removed] == _SUBJECT).astype(np.int64))
         np.add.at(self._subject_chunks.values, entities[added], (weights[added] == _SUBJECT).astype(np.int64))
@@ -773,7 +775,7 @@ class LiveView:
         order = np.argsort(chunks)
         self._chunk_entities.replace(chunks[order], _lengths(chunks[order], rows), entities, weights)
         turned = affected[was_subject != (self._subject_chunks.values[affected] > 0)]
-        again = np.union1d(chunks, self._entity_chunks.gather(turned)[1])
+        again = distinct(chunks, self._entity_chunks.gather(turned)[1])
         self._leads.values[again] = self._leading(again)
 
     def _leading(self, chunks: Index) -> Flags:
@@ -785,6 +787,8 @@ class LiveView:
     def _at(self, table: str, keys: npt.NDArray[Any]) -> Index:
         """Return the rows of the chunks, facts or names with some keys."""
         column = self._tables[table]["key"]
+        if len(keys) > len(column):
+            return positions(column)(keys)
         return np.searchsorted(column, keys.astype(column.dtype))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.embedded.graph_rows import ranges
+from graphrag_core.key_sets import distinct
 
 Index = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -223,4 +224,4 @@ def _distinct(owners: Index, values: Index, size: int) -> Index:
     if len(owners) == 0:
         return np.zeros(size, np.int64)
     width = int(values.max()) + 1
-    return np.bincount(np.unique(owners * width + values) // width, minlength=size)
+    return np.bincount(distinct(owners * width + values) // width, minlength=size)

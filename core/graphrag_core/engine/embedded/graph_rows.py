@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from graphrag_core.key_sets import among, distinct
 
 Array = npt.NDArray[Any]
 Index = npt.NDArray[np.int64]
@@ -61,7 +64,7 @@ class Rows:
     def __init__(self, owners: Index, indices: Array, rows: int, data: Array | None = None) -> None:
         """Make the rows of pairs of a row and an index. Those of a row keep their order."""
         if len(owners) and (np.diff(owners) < 0).any():
-            order = np.argsort(owners, kind="stable")
+            order = _order(owners, rows)
             indices, data = indices[order], None if data is None else data[order]
         counts = np.bincount(owners, minlength=rows).astype(np.int64)
         self._starts, self._counts = Growing(np.cumsum(counts) - counts), Growing(counts)
@@ -132,7 +135,7 @@ class Rows:
         data: Array | None = None,
     ) -> None:
         """Remove and add pairs of a row and an index, in rows that are in ascending order and stay so."""
-        rows = np.unique(np.concatenate([removed[0], added[0]]))
+        rows = distinct(removed[0], added[0])
         if len(rows) == 0:
             return
         if len(removed[0]) == 0:
@@ -147,7 +150,7 @@ class Rows:
         counts, indices, values = self.gather(rows)
         owners = np.repeat(np.arange(len(rows)), counts)
         width = 1 + max((int(part.max()) for part in (indices, removed[1], added[1]) if len(part)), default=0)
-        kept = ~np.isin(owners * width + indices, np.searchsorted(rows, removed[0]) * width + removed[1])
+        kept = ~among(owners * width + indices, np.sort(np.searchsorted(rows, removed[0]) * width + removed[1]))
         owners = np.concatenate([owners[kept], np.searchsorted(rows, added[0])])
         indices = np.concatenate([indices[kept], added[1]])
         order = np.lexsort((indices, owners))
@@ -191,15 +194,28 @@ class HashIndex:
         return np.repeat(np.arange(len(numbers)), counts), rows
 
 
+def _order(numbers: Array, limit: int) -> Array:
+    """Return the order of numbers below a limit, equal ones in theirs. A counting sort takes linear time.
+
+    >>> _order(np.array([2, 0, 2, 1]), 3).tolist()
+    [1, 3, 0, 2]
+    """
+    count = len(numbers)
+    one_per_row = csr_array((np.ones(count, np.bool_), numbers, np.arange(count + 1)), shape=(count, limit))
+    order: Array = one_per_row.tocsc().indices
+    return order
+
+
 def ranges(starts: Array, counts: Array) -> Index:
     """Return the numbers from each start on, so many, one range after the other.
 
     >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
-    ends = np.cumsum(counts)
-    found: Index = np.arange(ends[-1] if len(ends) else 0)
-    found += np.repeat(starts - ends + counts, counts)
+    if len(counts) == 1:
+        return np.arange(int(starts[0]), int(starts[0] + counts[0]))
+    found: Index = (starts - counts.cumsum() + counts).repeat(counts)
+    found += np.arange(len(found))
     return found
 
 

@@ -46,7 +46,7 @@ from graphrag_core.engine.embedded.schema import (
     without_markup,
 )
 from graphrag_core.errors import DamagedIndex, DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
-from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not, Scalar, attributes, required_keys
+from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not, Scalar, attributes, required_keys, unknown_key
 from graphrag_core.model import Chunk, Document
 from graphrag_core.ports import Keys, Matrix, StoredDocument
 from graphrag_core.text import chunk_text, fact_text, hash64, label, normalise
@@ -115,9 +115,11 @@ SELECT n.key, n.surface, n.entity, n.uses, c.chunk, c.type, c.description
 """
 """Names with the types and descriptions that chunks give them."""
 NEAR = f"""
-SELECT key, near_1, near_2, near_3 FROM chunks WHERE near_1 {LISTED} OR near_2 {LISTED} OR near_3 {LISTED}
+WITH own AS (SELECT near_1, near_2, near_3 FROM chunks WHERE key {LISTED})
+SELECT key, near_1, near_2, near_3 FROM chunks WHERE near_1 IN (SELECT near_1 FROM own)
+OR near_2 IN (SELECT near_2 FROM own) OR near_3 IN (SELECT near_3 FROM own)
 """
-"""Chunks whose texts may be copies of those with some signatures."""
+"""The signatures of some chunks, and of all chunks whose texts may be copies of theirs."""
 # One row with all keys: sqlite3 releases and takes the GIL once per row.
 _NAME_KEYS = """
 SELECT json_group_array(
@@ -148,6 +150,7 @@ class Records:
         self.upgraded = False  # whether the search indexes on disk are those of an earlier format
         self.lock = threading.RLock()
         self._name_terms: dict[int, tuple[str, ...]] = {}
+        self._settings: dict[str, str] | None = None  # as they were read since the last change
         self._side_lock = threading.Lock()
         self._side: sqlite3.Connection | None = None  # reads committed rows while the other one writes
         self._immutable = False
@@ -326,6 +329,7 @@ class Records:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run statements in one transaction: all or nothing."""
         with self.lock:
+            self._settings = None
             try:
                 try:
                     if self._db.in_transaction:  # which an interrupt left open
@@ -376,6 +380,7 @@ class Records:
         if self.read_only:
             with self.lock:
                 self._seen = self._file_time()
+                self._settings = None
                 if self._db.in_transaction:
                     self.rows("COMMIT")
                 self.rows("BEGIN")
@@ -499,12 +504,21 @@ class Records:
 
     def settings(self) -> dict[str, str]:
         """Return the settings that a caller of :meth:`~graphrag_core.ports.Engine.write` stored."""
-        return {name: value for name, value in self.rows("SELECT name, value FROM meta") if name not in _INTERNAL}
+        with self.lock:
+            if self._settings is None:
+                stored = self.rows("SELECT name, value FROM meta")
+                found = {name: value for name, value in stored if name not in _INTERNAL}
+                if self._db.in_transaction and not self.read_only:  # they may change or be rolled back
+                    return found
+                self._settings = found
+            return dict(self._settings)
 
     def set_meta(self, values: Mapping[str, str]) -> None:
         """Store settings; inside :meth:`transaction` as part of it."""
         pairs = [item for pair in values.items() for item in pair]
-        self.rows(f"INSERT OR REPLACE INTO meta VALUES {', '.join(['(?, ?)'] * len(values))}", pairs)
+        with self.lock:
+            self._settings = None
+            self.rows(f"INSERT OR REPLACE INTO meta VALUES {', '.join(['(?, ?)'] * len(values))}", pairs)
 
     def since(self, generation: int) -> Change | None:
         """Return what changed since a generation, or None if the journal no longer reaches back to it."""
@@ -593,10 +607,7 @@ class Records:
             return False
         for name in required_keys(scope):
             if not self.rows("SELECT 1 FROM attributes WHERE name = ? LIMIT 1", (name,)):
-                raise FilterError(
-                    f"no document has the metadata key {name!r}: check its spelling and case, write nested keys with "
-                    "dots ('author.name'), or test for it with {'exists': True}"
-                )
+                raise unknown_key(name)
         return True
 
     # -- chunks, facts and names by key

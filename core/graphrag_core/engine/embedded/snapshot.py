@@ -33,9 +33,10 @@ from graphrag_core.engine.embedded.records import (
 )
 from graphrag_core.engine.embedded.schema import NAME_BYTES, SOURCES, STATUSES, pack, unpack
 from graphrag_core.engine.embedded.vectors import FaissVectors
+from graphrag_core.key_sets import among, distinct
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Matrix, Ranking, Scores
-from graphrag_core.text import EDGE, hash64, label, normalise
+from graphrag_core.text import EDGE, REFERS_TO, hash64, label, normalise, plain_runs
 from graphrag_core.text.markup import plain
 
 _OPENING = 200  # characters of a chunk in which the name that it opens with is looked for
@@ -44,7 +45,9 @@ _HASH = re.compile(r"~[0-9a-f]{8}$")  # of a value in an address
 _MAX_DESCRIPTIONS = 8  # of one entity
 _TOP_CANDIDATES = 3  # for each entity wanted, since numbers are left out
 _MOST_SEARCHED = 5_000  # facts, to find enough that are not equal
+_AHEAD = 4  # times as many facts are compared at once, as a second search would take as long as the first
 _AS_IS = Shown()
+_NONE: Keys = np.empty(0, np.int64)
 _NAMES_PER_ENTITY = 4  # searched for each entity wanted, since several names may be one entity
 
 
@@ -86,6 +89,9 @@ class EmbeddedSnapshot:
         self._terms: dict[int, tuple[bytes, bytes]] = {}
         self._entities: dict[int, Entity] = {}
         self._analysed: dict[str, list[str]] = {}
+        self._counts: dict[str, int] = {}  # chunks that have a term
+        self._copies: dict[int, Keys] = {}  # of chunks
+        self._searched: tuple[Matrix, Keys, Scores] | None = None  # the last vector, its chunks in order, their scores
 
     # -- search
 
@@ -96,10 +102,16 @@ class EmbeddedSnapshot:
         known = self._record_keys[kind]
         allowed, store = known if self._scoped else None, self._vectors[kind]
         if kind == "facts":
-            return [self._once(partial(_search_one, store, vector, allowed), k) for vector in vectors]
+            return [self._once(partial(_search_one, store, vector, allowed), k, ahead=_AHEAD) for vector in vectors]
         count = k * _NAMES_PER_ENTITY if kind == "entities" else k
         found = [(np.searchsorted(known, keys), scores) for keys, scores in store.search(vectors, count, allowed)]
-        return [self._entities_of(*ranking, k) for ranking in found] if kind == "entities" else found
+        if kind == "entities":
+            return [self._entities_of(*ranking, k) for ranking in found]
+        if len(vectors) == 1:
+            ((keys, scores),) = found
+            order = np.argsort(keys)
+            self._searched = vectors[0], keys[order], scores[order]
+        return found
 
     def _entities_of(self, names: Keys, scores: Scores, k: int) -> Ranking:
         """Return the best ``k`` entities of names, given by position."""
@@ -112,21 +124,26 @@ class EmbeddedSnapshot:
         order = order[np.sort(first)][:k]
         return self.first_entity + entities[order], scores[order]
 
-    def _once(self, search: Callable[[int], Ranking], k: int) -> Ranking:
-        """Return a ranking of facts in which each statement is there once, in its best place."""
-        count = k
+    def _once(self, search: Callable[[int], Ranking], k: int, ahead: int = 1) -> Ranking:
+        """Return a ranking of facts in which each statement is there once, in its best place.
+
+        ``ahead`` times as many are searched as are asked for, in case some are not enough.
+        """
+        count, everything = k, search(ahead * k)
         while True:
-            found, scores = search(count)
+            found, scores = _first(everything, count)
             keys = np.searchsorted(self._view.fact_keys, found)
             keys, scores = _known(self._view.fact_keys, keys, found, scores)
             if self._view.hidden is not None:
                 keys, scores = keys[~self._view.hidden[keys]], scores[~self._view.hidden[keys]]
             order = np.lexsort((self.id_order("facts", keys), -scores))
             statements = self._view.fact_statement[keys[order]]
-            first = np.unique(np.unique(statements, return_index=True)[1])  # of each statement
+            first = np.sort(np.unique(statements, return_index=True)[1])  # of each statement
             if len(first) >= k or len(found) < count or count >= _MOST_SEARCHED:
                 return keys[order[first]], scores[order[first]]
             count *= 4
+            if count > ahead * k:
+                everything = search(count)
 
     def search_keywords(self, kind: Kind, text: str, k: int) -> Ranking:
         known = self._record_keys[kind]
@@ -142,7 +159,10 @@ class EmbeddedSnapshot:
         return [*self._analysed[text]]
 
     def term_counts(self, terms: Sequence[str]) -> Keys:
-        return self._keywords["chunks"].counts(terms, self._view.chunk_keys if self._keywords_filtered else None)
+        if missing := [term for term in terms if term not in self._counts]:
+            inside = self._view.chunk_keys if self._keywords_filtered else None
+            self._counts.update(zip(missing, self._keywords["chunks"].counts(missing, inside).tolist(), strict=True))
+        return np.array([self._counts[term] for term in terms], np.int64)
 
     def terms_in(self, kind: Kind, keys: Keys, terms: Sequence[str]) -> npt.NDArray[np.bool_]:
         if kind == "entities":
@@ -186,16 +206,23 @@ class EmbeddedSnapshot:
         return [keys[end - count : end] for end, count in zip(counts.cumsum().tolist(), counts.tolist(), strict=True)]
 
     def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
-        pairs = self._chunk_copies(keys) if kind == "chunks" else self._fact_copies(keys)
-        found = [np.array(sorted(pairs.get(key, ())), np.int64) for key in keys.tolist()]
-        return [own[np.argsort(self.id_order(kind, own))] for own in found]
+        if kind == "chunks":
+            wanted, known = keys.tolist(), self._copies
+            if missing := [key for key in wanted if key not in known]:
+                pairs = self._chunk_copies(np.array(missing, np.int64))
+                known.update((key, self._in_order(kind, pairs[key]) if key in pairs else _NONE) for key in missing)
+            return [known[key] for key in wanted]
+        pairs = self._fact_copies(keys)
+        return [self._in_order(kind, pairs[key]) for key in keys.tolist()]
+
+    def _in_order(self, kind: Kind, keys: Iterable[int]) -> Keys:
+        """Return keys in the order of their ids."""
+        found = np.array(sorted(keys), np.int64)
+        return found[np.argsort(self.id_order(kind, found))] if len(found) > 1 else found
 
     def _chunk_copies(self, chunks: Keys) -> dict[int, set[int]]:
         keys = self._view.chunk_keys[chunks].tolist()
-        own = self._records.rows(
-            f"SELECT key, near_1, near_2, near_3 FROM chunks WHERE key {LISTED}", (json.dumps(keys),)
-        )
-        near = self._records.rows(NEAR, [json.dumps(list({row[band] for row in own})) for band in (1, 2, 3)])
+        near = self._records.rows(NEAR, (json.dumps(keys),))
         if self._scoped:
             inside = np.isin([row[0] for row in near], self._view.chunk_keys).tolist()
             near = [row for row, kept in zip(near, inside, strict=True) if kept]
@@ -206,7 +233,7 @@ class EmbeddedSnapshot:
                 f"SELECT key, inflate(text) FROM chunks WHERE key {LISTED}", (json.dumps([row[0] for row in near]),)
             )
         )
-        found = find_copies([row[0] for row in own], {row[0]: row[1:] for row in near}, texts)
+        found = find_copies(keys, {row[0]: row[1:] for row in near}, texts)
         position = dict(zip(texts, np.searchsorted(self._view.chunk_keys, [*texts]).tolist(), strict=True))
         return {position[key]: {position[other] for other in others} for key, others in found.items()}
 
@@ -225,8 +252,14 @@ class EmbeddedSnapshot:
         vectors = self._vectors[kind]
         if vector is None or len(keys) == 0 or len(vectors.keys) == 0:
             return np.zeros(len(keys), np.float32)
+        similarity = np.empty(len(keys), np.float32)
+        known = np.zeros(len(keys), np.bool_)
+        if kind == "chunks" and self._searched is not None and np.array_equal(self._searched[0], vector):
+            _, found, scores = self._searched
+            known = among(keys, found)
+            similarity[known] = scores[found.searchsorted(keys[known])]
         # Row by row: a matrix product rounds a row differently by its position.
-        similarity: Scores = np.vecdot(vectors.get(self._record_keys[kind][keys]), vector)
+        similarity[~known] = np.vecdot(vectors.get(self._record_keys[kind][keys[~known]]), vector)
         return similarity
 
     def id_order(self, kind: Kind, keys: Keys) -> Keys:
@@ -307,14 +340,15 @@ class EmbeddedSnapshot:
         limit: int | None = None,
     ) -> Keys:
         counts, found = self._view.facts_of(entities - self.first_entity, limit)
-        rows = np.split(found, counts.cumsum()[:-1])
-        rows.sort(key=len)
-        facts: Keys = rows[0]
+        facts: Keys = found
         if joint:
-            for row in rows[1:]:  # sorted: look the few up in the many
-                facts = facts[row[np.minimum(np.searchsorted(row, facts), len(row) - 1)] == facts]
-        elif len(rows) > 1:
-            facts = np.unique(np.concatenate(rows)).astype(np.int64)
+            ends = zip(counts.cumsum().tolist(), counts.tolist(), strict=True)
+            rows = sorted((found[end - count : end] for end, count in ends), key=len)
+            facts = rows[0] if rows else found
+            for row in rows[1:]:  # look the few up in the many
+                facts = facts[among(facts, row)]
+        elif len(entities) > 1:
+            facts = distinct(found)
         if relations is not None:
             keys = self._view.fact_keys[facts]
             related = self._records.rows(
@@ -392,7 +426,7 @@ class EmbeddedSnapshot:
                 more, last = self._accesses.pending[key]
                 count += more
             entities = [shown[name] for name in held[key] if name in shown]
-            if relation in ("", "refers_to"):
+            if relation in ("", REFERS_TO):
                 entities = list(dict.fromkeys(entities))
             elif self._names[held[key][-1]].surface == EDGE and len(entities) > 1:
                 ends = list(dict.fromkeys(named[name] for name in held[key] if name in shown))
@@ -412,10 +446,9 @@ class EmbeddedSnapshot:
         positions = keys - self.first_entity
         missing = [position for position in dict.fromkeys(positions.tolist()) if position not in self._entities]
         if missing:
-            read = self._read_entities(np.array(missing, np.int64))
-            self._entities.update(
-                (at, self._view.shown.get(at, _AS_IS).applied(entity)) for at, entity in zip(missing, read, strict=True)
-            )
+            shown = self._view.shown
+            for at, entity in zip(missing, self._read_entities(np.array(missing, np.int64)), strict=True):
+                self._entities[at] = shown[at].applied(entity) if at in shown else entity
         return [self._entities[position] for position in positions.tolist()]
 
     def _read_entities(self, positions: Keys) -> list[Entity]:
@@ -433,8 +466,8 @@ class EmbeddedSnapshot:
         labels = self._section_labels(positions[view.are_addresses(positions)])
         things = self._things(labels)
         entities = []
-        for group, position in zip(groups, positions.tolist(), strict=True):
-            mentions = int(view.chunk_counts(np.array([position]))[0])
+        of_entities = zip(groups, positions.tolist(), view.chunk_counts(positions).tolist(), strict=True)
+        for group, position, mentions in of_entities:
             own = self._names[group[0]]
             if position in labels:
                 called = labels[position]
@@ -472,14 +505,43 @@ class EmbeddedSnapshot:
         things = np.flatnonzero(~self._view.are_addresses(np.arange(len(self._view.entity_ids))))
         order = np.lexsort((self._view.entity_ids[things], -self._view.chunk_counts(things)))
         found = things[order[: _TOP_CANDIDATES * count]]
+        return self.first_entity + self._without_numbers(found, is_all=len(found) == len(things))[:count]
+
+    def _without_numbers(self, positions: Keys, *, is_all: bool = False) -> Keys:
+        """Return entities without numbers such as years, which are in every text."""
+        listed = "" if is_all else f"entity {LISTED} AND"
         rows = self._records.rows(
-            f"SELECT entity, key FROM names WHERE entity {LISTED} AND surface NOT GLOB '*[^0-9]*'",
-            (json.dumps(self._view.entity_ids[found].tolist()),),
+            f"SELECT entity, key FROM names WHERE {listed} surface NOT GLOB '*[^0-9]*'",
+            () if is_all else (json.dumps(self._view.entity_ids[positions].tolist()),),
         )
-        inside = np.isin([row[1] for row in rows], self._view.name_keys).tolist()  # not of other documents
-        # Years, which are in every text.
-        numbers = np.array([row[0] for row, kept in zip(rows, inside, strict=True) if kept], np.int64)
-        return self.first_entity + found[~np.isin(self._view.entity_ids[found], numbers)][:count]
+        numbers = np.array([row[0] for row in rows], np.int64)
+        numbers = numbers[self._are_in_scope(np.array([row[1] for row in rows], np.int64))]
+        return positions[~np.isin(self._view.entity_ids[positions], numbers)]
+
+    def _are_in_scope(self, names: Keys) -> npt.NDArray[np.bool_]:
+        """Return which names, given by record key, are in documents in scope."""
+        known = self._view.name_keys
+        if len(known) == 0:
+            return np.zeros(len(names), np.bool_)
+        found: npt.NDArray[np.bool_] = known[np.minimum(np.searchsorted(known, names), len(known) - 1)] == names
+        return found
+
+    def search_names(self, start: str, inside: str) -> Keys:
+        view, runs = self._view, plain_runs(f"{start} {inside}")
+        plain = "0" if runs is None else " AND ".join(["instr(lower(surface), ?)"] * len(runs)) or "1"
+        rows = self._records.rows(
+            f"SELECT key, surface FROM names WHERE ({plain}) OR length(surface) < length(CAST(surface AS BLOB))",
+            tuple(runs or ()),
+        )
+        keys = [key for key, surface in rows if (name := normalise(surface)).startswith(start) and inside in name]
+        wanted = np.array(sorted(keys), np.int64)
+        wanted = wanted[self._are_in_scope(wanted)]
+        entities = view.entities_of_names(np.searchsorted(view.name_keys, wanted))
+        renamed = [position for position, shown in view.shown.items() if shown.name is not None]
+        found = np.unique(np.concatenate([entities[entities >= 0], np.array(renamed, np.int64)]))
+        found = found[~view.are_addresses(found)]
+        order = np.lexsort((view.entity_ids[found], -view.chunk_counts(found)))
+        return self.first_entity + self._without_numbers(found[order])
 
     def _section_labels(self, addresses: Keys) -> dict[int, str]:
         """Return the labels of the sections that addresses lead to, by the position of the entity."""
@@ -514,8 +576,7 @@ def strongest(
     counts: Keys, targets: Keys, weights: Scores, first_entity: int, to: Kind | None, limit: int | None
 ) -> tuple[Keys, Keys, Scores]:
     """Return edges of nodes restricted to chunks or entities, and with ``limit`` the strongest of each node."""
-    if to is not None:
-        kept = (targets < first_entity) == (to == "chunks")
+    if to is not None and not (kept := (targets < first_entity) == (to == "chunks")).all():
         owners = np.repeat(np.arange(len(counts)), counts)[kept]
         counts, targets, weights = np.bincount(owners, minlength=len(counts)), targets[kept], weights[kept]
     if limit is not None and len(counts) and counts.max() > 0:
@@ -545,6 +606,15 @@ def openings(text: str) -> list[str]:
     """Return the normalised names that a text may open with, longest first."""
     words = text.split()[:_OPENING_WORDS]
     return [name for count in range(len(words), 0, -1) if (name := normalise(" ".join(words[:count])))]
+
+
+def _first(ranking: Ranking, count: int) -> Ranking:
+    """Return the first of a ranking, and what ties with the last of them."""
+    keys, scores = ranking
+    if len(keys) <= count:
+        return ranking
+    kept = scores >= scores[count - 1]
+    return keys[kept], scores[kept]
 
 
 def _search_one(store: FaissVectors, vector: Matrix, allowed: Keys | None, count: int) -> Ranking:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from graphrag_core import forks
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
+from graphrag_core.key_sets import distinct
 from graphrag_core.ports import Keys, Matrix, Ranking, Scores
 
 _SMALL_SCOPE = 0.05  # share of all vectors up to which those in scope are compared one by one
@@ -194,8 +195,7 @@ class FaissVectors:
         if len(keys) == 0:
             return np.empty((0, 0 if self._index is None else self._index.d), np.float32)
         if self._exact:
-            rows = self._codes()[np.searchsorted(self._keys, keys)]
-            return np.ascontiguousarray(rows).view(np.float16).astype(np.float32)
+            return _widened(self._codes()[np.searchsorted(self._keys, keys)].view(np.int16))
         matrix: Matrix = self._index.reconstruct_batch(np.ascontiguousarray(keys, np.int64))
         return matrix
 
@@ -293,11 +293,25 @@ def _one_thread() -> Iterator[None]:
         faiss.omp_set_num_threads(before)
 
 
+def _widened(halves: npt.NDArray[np.int16]) -> Matrix:
+    """Return finite float16 numbers, given by their bits, as float32. NumPy takes three times as long.
+
+    >>> _widened(np.array([1, -0.1, 2**-24], np.float16).view(np.int16)).tolist() == [1, -0.0999755859375, 2**-24]
+    True
+    """
+    wide = halves.astype(np.int32)
+    wide <<= 13  # the sign is extended to the first four bits, of which the first is kept
+    wide &= -0x70002000
+    numbers: Matrix = wide.view(np.float32)
+    numbers *= np.float32(2.0**112)  # the exponent of a float32 counts from -127, that of a float16 from -15
+    return numbers
+
+
 def _is_in(keys: Keys, wanted: Keys) -> Keys:
     """Return the positions of the wanted keys among sorted keys; unknown ones are left out."""
     if len(keys) == 0 or len(wanted) == 0:
         return np.empty(0, np.int64)
-    wanted = np.unique(wanted)
+    wanted = distinct(wanted)
     at = np.searchsorted(keys, wanted)
     found = keys[np.minimum(at, len(keys) - 1)] == wanted
     positions: Keys = at[found]

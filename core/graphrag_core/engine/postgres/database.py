@@ -59,7 +59,8 @@ _HOSTS = re.compile(r"(?:(?:\[[0-9A-Fa-f:.%]+\]|[^:,@/\[\]]*)(?::\d*)?(?:,|\Z))+
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
 _LONGEST_NAME = 200  # characters of an index's name
 _MOST_CONNECTIONS = 16
-_PATIENCE = 30.0  # seconds to wait for a connection of the pool
+_PATIENCE = 30.0  # seconds to wait for a connection of the pool,
+_SHORT_PATIENCE = 10.0  # and after which it is checked whether there is a server at all
 _ATTEMPTS = 6  # of what may be repeated after a lost connection
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between them; a server needs some to restart
 # Every statement looks rows up by key. Without statistics of a new index the planner believes that it has hardly any
@@ -307,10 +308,34 @@ class Database:
     def connection(self) -> Iterator[Connection]:
         """Borrow a connection of the pool, outside of a transaction. Errors are those of the library."""
         try:
-            with self.pool.connection() as connection:
-                yield connection
+            connection = self.borrow()
+            try:
+                with connection:
+                    yield connection
+            finally:
+                self.pool.putconn(connection)
         except (psycopg.Error, PoolTimeout, PoolClosed, TooManyRequests) as error:
             raise self.translated(error) from error
+
+    def borrow(self) -> Connection:
+        """Take a connection out of the pool, which must get it back. Errors are those of the driver and of the pool.
+
+        Raises
+        ------
+        DatabaseError
+            There is no server. Whoever waits for a connection of the pool alone learns that only after a long time.
+        """
+        try:
+            return self.pool.getconn(_SHORT_PATIENCE)
+        except PoolTimeout:
+            try:
+                psycopg.connect(self.address.conninfo, connect_timeout=5, application_name="hybrid-graphrag").close()
+            except psycopg.OperationalError as error:
+                text = str(error).strip().partition("\n")[0]
+                raise DatabaseError(
+                    f"{self.shown}: the server cannot be reached ({text}): check that it runs, and retry"
+                ) from error
+        return self.pool.getconn(_PATIENCE - _SHORT_PATIENCE)
 
     @contextmanager
     def transaction(self, mode: str = "") -> Iterator[Cursor]:

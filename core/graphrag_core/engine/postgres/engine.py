@@ -29,7 +29,7 @@ from graphrag_core.errors import DatabaseError, GraphRAGError, IndexClosed, Inpu
 from graphrag_core.filters import Filter, attributes
 from graphrag_core.model import Chunk, Document, Extraction, Fact, Mention, Stats, Verification
 from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredDocument
-from graphrag_core.text import chunk_text, fact_text, hash64, label, normalise
+from graphrag_core.text import REFERS_TO, chunk_text, fact_text, hash64, label, normalise
 from graphrag_core.text.markup import plain
 
 _log = logging.getLogger(__name__)
@@ -337,13 +337,15 @@ class PostgresEngine:
             yield PostgresSnapshot(reads, self._approximate_kinds(reads))
         finally:
             with suppress(DriverError):
-                connection.rollback()
+                connection.commit()  # after a rollback the driver would forget all prepared statements
             self.database.pool.putconn(connection)
 
     def _begin(self, scope: Filter | None) -> tuple[Connection, Reads]:
         """Begin a transaction that sees one generation, and find what it may see."""
         try:
-            connection = self.database.pool.getconn()
+            connection = self.database.borrow()
+        except DatabaseError:
+            raise
         except Exception as error:
             raise self.database.translated(error) from error
         try:
@@ -604,11 +606,19 @@ class PostgresEngine:
             documents, chunks, facts = reads.rows(
                 "SELECT documents, chunks, facts FROM indexes WHERE id = %s", (self.index,)
             )[0]
-            relations = reads.rows(
-                "SELECT relation, count(*) FROM facts WHERE index = %s AND relation IS NOT NULL "
-                "GROUP BY relation ORDER BY 2 DESC, 1",
-                (self.index,),
+            hidden = reads.rows("SELECT count(*) FROM hidden_facts WHERE index = %s", (self.index,))[0][0]
+            relations: dict[str, int] = dict(
+                cast(
+                    "Any",
+                    reads.rows(
+                        "SELECT f.relation, count(*) FROM facts f LEFT JOIN hidden_facts h ON h.index = f.index AND "
+                        "h.fact = f.key WHERE f.index = %s AND f.relation IS NOT NULL AND h.fact IS NULL "
+                        "GROUP BY f.relation ORDER BY 2 DESC, 1",
+                        (self.index,),
+                    ),
+                )
             )
+            links = relations.pop(REFERS_TO, 0)
             vectors = {
                 kind.replace("entities", "names"): int(
                     reads.rows(f"SELECT count(*) FROM {table} WHERE index = %s", (self.index,))[0][0]
@@ -625,8 +635,8 @@ class PostgresEngine:
                 documents=documents,
                 chunks=chunks,
                 entities=snapshot._graph.count_entities(),  # noqa: SLF001
-                facts=facts,
-                relations=dict(cast("Any", relations)),
+                facts=facts - hidden,
+                relations=relations,
                 vectors=vectors,
                 dim=int(settings.get("dim", "0")),
                 embedder=settings.get("embedder", ""),
@@ -634,6 +644,7 @@ class PostgresEngine:
                 bytes_on_disk=size,
                 bytes_in_memory=0,
                 top_entities=tuple((entity.name, entity.mentions) for entity in top),
+                links=links,
             )
 
     # -- checking

@@ -1302,8 +1302,7 @@ def columns(
     """
     names = [f"c{at}" for at in range(len(types))]
     chosen = ", ".join(
-        f"array_send(array_agg({name}::{_SENT[np.dtype(kind).kind][0]}))"
-        for name, kind in zip(names, types, strict=True)
+        f"array_send(array_agg({name}::{_sent(kind)[0]}))" for name, kind in zip(names, types, strict=True)
     )
     (row,) = rows(f"SELECT {chosen} FROM ({sql}) AS t({', '.join(names)})", parameters)
     return tuple(_received(data, np.dtype(kind)) for data, kind in zip(row, types, strict=True))
@@ -1312,11 +1311,16 @@ def columns(
 _SENT = {"i": ("bigint", ">i8"), "f": ("double precision", ">f8"), "b": ("boolean", "?")}
 
 
+def _sent(kind: npt.DTypeLike) -> tuple[str, str]:
+    """Return the type in which the server sends the values of a column, and that in which they are received."""
+    return ("smallint", ">i2") if kind == np.int16 else _SENT[np.dtype(kind).kind]
+
+
 def _received(data: bytes | None, kind: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return the values of an array that ``array_send`` wrote: 20 bytes, then the size and the value of each."""
     if data is None:
         return np.empty(0, kind)
-    layout = np.dtype([("size", ">i4"), ("value", _SENT[kind.kind][1])])
+    layout = np.dtype([("size", ">i4"), ("value", _sent(kind)[1])])
     return np.frombuffer(data, layout, offset=20)["value"].astype(kind)
 
 

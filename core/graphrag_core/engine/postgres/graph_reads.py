@@ -38,7 +38,7 @@ from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.errors import DatabaseError
 from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Scores
-from graphrag_core.text import EDGE, hash64, label, normalise
+from graphrag_core.text import EDGE, hash64, label, normalise, plain_runs
 
 Flags = npt.NDArray[np.bool_]
 
@@ -49,6 +49,7 @@ _OPENING = 200  # characters of a chunk in which the name that it opens with is 
 _MAX_DESCRIPTIONS = 8  # of one entity
 _TOP_CANDIDATES = 3  # for each entity wanted, since numbers are left out
 _MOST_COUNTED = 100_000  # facts of an entity
+_WALK_HOPS = 2  # of forward push that one statement goes ahead
 _MOST_VIEWS, _MOST_BYTES = 16, 1 << 29  # views of scopes that are kept
 _EDGE = hash64(EDGE)
 _NONE: Index = np.empty(0, np.int64)
@@ -69,6 +70,17 @@ class Edges(NamedTuple):
     totals: Scores
     degrees: Scores
     known: tuple[Keys, Keys, Flags] | None = None
+
+
+class Walk(NamedTuple):
+    """What forward push is about to do: the masses of some nodes, and the share of a mass that moves on.
+
+    A node moves its mass on if there is more than ``least`` of it for each of its neighbours.
+    """
+
+    masses: npt.NDArray[np.float64]
+    damping: float
+    least: float
 
 
 class NameRow(NamedTuple):
@@ -100,7 +112,6 @@ class _Graph(Protocol):
     def degrees(self, entities: Keys) -> Scores: ...
     def about(self, entities: Keys) -> Pairs: ...
     def edges(self, nodes: Keys, is_chunk: Flags, to: Kind | None, limit: int | None) -> Edges: ...
-    def surroundings(self, nodes: Keys, is_chunk: Flags, limit: int, degree: int) -> tuple[Keys, Flags, Edges]: ...
     def facts_of(self, entities: Keys, *, joint: bool, limit: int | None) -> Keys: ...
     def fact_rows(self, facts: Keys) -> tuple[Scores, Keys, Keys]: ...
     def fact_copies(self, facts: Keys) -> dict[int, list[int]]: ...
@@ -146,8 +157,12 @@ class GraphReads:
         return self._graph.linked_share
 
     def count_entities(self) -> int:
-        """Return the number of entities that are no addresses, for the statistics of the index."""
-        return self._graph.count_entities()
+        """Return the number of entities that are neither addresses nor numbers, for the statistics of the index."""
+        rows = self._reads.rows(
+            "SELECT DISTINCT spelling FROM names WHERE index = %s AND surface !~ '[^0-9]'", (self._reads.index,)
+        )
+        known = self._graph.of_spellings(np.array([row[0] for row in rows], np.int64)) if rows else {}
+        return self._graph.count_entities() - sum(spelling == entity for spelling, entity in known.items())
 
     def hidden(self, facts: Keys) -> Flags:
         """Return which facts no query may see: of edges that lead nowhere, and of deleted relations."""
@@ -263,9 +278,12 @@ class GraphReads:
         """See the port."""
         return self._numbered(self._edges(*self._keys(nodes), to, limit))
 
-    def surroundings(self, nodes: Keys, limit: int, degree: int) -> tuple[Keys, Adjacency]:
+    def surroundings(self, nodes: Keys, walk: Walk, limit: int | None) -> tuple[Keys, Adjacency]:
         """See the port."""
-        keys, is_chunk, found = self._graph.surroundings(*self._keys(nodes), limit, degree)
+        graph = self._graph
+        if not isinstance(graph, _TableGraph):
+            return nodes, self.neighbours(nodes, limit=limit)
+        keys, is_chunk, found = graph.surroundings(*self._keys(nodes), walk, limit)
         return self._numbers(keys, is_chunk), self._numbered(self._noted(found))
 
     def _keys(self, nodes: Keys) -> tuple[Keys, Flags]:
@@ -375,14 +393,35 @@ class GraphReads:
     def top_entities(self, count: int) -> Keys:
         """See the port."""
         found = self._graph.top(_TOP_CANDIDATES * count)
-        rows = self._reads.rows(  # years, which are in every text
+        return self._numbering.of_entities(self._without_numbers(found)[:count])
+
+    def _without_numbers(self, found: Keys) -> Keys:
+        """Return entities without numbers such as years, which are in every text."""
+        rows = self._reads.rows(
             "SELECT spelling, key FROM names WHERE index = %s AND spelling = ANY(%s) AND surface !~ '[^0-9]'",
             (self._reads.index, found),
         )
         inside = self._graph.of_names(np.array([row[1] for row in rows], np.int64)) if rows else {}
         known = inside.keys()
         numbers = np.array([row[0] for row in rows if row[1] in known], np.int64)
-        return self._numbering.of_entities(found[~np.isin(found, numbers)][:count])
+        return found[~np.isin(found, numbers)]
+
+    def search_names(self, start: str, inside: str) -> Keys:
+        """See the port."""
+        runs = plain_runs(f"{start} {inside}")
+        plain = "false" if runs is None else " AND ".join(["position(%s in lower(surface)) > 0"] * len(runs)) or "true"
+        rows = self._reads.rows(
+            f"SELECT key, surface FROM names WHERE index = %s AND (({plain}) OR surface ~ '^[^→].*[^ -~]')",
+            (self._reads.index, *(runs or ())),
+        )
+        keys = [key for key, surface in rows if (name := normalise(surface)).startswith(start) and inside in name]
+        known = self._graph.of_names(np.array(sorted(keys), np.int64)).values()
+        renamed = [entity for entity, shown in self._edited()[0].items() if shown.name is not None]
+        found = np.unique(np.array([*(entity for entity, address in known if not address), *renamed], np.int64))
+        if len(found) == 0:
+            return found
+        order = np.lexsort((found, -self._graph.counts(found)[0]))
+        return self._numbering.of_entities(self._without_numbers(found[order]))
 
     def entities(self, keys: Keys) -> list[Entity]:
         """See the port."""
@@ -461,6 +500,82 @@ class GraphReads:
         named = [called for called, norm in norms.items() if norm in known]
         found = self.entities(np.array([known[norms[called]] for called in named], np.int64)) if named else []
         return dict(zip(named, found, strict=True))
+
+
+_OF_CHUNK, _TO_CHUNK, _LINK, _ENTITY_TARGET, _CHUNK_TARGET, _CHUNK_NODE, _ENTITY_NODE = range(7)  # kinds of rows
+
+
+def _edges_sql(to: Kind | None, limit: int | None, hops: int = 0) -> str:
+    """Return a statement for the edges of nodes, and of those that forward push reaches from them in some hops.
+
+    Its rows are a kind, a key, another number and a value: for an edge the node, the target and the weight; for a
+    target its degree and what is known about it; for a node its total weight. A target is looked up once, however many
+    edges lead to it. Only nodes with more edges than the limit sort them.
+    """
+    kinds = [
+        (_OF_CHUNK, "chunks", "entity", "chunk_entities", "chunk", "degree"),
+        (_TO_CHUNK, "entities", "chunk", "chunk_entities", "entity", "chunks"),
+        (_LINK, "entities", "other", "links", "entity", "links"),
+    ]
+    if to is not None:
+        kinds = [one for one in kinds if (one[0] == _TO_CHUNK) == (to == "chunks")]
+
+    def edges(hop: int) -> str:
+        parts = []
+        for kind, nodes, target, table, column, size in kinds:
+            few = "" if limit is None else f" WHERE w.{size} <= %(limit)s"
+            many = f" WHERE w.{size} > %(limit)s"
+            strongest = f"ORDER BY weight DESC, {target} LIMIT %(limit)s"
+            parts += [
+                f"SELECT {kind}, w.key, x.* FROM {nodes}_{hop} w CROSS JOIN LATERAL (SELECT {target}, "
+                f"weight::double precision, w.rate * weight FROM {table} WHERE index = %(index)s AND {column} = w.key "
+                f"{own}) x{which}"
+                for own, which in (("OFFSET 0", few), (strongest, many))[: 1 if limit is None else 2]
+            ]
+        return " UNION ALL ".join(parts)
+
+    of_chunk = "n.chunk, n.total::double precision, n.degree, {} / greatest(n.total, 1e-12)"
+    of_entity = "n.number, {total}, n.chunks, n.links, {{}} / greatest({total}, 1e-12)".format(
+        total="(n.chunks + 5 * n.subjects + n.link_total)"
+    )
+    chunk, entity = one_row("chunk_nodes", "n", "n.chunk = t.key"), one_row("entities", "n", "n.number = t.key")
+    unnested = "unnest(%({0})s::bigint[], %({1})s::double precision[]) t(key, moved)"
+    chunks = f"SELECT {of_chunk.format('t.moved')} FROM {unnested.format('chunks', 'chunk_moves')} {chunk}"
+    entities = f"SELECT {of_entity.format('t.moved')} FROM {unnested.format('entities', 'entity_moves')} {entity}"
+    found = [
+        f"chunks_0(key, total, degree, rate) AS MATERIALIZED ({chunks})",
+        f"entities_0(key, total, chunks, links, rate) AS MATERIALIZED ({entities})",
+        f"edges_0(kind, key, target, weight, flow) AS MATERIALIZED ({edges(0)})",
+    ]
+    for hop in range(hops):
+        rate, after = "%(damping)s * t.flow", hop + 1
+        new = "".join(f" AND t.key NOT IN (SELECT key FROM {{0}}_{before})" for before in range(after))
+        active = "WHERE {} t.is_entity AND t.flow > %(least)s AND t.flow > %(least)s * ({})"
+        chosen_chunks = active.format("NOT", "n.degree") + new.format("chunks")
+        chosen_entities = active.format("", "n.chunks + n.links") + new.format("entities")
+        flows = f"SELECT kind <> {_TO_CHUNK}, target, sum(flow) FROM edges_{hop} GROUP BY 1, 2"
+        chunks = f"SELECT {of_chunk.format(rate)} FROM reached_{hop} t {chunk} {chosen_chunks}"
+        entities = f"SELECT {of_entity.format(rate)} FROM reached_{hop} t {entity} {chosen_entities}"
+        found += [
+            f"reached_{hop}(is_entity, key, flow) AS MATERIALIZED ({flows})",
+            f"chunks_{after}(key, total, degree, rate) AS MATERIALIZED ({chunks})",
+            f"entities_{after}(key, total, chunks, links, rate) AS MATERIALIZED ({entities})",
+            f"edges_{after}(kind, key, target, weight, flow) AS MATERIALIZED ({edges(after)})",
+        ]
+    columns_of = {"edges": "kind, key, target, weight", "chunks": "key, total", "entities": "key, total"}
+    every = {
+        name: " UNION ALL ".join(f"SELECT {own} FROM {name}_{hop}" for hop in range(hops + 1))
+        for name, own in columns_of.items()
+    }
+    return (
+        f"WITH {', '.join(found)}, edges AS MATERIALIZED ({every['edges']}) SELECT * FROM edges "
+        f"UNION ALL SELECT {_ENTITY_TARGET}, n.number, n.chunks + n.links, 2 * n.chunks + (n.subjects > 0)::int "
+        f"FROM (SELECT DISTINCT target AS key FROM edges WHERE kind <> {_TO_CHUNK}) t {entity} "
+        f"UNION ALL SELECT {_CHUNK_TARGET}, n.chunk, n.degree, 0 "
+        f"FROM (SELECT DISTINCT target AS key FROM edges WHERE kind = {_TO_CHUNK}) t {chunk} "
+        f"UNION ALL SELECT {_CHUNK_NODE}, key, 0, total FROM ({every['chunks']}) t "
+        f"UNION ALL SELECT {_ENTITY_NODE}, key, 0, total FROM ({every['entities']}) t"
+    )
 
 
 class _TableGraph:
@@ -571,81 +686,78 @@ class _TableGraph:
 
     def edges(self, nodes: Keys, is_chunk: Flags, to: Kind | None, limit: int | None) -> Edges:
         """Return the edges of nodes."""
-        return self._read_edges(nodes, is_chunk, to, limit, 0)[2]
+        keys, are_chunks, found = self._read_edges(nodes, is_chunk, np.zeros(len(nodes)), _edges_sql(to, limit), limit)
+        first = len(keys) - int(are_chunks.sum())
+        rows = np.where(
+            is_chunk, first + np.searchsorted(keys[first:], nodes), np.searchsorted(keys[:first], nodes)
+        )  # a node may be there twice
+        counts = found.counts[rows]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        at = np.repeat((np.cumsum(found.counts) - found.counts)[rows], counts) + within
+        columns = (column[at] for column in (found.to_chunk, found.targets, found.weights, found.degrees))
+        to_chunk, targets, weights, degrees = columns
+        return Edges(counts, to_chunk, targets, weights, found.totals[rows], degrees, found.known)
 
-    def surroundings(self, nodes: Keys, is_chunk: Flags, limit: int, degree: int) -> tuple[Keys, Flags, Edges]:
-        """Return nodes and their neighbours of at most this degree, which of them are chunks, and the edges of all."""
-        return self._read_edges(nodes, is_chunk, None, limit, degree)
+    def surroundings(self, nodes: Keys, is_chunk: Flags, walk: Walk, limit: int | None) -> tuple[Keys, Flags, Edges]:
+        """Return nodes and those that the walk is likely to reach, which of them are chunks, and the edges of all."""
+        sql = _edges_sql(None, limit, _WALK_HOPS)
+        return self._read_edges(
+            nodes, is_chunk, walk.damping * walk.masses, sql, limit, damping=walk.damping, least=walk.least
+        )
 
     def _read_edges(
-        self, nodes: Keys, is_chunk: Flags, to: Kind | None, limit: int | None, degree: int
+        self,
+        nodes: Keys,
+        is_chunk: Flags,
+        moved: npt.NDArray[np.float64],
+        sql: str,
+        limit: int | None,
+        **settings: float,
     ) -> tuple[Keys, Flags, Edges]:
-        """Return the same as :meth:`surroundings`, in one statement; with the degree 0 for the nodes alone."""
-        own = " OFFSET 0" if limit is None else " ORDER BY weight DESC, {} LIMIT %(limit)s"
-        rows = (
-            "SELECT w.at, {}, x.* FROM {}_{{0}} w CROSS JOIN LATERAL "
-            "(SELECT {}, weight::real AS strength FROM {} WHERE index = %(index)s AND {} = w.key{}) x"
-        )
-        parts = {
-            "of_chunks": rows.format("true", "chunks", "entity", "chunk_entities", "chunk", own.format("entity")),
-            "chunks": rows.format("false", "entities", "chunk", "chunk_entities", "entity", own.format("chunk")),
-            "links": rows.format("true", "entities", "other", "links", "entity", own.format("other")),
-        }
-        if to is not None:
-            parts = {name: sql for name, sql in parts.items() if (name == "chunks") == (to == "chunks")}
-        found = " UNION ALL ".join(parts.values())
-        wanted = "chunks_wanted AS (SELECT * FROM chunks_given), entities_wanted AS (SELECT * FROM entities_given), "
-        if degree:
-            wanted = (
-                f"first(at, is_entity, target, weight) AS MATERIALIZED ({found.format('given')}), "
-                "near_chunks AS MATERIALIZED (SELECT n.chunk AS key, row_number() OVER () AS at "
-                "FROM (SELECT DISTINCT target FROM first WHERE NOT is_entity) f "
-                f"{one_row('chunk_nodes', 'n', 'n.chunk = f.target')} WHERE n.degree <= %(degree)s "
-                "AND f.target NOT IN (SELECT key FROM chunks_given)), "
-                "near_entities AS MATERIALIZED (SELECT n.number AS key, row_number() OVER () AS at "
-                "FROM (SELECT DISTINCT target FROM first WHERE is_entity) f "
-                f"{one_row('entities', 'n', 'n.number = f.target')} WHERE n.chunks + n.links <= %(degree)s "
-                "AND f.target NOT IN (SELECT key FROM entities_given)), "
-                "chunks_wanted AS MATERIALIZED (SELECT * FROM chunks_given "
-                "UNION ALL SELECT key, %(count)s - 1 + at FROM near_chunks), "
-                "entities_wanted AS MATERIALIZED (SELECT * FROM entities_given "
-                "UNION ALL SELECT key, %(count)s - 1 + (SELECT count(*) FROM near_chunks) + at FROM near_entities), "
-            )
-        at, kind, target, weight, degrees, mentions = self._columns(
-            "WITH chunks_given AS MATERIALIZED (SELECT * FROM unnest(%(chunks)s::bigint[], %(chunk_at)s::bigint[]) "
-            "t(key, at)), entities_given AS MATERIALIZED (SELECT * FROM unnest(%(entities)s::bigint[], "
-            f"%(entity_at)s::bigint[]) t(key, at)), {wanted}"
-            f"found(at, is_entity, target, weight) AS MATERIALIZED ({found.format('wanted')}) "
-            "SELECT f.at, 1, f.target, f.weight::double precision, n.chunks + n.links, "
-            "2 * n.chunks + (n.subjects > 0)::int FROM found f "
-            f"{one_row('entities', 'n', 'n.number = f.target')} WHERE f.is_entity "
-            "UNION ALL SELECT f.at, 0, f.target, f.weight, n.degree, 0 FROM found f "
-            f"{one_row('chunk_nodes', 'n', 'n.chunk = f.target')} WHERE NOT f.is_entity "
-            "UNION ALL SELECT w.at, 2, w.key, n.total, 1, 0 FROM chunks_wanted w "
-            f"{one_row('chunk_nodes', 'n', 'n.chunk = w.key')} "
-            "UNION ALL SELECT w.at, 2, w.key, n.chunks + 5 * n.subjects + n.link_total, 0, 0 FROM entities_wanted w "
-            f"{one_row('entities', 'n', 'n.number = w.key')}",
-            np.int64, np.int64, np.int64, np.float64, np.int64, np.int64,
-            chunks=nodes[is_chunk], chunk_at=np.flatnonzero(is_chunk), entities=nodes[~is_chunk],
-            entity_at=np.flatnonzero(~is_chunk), limit=limit, degree=degree, count=len(nodes),
+        """Return the nodes and edges of a statement of :func:`_edges_sql`: entities, then chunks, each once, by key."""
+        given = [np.unique(nodes[which], return_inverse=True) for which in (is_chunk, ~is_chunk)]
+        masses = [
+            np.bincount(place, moved[which], len(own)) if len(own) else np.empty(0)
+            for (own, place), which in zip(given, (is_chunk, ~is_chunk), strict=True)
+        ]
+        (chunks, _), (entities, _) = given
+        kind, key, target, value = self._columns(
+            sql, np.int16, np.int64, np.int64, np.float64, chunks=chunks, chunk_moves=masses[0], entities=entities,
+            entity_moves=masses[1], limit=limit, **settings,
         )  # fmt: skip
-        of_node = kind == 2
-        size = max(len(nodes), int(at[of_node].max(initial=-1)) + 1)
-        totals, keys, are_chunks = np.zeros(size), np.zeros(size, np.int64), np.zeros(size, np.bool_)
-        totals[at[of_node]], keys[at[of_node]] = weight[of_node], target[of_node]
-        are_chunks[at[of_node]] = degrees[of_node] == 1
-        known = target[kind == 1], mentions[kind == 1] >> 1, mentions[kind == 1] & 1 > 0
-        at, kind, target, weight, degrees = (column[~of_node] for column in (at, kind, target, weight, degrees))
-        order = np.lexsort((target, kind, at) if limit is None else (target, kind, -weight, at))
-        counts = np.bincount(at, minlength=size)
+        chunk, entity = (kind == _CHUNK_NODE), (kind == _ENTITY_NODE)
+        entities, chunks = np.union1d(entities, key[entity]), np.union1d(chunks, key[chunk])
+        first = len(entities)
+        totals = np.zeros(first + len(chunks))
+        totals[np.searchsorted(entities, key[entity])] = value[entity]
+        totals[first + np.searchsorted(chunks, key[chunk])] = value[chunk]
+        known = kind == _ENTITY_TARGET
+        uses = value[known].astype(np.int64)
+        edge = kind < _ENTITY_TARGET
+        degrees = np.zeros(len(kind))
+        for which, about in ((edge & (kind != _TO_CHUNK), known), (kind == _TO_CHUNK, kind == _CHUNK_TARGET)):
+            order = np.argsort(key[about])
+            own, degree = key[about][order], target[about][order]
+            if len(own) == 0:
+                edge &= ~which
+                continue
+            place = np.minimum(np.searchsorted(own, target[which]), len(own) - 1)
+            degrees[which] = np.where(own[place] == target[which], degree[place], -1)
+        edge &= degrees >= 0
+        weight, target, to_chunk = value[edge], target[edge], kind[edge] == _TO_CHUNK
+        owner, of_chunk = key[edge], kind[edge] == _OF_CHUNK
+        row = np.where(of_chunk, first + np.searchsorted(chunks, owner), np.searchsorted(entities, owner))
+        order = np.lexsort((target, ~to_chunk, row) if limit is None else (target, ~to_chunk, -weight, row))
+        counts = np.bincount(row, minlength=len(totals))
         if limit is not None:  # of chunks and entities together
             place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
             order, counts = order[place < limit], np.minimum(counts, limit)
         edges = Edges(
-            counts, kind[order] == 0, target[order], weight[order].astype(np.float32),
-            np.round(totals, 6).astype(np.float32), degrees[order].astype(np.float32), known,
+            counts, to_chunk[order], target[order], weight[order].astype(np.float32),
+            np.round(totals, 6).astype(np.float32), degrees[edge][order].astype(np.float32),
+            (key[known], uses >> 1, uses & 1 > 0),
         )  # fmt: skip
-        return keys, are_chunks, edges
+        return np.concatenate([entities, chunks]), np.arange(len(totals)) >= first, edges
 
     def facts_of(self, entities: Keys, *, joint: bool, limit: int | None) -> Keys:
         """Return the facts that hold any entity, or all, in order of key."""
@@ -828,17 +940,6 @@ class _ViewGraph:
         keys[to_chunk] = view.chunk_keys[targets[to_chunk]]
         keys[~to_chunk] = view.entity_ids[targets[~to_chunk] - self._first]
         return Edges(counts, to_chunk, keys, weights, view.totals_of(at), view.degrees_of(targets))
-
-    def surroundings(self, nodes: Keys, is_chunk: Flags, limit: int, degree: int) -> tuple[Keys, Flags, Edges]:
-        """Return nodes and their neighbours of at most this degree, which of them are chunks, and the edges of all."""
-        found = self.edges(nodes, is_chunk, None, limit)
-        few = found.degrees <= degree
-        parts = [(nodes, is_chunk)]
-        for which, given in ((few & found.to_chunk, nodes[is_chunk]), (few & ~found.to_chunk, nodes[~is_chunk])):
-            near = np.setdiff1d(found.targets[which], given)
-            parts.append((near, np.full(len(near), len(parts) == 1)))
-        every, chunks = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return every, chunks, self.edges(every, chunks, None, limit)
 
     def facts_of(self, entities: Keys, *, joint: bool, limit: int | None) -> Keys:
         """Return the facts that hold any entity, or all, in order of key."""

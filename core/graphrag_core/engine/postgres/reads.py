@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, Row
-from graphrag_core.errors import DatabaseError, FilterError
-from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Hidden, Not, required_keys
+from graphrag_core.errors import DatabaseError
+from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Hidden, Not, required_keys, unknown_key
 from graphrag_core.ports import Keys
 
 if TYPE_CHECKING:
@@ -275,8 +275,5 @@ def check_keys(rows: Any, scope: Filter, index: int) -> bool:
         return False
     if found[1]:
         name = next(name for name in names if name in found[1])
-        raise FilterError(
-            f"no document has the metadata key {name!r}: check its spelling and case, write nested keys with "
-            "dots ('author.name'), or test for it with {'exists': True}"
-        )
+        raise unknown_key(name)
     return True

@@ -274,6 +274,9 @@ def statements(partitions: int, vector: str = "halfvec") -> list[str]:
             f"CREATE TABLE {table}_{part} PARTITION OF {table} FOR VALUES WITH (MODULUS {partitions}, REMAINDER {part})"
             for part in range(partitions if partitions > 1 else 0)
         ]
+        # Of an index that is newer than the statistics the server would believe that it has no rows. It would then read
+        # all of them to find those of a chunk, in whichever index of the table it looks at first.
+        found.append(f"ALTER TABLE {table} ALTER COLUMN index SET STATISTICS 0")
     found += [statement for statement in INDEXES.split(";") if statement.strip()]
     found.append(f"INSERT INTO meta VALUES ('version', '{VERSION}'), ('partitions', '{partitions}')")
     return found

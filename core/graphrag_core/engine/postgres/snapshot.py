@@ -16,13 +16,13 @@ from graphrag_core.engine.embedded.analysis import contained, contained_in_facts
 from graphrag_core.engine.embedded.copies import find_copies
 from graphrag_core.engine.embedded.schema import SOURCES, STATUSES, unpack_headings, without_markup
 from graphrag_core.engine.postgres.database import Halfvec, Row, matrix
-from graphrag_core.engine.postgres.graph_reads import GraphReads
+from graphrag_core.engine.postgres.graph_reads import GraphReads, Walk
 from graphrag_core.engine.postgres.keywords import Keywords
 from graphrag_core.engine.postgres.reads import Reads
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Matrix, Ranking, Scores
-from graphrag_core.text import EDGE, hash64, normalise
+from graphrag_core.text import EDGE, REFERS_TO, hash64, normalise
 
 PUSH_ROUNDS, PUSH_DEGREE = 4, 5_000
 """How often forward push may ask for edges, and the number of edges of one node that it gets, the strongest."""
@@ -84,7 +84,9 @@ class PostgresSnapshot:
         self.generation = reads.generation
         self.first_entity = reads.numbering.first_entity
         self.chunk_count = reads.chunk_count
-        self.push_rounds, self.push_degree = PUSH_ROUNDS, PUSH_DEGREE
+        # In a scope the graph is in memory, and there are no round trips to save.
+        self.push_rounds = PUSH_ROUNDS if reads.scope.is_everything else None
+        self.push_degree = PUSH_DEGREE
         self._analysed: dict[str, list[str]] = {}
         self._terms: dict[int, tuple[bytes, bytes]] = {}
         self._ids: dict[int, str] = {}  # of chunks, by key
@@ -367,9 +369,11 @@ class PostgresSnapshot:
     def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         return self._graph.neighbours(nodes, to, limit)
 
-    def surroundings(self, nodes: Keys, limit: int, degree: int) -> tuple[Keys, Adjacency]:
-        """Return nodes and their neighbours of at most this degree, and the edges of all of them."""
-        return self._graph.surroundings(nodes, limit, degree)
+    def surroundings(
+        self, nodes: Keys, masses: npt.NDArray[np.float64], *, damping: float, least: float, limit: int | None = None
+    ) -> tuple[Keys, Adjacency]:
+        """Return nodes and those that forward push is likely to reach from them, and the edges of all of them."""
+        return self._graph.surroundings(nodes, Walk(masses, damping, least), limit)
 
     def facts_of(
         self,
@@ -392,6 +396,9 @@ class PostgresSnapshot:
 
     def top_entities(self, count: int) -> Keys:
         return self._graph.top_entities(count)
+
+    def search_names(self, start: str, inside: str) -> Keys:
+        return self._graph.search_names(start, inside)
 
     # -- records
 
@@ -426,7 +433,7 @@ class PostgresSnapshot:
                 count += more
             named = [called[name] for name in names if name in called]
             entities = [entity for entity, _ in named]
-            if relation in ("", "refers_to"):
+            if relation in ("", REFERS_TO):
                 entities = list(dict.fromkeys(entities))
             elif names and names[-1] == _EDGE and len(entities) > 1:
                 ends = list(dict.fromkeys(name for _, name in named))

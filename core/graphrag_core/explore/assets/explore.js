@@ -132,6 +132,7 @@
         source.get("search", { text: "", type: null, where: where() }).catch(() => {});  // reads the names, for suggestions
       }
       graph.setTypes(new Set(wanted.types));
+      if ((wanted.kind === "question") !== (shown?.kind === "question")) openLegend();
       await views[wanted.kind](wanted, signal);
       if (signal.aborted) return;
       shown = wanted;
@@ -425,7 +426,12 @@
     const legend = byId("legend");
     legend.hidden = overview.communities.length === 0;
     legend.lastElementChild.replaceChildren(...overview.communities.map((one) => el("li", el("a", { href: address.write({ ...view, kind: "community", value: one.id }), "data-id": one.id, title: one.names.slice(0, 8).join(", ") }, dot(one.id), el("span", { dir: "auto" }, one.name)))));
-    legend.open = innerWidth >= 760;
+    openLegend();
+  }
+  // The paths of an answer have no colours, and need the room.
+  function openLegend() {
+    byId("legend").open = innerWidth >= 760 && view.kind !== "question";
+    document.body.classList.toggle("at-question", view.kind === "question");
   }
   function markLegend(id) {
     for (const link of byId("legend").querySelectorAll("a")) link.classList.toggle("selected", link.dataset.id === id);

@@ -4,6 +4,7 @@
 (() => {
   const COLOURS = 12;
   const EDGES = 4;  // of an entity, besides those of the one that was expanded
+  const NARROW = 600, NARROW_GAP = 26;  // pixels
   const LABEL_HEIGHT = 17, LABEL_WIDTH = 168;
   const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -99,10 +100,34 @@
   function controls(from, to) {
     const dx = to.x - from.x, dy = to.y - from.y, square = dx * dx + dy * dy || 1, length = Math.sqrt(square);
     const point = (px, py) => [(px * dx + py * dy) / square, (px * -dy + py * dx) / length];
+    const inside = Math.abs(dx) < Math.max(from.width, to.width) + 8;  // half the way is inside a wide box
+    const middle = inside ? Math.sign(dx) * (from.width / 2 + Math.abs(dx) - to.width / 2) / 2 : dx / 2;
     const points = Math.abs(dx) < 40
       ? [point(Math.max(from.width, to.width) / 2 + 30 + Math.min(40, Math.abs(dy) / 6), dy / 2)]
-      : [point(dx / 2, 0), point(dx / 2, dy)];
+      : [point(middle, 0), point(middle, dy)];
     return { weights: points.map((one) => one[0]), distances: points.map((one) => one[1]) };
+  }
+
+  // For a narrow screen: the columns close together, and the question above them.
+  function narrowed(network) {
+    const columns = [];
+    for (const node of network.nodes.filter((one) => one.kind !== "question").sort((a, b) => a.x - b.x)) {
+      const column = columns.at(-1);
+      if (column && node.x - node.width / 2 < column.right) {
+        column.nodes.push(node);
+        column.right = Math.max(column.right, node.x + node.width / 2);
+      } else columns.push({ nodes: [node], right: node.x + node.width / 2 });
+    }
+    const moved = new Map();
+    let left = 0;
+    for (const column of columns) {
+      column.width = Math.max(...column.nodes.map((node) => node.width));
+      for (const node of column.nodes) moved.set(node.key, left + column.width / 2);
+      left += column.width + NARROW_GAP;
+    }
+    const top = Math.min(...network.nodes.filter((node) => moved.has(node.key)).map((node) => node.y - node.height / 2));
+    const nodes = network.nodes.map((node) => moved.has(node.key) ? { ...node, x: moved.get(node.key) } : { ...node, x: Math.max(node.width / 2, columns[0].width / 2), y: top - node.height / 2 - NARROW_GAP });
+    return { ...network, nodes };
   }
 
   class Graph {
@@ -251,8 +276,9 @@
     }
 
     // The paths of an answer, placed as on the explain page: the question left, the passages right.
-    showNetwork(network) {
+    showNetwork(whole) {
       this.clear();
+      const network = this.isNarrow() && whole.nodes.length > 1 ? narrowed(whole) : whole;
       const places = new Map(network.nodes.map((node) => [node.key, node]));
       this.cy.batch(() => {
         for (const node of network.nodes) {
@@ -263,7 +289,8 @@
           this.boxes.append(this.boxElement(node, id));
         }
         network.edges.forEach((edge, at) => {
-          const curve = controls(places.get(edge.source), places.get(edge.target));
+          const from = places.get(edge.source), isBelow = network !== whole && from.kind === "question";
+          const curve = isBelow ? { weights: [0.5], distances: [0] } : controls(from, places.get(edge.target));
           this.cy.add({
             group: "edges", classes: `path ${edge.kind}${edge.hits.length ? " on-path" : ""}`,
             data: { id: `p ${at}`, source: `b ${edge.source}`, target: `b ${edge.target}`, hits: edge.hits, tip: edge.text, ...curve,
@@ -273,6 +300,7 @@
       });
       this.fit(false, true);
     }
+    isNarrow() { return this.container.clientWidth < NARROW; }
     boxElement(node, id) {
       const element = document.createElement("div"), text = document.createElement("span");
       element.className = `box ${node.kind}${node.hits.length ? " on-path" : ""}`;
@@ -403,29 +431,34 @@
     }
     // The paths of an answer come first: related facts may be outside.
     fit(animated = true, pathsOnly = false) {
-      const { cy } = this, paths = cy.nodes(".box.on-path");
-      const shown = (pathsOnly && paths.nonempty() ? paths : cy.nodes()).filter((node) => node.visible());
-      if (shown.empty() || !this.container.clientWidth) return;
-      const box = { x1: Infinity, y1: Infinity, x2: -Infinity, y2: -Infinity };
-      shown.forEach((node) => {  // where animated nodes will be
-        const { x, y } = node.scratch("to") ?? node.position(), w = node.width() / 2, h = node.height() / 2;
-        box.x1 = Math.min(box.x1, x - w); box.x2 = Math.max(box.x2, x + w);
-        box.y1 = Math.min(box.y1, y - h); box.y2 = Math.max(box.y2, y + h);
-      });
-      const network = cy.nodes(".box").nonempty();
-      if (cy.edges(".link").nonempty()) box.x2 += 52;  // arcs between passages
+      const { cy } = this, paths = cy.nodes(".box.on-path"), everything = cy.nodes().filter((node) => node.visible());
+      if (everything.empty() || !this.container.clientWidth) return;
+      const network = cy.nodes(".box").nonempty(), narrow = this.isNarrow();
       const { clientWidth: width, clientHeight: height } = this.container;
-      const legend = this.obstacles[0].offsetTop > height / 2 ? height - this.obstacles[0].offsetTop : 0;
+      const covered = this.obstacles.slice(0, narrow && network ? 2 : 1).filter((one) => one.offsetTop > height / 2).map((one) => height - one.offsetTop);
+      const legend = Math.max(0, ...covered);
       const side = network ? 18 : Math.min(70, width * 0.12), above = network ? 18 : 30, below = Math.max(network ? 18 : 54, legend && legend + (network ? 8 : 26));
-      let zoom = Math.min((width - 2 * side) / Math.max(1, box.x2 - box.x1), (height - above - below) / Math.max(1, box.y2 - box.y1));
-      zoom = Math.min(network ? 1.15 : 1.25, zoom);
+      const extent = (nodes) => {
+        const found = { x1: Infinity, y1: Infinity, x2: -Infinity, y2: -Infinity };
+        nodes.forEach((node) => {  // where animated nodes will be
+          const { x, y } = node.scratch("to") ?? node.position(), w = node.width() / 2, h = node.height() / 2;
+          found.x1 = Math.min(found.x1, x - w); found.x2 = Math.max(found.x2, x + w);
+          found.y1 = Math.min(found.y1, y - h); found.y2 = Math.max(found.y2, y + h);
+        });
+        if (cy.edges(".link").nonempty()) found.x2 += narrow ? 26 : 52;  // arcs between passages
+        return found;
+      };
+      const scale = (one) => Math.min(network ? 1.15 : 1.25, (width - 2 * side) / Math.max(1, one.x2 - one.x1), (height - above - below) / Math.max(1, one.y2 - one.y1));
+      let box = extent(everything), zoom = scale(box);
+      pathsOnly = pathsOnly && paths.nonempty() && zoom < 0.8;
+      if (pathsOnly) { box = extent(paths.filter((node) => node.visible())); zoom = scale(box); }
       let pan = { x: width / 2 - zoom * (box.x1 + box.x2) / 2, y: above + (height - above - below) / 2 - zoom * (box.y1 + box.y2) / 2 };
       if (pathsOnly && network) pan.y = Math.min(pan.y, 34 - zoom * box.y1);  // related facts are below
       if (network && zoom < 0.62) {  // on a narrow screen: readable, from the question on
-        zoom = 0.62;
-        pan = { x: side - zoom * box.x1, y: Math.max(above - zoom * box.y1, height / 2 - zoom * (box.y1 + box.y2) / 2) };
+        zoom = narrow ? Math.max(zoom, 0.5) : 0.62;
+        pan = { x: narrow ? width - side - zoom * box.x2 : side - zoom * box.x1, y: Math.max(above - zoom * box.y1, height / 2 - zoom * (box.y1 + box.y2) / 2) };
         const question = cy.nodes(".question");
-        if (question.nonempty()) pan.y = height / 2 - zoom * question.position("y");
+        if (question.nonempty() && !narrow) pan.y = height / 2 - zoom * question.position("y");
       }
       cy.stop();
       if (animated && !reducedMotion.matches) cy.animate({ zoom, pan }, { duration: 260, easing: "ease-out" });

@@ -1,7 +1,7 @@
 """Personalised PageRank from the entities, facts and passages that match a question."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,7 @@ from graphrag_core.query.query import Expansion, Query
 
 Doubles = npt.NDArray[np.float64]
 
-_NEAR_DEGREE = 100  # of neighbours of the seeds whose edges are asked for with those of the seeds
-_AHEAD = 0.4  # of the residual that makes a node active: from which on its edges are asked for ahead of time
+_AHEAD = 0.7  # of the residual that makes a node active: from which on its edges are asked for ahead of time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,30 +103,33 @@ class PageRank:
 
         In double precision: the order of the sums, which is that of the keys, must not show in a rounded score.
         """
-        size = snapshot.node_limit
-        settled, residual = np.zeros(size), np.zeros(size)
-        last_seen = np.empty(size, np.int64)
+        residual, last_seen = scratch = _Scratch.borrowed(snapshot.node_limit)
         np.add.at(residual, seeds, weights)
         active = _unique(seeds, last_seen)
-        visited = [active]
+        visited, settled, settled_mass = [active], [], []
         for _ in range(self.iterations):
             mass = residual[active]
             residual[active] = 0
-            settled[active] += (1 - self.damping) * mass
+            settled.append(active)
+            settled_mass.append(mass)
             edges = snapshot.neighbours(active)
-            if snapshot.node_limit > size:  # a remote engine numbers nodes as it sees them
-                grown = snapshot.node_limit - size
-                settled, residual = np.pad(settled, (0, grown)), np.pad(residual, (0, grown))
-                last_seen, size = np.pad(last_seen, (0, grown)), snapshot.node_limit
+            if (grown := snapshot.node_limit - len(residual)) > 0:  # a remote engine numbers nodes as it sees them
+                residual, last_seen = scratch = _Scratch(np.pad(residual, (0, grown)), np.pad(last_seen, (0, grown)))
             per_weight = self.damping * mass / np.maximum(edges.totals, 1e-12)
             np.add.at(residual, edges.targets, edges.weights * per_weight.repeat(edges.counts))
             visited.append(edges.targets)
             active = _unique(edges.targets[residual[edges.targets] > self.tolerance * edges.degrees], last_seen)
             if len(active) == 0:
                 break
-        reached = np.concatenate(visited)
-        reached = _unique(reached[reached < snapshot.first_entity], last_seen)
-        rank = settled[reached] + (1 - self.damping) * residual[reached]
+        everything, owners = np.concatenate(visited), np.concatenate(settled)
+        reached = _unique(everything[everything < snapshot.first_entity], last_seen)
+        last_seen[reached] = np.arange(len(reached))
+        are_chunks = owners < snapshot.first_entity
+        rank = np.zeros(len(reached))
+        np.add.at(rank, last_seen[owners[are_chunks]], (1 - self.damping) * np.concatenate(settled_mass)[are_chunks])
+        rank += (1 - self.damping) * residual[reached]
+        residual[everything] = 0
+        _SPARE[:] = [scratch]
         return reached[rank > 0], rank[rank > 0]
 
     def _push_in_rounds(self, snapshot: Snapshot, seeds: Keys, weights: Doubles) -> tuple[Keys, Doubles]:
@@ -153,7 +155,8 @@ class PageRank:
                         break
                 near = ahead > _AHEAD * self.tolerance * known.degrees
                 near[active] = True
-                known.ask(np.flatnonzero(near & ~known.has(np.arange(known.size))))
+                asked = np.flatnonzero(near & ~known.has(np.arange(known.size)))
+                known.ask(asked, ahead[asked], self.damping, _AHEAD * self.tolerance)
                 grown = known.size - len(residual)
                 residual, settled = np.pad(residual, (0, grown)), np.pad(settled, (0, grown))
             active = active[known.has(active)]
@@ -173,6 +176,26 @@ class PageRank:
         per_weight = self.damping * mass / np.maximum(edges.totals, 1e-12)
         np.add.at(residual, edges.targets, edges.weights * per_weight.repeat(edges.counts))
         return np.unique(edges.targets[residual[edges.targets] > self.tolerance * edges.degrees])
+
+
+class _Scratch(NamedTuple):
+    """A number for each node of a graph: its residual, 0 at first, and where a list has it."""
+
+    residual: Doubles
+    last_seen: npt.NDArray[np.int32]
+
+    @classmethod
+    def borrowed(cls, size: int) -> "_Scratch":
+        """Return the arrays for so many nodes or more; an earlier walk may have used them."""
+        try:
+            spare = _SPARE.pop()
+        except IndexError:  # the first walk, or another thread has it
+            return cls(np.zeros(size), np.empty(size, np.int32))
+        return spare if len(spare.residual) >= size else cls(np.zeros(size), np.empty(size, np.int32))
+
+
+_SPARE: list[_Scratch] = []
+"""That of the last walk, for the next one: making it takes time in proportion to the graph. At most one."""
 
 
 class _KnownEdges:
@@ -215,13 +238,13 @@ class _KnownEdges:
         """Return of which nodes the edges are known."""
         return self._row[places] >= 0
 
-    def ask(self, places: Keys) -> None:
-        """Read the edges of nodes, the first time those of near nodes too."""
+    def ask(self, places: Keys, masses: Doubles, damping: float, least: float) -> None:
+        """Read the edges of nodes, the first time those of the nodes that their masses will reach too."""
         self._rounds -= 1
         first = self._snapshot.first_entity
         nodes = np.where(places % 2 == 0, places // 2, first + places // 2)
         if len(self._counts) == 0 and hasattr(self._snapshot, "surroundings"):
-            nodes, edges = self._snapshot.surroundings(nodes, self._limit, _NEAR_DEGREE)
+            nodes, edges = self._snapshot.surroundings(nodes, masses, damping=damping, least=least, limit=self._limit)
             places = self.places(nodes)
         else:
             edges = self._snapshot.neighbours(nodes, limit=self._limit)
@@ -244,9 +267,9 @@ class _KnownEdges:
         return Adjacency(counts, targets, self._weights[at], self._totals[rows], self.degrees[targets])
 
 
-def _unique(nodes: Keys, scratch: npt.NDArray[np.int64]) -> Keys:
+def _unique(nodes: Keys, scratch: npt.NDArray[np.int32]) -> Keys:
     """Return nodes without duplicates, faster than sorting. ``scratch`` has room for every node."""
-    turns = np.arange(len(nodes))
+    turns = np.arange(len(nodes), dtype=np.int32)
     scratch[nodes] = turns
     unique: Keys = nodes[scratch[nodes] == turns]
     return unique
