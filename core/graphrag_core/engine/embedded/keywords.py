@@ -81,9 +81,10 @@ class TantivyKeywords:
     the two leaves the older number, and the change is applied again: adding a key that exists
     replaces its text.
 
-    Tantivy's files end with their checksums. Opening checks that they are there and end so, and the checksums of
-    tantivy's own lists; :meth:`problems` reads all files. What is found damaged while it is searched is built again in
-    memory from ``source``, which returns all texts; the next opening for writing builds the files again.
+    Tantivy's files end with their checksums. Opening checks them, and those of tantivy's own lists, before tantivy
+    reads a file: a damaged length can make it ask for so much memory that the process ends. :meth:`problems` checks
+    them again. What is found damaged while it is searched is built again in memory from ``source``, which returns all
+    texts; the next opening for writing builds the files again.
 
     Parameters
     ----------
@@ -133,7 +134,7 @@ class TantivyKeywords:
         forks.watch(self)
 
     def _check_files(self, *, is_quiet: bool) -> None:
-        if is_quiet and (found := next(self._file_problems(contents=False), "")):
+        if is_quiet and (found := next(self._file_problems(contents=True), "")):
             raise DiskError(f"{self.folder}: the keyword index is damaged ({found})")
 
     def _open(self, folder: Path | None) -> None:
