@@ -16,6 +16,7 @@ from typing import Any
 from graphrag_core.documents.content import Content
 from graphrag_core.documents.writer import Writer
 from graphrag_core.errors import FileError, MissingDependency
+from graphrag_core.text import has_cjk
 
 _PLACEHOLDER_TITLE = re.compile(
     r"microsoft (?:word|powerpoint|excel)\b|untitled|document\d*$|(?:slide|page) ?\d*$|"
@@ -33,6 +34,8 @@ _MONOSPACED = re.compile(r"mono(?!type)|courier|consol|typewriter|cmtt|menlo|-tt
 _HYPHENS = (0x02, 0xFFFE, 0xAD)  # a hyphen at the end of a line, as pdfium returns it
 _WORD = re.compile(r"\w+(?:-\w+)*")
 _HEADING_RATIO = 1.12  # how much larger than body text a heading is
+_WORD_GAP = 0.13  # of the font size: the gap between words is wider, the gap that kerning leaves is not
+_NO_GAP = 0.05
 _MAX_PAGES = 20_000
 _MAX_CHARACTERS = 50_000_000
 _LONGEST_EDGE = 300  # characters of a page number, or of a line of a table of contents
@@ -108,19 +111,23 @@ def _page_lines(page: Any, number: int) -> list[_Line]:
 
     text_page = page.get_textpage()
     raw = text_page.raw
-    left, right, bottom, top = (ctypes.c_double() for _ in range(4))
+    box = pdfium.FS_RECTF()  # from the place of a character to that of the next, if there is no gap
     lines: list[_Line] = []
     characters: list[str] = []
+    gaps: list[tuple[int, float]] = []  # where a character follows another without a space, and how wide the gap is
     places: list[int] = []  # of the characters that are no spaces
-    begin = end = base = size = 0.0
+    begin = end = base = bottom = size = 0.0
     row = 0
 
     def flush(*, hyphenated: bool = False) -> None:
+        for place in _word_starts(characters, gaps, size):
+            characters[place] = f" {characters[place]}"
         text = " ".join("".join(characters).split())
         if text:
             is_code = all(_is_monospaced(pdfium, raw, places[i]) for i in (0, len(places) // 2, -1))
             lines.append(_Line(text, begin, end, base, size, number, row, is_code, hyphenated))
         characters.clear()
+        gaps.clear()
         places.clear()
 
     for index in range(text_page.count_chars()):
@@ -135,20 +142,39 @@ def _page_lines(page: Any, number: int) -> list[_Line]:
         if character.isspace():
             characters.append(" ")
             continue
-        pdfium.FPDFText_GetCharBox(raw, index, left, right, bottom, top)
-        if places and left.value - end > 1.8 * size:  # a column or a cell of a table
+        pdfium.FPDFText_GetLooseCharBox(raw, index, box)
+        left = box.left
+        if places and left - end > 1.8 * size:  # a column or a cell of a table
             flush()
-        elif places and abs(bottom.value - base) > 1.5 * size and left.value < end:  # a new line without a break
+        elif places and abs(box.bottom - base) > 1.5 * size and left < end:  # a new line without a break
             flush()
             row += 1
         if not places:
-            begin, base, size = left.value, bottom.value, _font_size(pdfium, raw, index)
+            begin, base, size = left, box.bottom, _font_size(pdfium, raw, index)
+        elif characters[-1] != " ":
+            gaps.append((len(characters), left - end))
+        elif abs(left - end) < _NO_GAP * size and abs(box.bottom - bottom) < _NO_GAP * size:
+            del characters[-1]  # the next character is drawn over the space
         places.append(index)
         characters.append(character)
-        end = right.value
+        end, bottom = box.right, box.bottom
     flush()
     text_page.close()
     return lines
+
+
+def _word_starts(characters: Sequence[str], gaps: Sequence[tuple[int, float]], size: float) -> list[int]:
+    """Return the places of characters before which the page has a gap as wide as a space, but the file no space.
+
+    A gap that is not wider than the gaps beside it separates letters, not words.
+    """
+    found = []
+    for number, (place, gap) in enumerate(gaps):
+        if gap > _WORD_GAP * size:
+            beside = [other for _, other in (*gaps[max(number - 1, 0) : number], *gaps[number + 1 : number + 2])]
+            if gap > 1.5 * min(beside, default=0.0) and not has_cjk(characters[place - 1] + characters[place]):
+                found.append(place)
+    return found
 
 
 def _font_size(pdfium: Any, raw: Any, index: int) -> float:
