@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import median
+from statistics import median, median_low
 from typing import Any
 
 from graphrag_core.documents.content import Content
@@ -166,13 +166,13 @@ def _page_lines(page: Any, number: int) -> list[_Line]:
 def _word_starts(characters: Sequence[str], gaps: Sequence[tuple[int, float]], size: float) -> list[int]:
     """Return the places of characters before which the page has a gap as wide as a space, but the file no space.
 
-    A gap that is not wider than the gaps beside it separates letters, not words.
+    A gap that is not wider than most of the gaps beside it separates letters, not words.
     """
     found = []
     for number, (place, gap) in enumerate(gaps):
         if gap > _WORD_GAP * size:
-            beside = [other for _, other in (*gaps[max(number - 1, 0) : number], *gaps[number + 1 : number + 2])]
-            if gap > 1.5 * min(beside, default=0.0) and not has_cjk(characters[place - 1] + characters[place]):
+            beside = [other for _, other in (*gaps[max(number - 3, 0) : number], *gaps[number + 1 : number + 4])]
+            if gap > 1.5 * median_low(beside or [0.0]) and not has_cjk(characters[place - 1] + characters[place]):
                 found.append(place)
     return found
 
