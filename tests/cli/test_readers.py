@@ -16,6 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reportlab.lib.pagesizes import A4
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 from reportlab.pdfgen import canvas
 
 from graphrag_core.documents import load_documents
@@ -597,6 +599,48 @@ def test_a_paragraph_continues_on_the_next_page(tmp_path):
     assert document.title == "Pilot Rules"
     assert document.text.startswith("The pilot boards outside the mole when the wind is below seven, and")
     assert [document.text[m.start :][:5] for m in document.marks if m.kind == "page"] == ["The p", "below"]
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ([("Of an", 0), ("yo", 2.5), ("ther", 0), ("sp", 2.2), ("ort", 0)], "Of any others port"),
+        ([("A", 0), ("c", 0, 2.5), ("olon", 0)], "A colon"),
+        ([("It is a", 0), ("b", 0, 2.5), ("i", 0, 2.5), ("t", 0)], "It is a b it"),
+        ([("W", 0), ("A", 0, -1.2), ("VES", 0, -1.3), ("roll", 0, 0.9)], "WAVESroll"),
+        ([("HARBOUR OF BERGEN", 2.5)], "HARBOUR OF BERGEN"),
+        ([("The ", 0), ("harbour", 2), (" of Bergen", 0)], "The harbour of Bergen"),
+        ([("The giv ", 0), ("en wind", 0, -2.5)], "The given wind"),
+        ([("Show", 0, 0, "Times-Bold"), ("version", 0, 2.5), ("s", 0, 0, "Courier"), (".", 0)], "Show versions."),
+        (
+            [("港口", 0, 0, "STSong-Light"), ("的引", 2.5, 0, "STSong-Light"), ("水员", 0, 0, "STSong-Light")],
+            "港口的引水员",
+        ),
+    ],
+    ids=[
+        "space as letter spacing",
+        "one letter",
+        "letters",
+        "kerning",
+        "heading",
+        "emphasis",
+        "overdrawn",
+        "fonts",
+        "cjk",
+    ],
+)
+def test_words_of_a_pdf_are_separated_where_the_page_separates_them(tmp_path, runs, expected):
+    def draw(page):
+        x = 60
+        for text, letter_spacing, gap, font in ((*run, *(0, "Times-Roman")[len(run) - 2 :]) for run in runs):
+            page.setFont(font, 10)
+            page.drawString(x + gap, 700, text, charSpace=letter_spacing)
+            x += gap + page.stringWidth(text, font, 10) + letter_spacing * (len(text) - 1)
+
+    pdfmetrics.registerFont(UnicodeCIDFont("STSong-Light"))
+    pdf_file(tmp_path / "words.pdf", draw)
+    (document,) = load(tmp_path)[0].values()
+    assert document.text == expected
 
 
 def test_pdfs_that_cannot_be_read_say_why(tmp_path):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import median, median_low
+from statistics import median, median_high
 from typing import Any
 
 from graphrag_core.documents.content import Content
@@ -36,6 +36,7 @@ _WORD = re.compile(r"\w+(?:-\w+)*")
 _HEADING_RATIO = 1.12  # how much larger than body text a heading is
 _WORD_GAP = 0.13  # of the font size: the gap between words is wider, the gap that kerning leaves is not
 _NO_GAP = 0.05
+_NO_BOX = (0.0, 0.0, 0.0)  # of a space
 _MAX_PAGES = 20_000
 _MAX_CHARACTERS = 50_000_000
 _LONGEST_EDGE = 300  # characters of a page number, or of a line of a table of contents
@@ -111,23 +112,21 @@ def _page_lines(page: Any, number: int) -> list[_Line]:
 
     text_page = page.get_textpage()
     raw = text_page.raw
-    box = pdfium.FS_RECTF()  # from the place of a character to that of the next, if there is no gap
+    box = pdfium.FS_RECTF()
     lines: list[_Line] = []
     characters: list[str] = []
-    gaps: list[tuple[int, float]] = []  # where a character follows another without a space, and how wide the gap is
+    boxes: list[tuple[float, float, float]] = []  # left, right and bottom of each character
     places: list[int] = []  # of the characters that are no spaces
-    begin = end = base = bottom = size = 0.0
+    begin = end = base = size = 0.0
     row = 0
 
     def flush(*, hyphenated: bool = False) -> None:
-        for place in _word_starts(characters, gaps, size):
-            characters[place] = f" {characters[place]}"
-        text = " ".join("".join(characters).split())
+        text = _words(characters, boxes, size)
         if text:
             is_code = all(_is_monospaced(pdfium, raw, places[i]) for i in (0, len(places) // 2, -1))
             lines.append(_Line(text, begin, end, base, size, number, row, is_code, hyphenated))
         characters.clear()
-        gaps.clear()
+        boxes.clear()
         places.clear()
 
     for index in range(text_page.count_chars()):
@@ -141,40 +140,48 @@ def _page_lines(page: Any, number: int) -> list[_Line]:
         character = chr(code)
         if character.isspace():
             characters.append(" ")
+            boxes.append(_NO_BOX)
             continue
-        pdfium.FPDFText_GetLooseCharBox(raw, index, box)
-        left = box.left
+        pdfium.FPDFText_GetLooseCharBox(raw, index, box)  # up to where the next character is expected
+        left, right, bottom = box.left, box.right, box.bottom
         if places and left - end > 1.8 * size:  # a column or a cell of a table
             flush()
-        elif places and abs(box.bottom - base) > 1.5 * size and left < end:  # a new line without a break
+        elif places and abs(bottom - base) > 1.5 * size and left < end:  # a new line without a break
             flush()
             row += 1
         if not places:
-            begin, base, size = left, box.bottom, _font_size(pdfium, raw, index)
-        elif characters[-1] != " ":
-            gaps.append((len(characters), left - end))
-        elif abs(left - end) < _NO_GAP * size and abs(box.bottom - bottom) < _NO_GAP * size:
-            del characters[-1]  # the next character is drawn over the space
+            begin, base, size = left, bottom, _font_size(pdfium, raw, index)
         places.append(index)
         characters.append(character)
-        end, bottom = box.right, box.bottom
+        boxes.append((left, right, bottom))
+        end = right
     flush()
     text_page.close()
     return lines
 
 
-def _word_starts(characters: Sequence[str], gaps: Sequence[tuple[int, float]], size: float) -> list[int]:
-    """Return the places of characters before which the page has a gap as wide as a space, but the file no space.
+def _words(characters: list[str], boxes: Sequence[tuple[float, float, float]], size: float) -> str:
+    """Return the text of a line with a space where the page has a gap between words, whether or not the file has one.
 
-    A gap that is not wider than most of the gaps beside it separates letters, not words.
+    Character spacing can stand for a space. A gap that is not wider than most of the gaps beside it separates letters.
     """
-    found = []
+    gaps: list[tuple[int, float]] = []  # before which character, and how wide
+    last = -1
+    for place, box in enumerate(boxes):
+        if box is _NO_BOX:
+            continue
+        gap = box[0] - boxes[last][1]
+        if 0 <= last == place - 1:
+            gaps.append((place, gap))
+        elif last >= 0 and abs(gap) < _NO_GAP * size and abs(box[2] - boxes[last][2]) < _NO_GAP * size:
+            characters[last + 1 : place] = [""] * (place - last - 1)  # drawn over the space
+        last = place
     for number, (place, gap) in enumerate(gaps):
-        if gap > _WORD_GAP * size:
+        if gap > _WORD_GAP * size and not has_cjk(characters[place - 1] + characters[place]):
             beside = [other for _, other in (*gaps[max(number - 3, 0) : number], *gaps[number + 1 : number + 4])]
-            if gap > 1.5 * median_low(beside or [0.0]) and not has_cjk(characters[place - 1] + characters[place]):
-                found.append(place)
-    return found
+            if gap > 1.5 * median_high(beside or [0.0]):
+                characters[place] = f" {characters[place]}"
+    return " ".join("".join(characters).split())
 
 
 def _font_size(pdfium: Any, raw: Any, index: int) -> float:
