@@ -113,18 +113,20 @@ def _page_lines(page: Any, number: int) -> list[_Line]:
     text_page = page.get_textpage()
     raw = text_page.raw
     box = pdfium.FS_RECTF()
+    ink = [ctypes.c_double() for _ in range(4)]  # left, right, bottom and top of what is drawn
     lines: list[_Line] = []
     characters: list[str] = []
     boxes: list[tuple[float, float, float]] = []  # left, right and bottom of each character
     places: list[int] = []  # of the characters that are no spaces
-    begin = end = base = size = 0.0
+    begin = end = base = start = size = 0.0
     row = 0
 
     def flush(*, hyphenated: bool = False) -> None:
         text = _words(characters, boxes, size)
         if text:
             is_code = all(_is_monospaced(pdfium, raw, places[i]) for i in (0, len(places) // 2, -1))
-            lines.append(_Line(text, begin, end, base, size, number, row, is_code, hyphenated))
+            pdfium.FPDFText_GetCharBox(raw, places[-1], *ink)
+            lines.append(_Line(text, begin, ink[1].value, base, size, number, row, is_code, hyphenated))
         characters.clear()
         boxes.clear()
         places.clear()
@@ -146,11 +148,12 @@ def _page_lines(page: Any, number: int) -> list[_Line]:
         left, right, bottom = box.left, box.right, box.bottom
         if places and left - end > 1.8 * size:  # a column or a cell of a table
             flush()
-        elif places and abs(bottom - base) > 1.5 * size and left < end:  # a new line without a break
+        elif places and abs(bottom - start) > 1.5 * size and left < end:  # a new line without a break
             flush()
             row += 1
         if not places:
-            begin, base, size = left, bottom, _font_size(pdfium, raw, index)
+            pdfium.FPDFText_GetCharBox(raw, index, *ink)
+            begin, base, start, size = ink[0].value, ink[2].value, bottom, _font_size(pdfium, raw, index)
         places.append(index)
         characters.append(character)
         boxes.append((left, right, bottom))
