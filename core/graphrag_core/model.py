@@ -309,6 +309,12 @@ class Estimate:
     name_tokens: int = 0
 
 
+NO_RELATIONS = (
+    "no typed relations: they come from an LLM (index --llm) or from triples that you give (remember, import); "
+    "the graph links entities through sentences"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Stats:
     """The size of an index and its most mentioned entities.
@@ -344,7 +350,7 @@ class Stats:
             ("chunks", f"{self.chunks:,}"),
             ("entities", f"{self.entities:,}"),
             ("facts", f"{self.facts:,}" + (f": {facts}" if facts else "")),
-            ("relation types", f"{len(self.relations):,}"),
+            ("relation types", f"{len(self.relations):,}" if self.relations else NO_RELATIONS),
             ("vectors", vectors + f" × {self.dim}" if self.dim else "none"),
             ("embedder", self.embedder or "none yet"),
             ("on disk", _format_bytes(self.bytes_on_disk)),

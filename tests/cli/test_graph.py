@@ -32,6 +32,15 @@ def test_entities_are_listed_renamed_merged_and_restored(run, kb):
     assert run("verify").exit_code == 0
 
 
+def test_without_typed_relations_stats_and_relations_say_where_they_come_from(run, kb):
+    for command in ("stats", "relations"):
+        said = " ".join(run(command).output.split())
+        assert "no typed relations: they come from an LLM (index --llm) or from triples that you give" in said
+    assert run("add-relation", "Harbour Team", "owns", "Keyring").exit_code == 0
+    assert "relation types 1 " in " ".join(run("stats").output.split())
+    assert run("relations", "--relation", "sells").output.strip().endswith("no relation was found")
+
+
 def test_relations_and_entities_are_added_and_deleted(run, kb):
     assert run("add-entity", "Harbour Team", "--type", "team").exit_code == 0
     assert run("add-relation", "Harbour Team", "owns", "Keyring").exit_code == 0

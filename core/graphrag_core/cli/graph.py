@@ -10,6 +10,7 @@ from rich.text import Text
 from graphrag_core import Edit, KnowledgeIndex
 from graphrag_core.cli import options, render
 from graphrag_core.export import Format, export_graph, import_graph
+from graphrag_core.model import NO_RELATIONS
 
 _Name = Annotated[str, typer.Argument(help="The entity, in any spelling or case.", show_default=False)]
 
@@ -65,13 +66,14 @@ def relations(
         found = index.relations(
             subject, relation, object, contains=contains, where=options.parse_where(where), limit=limit or None
         )
+        has_relations = bool(found or index.relations(limit=1))
     if json:
         render.print_json([{**asdict(fact), "entities": list(fact.entities)} for fact in found])
         return
     for fact in found:
         _print(f"{fact.id}  {' '.join(fact.text.split())}  ({fact.relation})")
     if not found:
-        render.print_error("no relation was found")
+        render.print_error("no relation was found" if has_relations else NO_RELATIONS)
 
 
 def export(
