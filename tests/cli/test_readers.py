@@ -570,6 +570,25 @@ def test_pdf_columns_headings_headers_and_page_numbers(tmp_path):
     assert at(document, "page") == [(str(n), f"# Chapter {letter}") for n, letter in enumerate("ABCD", 1)]
 
 
+def test_lines_of_a_table_of_contents_and_of_an_index_are_no_text_of_a_pdf(tmp_path):
+    def draw(page):
+        draw_lines(page, 60, 770, ["Contents", "1 Tides 2", "Moorings . . . . . . . 2", "Version 2", "Pilots wait."])
+        draw_lines(page, 60, 700, ["tides . . . . . . 2, 3", "wind ........... 1-2, iv"])
+        page.showPage()
+        for y, title in ((770, "1 Tides"), (700, "Version 2")):
+            draw_lines(page, 60, y, [title])
+            draw_lines(page, 60, y - 30, ["The tides turn twice a day."])
+            page.bookmarkPage(title)
+            page.addOutlineEntry(title, title)
+
+    pdf_file(tmp_path / "tides.pdf", draw)
+    (document,) = load(tmp_path)[0].values()
+    assert document.text == (
+        "Contents\n\n# Version 2\n\nPilots wait.\n\n"
+        "# 1 Tides\n\nThe tides turn twice a day.\n\n# Version 2\n\nThe tides turn twice a day."
+    )
+
+
 def test_pdf_lists_and_code(tmp_path):
     def draw(page):
         y = draw_lines(

@@ -26,7 +26,8 @@ _PLACEHOLDER_TITLE = re.compile(
 _PAGE_NUMBER = re.compile(
     r"\W*(?:page|seite|p\.)?\s*(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:of|/|von)\s*\d{1,4})?\W*", re.IGNORECASE
 )
-_CONTENTS_LINE = re.compile(r".*(?:\.\s?){4,}\s*(?:\d+|[ivxlc]+)\s*")
+_CONTENTS_LINE = re.compile(r".*(?:\.\s?){4,}\s*(?:\d+|[ivxlc]+)(?:(?:,\s?|[-–])(?:\d+|[ivxlc]+))*,?\s*")
+_ENDS_IN_NUMBER = re.compile(r"\s(?:\d{1,4}|[ivxlc]{1,7})$")
 _LIST_ITEM = re.compile(r"([•‣◦▪●○■–∙·*-]|\(?(?:\d{1,2}|[a-z])[.)])\s+(?=\S)")
 _NUMBERED = re.compile(r"\(?(\d{1,2})[.)]$")
 _SENTENCE_END = (".", "!", "?", ":", ";", "。", "！", "？", "”", '"')
@@ -200,11 +201,12 @@ def _is_monospaced(pdfium: Any, raw: Any, index: int) -> bool:
     return _MONOSPACED.search(name.value.decode("utf-8", "replace")) is not None
 
 
-def _outline(file: Any) -> dict[str, int]:
-    """Return the titles of the outline, with their levels."""
-    found: dict[str, int] = {}
+def _outline(file: Any) -> dict[str, tuple[int, bool]]:
+    """Return the titles of the outline, with their levels and whether they end in a number."""
+    found: dict[str, tuple[int, bool]] = {}
     for entry in file.get_toc(max_depth=6):
-        found.setdefault(_key(entry.get_title() or ""), entry.level + 1)
+        title = (entry.get_title() or "").strip()
+        found.setdefault(_key(title), (entry.level + 1, _ENDS_IN_NUMBER.search(title) is not None))
     found.pop("", None)
     return found
 
@@ -334,8 +336,11 @@ def _place(line: _Line) -> tuple[str, int]:
     return re.sub(r"\d+|\b[ivxlc]+\b", "#", line.text.casefold()), round(line.base / 4)
 
 
-def _with_headings(lines: list[_Line], body: float, outline: dict[str, int]) -> list[_Line]:
-    """Set the level of lines that are headings: larger than the text, or in the outline of the file."""
+def _with_headings(lines: list[_Line], body: float, outline: dict[str, tuple[int, bool]]) -> list[_Line]:
+    """Set the level of lines that are headings: larger than the text, or in the outline of the file.
+
+    A title of the outline with a page number is a line of the table of contents, which is left out.
+    """
     sizes = sorted(
         {line.size for line in lines if line.size >= body * _HEADING_RATIO and not line.is_code}, reverse=True
     )
@@ -344,8 +349,10 @@ def _with_headings(lines: list[_Line], body: float, outline: dict[str, int]) -> 
     for line in lines:
         level = 0
         if re.search(r"[^\W\d_]", line.text) and len(line.text) < 200 and not line.is_code:
-            if outline and line.size >= body and _key(line.text) in outline:
-                level = outline[_key(line.text)]
+            if outline and line.size >= body and (entry := outline.get(_key(line.text))):
+                level, numbered = entry
+                if not numbered and _ENDS_IN_NUMBER.search(line.text):
+                    continue
             elif line.size in levels:
                 level = levels[line.size]
         found.append(replace(line, level=level) if level else line)
