@@ -37,7 +37,6 @@ _WORD = re.compile(r"\w+(?:-\w+)*")
 _HEADING_RATIO = 1.12  # how much larger than body text a heading is
 _WORD_GAP = 0.13  # of the font size: the gap between words is wider, the gap that kerning leaves is not
 _NO_GAP = 0.05
-_NO_BOX = (0.0, 0.0, 0.0)  # of a space
 _MAX_PAGES = 20_000
 _MAX_CHARACTERS = 50_000_000
 _LONGEST_EDGE = 300  # characters of a page number, or of a line of a table of contents
@@ -117,7 +116,7 @@ def _page_lines(page: Any, number: int) -> list[_Line]:
     ink = [ctypes.c_double() for _ in range(4)]  # left, right, bottom and top of what is drawn
     lines: list[_Line] = []
     characters: list[str] = []
-    boxes: list[tuple[float, float, float]] = []  # left, right and bottom of each character
+    boxes: list[tuple[float, float]] = []  # left and right of each character
     places: list[int] = []  # of the characters that are no spaces
     begin = end = base = start = size = 0.0
     row = 0
@@ -141,11 +140,11 @@ def _page_lines(page: Any, number: int) -> list[_Line]:
         if code == 0 or 0xD800 <= code < 0xE000:
             continue
         character = chr(code)
+        pdfium.FPDFText_GetLooseCharBox(raw, index, box)  # up to where the next character is expected
         if character.isspace():
             characters.append(" ")
-            boxes.append(_NO_BOX)
+            boxes.append((box.left, box.right))
             continue
-        pdfium.FPDFText_GetLooseCharBox(raw, index, box)  # up to where the next character is expected
         left, right, bottom = box.left, box.right, box.bottom
         if places and left - end > 1.8 * size:  # a column or a cell of a table
             flush()
@@ -157,14 +156,14 @@ def _page_lines(page: Any, number: int) -> list[_Line]:
             begin, base, start, size = ink[0].value, ink[2].value, bottom, _font_size(pdfium, raw, index)
         places.append(index)
         characters.append(character)
-        boxes.append((left, right, bottom))
+        boxes.append((left, right))
         end = right
     flush()
     text_page.close()
     return lines
 
 
-def _words(characters: list[str], boxes: Sequence[tuple[float, float, float]], size: float) -> str:
+def _words(characters: list[str], boxes: Sequence[tuple[float, float]], size: float) -> str:
     """Return the text of a line with a space where the page has a gap between words, whether or not the file has one.
 
     Character spacing can stand for a space. A gap that is not wider than most of the gaps beside it separates letters.
@@ -172,13 +171,15 @@ def _words(characters: list[str], boxes: Sequence[tuple[float, float, float]], s
     gaps: list[tuple[int, float]] = []  # before which character, and how wide
     last = -1
     for place, box in enumerate(boxes):
-        if box is _NO_BOX:
+        if characters[place] == " ":
             continue
         gap = box[0] - boxes[last][1]
         if 0 <= last == place - 1:
             gaps.append((place, gap))
-        elif last >= 0 and abs(gap) < _NO_GAP * size and abs(box[2] - boxes[last][2]) < _NO_GAP * size:
-            characters[last + 1 : place] = [""] * (place - last - 1)  # drawn over the space
+        elif last == place - 2 >= 0 and abs(gap) < _NO_GAP * size:
+            left, right = boxes[place - 1]
+            if left < right and box[0] - left < _NO_GAP * size:  # drawn over a space of the file
+                characters[place - 1] = ""
         last = place
     for number, (place, gap) in enumerate(gaps):
         if gap > _WORD_GAP * size and not has_cjk(characters[place - 1] + characters[place]):
