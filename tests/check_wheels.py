@@ -69,7 +69,8 @@ def main() -> int:
                 failed.append(f"{' '.join(run)} does not resolve:\n{message}")
     for name in sorted(marked & LEFT_OUT.keys()):
         print(f"{name} {LEFT_OUT[name]}")  # noqa: T201
-    print(*failed, sep="\n", file=sys.stderr)  # noqa: T201
+    for problem in failed:
+        print(problem, file=sys.stderr)  # noqa: T201
     return bool(failed)
 
 
