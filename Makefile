@@ -11,7 +11,10 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
 
-test: lint types layers check torture-sample notebooks docs wheel
+# Two targets at a time: the tests often wait, and most other targets use one core. Each prints when it ends.
+test: $(VENV)/.docs
+	@$(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) \
+		lint types layers check torture-sample notebooks docs wheel
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -24,7 +27,7 @@ layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 check: $(VENV)/.dev
-	$(BIN)/pytest --doctest-modules --numprocesses auto --quiet
+	$(BIN)/pytest --doctest-modules --numprocesses auto --dist worksteal --quiet
 
 # Kills, full disks, exceptions at every line, damaged files, hostile input and tenants, for an hour; writes the counts
 # into docs/reliability.md. Less: make torture MINUTES=5
