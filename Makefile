@@ -1,9 +1,9 @@
-# These targets need Python 3.10+ and make, nothing else.
+# These targets need Python 3.10+ and make, and no compiler.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types layers check torture torture-sample notebooks docs wheel test-oldest test-browser \
+.PHONY: demo test lint types layers check torture torture-sample notebooks docs wheel check-wheels test-oldest test-browser \
 	screenshots test-frameworks-oldest bench-index bench-lengths bench-speed bench-quality bench-calibration \
 	bench-settings bench-live bench-postgres bench-postgres-load bench-growth bench-serve bench-adapters \
 	bench-peers bench-graph bench-entities bench-hops clean
@@ -11,7 +11,10 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.demo
 	@$(BIN)/hybrid-graphrag demo
 
-test: lint types layers check torture-sample notebooks docs wheel
+# Two targets at a time: the tests often wait, and most other targets use one core. Each prints when it ends.
+test: $(VENV)/.docs
+	@$(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) \
+		lint types layers check torture-sample notebooks docs wheel
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -24,7 +27,7 @@ layers: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 check: $(VENV)/.dev
-	$(BIN)/pytest --doctest-modules --numprocesses auto --quiet
+	$(BIN)/pytest --doctest-modules --numprocesses auto --dist worksteal --quiet
 
 # Kills, full disks, exceptions at every line, damaged files, hostile input and tenants, for an hour; writes the counts
 # into docs/reliability.md. Less: make torture MINUTES=5
@@ -46,6 +49,10 @@ docs: $(VENV)/.docs
 
 wheel: $(VENV)/.dev
 	$(BIN)/python tests/wheel_smoke.py
+
+# Whether everything that `make demo` and `make test` install has a wheel for each platform and Python version.
+check-wheels: $(VENV)/.dev
+	$(BIN)/python tests/check_wheels.py
 
 # The oldest versions that pyproject.toml allows, in a separate environment.
 test-oldest:
@@ -140,20 +147,20 @@ $(VENV)/.venv:
 
 $(VENV)/.demo: $(VENV)/.venv pyproject.toml
 	@echo "Installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[cli,files]'
+	@$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[cli,files]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.venv pyproject.toml
 	@echo "Installing into $(VENV) (once) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[cli,files,langchain,llama,onnx,fastembed,dev]'
+	@$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[cli,files,langchain,llama,onnx,fastembed,dev]'
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.docs: $(VENV)/.dev
-	@$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[docs]'
 	@touch $@
 
 $(VENV)/.browser: $(VENV)/.dev
-	@$(BIN)/python -m pip install --quiet --editable '.[browser,serve]'
+	@$(BIN)/python -m pip install --quiet --prefer-binary --editable '.[browser,serve]'
 	@$(BIN)/python tests/browser.py 2>/dev/null || \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			apt-get update -qq && apt-get install -qq --yes --no-install-recommends chromium fonts-noto-core >/dev/null; \

@@ -58,8 +58,9 @@ class Library:
     def __init__(self) -> None:
         import wordllama  # noqa: PLC0415 - turns logging on
 
-        weights = Path(wordllama.__file__).parent
-        self._model: Any = wordllama.WordLlama.load(cache_dir=weights, disable_download=True)
+        folder, library = Path(wordllama.__file__).parent, wordllama.WordLlama
+        library.get_cache_dir = staticmethod(lambda *_, **__: folder / "tokenizers")  # where 0.2.2 looks for them
+        self._model: Any = library.load(cache_dir=folder, disable_download=True)
 
     def embed_documents(self, texts: list[str]) -> Any:
         return self._model.embed(texts, norm=True)

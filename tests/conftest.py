@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")  # of Chroma
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 settings.register_profile("untimed", deadline=None)  # timing never decides a test
 settings.load_profile("untimed")
 

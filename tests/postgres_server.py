@@ -49,7 +49,7 @@ class Server:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         self._process.wait(60)
-        for _ in range(100):  # its processes leave the shared memory
+        for _ in range(1_200):  # its processes leave the shared memory
             if not any(Path(f"/proc/{child}").exists() for child in children):
                 break
             time.sleep(0.05)
@@ -106,7 +106,7 @@ def server() -> Iterator[str]:
 
 def _wait_for(process: subprocess.Popen, port: int, log: Path) -> None:
     psycopg = pytest.importorskip("psycopg")
-    for _ in range(600):
+    for _ in range(3_000):
         try:
             psycopg.connect(host="127.0.0.1", port=port, user="postgres", dbname="postgres", connect_timeout=5).close()
         except psycopg.OperationalError:
@@ -115,4 +115,4 @@ def _wait_for(process: subprocess.Popen, port: int, log: Path) -> None:
             time.sleep(0.1)
         else:
             return
-    pytest.skip(f"PostgreSQL did not start within a minute: {log.read_text()[-300:]}")
+    pytest.skip(f"PostgreSQL did not start within five minutes: {log.read_text()[-300:]}")

@@ -126,9 +126,10 @@ def check_contents(wheel: Path, sdist: Path) -> None:
 
 
 def _environment(folder: Path, requirement: str) -> Path:
-    venv.create(folder, with_pip=True)
+    venv.create(folder)  # without a pip of its own: the one of this environment installs into it
     python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", requirement], check=True, capture_output=True)
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile", requirement]
+    subprocess.run(install, check=True, capture_output=True)
     return python
 
 

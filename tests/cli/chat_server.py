@@ -71,7 +71,7 @@ class ChatServer:
             wait = self.hold_after is not None and len(self.prompts) > self.hold_after
         if wait:
             self.holding.set()
-            self.release.wait(30)
+            self.release.wait(120)
 
     def next_status(self):
         with self._lock:

@@ -61,7 +61,7 @@ class StreamServer:
                         return
                     if number == outer.stall_after:
                         outer.stalled.set()
-                        self.connection.settimeout(30)
+                        self.connection.settimeout(120)
                         if not self.connection.recv(1):  # the client closes the connection
                             outer.gone.set()
                             return

@@ -156,11 +156,11 @@ def test_ctrl_c_keeps_finished_work_and_the_next_run_continues(server, tmp_path)
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "200"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as process:
-        assert server.holding.wait(60), process.communicate(timeout=10)
+        assert server.holding.wait(120), process.communicate(timeout=120)
         process.send_signal(signal.SIGINT)
         server.hold_after = None
         server.release.set()
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "interrupted: 25 documents are in the index and stay, 25 of them new; run the same command again" in errors
     assert "Traceback" not in errors

@@ -51,6 +51,13 @@ def watching(folder, *options, **environment):
         process.wait()
 
 
+def write(path, text):
+    """Write a file at once: `watch` may read between the creation of a file and the writing of its content."""
+    part = path.parent / f".{path.name}"  # hidden, so not watched
+    part.write_text(text)
+    part.replace(path)
+
+
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "docs").mkdir()
@@ -64,16 +71,17 @@ def test_an_index_follows_its_files_until_ctrl_c(folder, options):
     with watching(folder, "--kb", "docs/kb", "--embedder", "hash", *options) as (output, process):
         wait_for(lambda: "watching docs" in output())
         assert ids(kb) == {"a.md"}
-        (docs / "b.md").write_text("# Keyring\n\nKeyring is sold.")
+        write(docs / "b.md", "# Keyring\n\nKeyring is sold.")
         (docs / "sub").mkdir()
-        (docs / "sub" / "p.csv").write_text("id,name\n1,Ada\n2,Bob\n")
+        write(docs / "sub" / "p.csv", "id,name\n1,Ada\n2,Bob\n")
         wait_for(lambda: ids(kb) == {"a.md", "b.md", "sub/p.csv#1", "sub/p.csv#2"})
-        (docs / "bad.json").write_text("{")
+        write(docs / "bad.json", "{")
         (docs / "a.md").unlink()
         wait_for(lambda: "a.md" not in ids(kb) and "docs/bad.json: invalid JSON" in output())
-        (docs / "b.md").write_text("# Keyring\n\nKeyring is not sold.")
+        write(docs / "b.md", "# Keyring\n\nKeyring is not sold.")
         (docs / "sub").rename(docs / "moved")
         wait_for(lambda: "changed docs/b.md" in output() and "removed docs/sub/p.csv" in output())
+        wait_for(lambda: ids(kb) == {"b.md", "moved/p.csv#1", "moved/p.csv#2"})
         process.send_signal(signal.SIGINT)
         wait_for(lambda: process.poll() is not None)
         assert process.returncode == 0
@@ -93,9 +101,9 @@ def test_an_outage_of_the_embedder_is_made_up_for_and_sigterm_ends_it(folder):
         with watching(folder, *options, OPENAI_API_KEY="x") as (output, process):
             wait_for(lambda: "watching docs" in output())
             server.down = True
-            (folder / "docs" / "b.md").write_text("# Keyring\n\nKeyring is sold.")
+            write(folder / "docs" / "b.md", "# Keyring\n\nKeyring is sold.")
             wait_for(lambda: "the embedder failed" in output())
-            (folder / "docs" / "c.md").write_text("# Solheim\n\nSolheim sells.")
+            write(folder / "docs" / "c.md", "# Solheim\n\nSolheim sells.")
             server.down = False
             wait_for(lambda: ids(folder / "kb") == {"a.md", "b.md", "c.md"})
             process.send_signal(signal.SIGTERM)
@@ -107,7 +115,7 @@ def test_another_writer_is_waited_for(folder):
     with watching(folder, "--embedder", "none") as (output, _):
         wait_for(lambda: "watching docs" in output())
         with KnowledgeIndex.open(folder / "kb"):
-            (folder / "docs" / "b.md").write_text("# Keyring\n\nKeyring is sold.")
+            write(folder / "docs" / "b.md", "# Keyring\n\nKeyring is sold.")
             wait_for(lambda: "next attempt in" in output())
         wait_for(lambda: ids(folder / "kb") == {"a.md", "b.md"})
 

@@ -38,7 +38,7 @@ def server():
 
 @pytest.fixture
 def model(server):
-    model = OpenAIChat("tiny", server.url, timeout=20)
+    model = OpenAIChat("tiny", server.url, timeout=120)
     yield model
     model.close()
 
@@ -314,8 +314,8 @@ def test_closing_early_closes_the_connection(retriever, server, model):
     server.stall_after = 1
     with retriever.ask_stream(QUESTION, model) as stream:
         assert next(stream) == "It delegates "
-        assert server.stalled.wait(20)
-    assert server.gone.wait(20), "the server sees that the client is gone"
+        assert server.stalled.wait(120)
+    assert server.gone.wait(120), "the server sees that the client is gone"
 
 
 def test_errors_say_where_and_what_to_do(retriever, server, model):

@@ -230,7 +230,7 @@ def test_a_full_disk_changes_nothing(tmp_path):
     process = context.Process(target=_fill, args=(tmp_path / "kb", 300_000, answer))
     process.start()
     process.join()
-    assert answer.get(timeout=10) == "as before"
+    assert answer.get(timeout=120) == "as before"
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
         assert snapshot(index) == before
         assert index.verify()

@@ -381,13 +381,13 @@ def test_warming_counts_no_access_and_the_first_question_after_it_counts_once(me
 def test_warming_runs_in_the_background(memory, monkeypatch):
     retriever = retriever_of(memory)
     embed, go = memory.embedding.embedder.embed_query, threading.Event()
-    monkeypatch.setattr(memory.embedding.embedder, "embed_query", lambda text: go.wait(10) and embed(text))
+    monkeypatch.setattr(memory.embedding.embedder, "embed_query", lambda text: go.wait(120) and embed(text))
     running = retriever.warm(["User"], background=True)
     assert not running.done()
     go.set()
-    assert running.result(30) == 1
+    assert running.result(120) == 1
     assert list(retriever.retrieve("User").trace.stages) == ["cache"]
-    assert isinstance(retriever.warm([7], background=True).exception(30), InputError)
+    assert isinstance(retriever.warm([7], background=True).exception(120), InputError)
 
 
 def test_an_edit_keeps_the_accesses_of_the_facts_that_stayed():

@@ -18,7 +18,7 @@ from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
 from langchain_graphrag.documents import to_core_documents
 
-LONG = 30  # timeout in seconds of what must not hang
+LONG = 120  # timeout in seconds of what must not hang
 
 
 class OnTheLoop(Embeddings):

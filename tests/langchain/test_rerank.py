@@ -27,7 +27,7 @@ from graphrag_core.testing import CHAIN, HashEmbedder
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from langchain_graphrag import GraphRAGRetriever, compressor_reranker
 
-LONG = 30  # timeout in seconds of what must not hang
+LONG = 120  # timeout in seconds of what must not hang
 
 
 def words(text: str) -> set[str]:

@@ -87,7 +87,7 @@ async def test_warming_counts_no_access():
     ) as retriever:
         retriever.index.remember("User", "prefers", "Green Tea")
         assert retriever.warm(["User"]) == 1
-        assert retriever.warm(1, background=True).result(30) == 1
+        assert retriever.warm(1, background=True).result(120) == 1
         assert await retriever.awarm(["User"]) == 1
         assert [fact.access_count for fact in retriever.index.facts("User")] == [0]
         assert list(retriever.invoke("User").result.trace.stages) == ["cache"]

@@ -64,7 +64,7 @@ async def test_a_query_can_be_asked_as_of_a_time(memory):
 async def test_warming_counts_no_access(memory):
     memory.index.remember("User", "prefers", "Green Tea", metadata=ADA)
     assert memory.warm(["User"]) == 1
-    assert memory.warm(1, background=True).result(30) == 1
+    assert memory.warm(1, background=True).result(120) == 1
     assert await memory.awarm(["User"]) == 1
     assert [fact.access_count for fact in memory.index.facts("User")] == [0]
     assert list(memory.search("user").trace.stages) == ["cache"]

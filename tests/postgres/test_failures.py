@@ -16,6 +16,7 @@ from postgres_server import running_server
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.postgres import PostgresEngine, graph_reads, writer
+from graphrag_core.engine.postgres import database as pool
 from graphrag_core.engine.postgres.database import Database, shown
 from graphrag_core.engine.postgres.graph_reads import GraphReads
 from graphrag_core.errors import (
@@ -350,9 +351,11 @@ def test_a_statement_timeout_says_which_setting_to_raise(url):
 
 def test_an_exhausted_pool_says_how_to_enlarge_it(url, monkeypatch):
     engine = PostgresEngine(f"{url}&pool=2")
-    monkeypatch.setattr(engine.database.pool, "timeout", 0.2)
-    with engine.snapshot(), engine.snapshot(), pytest.raises(DatabaseError, match="pool=8"):
-        engine.snapshot().__enter__()
+    with engine.snapshot(), engine.snapshot():
+        monkeypatch.setattr(pool, "_PATIENCE", 0.2)
+        monkeypatch.setattr(pool, "_SHORT_PATIENCE", 0.1)
+        with pytest.raises(DatabaseError, match="pool=8"):
+            engine.snapshot().__enter__()
     engine.close()
 
 

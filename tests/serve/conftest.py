@@ -17,6 +17,6 @@ def model():
 
 @pytest.fixture
 def llm(model):
-    chat = OpenAIChat("m", model.url, api_key="", timeout=20)
+    chat = OpenAIChat("m", model.url, api_key="", timeout=120)
     yield chat
     chat.close()

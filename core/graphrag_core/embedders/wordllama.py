@@ -1,6 +1,6 @@
 """``WordLlama``: a 16 MB static embedding model whose weights ship in its wheel."""
 
-import logging
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,21 +33,21 @@ class WordLlama:
     dim = 256
 
     def __init__(self) -> None:
-        root = logging.getLogger()
-        level, handlers = root.level, root.handlers[:]  # importing wordllama changes both
+        # Only the two files are read: importing wordllama changes the root logger, and needs its compiled modules.
+        package = find_spec("wordllama")
+        if package is None or package.origin is None:
+            raise MissingDependency("wordllama", "wordllama", "The WordLlama embedder")
         try:
-            import wordllama
-
-            folder = Path(wordllama.__file__).parent
-            model: Any = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
+            from safetensors.numpy import load_file
+            from tokenizers import Tokenizer
         except ImportError as error:
-            raise MissingDependency("wordllama", "wordllama", "The WordLlama embedder") from error
-        finally:
-            root.setLevel(level)
-            root.handlers[:] = handlers
-        self._weights: Matrix = model.embedding
-        self._tokenizer: Any = model.tokenizer
+            raise MissingDependency(error.name or "wordllama", "wordllama", "The WordLlama embedder") from error
+        folder = Path(package.origin).parent
+        weights = load_file(folder / "weights" / "l2_supercat_256.safetensors")["embedding.weight"]
+        self._weights: Matrix = weights.astype(np.float32)
+        self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
         self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ()

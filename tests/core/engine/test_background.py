@@ -59,12 +59,13 @@ def test_an_interrupt_while_tasks_are_waited_for_leaves_none_running(monkeypatch
 
 
 def test_what_a_second_interrupt_left_running_is_waited_for_by_the_next_call(monkeypatch):
-    done, running = [], []
+    done, running, go = [], [], threading.Event()
     with monkeypatch.context() as patch:
         patch.setattr(background, "_finish_all", lambda tasks: None)
         patch.setattr(Task, "result", lambda task: None)
-        run_together([lambda: (time.sleep(0.2), done.append(1)), lambda: None], running)
+        run_together([lambda: (go.wait(), done.append(1)), lambda: None], running)
     assert done == []
+    threading.Timer(0.2, go.set).start()
     run_together([lambda: done.append(2), lambda: done.append(3)], running)
     assert done[0] == 1
 
