@@ -197,6 +197,7 @@ def test_a_code_name_has_no_separator_at_its_end():
         ("A note on the distributions8 of it.", []),
         ("It takes (a) Remove the blanks.", []),
         ("Title: Labels print twice", []),
+        ("341613 Enable it on MIPS. 5.2 Alternative ways of the FICOM 103320.", ["MIPS", "FICOM"]),
     ],
 )
 def test_references_dates_amounts_greetings_and_adverbs_are_no_names(text, expected):

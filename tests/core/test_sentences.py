@@ -378,7 +378,9 @@ def test_the_number_of_a_title_is_no_part_of_its_name(title, expected):
 def test_headings_have_no_numbers_and_no_marks_of_a_reply():
     assert heading_names("A.3.1.4 Shared BLAS") == ("Shared BLAS",)
     assert heading_names("Re: Credit line") == ("Credit line",)
-    assert heading_names("Section 3.8") == heading_names("Chapter 4") == ()
+    assert heading_names("Section 3.8") == heading_names("Chapter 4") == heading_names("for SMTP input") == ()
+    assert heading_names("Copyright considerations 9") == ("Copyright considerations",)
+    assert heading_names("Windows 10") == ("Windows 10",)
 
 
 @pytest.mark.parametrize(

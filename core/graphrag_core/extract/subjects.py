@@ -26,6 +26,7 @@ _REFERENCE = re.compile(rf"\s*{_PART}{_COUNT}\W*", re.IGNORECASE)
 _VERSION = re.compile(
     r"\W*(?:version|release|released|v)?[ :.]*\d+(?:\.\w+)+\b|\W*\d{4}-\d\d(?:-\d\d)?\b|\W*unreleased\b", re.IGNORECASE
 )
+_PAGE = re.compile(r"(?<= )([a-z]+) \d{1,4}$")  # at the end of a line of the table of contents
 _CODE = re.compile(r"[;{}=<>\\]|\w\(.*,|\*\w|\)\(|\w\(\w+\)")
 _STRAY = " \t\r\n`*_#¶:.,;|→"
 _MOST_WORDS = 8
@@ -120,8 +121,10 @@ def heading_names(heading: str) -> tuple[str, ...]:  # noqa: PLR0911 - each says
             return title_names(text) if sum(map(str.isalpha, text)) > 1 and text.isalnum() else ()
     if _CODE.search(text):
         return ()
-    words = text.split()
+    words = _PAGE.sub(r"\1", text).split()
     lower = [word.lower() for word in words]
+    if words[0] in OPENERS and len(words) > 1:  # "for SMTP input", from an index
+        return ()
     if len(words) > _MOST_WORDS or all(word in OPENERS or word in NEVER_ALONE for word in lower):
         return ()
     while words and lower[-1] in FUNCTION and not lower[-1].isdigit():

@@ -426,7 +426,8 @@ def _names_of(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, boo
     name = name[:-2] if name.endswith(("'s", "’s")) else name
     if last - first == 1:
         name = _QUALIFIER.sub("", name) if "-" in name else name
-        certain = not (initial and first == 0 and name[1:].islower())
+        opens = (initial and first == 0) or (first > 0 and words[0][0].isdigit())  # the first word after a number
+        certain = not (opens and name[1:].islower())
         return ((name, start, certain),) if _is_name(name) else ()
     if (first or dated) and (year := _YEAR.match(name)):
         rest = name[5:].lstrip()

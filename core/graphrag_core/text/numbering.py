@@ -16,6 +16,8 @@ from graphrag_core.text.words import (
 
 _NUMBER = re.compile(r"[#§(]?(?:[0-9]+(?:[.,:/\-–][0-9]+)*(?:st|nd|rd|th|[a-z])?|[A-Z](?:\.[0-9]+)*|[IVX]+)[.,:)]*")
 _DIGITS = re.compile(r"[0-9]+(?:[.,:/\-–][0-9]+)*(?:st|nd|rd|th)?[.,:]?")
+_TICKET = re.compile(r"[0-9]{5,}[.,:]?")
+_LISTED = re.compile(r"[0-9]+(?:\.[0-9]+)+\.?|[0-9]{5,}[.,:]?")  # the number of a section or of a ticket
 _YEAR = re.compile(r"(?:1[0-9]|20)[0-9]{2}")
 _ADVERB = re.compile(r"[A-Z][a-z]{2,}(?:al|ic|iv|ous|ing|ed|ent|ant|ar|ful|less|at|it|et|ab|ib)e?ly")
 _OF_DATES = CALENDAR | CALENDAR_SHORT | {"may"}
@@ -40,6 +42,10 @@ def without_numbering(words: list[str], first: int, last: int, initial: bool) ->
         first += 1
     if initial and last - first > 1 and is_adverb(words[first]):
         first += 1
+    while last - first > 1 and _LISTED.fullmatch(words[first]):
+        first += 1
+    while last - first > 1 and _TICKET.fullmatch(words[last - 1]):
+        last -= 1
     first, last = _without_references(words, lower, first, last)
     if first < last and all(word in _OF_DATES or _DIGITS.fullmatch(word) for word in lower[first:last]):
         return _year(lower, first, last)
