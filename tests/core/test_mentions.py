@@ -99,6 +99,7 @@ def test_names_across_a_wrapped_line_are_one():
             "NASA (National Aeronautics and Space Administration) flew.",
             [("NASA", "National Aeronautics and Space Administration")],
         ),
+        ("We use DHCP (for Dynamic Host Configuration Protocol).", [("DHCP", "Dynamic Host Configuration Protocol")]),
         ("The Bank of England (BoE) said.", []),
         ("Esther Duflo (MIT) is editor.", []),
     ],
@@ -198,6 +199,7 @@ def test_a_code_name_has_no_separator_at_its_end():
         ("It takes (a) Remove the blanks.", []),
         ("Title: Labels print twice", []),
         ("341613 Enable it on MIPS. 5.2 Alternative ways of the FICOM 103320.", ["MIPS", "FICOM"]),
+        ("See 91 Typically on a Unix-alike, 32 308718 ARM and C.3.3.", ["Unix-alike", "ARM"]),
     ],
 )
 def test_references_dates_amounts_greetings_and_adverbs_are_no_names(text, expected):

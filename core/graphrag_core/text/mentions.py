@@ -133,6 +133,7 @@ _URL = re.compile(  # with a scheme, of a known domain with a path, or an e-mail
 )
 _TOKEN_END = re.compile(r"\s|$")
 _ACRONYM = re.compile(rf"\s?\(([{_UPPER}][{_UPPER}\d&.\-]{{1,9}})\)")
+_SMALL_WORDS = re.compile(r"^(?:(?:for|from|short|of|the|or|as|in)\s+)+")
 _EXPANSION = re.compile(r"\s?\(([^()]{4,80})\)")
 _SUBJECT_VERB = re.compile(
     r"(?:['’]s|,)?\s+(?:is|was|has|had|does|did|will|can|became|began|won|joined|says?|said|wrote|uses?|provides?"
@@ -142,6 +143,7 @@ _LOWER_WORD = re.compile(r"\b[^\W\d_A-Z][^\W_]*")
 _YEAR = re.compile(r"[12]\d{3}(?= )")
 _DATING = re.compile(r"\b(?:in|since|by|until|from|during|of|after|before)[ \t]+$")
 _LONGEST_NAME = 12
+_PART_NUMBER = re.compile(r"[A-Z](?:\.[0-9]+)+")  # of an appendix
 _NO_NAME_ENDS = FUNCTION | REFERENCES | CALENDAR | CALENDAR_SHORT | OPENERS
 _QUALIFIER = re.compile(
     r"(?<=\w\w)-(?:using|speaking|based|like|style|specific|related|only|aware|compatible|compliant|enabled|capable|born"
@@ -259,7 +261,7 @@ def find_aliases(text: str, names: list[NameMatch]) -> list[tuple[str, str]]:
         if (after := _ACRONYM.match(text, name.end)) and _abbreviates(after.group(1), name.name):
             pairs.append((after.group(1), name.name))
         elif (after := _EXPANSION.match(text, name.end)) and _abbreviates(name.name, after.group(1)):
-            pairs.append((name.name, after.group(1)))
+            pairs.append((name.name, _SMALL_WORDS.sub("", after.group(1))))
     return pairs
 
 
@@ -443,7 +445,7 @@ def _is_name(word: str) -> bool:
     if word[:1].isdigit():
         return len(word) == 4 and word[0] in "12" and word.isdigit()  # a year, not "35", "1,200" or "90312"
     lower = word.casefold()
-    is_known = lower in CALENDAR or lower in NEVER_ALONE or is_adverb(word)
+    is_known = lower in CALENDAR or lower in NEVER_ALONE or is_adverb(word) or _PART_NUMBER.fullmatch(word) is not None
     return 1 < len(word) <= _LONGEST_CODE and not is_known
 
 

@@ -40,10 +40,12 @@ def without_numbering(words: list[str], first: int, last: int, initial: bool) ->
     lower = [word.lower().rstrip(".,:") for word in words]
     if initial and lower[first] in GREETINGS:
         first += 1
-    if initial and last - first > 1 and is_adverb(words[first]):
+    while last - first > 1 and _is_listed(words[first : first + 2]):
         first += 1
-    while last - first > 1 and _LISTED.fullmatch(words[first]):
+    if (initial or first > 0) and last - first > 1 and is_adverb(words[first]):
         first += 1
+        while first < last and lower[first] in FUNCTION:
+            first += 1
     while last - first > 1 and _TICKET.fullmatch(words[last - 1]):
         last -= 1
     first, last = _without_references(words, lower, first, last)
@@ -52,6 +54,14 @@ def without_numbering(words: list[str], first: int, last: int, initial: bool) ->
     if last - first == 2 and _is_amount(words[first:last], lower[first:last]):
         return first, first
     return first, last
+
+
+def _is_listed(words: list[str]) -> bool:
+    """Return whether the first of two words is the number of a section, a ticket or a footnote."""
+    if words[0].isdigit() and len(words[0]) <= _SMALL and is_adverb(words[1]):  # "91 Typically"
+        return True
+    is_ticket = words[0].isdigit() and _TICKET.fullmatch(words[1]) is not None
+    return is_ticket or _LISTED.fullmatch(words[0]) is not None
 
 
 def _without_references(words: list[str], lower: list[str], first: int, last: int) -> tuple[int, int]:
