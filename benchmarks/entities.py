@@ -1,6 +1,7 @@
-"""The most mentioned entities and some random facts of a folder, to be judged by eye: ``make bench-entities``.
+"""The most mentioned entities, random entities and random facts of a folder, to be judged: ``make bench-entities``.
 
-``python benchmarks/entities.py FOLDER [ENTITIES [FACTS [SEED]]]``. Without a folder: ``docs_dev`` of ``../shared/data``
+``python benchmarks/entities.py FOLDER [ENTITIES [SAMPLE [SEED]]]``: SAMPLE entities and as many facts are drawn at
+random, without addresses of sections. Without a folder: ``docs_dev`` of ``../shared/data``
 (or ``SHARED``), unpacked to a temporary folder.
 """
 
@@ -13,6 +14,7 @@ import tarfile
 import tempfile
 import time
 from collections import Counter
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +26,7 @@ from graphrag_core.embedders import WordLlama
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
 
 
-def show(folder: Path, entities: int, facts: int, seed: int) -> None:
+def show(folder: Path, entities: int, sample: int, seed: int) -> None:
     began = time.perf_counter()
     with KnowledgeIndex(WordLlama(), embed_facts=False) as index:
         index.add(load_documents([folder]))
@@ -36,7 +38,12 @@ def show(folder: Path, entities: int, facts: int, seed: int) -> None:
             print(f"\ntop {entities} entities (chunks that mention them)")
             for i, entity in enumerate(snapshot.entities(snapshot.top_entities(entities)), 1):
                 print(f"{i:4} {entity.mentions:6}  {entity.name}")
-            keys = random.Random(seed).sample(range(stats.facts), min(facts, stats.facts))
+            named = sorted(snapshot.entities(snapshot.top_entities(stats.entities)), key=attrgetter("id"))
+            drawn = random.Random(seed).sample(named, min(sample, len(named)))
+            print(f"\n{len(drawn)} random entities (seed {seed})")
+            for i, entity in enumerate(drawn, 1):
+                print(f"{i:4} {entity.mentions:6}  {entity.name}")
+            keys = random.Random(seed).sample(range(stats.facts), min(sample, stats.facts))
             print(f"\n{len(keys)} random facts (seed {seed})")
             for i, fact in enumerate(snapshot.facts(np.array(sorted(keys), np.int64)), 1):
                 print(f"{i:4}  {f'[{fact.relation}] ' if fact.relation else ''}{fact.text}")
@@ -44,14 +51,14 @@ def show(folder: Path, entities: int, facts: int, seed: int) -> None:
 
 
 def main() -> None:
-    entities, facts, seed = ([int(value) for value in sys.argv[2:5]] + [50, 100, 13][len(sys.argv[2:5]) :])[:3]
+    entities, sample, seed = ([int(value) for value in sys.argv[2:5]] + [50, 100, 13][len(sys.argv[2:5]) :])[:3]
     if len(sys.argv) > 1:
-        show(Path(sys.argv[1]), entities, facts, seed)
+        show(Path(sys.argv[1]), entities, sample, seed)
         return
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(SHARED / "data" / "docs_dev" / "corpus.tar.gz") as archive:
             archive.extractall(folder, filter="data")
-        show(Path(folder), entities, facts, seed)
+        show(Path(folder), entities, sample, seed)
 
 
 if __name__ == "__main__":

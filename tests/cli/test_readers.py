@@ -948,3 +948,22 @@ def test_a_very_long_line_of_rst_is_kept_as_it_is(tmp_path):
     assert document.title == "Title"
     assert "Alpha is here." in document.text
     assert document.text.count("word") == 5_000
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "<ul class='docnav'><li><a href='a.html'><strong>Prev</strong></a></li><li>Handbook</li></ul>",
+        "<ul><li><a href='a'><b>Prev</b>Chapter 11</a></li><li><a href='b'><b>Next</b>Chapter 12</a></li></ul>",
+        "<table><tr><td><a rel='prev' href='a'>Tides</a></td><td><a rel='next' href='b'>Cranes</a></td></tr></table>",
+        "<p>Next: <a rel='next' href='a'>Tides</a>, Previous: <a rel='prev' href='b'>Cranes</a></p>",
+    ],
+)
+def test_links_to_the_pages_before_and_after_are_no_text(steps):
+    page = f"<html><body>{steps}<h1>Harbour</h1><p>The harbour opens at six.</p>{steps}</body></html>"
+    assert html_content(page).text == "# Harbour\n\nThe harbour opens at six."
+
+
+def test_a_placeholder_is_no_inline_code():
+    page = "<p>Run <code>apt</code> with <em class='replaceable'><code>package</code></em>.</p>"
+    assert html_content(page).text == "Run `apt` with package."

@@ -358,3 +358,57 @@ def test_a_sentence_that_begins_with_a_link_has_its_words():
     marks += (Mark("link", link, text.index(") has") + 1, "../a.ipynb"),)
     _, (extraction,) = extracted(text, "Stores", marks=marks)
     assert "The notebook has a question that Chroma misses." in [fact.text for fact in extraction.facts]
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("Chapter 4. A Detailed History", ("A Detailed History",)),
+        ("9.10. Backup", ("Backup",)),
+        ("Appendix B: Terms of Use", ("Terms of Use",)),
+        ("Chapter 4", ()),
+        ("24: Legacy", ("24: Legacy",)),
+    ],
+)
+def test_the_number_of_a_title_is_no_part_of_its_name(title, expected):
+    mentions = SentenceExtractor().extract([Chunk("1", "1", "It rains.", title=title)])[0].mentions
+    assert tuple(mention.name for mention in mentions) == expected
+
+
+def test_headings_have_no_numbers_and_no_marks_of_a_reply():
+    assert heading_names("A.3.1.4 Shared BLAS") == ("Shared BLAS",)
+    assert heading_names("Re: Credit line") == ("Credit line",)
+    assert heading_names("Section 3.8") == heading_names("Chapter 4") == heading_names("for SMTP input") == ()
+    assert heading_names("Copyright considerations 9") == ("Copyright considerations",)
+    assert heading_names("Windows 10") == ("Windows 10",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "setNames, 1814 setOldClass, 1209 Shared Library, 12, 14-16",
+        "CITATION . . . . . . . . . . . . 18, 83 Rd Format . . . . . . . . . 6",
+        "Bourne Shell ........ 12\nKorn Shell ......... 14",
+    ],
+)
+def test_the_lines_of_an_index_have_no_names_and_no_facts(text):
+    extraction = SentenceExtractor().extract([Chunk("1", "1", text)])[0]
+    assert extraction.mentions == extraction.facts == ()
+
+
+def test_a_short_form_is_the_person_that_the_document_names_in_full():
+    def entities(*texts):
+        found = SentenceExtractor().extract([Chunk(str(i), "1", text) for i, text in enumerate(texts)])
+        assert all(set(f.entities) <= {m.name for m in e.mentions} for e in found for f in e.facts)
+        return [[mention.name for mention in e.mentions] for e in found]
+
+    first = "Bruce Perens wrote the guidelines of the project, and his friends helped."
+    assert entities(first, "Later Bruce left the project. Nobody followed Perens.") == [["Bruce Perens"]] * 2
+    assert entities("Later Bruce left the project.") == [["Bruce"]]
+    assert entities(f"{first} We met Bruce Wayne.", "Later Bruce left.")[1] == ["Bruce"]
+    assert entities("We read the Redis Handbook, and his friends asked Redis.") == [["Redis Handbook", "Redis"]]
+    assert (
+        entities("She likes the Washington Post. Later she left. In Washington she met Washington.")[0][-1]
+        == "Washington"
+    )
+    assert entities("He saw Bruce. Then Bruce Perens left.") == [["Bruce", "Bruce Perens"]]

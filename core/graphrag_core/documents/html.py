@@ -23,7 +23,7 @@ _FURNITURE = set(
     "nav navbar navigation menu mainmenu submenu searchmenu breadcrumb breadcrumbs crumbs sidebar sidebars toc "
     "tableofcontents toctree footer pagination pager prevnext related search searchbox cookie cookies consent banner "
     "skip permalink headerlink anchorlink editlink feedback share social tagline copyright newsletter advert ads "
-    "nosearch masthead topbar toolbar switcher".split()
+    "nosearch masthead topbar toolbar switcher docnav topnav subnav sidenav navheader navfooter navlinks".split()
 )
 """Words in the class or id of an element that say it is no part of the page's text."""
 _CONTENT_WORDS = set("content main body article document page wrapper container layout section with has no".split())
@@ -39,6 +39,11 @@ _MIN_MAIN_SHARE = 0.4  # of the page's text that <main> or <article> must hold t
 _CONTENTS_HEADING = re.compile(
     r"(?:table of )?contents:?|on this page|in this (?:article|page|chapter|section):?|toc", re.IGNORECASE
 )
+_STEP_LINK = re.compile(r"\W*(?:[Pp]rev(?:ious)?|[Nn]ext|Up|Home)(?![a-z])\W*")
+_STEPS = {"prev", "previous", "next"}
+_AROUND_STEPS = set("b center div li ol p span strong table tbody td th tr ul".split())
+_MOST_STEP_LINKS = 10  # at the start of a page, and at its end
+_LONGEST_STEPS = 400  # characters of links to the pages before and after
 _TITLE_SEPARATOR = re.compile(r"\s+[|·•»:—–-]+\s+|\s*[»—|]\s*")
 _NUMBER = re.compile(r"^\s*(?:\d+\.)+\d*\s+|^\s*\d+\.\s+")
 _SECTION_NUMBER = re.compile(r"\s*(?:[0-9A-Z]+\.)*[0-9A-Z]*\.?\s*")
@@ -128,7 +133,33 @@ def _remove_furniture(page: LexborHTMLParser) -> None:
         linked = sum(len(link.text()) for link in node.css("a"))
         if text <= total * _MAX_FURNITURE_SHARE or linked > text * 0.6:
             node.decompose()
+    _remove_step_links(page)
     _remove_contents(page)
+
+
+def _remove_step_links(page: LexborHTMLParser) -> None:
+    """Remove the first and last blocks that hardly hold more than links to the pages before and after."""
+    steps = [link for link in page.css("a") if _is_step_link(link)]
+    ids = {link.mem_id for link in steps}
+    gone: set[int] = set()
+    for link in (*steps[:_MOST_STEP_LINKS], *steps[_MOST_STEP_LINKS:][-_MOST_STEP_LINKS:]):
+        if link.mem_id in gone:
+            continue
+        block, found = link.parent, None
+        while block is not None and block.tag in _AROUND_STEPS and len(text := one_line(block)) <= _LONGEST_STEPS:
+            links = block.css("a")
+            inside = sum(one.mem_id in ids for one in links)
+            words = len(_STEP_LINK.sub("", text))
+            if inside > 1 and 2 * sum(len(_STEP_LINK.sub("", one_line(one))) for one in links) >= words:
+                found = block
+            block = block.parent
+        if found is not None:
+            gone.update(one.mem_id for one in found.css("a"))
+            found.decompose()
+
+
+def _is_step_link(link: LexborNode) -> bool:
+    return link.attributes.get("rel") in _STEPS or _STEP_LINK.match(one_line(link)) is not None
 
 
 def _remove_contents(page: LexborHTMLParser) -> None:

@@ -73,7 +73,7 @@ def _write_whole(node: LexborNode, tag: str, writer: Writer, levels: dict[int, i
     elif tag == "pre":
         for part in node.css("code") if len(node.css("code")) > 1 and node.text(strip=True)[:1] else [node]:
             writer.code(part.text(), _language(node))
-    elif tag in _CODE_TAGS:
+    elif tag in _CODE_TAGS and not _is_placeholder(node):
         with _link(node.css_first("a[href]"), writer):
             writer.literal(node.text())
     elif tag == "table" and _is_data_table(node):
@@ -85,6 +85,12 @@ def _write_whole(node: LexborNode, tag: str, writer: Writer, levels: dict[int, i
     else:
         return tag == "img" or (tag == "a" and _is_permalink(node))
     return True
+
+
+def _is_placeholder(node: LexborNode) -> bool:
+    """Whether inline code stands for what the reader has to fill in, as DocBook marks it: it is no name."""
+    around = (node, node.parent, node.first_child if one_line(node.first_child) == one_line(node) else None)
+    return any("replaceable" in (part.attributes.get("class") or "") for part in around if part is not None)
 
 
 def _is_permalink(node: LexborNode) -> bool:

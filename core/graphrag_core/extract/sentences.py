@@ -10,6 +10,7 @@ from operator import attrgetter
 from graphrag_core.errors import ExtractionError
 from graphrag_core.extract.addresses import link_addresses
 from graphrag_core.extract.blocks import Blocks, Sentence, read_blocks, table_rows
+from graphrag_core.extract.short_names import with_full_names
 from graphrag_core.extract.subjects import Subjects, read_subjects, section_anchors
 from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
@@ -24,6 +25,7 @@ _DIVIDED = re.compile("\u2010\\s+")  # the hyphen at the end of a line
 _SPACES = re.compile(r"[ \t\r\n]+")
 _CODE_IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _HAS_CASE_OR_JOINT = re.compile(r"[_.]|[a-z][A-Z]")
+_PAGE_HINT = re.compile(r", \d{1,4}\s[^\W\d]")  # of an index
 _LONGEST_FACT = 1_000
 _MOST_REFERENCES, _MOST_LINKS, _MOST_CODE_NAMES = 8, 30, 20
 _LONGEST_LITERAL = 120
@@ -48,13 +50,14 @@ class SentenceExtractor:
     ('Auth Service', 'OAuth Provider')
     """
 
-    identity: str = "sentences 3"
+    identity: str = "sentences 4"
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
         """Return one extraction per chunk, in order.
 
         Chunks of one document that follow each other share what one alone does not show: the address of the
-        section that they continue, and which identifiers in code are names in the text.
+        section that they continue, which identifiers in code are names in the text, and the full name that a short
+        one stands for.
         """
         extractions = []
         for _, group in groupby(chunks, attrgetter("document_id")):
@@ -80,7 +83,7 @@ def _extract_document(chunks: list[Chunk]) -> list[Extraction]:
     if any(mark.kind == "code" for chunk in chunks for mark in chunk.marks):
         known = {normalise(mention.name) for extraction in extractions for mention in extraction.mentions}
         extractions = [_with_code(chunk, e, known) for chunk, e in zip(chunks, extractions, strict=True)]
-    return extractions
+    return with_full_names(chunks, extractions)
 
 
 def _extract(chunk: Chunk, inherited: tuple[str, ...]) -> Extraction:
@@ -117,9 +120,10 @@ def _extract(chunk: Chunk, inherited: tuple[str, ...]) -> Extraction:
 
 
 def _without_boilerplate(blocks: Blocks, names: list[NameMatch]) -> list[NameMatch]:
-    """Return the names but for those in copyright lines and in sentences written in capitals."""
+    """Return the names but for those in copyright lines, in indexes and in sentences written in capitals."""
     text = blocks.text
     has_hint = "opyright" in text or "©" in text or "(c) " in text or "WARRANT" in text or " version" in text
+    has_hint = has_hint or ". . ." in text or "...." in text or _PAGE_HINT.search(text) is not None
     if not (has_hint or " release" in text or " THE " in text or " OR " in text or " OF " in text):
         return names
     kept, at = [], 0

@@ -12,14 +12,21 @@ from graphrag_core.text.mentions import code_names
 from graphrag_core.text.prose import plain
 from graphrag_core.text.words import FUNCTION, GENERIC_HEADINGS, GENERIC_TITLES, NEVER_ALONE, OPENERS
 
+_PART = r"(?:chapter|section|part|appendix|step|kapitel|abschnitt|chapitre|capítulo|глава|раздел)\s+"
+_COUNT = r"(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)*|[IVX]{1,5})"
+_PART_NUMBER = rf"{_PART}{_COUNT}(?:[.:)]+\s+|\s+[–—-]\s+)"
 _NUMBERING = re.compile(
-    r"\A\s*(?:§+\s*)?(?:(?:chapter|section|part|appendix|step|kapitel|abschnitt|chapitre|capítulo|глава|раздел)\s+)?"
-    r"(?:\(?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)+|[ivxIVX]{1,5})[.):]+\s+|\d+(?:\.\d+)+\s+|第[\d一二三四五六七八九十]+[章节節]\s*)",
+    rf"\A\s*(?:(?:re|fwd?|aw|wg):\s*)*(?:§+\s*)?(?:{_PART_NUMBER}|(?:{_PART})?"
+    r"(?:\(?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)+|[ivxIVX]{1,5})[.):]+\s+|[A-Z]?\.?\d+(?:\.\d+)+\s+"
+    r"|第[\d一二三四五六七八九十]+[章节節]\s*)|\d{1,2}\s+(?=[^\W\d])|(?<=:\s))",
     re.IGNORECASE,
 )
+_TITLE_NUMBERING = re.compile(rf"\A\s*(?:{_PART_NUMBER}|\d+(?:\.\d+)+\.?\s+)(?=\S)", re.IGNORECASE)  # not "24: Legacy"
+_REFERENCE = re.compile(rf"\s*{_PART}{_COUNT}\W*", re.IGNORECASE)
 _VERSION = re.compile(
     r"\W*(?:version|release|released|v)?[ :.]*\d+(?:\.\w+)+\b|\W*\d{4}-\d\d(?:-\d\d)?\b|\W*unreleased\b", re.IGNORECASE
 )
+_PAGE = re.compile(r"(?<= )([a-z]+) \d{1,4}$")  # at the end of a line of the table of contents
 _CODE = re.compile(r"[;{}=<>\\]|\w\(.*,|\*\w|\)\(|\w\(\w+\)")
 _STRAY = " \t\r\n`*_#¶:.,;|→"
 _MOST_WORDS = 8
@@ -99,7 +106,13 @@ def heading_names(heading: str) -> tuple[str, ...]:  # noqa: PLR0911 - each says
     if len(heading) > _LONGEST_HEADING:
         return ()
     text = " ".join(_NUMBERING.sub("", plain(heading), count=1).split()).strip(_STRAY)
-    if not text or _VERSION.match(text) or normalise(text) in GENERIC_HEADINGS or text[-1] in "?!？！":
+    if (
+        not text
+        or _VERSION.match(text)
+        or _REFERENCE.fullmatch(text)
+        or normalise(text) in GENERIC_HEADINGS
+        or text[-1] in "?!？！"
+    ):
         return ()
     if " " not in text or "(" in text.split(" ", 1)[0]:
         if code := code_names(text):
@@ -108,8 +121,10 @@ def heading_names(heading: str) -> tuple[str, ...]:  # noqa: PLR0911 - each says
             return title_names(text) if sum(map(str.isalpha, text)) > 1 and text.isalnum() else ()
     if _CODE.search(text):
         return ()
-    words = text.split()
+    words = _PAGE.sub(r"\1", text).split()
     lower = [word.lower() for word in words]
+    if words[0] in OPENERS and len(words) > 1:  # "for SMTP input", from an index
+        return ()
     if len(words) > _MOST_WORDS or all(word in OPENERS or word in NEVER_ALONE for word in lower):
         return ()
     while words and lower[-1] in FUNCTION and not lower[-1].isdigit():
@@ -121,9 +136,11 @@ def heading_names(heading: str) -> tuple[str, ...]:  # noqa: PLR0911 - each says
 
 @lru_cache(maxsize=4_096)
 def _title(title: str) -> tuple[str, ...]:
-    if len(title) <= _LONGEST_HEADING and normalise(_NUMBERING.sub("", title, count=1)) in GENERIC_TITLES:
+    if len(title) > _LONGEST_HEADING:
+        return title_names(title)
+    if normalise(_NUMBERING.sub("", title, count=1)) in GENERIC_TITLES or _REFERENCE.fullmatch(title):
         return ()
-    return title_names(title)
+    return title_names(_TITLE_NUMBERING.sub("", title, count=1))
 
 
 def _headings(chunk: Chunk) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -1,8 +1,9 @@
 """The name finder: names in text, found by rules, without a model.
 
 A name is a run of capitalised words joined by small connectors, an acronym, a year, a
-quoted name, a name in code markup, a code identifier, a version number or another identifier. In
-Chinese and Japanese text :mod:`graphrag_core.text.cjk` finds the names.
+quoted name, a name in code markup, a code identifier or another identifier. Dates, amounts, version numbers and
+references such as "Section 3.8" are no names. In Chinese and Japanese text :mod:`graphrag_core.text.cjk` finds the
+names.
 """
 
 import re
@@ -14,7 +15,18 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from graphrag_core.text.cjk import find_cjk_names, has_cjk
-from graphrag_core.text.words import CALENDAR, CONNECTORS, FUNCTION, LANGUAGE_OPENERS, NEVER_ALONE, OPENERS, VERBS
+from graphrag_core.text.numbering import is_adverb, without_numbering
+from graphrag_core.text.words import (
+    CALENDAR,
+    CALENDAR_SHORT,
+    CONNECTORS,
+    FUNCTION,
+    LANGUAGE_OPENERS,
+    NEVER_ALONE,
+    OPENERS,
+    REFERENCES,
+    VERBS,
+)
 
 
 class NameMatch(NamedTuple):
@@ -74,13 +86,15 @@ _VALUE = re.compile(r"(?<=\w)\s?[:=]=?\s?(?![:/]).*$", re.DOTALL)
 _CODE_WORD = re.compile(r"-{0,2}[^\W\d][\w.:/+#-]*|/[\w./+-]+|\.[a-z]\w+", re.ASCII)
 _SUFFIX = re.compile(
     r"\.(?:py|pyi|js|ts|jsx|tsx|rs|go|rb|java|c|h|cc|cpp|hpp|cs|sh|bat|ps1|html?|css|json|jsonl|ya?ml|toml|ini|cfg|conf|md|rst"
-    r"|txt|csv|xml|sql|db|log|lock|png|jpe?g|gif|svg|pdf|zip|gz|tar|whl|exe|dll|so|org|com|net|io|dev)$"
+    r"|txt|csv|tsv|xml|sql|db|log|lock|png|jpe?g|gif|svg|pdf|docx?|xlsx?|pptx?|od[tps]|eml|zip|gz|xz|bz2|tar|deb|rpm|iso|whl"
+    r"|exe|dll|so|org|com|net|io|dev|list|service)$"
 )
 _LONGEST_CODE = 60
 _LONGEST_PLACED = 200  # characters of a name before a place
 _LEAST_PART = 4  # letters of the last part of a dotted name, to stand on its own
 # A capitalised word after one of these may be the first of a sentence or clause.
 _OPENS_CLAUSE = frozenset("([{:;-–—*•>|\"“‘'«¿¡\x01")
+_OPENS_NAME = frozenset("([\"“‘'«`\x01*_")
 _OPENING_WORDS = frozenset(word[0].upper() + word[1:] for word in OPENERS | VERBS)
 _TITLE_MARKS = frozenset("*_\"“”„'‘’«»\x01")  # around a title
 _ENGLISH = frozenset("the of and is was with that for".split())
@@ -98,11 +112,15 @@ _IDENTIFIER = re.compile(
     r"[a-zA-Z]\w*(?:_\w+)+"  # snake_case
     r"|[a-z]\w+(?:\.[A-Za-z_]\w+)+"  # dotted.name
     r"|[a-z]+[A-Z]\w*"  # camelCase
-    r"|v[0-9]+(?:\.[0-9]+)+(?:[-+]\w+)*|[0-9]+\.[0-9]+\.[0-9]+(?:[-+.]\w+)*"  # versions
+    r"|(?:[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])(?:\.(?:25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})){3}(?![.\-+]?\w)"  # IPv4
     r"|[0-9]{4}\.[0-9]{4,5}(?:v[0-9]+)?"  # arXiv
-    r"|[a-z][a-z0-9]*(?:-(?=[a-z]*[0-9])[a-z0-9]+)+"  # gpt-4, us-east-1
-    r"|[a-z]+[0-9][a-z0-9]*"  # s3, oauth2
+    r"|(?<!-)[a-z][a-z0-9]+(?:-[a-z0-9]+)*-(?:[a-z]*[0-9][a-z0-9]*)"  # gpt-4, us-east-1
+    r"|(?<!-)[a-z]+[0-9][a-z0-9]*"  # s3, oauth2
     r")(?!\w)"
+)
+_VERSION = re.compile(r"[vV]?[0-9]+(?:\.[0-9]+)*(?:[-+~.]\w+)*")
+_VERSION_WORD = re.compile(  # or a word with the number of a footnote
+    r"v[0-9]+|[a-z]{3,}(?:ions?|ments?|ly|ing|ed|ness|ity|ies|ous|able|ples?|ors?|ers)[0-9]{1,2}"
 )
 _COMMIT = re.compile(r"(?=.*[0-9].*[0-9])[0-9a-f]{7,40}")  # such as the hash of a commit
 _WORD = re.compile(r"\S+")
@@ -115,6 +133,7 @@ _URL = re.compile(  # with a scheme, of a known domain with a path, or an e-mail
 )
 _TOKEN_END = re.compile(r"\s|$")
 _ACRONYM = re.compile(rf"\s?\(([{_UPPER}][{_UPPER}\d&.\-]{{1,9}})\)")
+_SMALL_WORDS = re.compile(r"^(?:(?:for|from|short|of|the|or|as|in)\s+)+")
 _EXPANSION = re.compile(r"\s?\(([^()]{4,80})\)")
 _SUBJECT_VERB = re.compile(
     r"(?:['’]s|,)?\s+(?:is|was|has|had|does|did|will|can|became|began|won|joined|says?|said|wrote|uses?|provides?"
@@ -124,6 +143,13 @@ _LOWER_WORD = re.compile(r"\b[^\W\d_A-Z][^\W_]*")
 _YEAR = re.compile(r"[12]\d{3}(?= )")
 _DATING = re.compile(r"\b(?:in|since|by|until|from|during|of|after|before)[ \t]+$")
 _LONGEST_NAME = 12
+_PART_NUMBER = re.compile(r"[A-Z](?:\.[0-9]+)+")  # of an appendix
+_NO_NAME_ENDS = FUNCTION | REFERENCES | CALENDAR | CALENDAR_SHORT | OPENERS
+_QUALIFIER = re.compile(
+    r"(?<=\w\w)-(?:using|speaking|based|like|style|specific|related|only|aware|compatible|compliant|enabled|capable|born"
+    r"|owned|led|run|made|style|wide|dependent|independent|level|side|generated|defined|provided|supplied)$"
+)
+_FROM = re.compile(r"\b(?:[Ff]rom|[Bb]etween)[ \t]+$")
 
 
 def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
@@ -151,7 +177,7 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
         is_title = len(words) <= 8 and name[:1].isupper() and name[-1:] not in "!?" and _balanced(name)
         is_title = is_title and "`" not in name and "\x01" not in name
         if words and is_title and words[0].casefold() not in _QUOTE_OPENERS:
-            if len(words) == 1 and name.casefold() in NEVER_ALONE:
+            if len(words) == 1 and (name.casefold() in NEVER_ALONE or name.casefold() in CALENDAR):
                 continue
             at = text.find(name, match.start(group))
             spans.append((at, at + len(name)))
@@ -197,13 +223,14 @@ def code_names(code: str) -> tuple[str, ...]:
         code = code.split("=", 1)[0]
     code = code.rstrip("=:*.,;/- ")
     words = code.split()
-    if not 1 <= len(words) <= 3 or len(code) > _LONGEST_CODE or not all(map(_CODE_WORD.fullmatch, words)):
+    if not 1 <= len(words) <= 2 or len(code) > _LONGEST_CODE or not all(map(_CODE_WORD.fullmatch, words)):
         return ()
     if len(words) > 1:
-        return (code,) if all(word[-1] not in ".:" and word[0] not in "/-" for word in words) else ()
+        is_name = "/" not in code and words[0].isupper() == words[1].isupper()  # not "make NAME"
+        return (code,) if is_name and all(word[-1] not in ".:" and word[0] != "-" for word in words) else ()
     is_address = "//" in code or _URL.match(code) is not None
     is_word = code.casefold() in NEVER_ALONE or code.casefold() in FUNCTION
-    if sum(map(str.isalpha, code)) < 2 or is_address or is_word or _COMMIT.fullmatch(code):
+    if sum(map(str.isalpha, code)) < 2 or is_address or is_word or _COMMIT.fullmatch(code) or _VERSION.fullmatch(code):
         return ()
     if "." not in code[1:] or "/" in code or _SUFFIX.search(code):
         return (code,)
@@ -234,7 +261,7 @@ def find_aliases(text: str, names: list[NameMatch]) -> list[tuple[str, str]]:
         if (after := _ACRONYM.match(text, name.end)) and _abbreviates(after.group(1), name.name):
             pairs.append((after.group(1), name.name))
         elif (after := _EXPANSION.match(text, name.end)) and _abbreviates(name.name, after.group(1)):
-            pairs.append((name.name, after.group(1)))
+            pairs.append((name.name, _SMALL_WORDS.sub("", after.group(1))))
     return pairs
 
 
@@ -245,22 +272,25 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
     pattern = _RUN if any(map(str.isupper, other)) else _RUN_ASCII
     new = tuple.__new__  # NameMatch(...) in a third of the time
     openers = _openers_of(text)
-    has_joints, has_colon = "_" in text, ": " in text
+    has_joints = "_" in text
     for match in pattern.finditer(text):
         run, at = match.group(), match.start()
         initial = at in starts or at - 1 in starts
-        if run in _OPENING_WORDS and (initial or text[max(at - 2, 0) : at].rstrip()[-1:] in _OPENS_CLAUSE):
+        if run in _OPENING_WORDS and (initial or not _in_sentence(text, at)):
             continue
         if has_joints and text[match.end() : match.end() + 1] == "_":  # the start of an identifier
             run = run.rpartition(" ")[0]
         if openers:
             at, run, initial = _without_openers(run, at, initial, openers)
-        if has_colon and text[max(at - 2, 0) : at] == ": ":
-            initial = initial or run.partition(" ")[2][:1].islower()  # "Note: Use the Session"
+        initial = initial or _opens_clause(text, run, at, match.end())
         dated = len(run) > 5 and run[0] in "12" and _DATING.search(text, max(0, at - 9), at) is not None
         is_title = at > 0 and text[at - 1] in _TITLE_MARKS and text[match.end() : match.end() + 1] in _TITLE_MARKS
-        for part, offset, certain in (_names_of if is_title else _names_in)(run, initial, dated):
+        is_way = " to " in run and not is_title and _FROM.search(text, max(0, at - 9), at) is not None
+        find = _ends_of_way if is_way else _names_of if is_title else _names_in
+        for part, offset, certain in find(run, initial, dated):
             names.append(new(NameMatch, (part, at + offset, at + offset + len(part), certain)))
+    if " in " in text or " at " in text:
+        names = _without_places(names)
     uncertain = [name for name in names if not name.certain]
     if not uncertain:
         return names
@@ -273,6 +303,45 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
         if not name.certain and (name.name in known or (name in subjects and name.name.lower() not in lower)):
             names[i] = NameMatch(name.name, name.start, name.end)
     return names
+
+
+def _opens_clause(text: str, run: str, at: int, end: int) -> bool:
+    """Return whether the start of a clause or list item, or of a field's value, capitalises the first word of a run."""
+    word, _, more = run.partition(" ")
+    if text[max(at - 2, 0) : at] == ": ":  # "Note: Use the Session", "Title: Labels print twice"
+        return (more or text[end + 1 : end + 2])[:1].islower()
+    if word not in _OPENING_WORDS:
+        return False
+    return text[max(at - 2, 0) : at].rstrip()[-1:] not in _OPENS_NAME and not _in_sentence(text, at)
+
+
+def _ends_of_way(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, bool], ...]:
+    """Return the names in a run after "from", such as "Arlanda to Lisbon"."""
+    at = run.index(" to ") + len(" to ")
+    rest = [(name, at + offset, certain) for name, offset, certain in _names_in(run[at:], False, dated)]
+    return (*_names_in(run[: at - len(" to ")], initial, dated), *rest)
+
+
+def _without_places(names: list[NameMatch]) -> list[NameMatch]:
+    """Return the names, with those of a word and a place as two if the text also has one of them alone."""
+    if not any(" in " in name.name or " at " in name.name for name in names):
+        return names
+    known = {name.name for name in names}
+    found = []
+    for name in names:
+        head, joint, place = name.name.partition(" in " if " in " in name.name else " at ")
+        if joint and (head in known or place in known):
+            found.append(NameMatch(head, name.start, name.start + len(head)))
+            found.append(NameMatch(place, name.end - len(place), name.end))
+        else:
+            found.append(name)
+    return found
+
+
+def _in_sentence(text: str, at: int) -> bool:
+    """Return whether a word continues a sentence: a word in lower case or a comma precedes it."""
+    before = text[max(at - 2, 0) : at].rstrip()[-1:]
+    return before.islower() or before == ","
 
 
 def _without_openers(run: str, at: int, initial: bool, openers: frozenset[str]) -> tuple[int, str, bool]:
@@ -340,15 +409,15 @@ def _names_of(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, boo
     words = run.split()
     first, last = 0, len(words)
     is_name = 1 < last <= _LONGEST_NAME and not initial and run[0].isalpha() and run[-1].isalpha()
-    if is_name and run[-2] not in "'’" and FUNCTION.isdisjoint((words[0].lower(), words[-1].lower())):
+    if is_name and run[-2] not in "'’ ." and _NO_NAME_ENDS.isdisjoint((words[0].lower(), words[-1].lower())):
         return ((run, 0, True),)
     droppable = OPENERS if initial else FUNCTION
     while first < last and words[first].lower().rstrip(".,") in droppable:
         first += 1
     while last > first and words[last - 1].lower() in FUNCTION and not _in_capitals(words[first:last][-2:]):
         last -= 1
-    if last - first == 2 and words[last - 1].isdigit() and words[first].lower() in CALENDAR:
-        first += 1  # the year alone of "October 2005"
+    if last - first > 1:
+        first, last = without_numbering(words, first, last, initial)
     if not 1 <= last - first <= _LONGEST_NAME:
         return ()
     start, end = 0, len(run)
@@ -358,17 +427,26 @@ def _names_of(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, boo
     name = run[start:end].rstrip(",.")
     name = name[:-2] if name.endswith(("'s", "’s")) else name
     if last - first == 1:
-        if name[:1].isdigit():
-            is_name = len(name) >= 4 and not name[1:].strip("0123456789")  # a year, not "35" or "1,200"
-        else:
-            lower = name.casefold()
-            is_name = 1 < len(name) <= _LONGEST_CODE and lower not in CALENDAR and lower not in NEVER_ALONE
-        certain = not (initial and first == 0 and name[1:].islower())
-        return ((name, start, certain),) if is_name else ()
+        name = _QUALIFIER.sub("", name) if "-" in name else name
+        opens = (initial and first == 0) or (first > 0 and words[0][0].isdigit())  # the first word after a number
+        certain = not (opens and name[1:].islower())
+        return ((name, start, certain),) if _is_name(name) else ()
     if (first or dated) and (year := _YEAR.match(name)):
         rest = name[5:].lstrip()
         return (year.group(), start, True), (rest, start + 5, True)
-    return ((name, start, True),)
+    if all(len(word.strip(".,")) < 2 for word in words[first:last]):  # "A. R", "M Y"
+        return ()
+    is_footnote = initial and last - first == 2 and words[first].isdigit() and len(words[first]) < 3
+    return ((name, start, not is_footnote),)
+
+
+def _is_name(word: str) -> bool:
+    """Return whether a capitalised word or a number is a name on its own."""
+    if word[:1].isdigit():
+        return len(word) == 4 and word[0] in "12" and word.isdigit()  # a year, not "35", "1,200" or "90312"
+    lower = word.casefold()
+    is_known = lower in CALENDAR or lower in NEVER_ALONE or is_adverb(word) or _PART_NUMBER.fullmatch(word) is not None
+    return 1 < len(word) <= _LONGEST_CODE and not is_known
 
 
 def _in_capitals(words: list[str]) -> bool:
@@ -389,7 +467,7 @@ def _identifiers(text: str) -> Iterator[NameMatch]:
         end = _TOKEN_END.search(text, hint.end())
         done = end.start() if end else len(text)
         for match in _IDENTIFIER.finditer(text, start, done):
-            if _COMMIT.fullmatch(match.group()):
+            if _COMMIT.fullmatch(match.group()) or _VERSION_WORD.fullmatch(match.group()):
                 continue
             yield NameMatch(match.group(), match.start(), match.end())
 

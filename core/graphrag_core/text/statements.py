@@ -48,6 +48,10 @@ _SUSPECT_STARTS = frozenset(
     author maintainer home homepage url reference references rfc please also see cf refer consult read visit check
     siehe voir véase vedi zie for more take look""".split()
 )
+_PAGES = r"\d{1,4}(?:[-–]\d{1,4})?(?:, \d{1,4}(?:[-–]\d{1,4})?)*(?=\s|$)"
+_INDEX_ENTRY = re.compile(rf"[^\s,]+, {_PAGES}")
+_DOTS = re.compile(r"(?:\. ){3,}\.|\.{5,}")
+_WORDS_OF_ENTRY = 6  # of an index at the end of a book, on average
 _DISCLAIMER = re.compile(r"\bMERCHANTABILITY\b|\bWITHOUT (?:ANY )?WARRANT|\bAS IS\b")
 _DOUBTFUL = FUNCTION.union(*((word, word.capitalize(), word.upper()) for word in _SUSPECT_STARTS))
 _INTRODUCES = re.compile(
@@ -98,8 +102,20 @@ def is_boilerplate(text: str) -> bool:
     suspect = _SUSPECT.match(text)
     if (suspect and suspect["boilerplate"]) or _DISCLAIMER.search(text):
         return True
+    if is_index(text):
+        return True
     letters = [char for char in text if char.isalpha()]
     return len(letters) >= _LEAST_SHOUTED and sum(map(str.isupper, letters)) > _SHOUTED * len(letters)
+
+
+def is_index(text: str) -> bool:
+    """Return whether a text is of entries of an index or a table of contents, with their pages.
+
+    >>> is_index("setNames, 1814 setOldClass, 1209"), is_index("In May, 1814 he left, and in June, 1815 he came back.")
+    (True, False)
+    """
+    entries = len(_INDEX_ENTRY.findall(text))
+    return (entries > 1 and text.count(" ") <= _WORDS_OF_ENTRY * entries) or _DOTS.search(text) is not None
 
 
 def _says_something(text: str, names: Iterable[str], whole: bool) -> bool:
@@ -139,4 +155,4 @@ def _is_suspect(text: str, words: list[str]) -> bool:
         return True
     if suspect := _SUSPECT.match(text):
         return suspect["pointer"] is None or len(words) <= _LONGEST_POINTER or not _REASON.search(text)
-    return any(leader in text for leader in _LEADERS)
+    return any(leader in text for leader in _LEADERS) or (", " in text and is_index(text))

@@ -69,6 +69,24 @@ NEVER_ALONE = frozenset(
 )
 """Words that are not names on their own, wherever they stand."""
 
+COMMON_NOUNS = frozenset(
+    """academy act agency airlines airport album army association authority award awards band bank battle board book
+    bridge building bureau cathedral castle center centre championship church city club code college command committee
+    community company conference configuration corporation council county court cup database department development
+    district division documentation edition editor empire engine engineering express family festival field file files
+    film force foundation framework garden government group guide handbook high hill hospital hotel house institute
+    international island islands journal kernel kingdom lake language law league library license line linux list
+    magazine management manager manual market ministry mode model mountain museum music national network new news
+    north office olympics online open opera orchestra organization package packages palace park party people plan
+    policy port post power prefecture press prize process program project protocol province public pro radio railway
+    records region report republic research review river road royal school science sea secretary security series
+    server service services show society software south south-east square stadium standard state states station store
+    street studio studios support system systems team television temple territory theatre theater times tool tools
+    tour tower town trail treaty tribune trust union united university user valley version village war water web west
+    east world american argyle argus athletic companion oil rovers wanderers""".split()
+)
+"""Words of the names of things that no person's name has."""
+
 GENERIC_HEADINGS = frozenset(
     heading.strip()
     for line in """
@@ -193,10 +211,33 @@ LANGUAGE_OPENERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 Some are parts of English names ("Die Hard", "Los Angeles"), so they count only in a text of that language."""
 
 CALENDAR = frozenset(
-    """monday tuesday wednesday thursday friday saturday sunday january february march april june july
-    august september october november december mr mrs ms dr""".split()
+    """monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays
+    sundays january february march april june july august september october november december mon tue tues wed thu
+    thur thurs fri mr mrs ms dr""".split()
 )
 """Words that are not names on their own, such as "Monday" or "Dr"."""
+
+CALENDAR_SHORT = frozenset("sat sun jan feb mar apr jun jul aug sep sept oct nov dec am pm".split())
+"""Words that are part of a date beside a number or another word of the calendar. Some are names on their own."""
+
+GREETINGS = frozenset("hi hello hey dear greetings cheers regards sincerely".split())
+"""Words before a name at the start of a letter that are not part of it, and words that end a letter."""
+
+TITLE_REFERENCES = frozenset(
+    """section sections sect sec chapter chapters appendix appendices figure figures fig table tables page pages
+    footnote equation eq listing paragraph""".split()
+)
+"""Words that refer to a part of a document when a number follows."""
+
+REFERENCES = TITLE_REFERENCES | frozenset(
+    "version versions ver edition release part step example exercise item note annex lemma theorem vol §".split()
+)
+"""Words that are no name with a number after them, but may be the end of one ("The Godfather Part II")."""
+
+CURRENCIES = frozenset(
+    "EUR USD GBP SEK NOK DKK CHF JPY CNY INR CAD AUD NZD PLN CZK HUF RON BRL MXN ZAR RUB TRY KRW SGD HKD".split()
+)
+"""Currencies, which are no name with an amount after them."""
 
 CONNECTORS = (
     "of|the|de|la|le|les|du|des|von|van|der|den|del|della|di|da|dos|das|do|el|al|bin|ibn|y|e|et|for|in|on|at|to|a|an"

@@ -1,0 +1,93 @@
+"""What is no name in a run of capitalised words and numbers: references, dates, amounts, greetings and adverbs."""
+
+import re
+
+from graphrag_core.text.words import (
+    CALENDAR,
+    CALENDAR_SHORT,
+    CURRENCIES,
+    FUNCTION,
+    GREETINGS,
+    NEVER_ALONE,
+    OPENERS,
+    REFERENCES,
+    TITLE_REFERENCES,
+)
+
+_NUMBER = re.compile(r"[#§(]?(?:[0-9]+(?:[.,:/\-–][0-9]+)*(?:st|nd|rd|th|[a-z])?|[A-Z](?:\.[0-9]+)*|[IVX]+)[.,:)]*")
+_DIGITS = re.compile(r"[0-9]+(?:[.,:/\-–][0-9]+)*(?:st|nd|rd|th)?[.,:]?")
+_TICKET = re.compile(r"[0-9]{5,}[.,:]?")
+_LISTED = re.compile(r"[0-9]+(?:\.[0-9]+)+\.?|[0-9]{5,}[.,:]?")  # the number of a section or of a ticket
+_YEAR = re.compile(r"(?:1[0-9]|20)[0-9]{2}")
+_ADVERB = re.compile(r"[A-Z][a-z]{2,}(?:al|ic|iv|ous|ing|ed|ent|ant|ar|ful|less|at|it|et|ab|ib)e?ly")
+_OF_DATES = CALENDAR | CALENDAR_SHORT | {"may"}
+_SMALL = 3  # digits from which on a number before a word may be a year
+
+
+def is_adverb(word: str) -> bool:
+    """Return whether a capitalised word is an adverb, such as "Conventionally"."""
+    return _ADVERB.fullmatch(word) is not None
+
+
+def without_numbering(words: list[str], first: int, last: int, initial: bool) -> tuple[int, int]:
+    """Return where the name starts and ends in some words of a run; twice the same if nowhere.
+
+    ``initial``: the run starts a sentence.
+
+    >>> [without_numbering(run.split(), 0, 3, True) for run in ("Section 3.8 Widgets", "Dear Mr. Kask", "4 March 2024")]
+    [(2, 3), (1, 3), (2, 3)]
+    """
+    lower = [word.lower().rstrip(".,:") for word in words]
+    if initial and lower[first] in GREETINGS:
+        first += 1
+    while last - first > 1 and _is_listed(words[first : first + 2]):
+        first += 1
+    if (initial or first > 0) and last - first > 1 and is_adverb(words[first]):
+        first += 1
+        while first < last and lower[first] in FUNCTION:
+            first += 1
+    while last - first > 1 and _TICKET.fullmatch(words[last - 1]):
+        last -= 1
+    first, last = _without_references(words, lower, first, last)
+    if first < last and all(word in _OF_DATES or _DIGITS.fullmatch(word) for word in lower[first:last]):
+        return _year(lower, first, last)
+    if last - first == 2 and _is_amount(words[first:last], lower[first:last]):
+        return first, first
+    return first, last
+
+
+def _is_listed(words: list[str]) -> bool:
+    """Return whether the first of two words is the number of a section, a ticket or a footnote."""
+    if words[0].isdigit() and len(words[0]) <= _SMALL and is_adverb(words[1]):  # "91 Typically"
+        return True
+    is_ticket = words[0].isdigit() and _TICKET.fullmatch(words[1]) is not None
+    return is_ticket or _LISTED.fullmatch(words[0]) is not None
+
+
+def _without_references(words: list[str], lower: list[str], first: int, last: int) -> tuple[int, int]:
+    if last - first > 2 and lower[first] in OPENERS and lower[first + 1] in REFERENCES:  # "See Section 3.8"
+        first += 1
+    if last - first > 1 and lower[first] in REFERENCES and _NUMBER.fullmatch(words[first + 1]):
+        first += 2
+        while first < last and (lower[first] in FUNCTION or _DIGITS.fullmatch(words[first])):
+            first += 1
+    if last - first > 1 and lower[last - 2] in TITLE_REFERENCES and _NUMBER.fullmatch(words[last - 1]):
+        last -= 2
+        while last > first and lower[last - 1] in FUNCTION:
+            last -= 1
+    return first, last
+
+
+def _year(lower: list[str], first: int, last: int) -> tuple[int, int]:
+    """Return where the year is in a date, or a number that stands alone. The number of a telephone has none."""
+    if last - first == 1:
+        return first, last
+    has_words = any(not word[:1].isdigit() for word in lower[first:last])
+    at = next((at for at in range(first, last) if has_words and _YEAR.fullmatch(lower[at])), None)
+    return (first, first) if at is None else (at, at + 1)
+
+
+def _is_amount(words: list[str], lower: list[str]) -> bool:
+    """Return whether two words are an amount of money, or the number of a footnote and its first word."""
+    is_footnote = words[0].isdigit() and len(words[0]) <= _SMALL and (lower[1] in OPENERS or lower[1] in NEVER_ALONE)
+    return is_footnote or (words[0] in CURRENCIES and words[1][0].isdigit())
