@@ -9,6 +9,7 @@ import pytest
 
 from graphrag_core import Coverage, Document, GraphRetriever, KnowledgeIndex, PageRank, Reranked, Weighted
 from graphrag_core.errors import InputError
+from graphrag_core.query.sides import sides
 from graphrag_core.testing import CHAIN, HashEmbedder
 
 MANUAL = [
@@ -114,3 +115,55 @@ def test_it_is_logged_once_that_the_graph_has_little_to_follow(caplog):
         retriever.retrieve("rain")
         retriever.retrieve("sun")
         assert caplog.text.count("the graph has little to follow") == 1
+
+
+NOTES = [
+    *(Document(f"note-{n}", f"Room {n} has a heater, a lamp and a desk near window {n}.") for n in range(12)),
+    Document("row", "Lamp LX-40 | 12 EUR | shelf 7"),
+    Document("maker", "Lumen Works makes lamps and heaters.", "Lumen Works"),
+    Document("owner", "Nordlicht AG owns Lumen Works since the spring.", "Nordlicht AG"),
+]
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What does a lamp cost in the shop?", "Where is a heater near a window?", "Who owns what makes light for a desk?"],
+)
+def test_the_best_of_vector_and_of_keyword_search_are_among_the_first_five(question):
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(NOTES)
+        retriever = GraphRetriever(index, cache=False)
+        result = retriever.retrieve(question, k=5)
+        firsts = [ids(retriever.retrieve(question, method=method, k=1))[0] for method in ("vector", "keyword")]
+        assert "plain search" in result.expansion_skipped
+        assert set(firsts) <= set(ids(result))
+
+
+@pytest.mark.parametrize(
+    ("question", "parts"),
+    [
+        ("What is the difference between room 3 and room 9?", ("room 3", "room 9")),
+        ("Who owns Lumen Works compared with Nordlicht AG?", ("Who owns Lumen Works", "Who owns Nordlicht AG")),
+    ],
+)
+def test_the_first_passage_for_each_side_of_a_comparison_is_among_the_first_five(question, parts):
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(NOTES)
+        retriever = GraphRetriever(index, cache=False)
+        assert sides(question) == parts
+        first = [ids(retriever.retrieve(part, use_graph=False, k=1))[0] for part in parts]
+        assert set(first) <= set(ids(retriever.retrieve(question, k=5)))
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["How do I install and configure the broker?", "What is the setting called, and what is its default?", "Why?", ""],
+)
+def test_a_question_about_one_thing_has_no_sides(question):
+    assert sides(question) is None
+
+
+def test_plain_search_keeps_its_order_where_it_leaves_nothing_open(manual):
+    result = GraphRetriever(manual, cache=False).retrieve("queues of jobs", k=5)
+    assert result.expansion_skipped.startswith("plain search decides alone: 0% of the question")
+    assert ids(result) == ids(GraphRetriever(manual, cache=False).retrieve("queues of jobs", k=5, use_graph=False))

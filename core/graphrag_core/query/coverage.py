@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -11,10 +13,27 @@ from graphrag_core.key_sets import among
 from graphrag_core.ports import Keys, Ranking, Scores, Snapshot
 from graphrag_core.query.query import Query, word_weights
 from graphrag_core.query.reasons import Bridges, Flags, Links, Reasons, Values
+from graphrag_core.query.sides import sides
 
 _FAR = 100  # the rank of a passage in a ranking that does not contain it
 _FEW = 5  # an entity that so few passages mention links them in any index
 _SUBJECT = 5.0  # an edge from a chunk to its subject weighs more than this
+_OFFSET = 10.0  # a rank counts offset / (rank + offset), counted from 0
+_COVER_PLAIN = 0.9  # the weight of newly covered words without trust
+_TITLE = 0.3  # the weight of the question's words in a passage's subject
+_SUBJECT_LINK, _SUBJECT_EVIDENCE = 0.25, 1.0  # one passage mentions the subject of the other
+_SHARED_LINK, _SHARED_EVIDENCE = 0.2, 0.5  # both mention an entity, times 2 / number of passages that mention it
+_SIBLINGS = 0.5  # how much a bridge counts between passages about the same thing, such as two sections of a document
+_FIRST = 3  # plain passages that are looked at for what they leave open
+_SLOPE = 0.08  # how sharply the open share decides
+_LITTLE_TRUST = 0.3  # below it plain search keeps its order if it leaves little open
+_LEAST_GRAPH = 0.3  # how far the graph's rank counts without trust: it tells apart what plain search ranks alike
+_PINNED = 1  # plain passages that stay first if the graph does not lead
+_STARTS = 5  # plain passages that are followed
+_ANCHORS = 2  # passages that are chosen before bridges count
+_HEAD = 5  # the first places, among which plain search has its best passages
+_STEPS = 10  # passages that are chosen one by one; the others follow by their last score
+_GRAPH_CANDIDATES, _PLAIN_CANDIDATES, _BRIDGE_CANDIDATES = 40, 20, 20
 _NOTHING: Ranking = (np.empty(0, np.int64), np.empty(0, np.float32))
 
 
@@ -59,66 +78,45 @@ class Coverage:
     """Chooses passages one by one, so that together they cover the question and are linked to each other.
 
     A passage scores by its rank, by the words of the question that it contains and no chosen passage
-    contains, and by its strongest link to a chosen passage. How far the graph's rank counts, and not
-    that of plain search, depends on how much of the question consists of rare names that the graph
-    knows (``trust``). What the best passages of plain search mention or link to is followed as well
-    (``bridge``), as the answer is often in a passage that shares no words with the question.
+    contains, and by its strongest link to a chosen passage. Two signals decide how far the graph counts:
+
+    - ``trust``: how much of the question consists of rare names that the graph knows. It weighs the graph's ranking
+      against that of plain search.
+    - how much of the question the first three passages of plain search leave open. Links between passages, and the
+      passages that the best ones lead to (``bridge``), count by this or by the trust.
+
+    Plain search keeps its order where both are low. If the trust is below 0.5, the first five passages contain the best
+    ones of plain search (:attr:`Query.best <graphrag_core.query.query.Query.best>`), and plain search has every other
+    place below them. If the question compares two things, the first five contain the first passage for each of them.
 
     Parameters
     ----------
-    rank_offset
-        A rank counts ``rank_offset / (rank + rank_offset)``, counted from 0.
-    cover, cover_plain
-        The weight of newly covered words with full trust and without trust.
-    title
-        The weight of the question's words in a passage's subject, times the trust.
-    subject, subject_evidence
-        A link where one passage mentions the subject of the other: a constant, and the weight of the question's
-        words in the sentence that mentions it.
-    shared, shared_evidence
-        The same for an entity that both passages mention, times ``2 / number of passages that mention it``.
-    most_passages
-        An entity that more passages mention, or more than a tenth of a small index, links none and is no bridge.
+    cover
+        The weight of newly covered words with full trust; less without.
+    link
+        The weight of links between passages: one mentions the subject of the other, or both mention an entity.
+    bridge
+        The weight of a passage that the best plain passages lead to through what they mention or link to. The
+        trust in the graph reduces it.
     rare, enough
         A name that ``rare`` passages or fewer mention counts in full, others less. If such names are this share of the
         question, trust is 1.
-    bridge
-        The weight of a passage found through what the best plain passages mention or link to. The trust in the graph
-        reduces it.
-    anchors
-        How many passages are chosen before bridges count.
-    siblings
-        How much a bridge counts between passages about the same thing, such as two sections of a document.
-    bridges_from
-        How many plain passages are followed.
+    open
+        The share of the question that must be left open for links and bridges to count by half.
+    most_passages
+        An entity that more passages mention, or more than a tenth of a small index, links none and is no bridge.
     least_linked
         Bridges are followed if at least this share of the passages mentions the subject of another one.
-    graph_candidates, plain_candidates, bridge_candidates
-        How many passages of each ranking are considered.
-    steps
-        How many passages are chosen one by one; the others follow by their last score.
     """
 
-    rank_offset: float = 10.0
     cover: float = 1.5
-    cover_plain: float = 0.7
-    title: float = 0.3
-    subject: float = 0.25
-    subject_evidence: float = 1.0
-    shared: float = 0.2
-    shared_evidence: float = 0.5
-    most_passages: int = 40
-    rare: float = 3.0
-    enough: float = 0.4
+    link: float = 1.0
     bridge: float = 0.7
-    anchors: int = 2
-    siblings: float = 0.5
-    bridges_from: int = 5
+    rare: float = 3.0
+    enough: float = 0.35
+    open: float = 0.1
+    most_passages: int = 40
     least_linked: float = 0.1
-    graph_candidates: int = 40
-    plain_candidates: int = 20
-    bridge_candidates: int = 20
-    steps: int = 10
 
     scores_are_ranks: ClassVar[bool] = True
 
@@ -131,33 +129,56 @@ class Coverage:
             return _ranked(everything, 0.0, "plain search leads: the question has no words to cover")
         weights = word_weights(snapshot.term_counts(terms), snapshot.chunk_count)
         trust, share = self._trust(query, terms, weights)
+        first = snapshot.terms_in("chunks", plain[0][:_FIRST], terms)
+        left_open = float(weights[~first.any(axis=0)].sum())
+        reach = 1 / (1 + math.exp((self.open - left_open) / _SLOPE))
+        kept = self._kept(query, trust)
+        why = (
+            f"{share:.0%} of the question consists of rare names that the graph knows, "
+            f"and the first passages of plain search leave {left_open:.0%} of it open"
+        )
+        if trust < _LITTLE_TRUST and reach < 0.5:
+            reasons = Reasons(everything[:0], terms, first[:0], Links.none(), Bridges.none())
+            alone = f"plain search decides alone: {why}"
+            return replace(_ranked(_with_kept(everything, kept), trust, alone), reasons=reasons)
         follow = self.bridge > 0 and trust < 1 and snapshot.linked_share >= self.least_linked
         followed, bridges = self._bridges(query, plain[0], terms, weights) if follow else (_NOTHING, Bridges.none())
         keys = _each_once(
-            np.concatenate([graph[0][: self.graph_candidates], plain[0][: self.plain_candidates], followed[0]])
+            np.concatenate([graph[0][:_GRAPH_CANDIDATES], plain[0][:_PLAIN_CANDIDATES], followed[0], kept])
         )
         covered = snapshot.terms_in("chunks", keys, terms)
         mentions = _Mentions.of(snapshot, keys, self._most(snapshot))
 
-        by_graph, by_plain = (self.rank_offset / (_ranks(keys, r[0]) + self.rank_offset) for r in (graph, plain))
-        prior = trust * by_graph + (1 - trust) * by_plain
+        by_graph, by_plain = (_OFFSET / (_ranks(keys, r[0]) + _OFFSET) for r in (graph, plain))
+        prior = max(trust, _LEAST_GRAPH) * by_graph + (1 - trust) * by_plain
         if trust > 0:
-            prior += trust * self.title * _subject_share(snapshot, mentions, terms, weights)
+            prior += trust * _TITLE * _subject_share(snapshot, mentions, terms, weights)
         strength = dict(zip(followed[0].tolist(), followed[1].tolist(), strict=True))
-        follow_weight = (1 - trust) ** 1.5 * self.bridge
+        follow_weight = (1 - trust) ** 1.5 * self.bridge * reach
         bridged = follow_weight * np.array([strength.get(key, 0.0) for key in keys.tolist()])
-        links = self._links(query, keys, mentions, terms, weights)
-        cover = self.cover_plain + (self.cover - self.cover_plain) * trust
+        links = self._links(query, keys, mentions, terms, weights, max(trust, reach))
+        cover = _COVER_PLAIN + (self.cover - _COVER_PLAIN) * trust
         scores = _Scores(prior, bridged, cover * weights, covered, links.strengths)
-        chosen = keys[scores.choose(self.steps, self.anchors)]
+        places = {key: place for place, key in enumerate(keys.tolist())}
+        pinned = [places[key] for key in plain[0][:_PINNED].tolist()] if trust < 0.5 else []
+        chosen = keys[scores.choose(pinned, [places[key] for key in kept.tolist()])]
+        if trust < 0.5:
+            chosen = _alternate(chosen, plain[0])
         bridges = bridges._replace(strengths=bridges.strengths * follow_weight)
-        why = f"{share:.0%} of the question consists of rare names that the graph knows"
+        how_far = f"leads (graph {max(trust, _LEAST_GRAPH):.0%}, links {max(trust, reach):.0%}): {why}"
         return replace(
             _ranked(_each_once(np.concatenate([chosen, everything])), trust, "", followed),
-            remark=f"plain search leads: {why}" if trust < 0.5 else "",
-            gate=f"the graph leads: {why}" if trust >= 0.5 else "",
+            remark=f"plain search {how_far}" if trust < 0.5 else "",
+            gate=f"the graph {how_far}" if trust >= 0.5 else "",
             reasons=Reasons(keys, terms, covered, links, bridges),
         )
+
+    def _kept(self, query: Query, trust: float) -> Keys:
+        """Return the passages of plain search that must be among the first five."""
+        firsts = [query.best] if trust < 0.5 else []
+        if parts := sides(query.text):
+            firsts.append(query.best_of(parts))
+        return _each_once(np.concatenate(firsts))[:_HEAD] if firsts else np.empty(0, np.int64)
 
     def _most(self, snapshot: Snapshot) -> float:
         """Return how many passages may mention an entity that links passages."""
@@ -180,7 +201,7 @@ class Coverage:
         better the passage it was reached from, the rarer the entity, and the more of the question the chunk
         covers, above all of what the passage does not cover.
         """
-        snapshot, starts = query.snapshot, plain[: self.bridges_from]
+        snapshot, starts = query.snapshot, plain[:_STARTS]
         edges = snapshot.neighbours(starts, to="entities")
         start = np.repeat(np.arange(len(starts)), edges.counts)
         counts, _ = snapshot.entity_counts(edges.targets)
@@ -197,15 +218,14 @@ class Coverage:
         chunks, at = np.unique(reached, return_inverse=True)
         held = snapshot.terms_in("chunks", np.concatenate([starts, chunks]), terms)
         covered, has = held[: len(starts)], held[len(starts) :]
-        offset = self.rank_offset
-        prior = offset / (np.arange(len(starts)) + offset) * (0.3 + covered @ weights)
+        prior = _OFFSET / (np.arange(len(starts)) + _OFFSET) * (0.3 + covered @ weights)
         value = (prior[start] * np.minimum(1, 4 / counts) ** 0.5)[pair]
         missing = np.where(covered, 0, weights)  # of each start
-        value *= np.where(start_is_about & is_about, self.siblings, 1.0)
+        value *= np.where(start_is_about & is_about, _SIBLINGS, 1.0)
         value *= (0.15 + (has @ weights)[at] + (has[at] * missing[start[pair]]).sum(axis=1)) ** 2
         best = np.zeros(len(chunks))
         np.maximum.at(best, at, value)
-        order = query.order("chunks", chunks, np.round(best, 6).astype(np.float32))[: self.bridge_candidates]
+        order = query.order("chunks", chunks, np.round(best, 6).astype(np.float32))[:_BRIDGE_CANDIDATES]
         most = max(float(best.max()), 1e-9)
         kept = value >= best[at] / 2  # another start may be shown where the best is not
         kept &= among(at, np.sort(order))
@@ -215,8 +235,13 @@ class Coverage:
         )  # fmt: skip
         return (chunks[order], (best[order] / most).astype(np.float32)), ways
 
-    def _links(self, query: Query, keys: Keys, mentions: _Mentions, terms: list[str], weights: Values) -> Links:
-        """Return the strength of the link between each two chunks, and what it consists of."""
+    def _links(
+        self, query: Query, keys: Keys, mentions: _Mentions, terms: list[str], weights: Values, counts: float
+    ) -> Links:
+        """Return the strength of the link between each two chunks, and what it consists of.
+
+        ``counts`` is how far links count, from 0 to 1.
+        """
         snapshot, entities = query.snapshot, mentions.entities
         # The best sentence of a chunk that mentions an entity: how much of the question it covers besides the name.
         evidence = np.zeros(mentions.held.shape)
@@ -235,8 +260,9 @@ class Coverage:
             np.maximum.at(evidence, (row, column), said @ weights)
         rarity = np.where(among(entities, np.sort(query.entities)), 0, 2 / np.maximum(mentions.counts, 2))
         # Two chunks about the same thing, such as two sections of a document, are not linked by that.
-        to_subject = (mentions.held & ~mentions.subject) * (self.subject + self.subject_evidence * evidence)
-        to_mention = mentions.held * rarity * (self.shared + self.shared_evidence * evidence)
+        weight = self.link * counts
+        to_subject = weight * (mentions.held & ~mentions.subject) * (_SUBJECT_LINK + _SUBJECT_EVIDENCE * evidence)
+        to_mention = weight * mentions.held * rarity * (_SHARED_LINK + _SHARED_EVIDENCE * evidence)
         links = np.maximum(_strongest(to_subject, mentions.subject), _strongest(to_mention, mentions.held))
         links = np.maximum(links, links.T)
         np.fill_diagonal(links, 0)
@@ -309,26 +335,52 @@ class _Scores(NamedTuple):
     covered: Flags
     links: Values
 
-    def choose(self, steps: int, anchors: int) -> Keys:
-        """Return positions, best first: the first ``steps`` one by one, each with regard to those before it."""
+    def choose(self, pinned: Sequence[int], kept: Sequence[int]) -> Keys:
+        """Return positions, best first: the first ten one by one, each with regard to those before it.
+
+        ``pinned`` come first, and ``kept`` are among the first five.
+        """
         missing, linked = self.weights.copy(), np.zeros(len(self.prior))
         left = np.ones(len(self.prior), np.bool_)
         covered = self.covered.astype(np.float64)
         chosen: list[int] = []
         while True:
             score = self.prior + covered @ missing + linked
-            if len(chosen) >= anchors:
+            if len(chosen) >= _ANCHORS:
                 score += self.bridged
             score = score.round(6)  # equal whatever the order of the sums
-            if len(chosen) == min(steps, len(score)):
+            if len(chosen) == min(_STEPS, len(score)):
                 break
-            best = int(np.where(left, score, -np.inf).argmax())
+            waiting = [place for place in kept if left[place]]
+            if len(chosen) < len(pinned):
+                best = pinned[len(chosen)]
+            elif len(chosen) < _HEAD <= len(chosen) + len(waiting):
+                best = max(waiting, key=lambda place: (score[place], -place))
+            else:
+                best = int(np.where(left, score, -np.inf).argmax())
             chosen.append(best)
             left[best] = False
             missing[self.covered[best]] = 0
             linked = np.maximum(linked, self.links[best])
         rest = np.flatnonzero(left)
         return np.array([*chosen, *rest[np.argsort(-score[rest], kind="stable")].tolist()], np.int64)
+
+
+def _alternate(chosen: Keys, plain: Keys) -> Keys:
+    """Return what was chosen with every other place below the first five given to plain search, best first."""
+    head = chosen[:_HEAD].tolist()
+    others = [key for key in plain.tolist() if key not in head]
+    turns = [key for pair in zip(others, chosen[_HEAD:].tolist(), strict=False) for key in pair]
+    return _each_once(np.array([*head, *turns, *chosen.tolist()], np.int64))
+
+
+def _with_kept(keys: Keys, kept: Keys) -> Keys:
+    """Return a ranking whose first five contain some passages: these replace the last of the others."""
+    head = keys[:_HEAD].tolist()
+    others = [key for key in head if key not in kept]
+    missing = [key for key in kept.tolist() if key not in head]
+    gone = set(others[len(others) - len(missing) :]) if missing else set()
+    return _each_once(np.array([*(key for key in head if key not in gone), *missing, *keys.tolist()], np.int64))
 
 
 def _ranks(keys: Keys, ranked: Keys) -> Values:

@@ -150,10 +150,13 @@ def _answer(
         )
         with _timed(stages, "search"):
             channels, plain = _search(query, plan)
+            firsts = [keys[:2] for keys, _ in channels.values()]
+            agreed = [firsts[0][np.isin(firsts[0], firsts[1])]] if len(firsts) > 1 else []
+            best = np.concatenate([*(keys[:1] for keys in firsts), *agreed])
         with _timed(stages, "recognise"):
             entities = plan.recogniser.recognise(question, vector, snapshot, plain[0])
             entities = np.concatenate([seeds, entities[~among(entities, np.sort(seeds))]])
-            query = replace(query, entities=entities)
+            query = replace(query, entities=entities, best=best)
             if scope is None and plan.use_graph and plan.method in ("hybrid", "graph"):
                 _log_unlinked(engine, snapshot, plan)
         with _timed(stages, "expand"):

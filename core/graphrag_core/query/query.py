@@ -22,6 +22,8 @@ OnEmbedderError = Literal["raise", "keyword"]
 VECTOR_WEIGHT, TEXT_WEIGHT = 0.6, 0.4
 """The default weights of vector and keyword search where they are blended."""
 
+_CANDIDATES = 20  # of vector and of keyword search for a part of a question
+
 
 @dataclass(frozen=True)
 class Query:
@@ -35,6 +37,9 @@ class Query:
         One generation of the index, restricted to the query's scope.
     vector
         The question's embedding; None if there is none.
+    best
+        The best chunks of plain search: the first one of vector search, the first one of keyword search, and those
+        that both have among their first two.
     entities
         The entities that the question names.
     embedder
@@ -65,6 +70,7 @@ class Query:
     uncounted: list[Keys] | None = None
     on_embedder_error: OnEmbedderError = "raise"
     failures: list[str] = field(default_factory=list)
+    best: Keys = field(default_factory=lambda: np.empty(0, np.int64))
 
     def record_access(self, facts: Keys, now: float) -> None:
         """Count an access of each fact, unless this query does not count."""
@@ -86,16 +92,33 @@ class Query:
         Without an embedder the texts are searched by keyword. If it fails and that does not raise, they are too, and
         the second value says so.
         """
-        problem = ""
-        if texts and self.vector is not None and self.embedder is not None:
-            try:
-                return self.snapshot.search_vectors("chunks", self.embedder.queries(texts), k), ""
-            except EmbedderError as error:
-                if self.on_embedder_error == "raise":
-                    raise question_error(str(error), error) from error.__cause__
-                problem = f"expansion queries were searched by keyword: {error}"
-                self.failures.append(problem)
-        return [self.snapshot.search_keywords("chunks", text, k) for text in texts], problem
+        vectors, problem = self._embed(texts)
+        if vectors is None:
+            return [self.snapshot.search_keywords("chunks", text, k) for text in texts], problem
+        return self.snapshot.search_vectors("chunks", vectors, k), ""
+
+    def best_of(self, texts: Sequence[str]) -> Keys:
+        """Return the chunk that vector and keyword search together rank first for each text, if there is one."""
+        vectors, _ = self._embed(texts)
+        found = []
+        for at, text in enumerate(texts):
+            part = replace(self, text=text, vector=None if vectors is None else vectors[at])
+            by_keyword = self.snapshot.search_keywords("chunks", text, _CANDIDATES)
+            found.append(part.blend("chunks", part.by_vector("chunks", _CANDIDATES), by_keyword)[0][:1])
+        return np.concatenate(found)
+
+    def _embed(self, texts: Sequence[str]) -> tuple[Matrix | None, str]:
+        """Return the vectors of texts that are asked as questions, or None and what failed."""
+        if not texts or self.vector is None or self.embedder is None:
+            return None, ""
+        try:
+            return self.embedder.queries(texts), ""
+        except EmbedderError as error:
+            if self.on_embedder_error == "raise":
+                raise question_error(str(error), error) from error.__cause__
+            problem = f"parts of the question were searched by keyword: {error}"
+            self.failures.append(problem)
+            return None, problem
 
     def blend(self, kind: Kind, by_vector: Ranking, by_keyword: Ranking) -> Ranking:
         """Blend two rankings: the weighted mean of cosine and BM25, each divided by its best score."""

@@ -45,6 +45,13 @@ class Links(NamedTuple):
     to_subject: Values
     to_mention: Values
 
+    @classmethod
+    def none(cls) -> Links:
+        """Return no links."""
+        return cls(
+            np.empty((0, 0)), np.empty(0, np.int64), *(np.empty((0, 0), np.bool_),) * 2, *(np.empty((0, 0)),) * 2
+        )
+
     def between(self, ones: Sequence[int], others: Sequence[int]) -> list[tuple[Keys, LinkKind]]:
         """Return for each pair of candidates the entities of the strongest link, and what it is to the first."""
         subject = self.subject[ones], self.subject[others]
