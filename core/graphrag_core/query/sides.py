@@ -55,7 +55,8 @@ def sides(question: str) -> tuple[str, str] | None:
         if left is None or right is None:
             continue
         named = _is_name(words, left) and _is_name(words, right)
-        while named and not _is_name(words, (left[0], left[0] + 1)):  # "Who owns Lumen Works": a verb before a name
+        capital = named and words[right[0]][0].isupper()
+        while capital and not _is_name(words, (left[0], left[0] + 1)):  # "Who owns Lumen Works": a verb before a name
             left = left[0] + 1, left[1]
         repeats = at + 1 < right[0] and lower[at + 1] in lower[max(left[0] - 2, 0) : left[0]]  # "in X and in Y"
         if any(not any(map(str.isalpha, "".join(words[slice(*side)]))) for side in (left, right)):
