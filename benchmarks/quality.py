@@ -1,7 +1,7 @@
 """Recall of the default retriever compared with plain search: ``make bench-quality``.
 
 Reads datasets from ``../shared/data`` (or ``SHARED``): folders with ``corpus.jsonl`` and ``questions.jsonl``, and
-``docs_dev``, real documentation in its original markup, with evidence quotes in place of gold passages. The settings
+``docs_dev`` and ``docs_dev2``, real documentation in its original markup, with evidence quotes in place of gold passages. The settings
 are the same for all datasets. "untitled" is a set without its titles. The last tables use keyword search alone for
 facts (``embed_facts=False``), the default for embedders that may cost money.
 
@@ -43,7 +43,7 @@ from graphrag_core.evaluation import bootstrap_interval
 
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
 MULTI_HOP = ("musique_train", "hotpotqa_train", "2wiki_train", "scifact_train")
-SETS = (*MULTI_HOP, *(f"{name}:untitled" for name in MULTI_HOP), "docs_dev", "xquad_en", "xquad_zh")
+SETS = (*MULTI_HOP, *(f"{name}:untitled" for name in MULTI_HOP), "docs_dev", "docs_dev2", "xquad_en", "xquad_zh")
 PLAIN = "vector+BM25"
 METHODS: dict[str, dict[str, Any]] = {
     "vector": {"method": "vector"},
@@ -82,7 +82,7 @@ def load(name: str, *, triples: bool = False) -> Dataset:
             with tarfile.open(folder / "corpus.tar.gz") as archive:
                 archive.extractall(unpacked, filter="data")
             documents = list(load_documents([Path(unpacked, "corpus")]))
-        return Dataset(name, documents, questions, ranks_of_quotes((folder / "match.py") if (folder / "match.py").exists() else SHARED / "data" / "docs_dev" / "match.py"))
+        return Dataset(name, documents, questions, ranks_of_quotes(SHARED / "data" / "docs_dev" / "match.py"))
     rows = lines(folder / "corpus.jsonl")
     titled = not name.endswith(":untitled")
     documents = [
@@ -107,7 +107,7 @@ def ranks_of_documents(question: Mapping[str, Any], chunks: Sequence[Chunk]) -> 
 
 
 def ranks_of_quotes(path: Path) -> Callable[[Mapping[str, Any], Sequence[Chunk]], list[int]]:
-    """Return a function that ranks evidence, with the rule of a set's own file for what contains a quote."""
+    """Return a function that ranks evidence, with the rule of docs_dev for what contains a quote."""
     spec = importlib.util.spec_from_file_location("match", path)
     assert spec is not None
     assert spec.loader is not None

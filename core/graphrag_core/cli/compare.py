@@ -169,6 +169,8 @@ def _show_report(report: Report, index: KnowledgeIndex, show: int, *, json: bool
         _show_differences(report, index)
     console.print()
     render.print_indented(console, Text(report.verdict, "bold"), 0)
+    if report.decided:
+        render.print_indented(console, Text(report.decided), 0)
     if report.note:
         render.print_indented(console, Text(report.note, "partial"), 0)
 
@@ -258,6 +260,8 @@ def _show_question(answer: Answered, gain: float) -> None:
             line.append(" · " if place else "")
             line.append(f"{'✓ ' if is_gold else ''}{_name(answer, found)}", "good" if is_gold else "quiet")
         render.print_indented(console, line or Text("nothing", "quiet"), 22, label=Text(f"      {method}"))
+    if answer.decided:
+        render.print_indented(console, Text(answer.decided, "quiet"), 22, label=Text("      decided by"))
 
 
 def _name(answer: Answered, found: str) -> str:

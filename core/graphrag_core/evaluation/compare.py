@@ -64,6 +64,8 @@ class Answered:
         For each method how long it took, without embedding the question.
     titles
         The titles of what was found, by id.
+    decided
+        Which ranking decided the order of the hybrid method, and how far; empty if it was not asked.
     """
 
     question: Question
@@ -73,6 +75,7 @@ class Answered:
     missing: tuple[str, ...] = ()
     milliseconds: Mapping[str, float] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
+    decided: str = ""
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -105,6 +108,7 @@ class Answered:
             "missing": list(self.missing),
             "found": found,
             "milliseconds": {method: round(ms, 3) for method, ms in self.milliseconds.items()},
+            "decided": self.decided,
         }
 
 
@@ -316,6 +320,15 @@ class Report:
         return GENERATED_NOTE if any(one.question.id.startswith(GENERATED) for one in self.answered) else ""
 
     @property
+    def decided(self) -> str:
+        """On how many questions the graph led the hybrid method, and on how many plain search; empty if not asked."""
+        told = [answer.decided for answer in self.answered if answer.decided]
+        by_graph = sum(text.startswith("the graph leads") for text in told)
+        alone = sum(text.startswith("plain search decides alone") for text in told)
+        plain = f"plain search on {len(told) - by_graph}, on {alone} of them alone"
+        return f"The graph led on {by_graph} of {len(told)} questions, {plain}." if told else ""
+
+    @property
     def verdict(self) -> str:
         """A sentence that says whether the graph helps on these questions, and whether it is significant."""
         sentence = self._sentence()
@@ -371,6 +384,7 @@ class Report:
             "p_value": self.p_value if has_pair else 1.0,
             "chance": self.p_value if has_pair else 1.0,  # the old key, for one version
             "verdict": self.verdict,
+            "decided": self.decided,
             "note": self.note,
             "answers": [answer.to_dict() for answer in self.answered],
         }
@@ -464,7 +478,7 @@ def compare(
         raise InputError(f"{unknown[0]!r}: methods are {', '.join(METHODS)}; other retrievers need other names")
     chosen = tuple(map(Measure.parse, measures)) or default_measures(k)
     depth = max(k, *(measure.k for measure in chosen))
-    runs: dict[str, Callable[[str, Any, int], Sequence[Chunk]]] = {
+    runs: dict[str, Callable[[str, Any, int], tuple[Sequence[Chunk], str]]] = {
         **{name: _method(without_cache(retriever), METHODS[name]) for name in methods},
         **{name: _other(call) for name, call in others.items()},
     }
@@ -478,12 +492,14 @@ def compare(
         if not answered:  # load indexes and graph before anything is timed
             for run in runs.values():
                 run(question.text, vector, depth)
-        results, times = {}, {}
+        results, times, decided = {}, {}, ""
         for name in shuffle.sample(list(runs), len(runs)):
             start = time.perf_counter()
-            results[name] = runs[name](question.text, vector, wanted(gold, depth))
+            results[name], told = runs[name](question.text, vector, wanted(gold, depth))
             times[name] = (time.perf_counter() - start) * 1000
-        answered.append(_answered(question, gold, {name: results[name] for name in runs}, times, depth))
+            decided = told if name == "hybrid" else decided
+        found = _answered(question, gold, {name: results[name] for name in runs}, times, depth)
+        answered.append(replace(found, decided=decided))
     return Report(k, tuple(answered), tuple(runs), chosen)
 
 
@@ -509,17 +525,19 @@ def embedded(index: KnowledgeIndex, text: str) -> Any:
         return error
 
 
-def _method(retriever: GraphRetriever, settings: Mapping[str, Any]) -> Callable[[str, Any, int], Sequence[Chunk]]:
-    def run(text: str, vector: Any, count: int) -> Sequence[Chunk]:
-        hits = retriever.retrieve(text, k=count, embedding=vector, count_access=False, **settings).hits
-        return [hit.chunk for hit in hits]
+def _method(
+    retriever: GraphRetriever, settings: Mapping[str, Any]
+) -> Callable[[str, Any, int], tuple[Sequence[Chunk], str]]:
+    def run(text: str, vector: Any, count: int) -> tuple[Sequence[Chunk], str]:
+        result = retriever.retrieve(text, k=count, embedding=vector, count_access=False, **settings)
+        return [hit.chunk for hit in result.hits], result.expansion_skipped or result.gate
 
     return run
 
 
-def _other(call: OtherRetriever) -> Callable[[str, Any, int], Sequence[Chunk]]:
-    def run(text: str, _vector: Any, _count: int) -> Sequence[Chunk]:
-        return [one if isinstance(one, Chunk) else Chunk(one, one, "") for one in call(text)]
+def _other(call: OtherRetriever) -> Callable[[str, Any, int], tuple[Sequence[Chunk], str]]:
+    def run(text: str, _vector: Any, _count: int) -> tuple[Sequence[Chunk], str]:
+        return [one if isinstance(one, Chunk) else Chunk(one, one, "") for one in call(text)], ""
 
     return run
 
