@@ -51,7 +51,7 @@ _SUSPECT_STARTS = frozenset(
 _PAGES = r"\d{1,4}(?:[-–]\d{1,4})?(?:, \d{1,4}(?:[-–]\d{1,4})?)*(?=\s|$)"
 _INDEX_ENTRY = re.compile(rf"[^\s,]+, {_PAGES}")
 _DOTS = re.compile(r"(?:\. ){3,}\.|\.{5,}")
-_WORDS_OF_ENTRY = 6  # of an index at the end of a book, on average
+_WORDS_OF_ENTRY = 4  # of an index at the end of a book, on average
 _DISCLAIMER = re.compile(r"\bMERCHANTABILITY\b|\bWITHOUT (?:ANY )?WARRANT|\bAS IS\b")
 _DOUBTFUL = FUNCTION.union(*((word, word.capitalize(), word.upper()) for word in _SUSPECT_STARTS))
 _INTRODUCES = re.compile(
