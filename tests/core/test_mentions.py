@@ -198,7 +198,7 @@ def test_a_code_name_has_no_separator_at_its_end():
         ("A note on the distributions8 of it.", []),
         ("It takes (a) Remove the blanks.", []),
         ("Title: Labels print twice", []),
-        ("A. R. Rahman wrote it.", ["A. R. Rahman"]),
+        ("A. R. Rahman met C. A. Nicholson and the YES Network.", ["A. R. Rahman", "C. A. Nicholson", "YES Network"]),
         ("We saw October November there.", ["October November"]),
         ("It is B.6 Using Fortran, or else. Chapter 4 Widgets is long.", ["Fortran", "Widgets"]),
         ("We read NOTE UEFI and Level 6 of `rmdir directory` and `make NAME`.", ["UEFI", "rmdir"]),

@@ -339,10 +339,11 @@ def _without_places(names: list[NameMatch], starts: frozenset[int] | set[int]) -
     found = []
     for name in names:
         head, joint, place = name.name.partition(" in " if " in " in name.name else " at ")
-        if joint and (head in known or (place in known and name.start not in starts)):
+        place = place.removeprefix("the ")
+        is_one = " " in head or place.startswith(("a ", "an "))  # "Night in a Turkish Bath"
+        if joint and not is_one and (head in known or (place in known and name.start not in starts)):
             found.append(NameMatch(head, name.start, name.start + len(head)))
-            place = place.removeprefix("the ")
-            found.append(NameMatch(place, name.end - len(place), name.end))
+            found.append(NameMatch(place, name.end - len(place), name.end, place in known))
         else:
             found.append(name)
     return found

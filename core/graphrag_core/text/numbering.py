@@ -16,6 +16,7 @@ from graphrag_core.text.words import (
 
 _NUMBER = re.compile(r"[#§(]?(?:[0-9]+(?:[.,:/\-–][0-9]+)*(?:st|nd|rd|th|[a-z])?|[A-Z](?:\.[0-9]+)*|[IVX]+)[.,:)]*")
 _DIGITS = re.compile(r"[0-9]+(?:[.,:/\-–][0-9]+)*(?:st|nd|rd|th)?[.,:]?")
+_LABELS = frozenset("NOTE NOTES TIP TIPS HINT WARNING CAUTION IMPORTANT DANGER ATTENTION TODO FIXME EXAMPLE".split())
 _INITIAL = re.compile(r"[A-Z]\.")
 _TICKET = re.compile(r"[0-9]{5,}[.,:]?")
 _LISTED = re.compile(
@@ -49,7 +50,7 @@ def without_numbering(words: list[str], first: int, last: int, initial: bool) ->
     lower = [word.lower().rstrip(".,:") for word in words]
     if initial and lower[first] in GREETINGS:
         first += 1
-    while last - first > 1 and words[first].isupper() and lower[first] in NEVER_ALONE:  # "NOTE UEFI"
+    while last - first > 1 and words[first] in _LABELS:  # "NOTE UEFI"
         first += 1
     while last - first > 1 and _is_listed(words[first : first + 2]):
         first += 1
@@ -59,7 +60,7 @@ def without_numbering(words: list[str], first: int, last: int, initial: bool) ->
         first += 1
     while last - first > 1 and _TICKET.fullmatch(words[last - 1]):
         last -= 1
-    if last - first > 1 and _INITIAL.fullmatch(words[first]) and lower[first + 1] in FUNCTION:  # "S. The R"
+    if last - first > 1 and _INITIAL.fullmatch(words[first]) and words[first + 1].lower() in FUNCTION:  # "S. The R"
         first += 2
     first, last = _without_references(words, lower, first, last)
     if any(word[0].isdigit() for word in words[first:last]) and all(
