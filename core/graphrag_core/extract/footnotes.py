@@ -1,4 +1,4 @@
-"""Words with the number of a footnote at their end, which the pages of a PDF file have: "platforms80"."""
+"""Numbers of footnotes on the pages of a PDF file: the end of "platforms80", the start of "4 Calling"."""
 
 import re
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from graphrag_core.model import Chunk, Extraction
 
-_NUMBERED = re.compile(r"(.*[^\W\d_]{3})[0-9]{1,2}")
+_NUMBERED = re.compile(r"(.*[^\W\d_]{3})[0-9]{1,2}|[0-9]{1,2} .+")
 _WORD = re.compile(r"[^\W_][\w.-]*(?<![\d.-])(?!\w)")
 
 
@@ -23,7 +23,7 @@ def without_footnotes(chunks: Sequence[Chunk], extractions: list[Extraction]) ->
     if not once:
         return extractions
     words = {word for chunk in chunks for word in _WORD.findall(chunk.text)}
-    noted = {name for name, word in once.items() if word.rpartition(" ")[2] in words}
+    noted = {name for name, word in once.items() if word is None or word.rpartition(" ")[2] in words}
     return [_without(extraction, noted) for extraction in extractions] if noted else extractions
 
 
