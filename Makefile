@@ -131,7 +131,7 @@ bench-peers: $(VENV)/.dev
 bench-graph: $(VENV)/.dev
 	$(BIN)/python benchmarks/graph_memory.py $(SIZES)
 
-# The most mentioned entities and 100 random facts of a folder, to be judged by eye: make bench-entities FOLDER=docs
+# The most mentioned entities, 100 random entities and 100 random facts of a folder, to be judged by eye: make bench-entities FOLDER=docs
 bench-entities: $(VENV)/.dev
 	$(BIN)/python benchmarks/entities.py $(FOLDER)
 

@@ -365,6 +365,7 @@ def test_a_sentence_that_begins_with_a_link_has_its_words():
     [
         ("Chapter 4. A Detailed History", ("A Detailed History",)),
         ("9.10. Backup", ("Backup",)),
+        ("A.13. SteamOS", ("SteamOS",)),
         ("Appendix B: Terms of Use", ("Terms of Use",)),
         ("Chapter 4", ()),
         ("24: Legacy", ("24: Legacy",)),
@@ -376,7 +377,7 @@ def test_the_number_of_a_title_is_no_part_of_its_name(title, expected):
 
 
 def test_headings_have_no_numbers_and_no_marks_of_a_reply():
-    assert heading_names("A.3.1.4 Shared BLAS") == ("Shared BLAS",)
+    assert heading_names("A.3.1.4 Shared BLAS") == heading_names("B.1 Shared BLAS") == ("Shared BLAS",)
     assert heading_names("Re: Credit line") == ("Credit line",)
     assert heading_names("Section 3.8") == heading_names("Chapter 4") == heading_names("for SMTP input") == ()
     assert heading_names("Copyright considerations 9") == ("Copyright considerations",)
@@ -404,6 +405,7 @@ def test_a_short_form_is_the_person_that_the_document_names_in_full():
 
     first = "Bruce Perens wrote the guidelines of the project, and his friends helped."
     assert entities(first, "Later Bruce left the project. Nobody followed Perens.") == [["Bruce Perens"]] * 2
+    assert entities(f"{first} Later Bruce left the project.") == [["Bruce Perens"]]
     assert entities("Later Bruce left the project.") == [["Bruce"]]
     assert entities(f"{first} We met Bruce Wayne.", "Later Bruce left.")[1] == ["Bruce"]
     assert entities("We read the Redis Handbook, and his friends asked Redis.") == [["Redis Handbook", "Redis"]]
@@ -412,3 +414,15 @@ def test_a_short_form_is_the_person_that_the_document_names_in_full():
         == "Washington"
     )
     assert entities("He saw Bruce. Then Bruce Perens left.") == [["Bruce", "Bruce Perens"]]
+
+
+def test_a_word_with_the_number_of_a_footnote_is_no_name():
+    def names(text, page):
+        found = SentenceExtractor().extract([Chunk("1", "1", text, page=page)])[0]
+        assert all(set(fact.entities) <= {mention.name for mention in found.mentions} for fact in found.facts)
+        return [mention.name for mention in found.mentions]
+
+    text = "Some compilers know platforms80 and atan2. Other platforms need the Macro Archive27. See the Archive."
+    text += "\n4 Calling it is fine."
+    assert names(text, 3) == ["atan2", "Archive"]
+    assert names(text, None) == ["platforms80", "atan2", "Macro Archive27", "Archive", "4 Calling"]

@@ -10,6 +10,7 @@ from operator import attrgetter
 from graphrag_core.errors import ExtractionError
 from graphrag_core.extract.addresses import link_addresses
 from graphrag_core.extract.blocks import Blocks, Sentence, read_blocks, table_rows
+from graphrag_core.extract.footnotes import without_footnotes
 from graphrag_core.extract.short_names import with_full_names
 from graphrag_core.extract.subjects import Subjects, read_subjects, section_anchors
 from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
@@ -83,7 +84,7 @@ def _extract_document(chunks: list[Chunk]) -> list[Extraction]:
     if any(mark.kind == "code" for chunk in chunks for mark in chunk.marks):
         known = {normalise(mention.name) for extraction in extractions for mention in extraction.mentions}
         extractions = [_with_code(chunk, e, known) for chunk, e in zip(chunks, extractions, strict=True)]
-    return with_full_names(chunks, extractions)
+    return with_full_names(chunks, without_footnotes(chunks, extractions))
 
 
 def _extract(chunk: Chunk, inherited: tuple[str, ...]) -> Extraction:

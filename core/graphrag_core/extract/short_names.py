@@ -36,6 +36,8 @@ def with_full_names(chunks: Sequence[Chunk], extractions: list[Extraction]) -> l
     mentions before, and if the text uses it as the name of a person.
     """
     full = _full_names(extractions)
+    if len(chunks) == 1:  # there a surname alone links the document with others on the person
+        full = {word: name for word, name in full.items() if _is_first(word, name)}
     if not full:
         return extractions
     texts = [chunk.text for chunk in chunks]

@@ -14,14 +14,16 @@ from graphrag_core.text.words import FUNCTION, GENERIC_HEADINGS, GENERIC_TITLES,
 
 _PART = r"(?:chapter|section|part|appendix|step|kapitel|abschnitt|chapitre|capítulo|глава|раздел)\s+"
 _COUNT = r"(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)*|[IVX]{1,5})"
-_PART_NUMBER = rf"{_PART}{_COUNT}(?:[.:)]+\s+|\s+[–—-]\s+)"
+_PART_NUMBER = rf"{_PART}{_COUNT}(?:[.:)]+\s+|\s+[–—-]\s+|\s+(?=[^\W\d]\w{{2}}))"
 _NUMBERING = re.compile(
     rf"\A\s*(?:(?:re|fwd?|aw|wg):\s*)*(?:§+\s*)?(?:{_PART_NUMBER}|(?:{_PART})?"
-    r"(?:\(?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)+|[ivxIVX]{1,5})[.):]+\s+|[A-Z]?\.?\d+(?:\.\d+)+\s+"
+    r"(?:\(?(?:\d+(?:\.\d+)*|[A-Z](?:\.\d+)+|[ivxIVX]{1,5})[.):]+\s+|(?:\d+|[A-Z])(?:\.\d+)+\s+"
     r"|第[\d一二三四五六七八九十]+[章节節]\s*)|\d{1,2}\s+(?=[^\W\d])|(?<=:\s))",
     re.IGNORECASE,
 )
-_TITLE_NUMBERING = re.compile(rf"\A\s*(?:{_PART_NUMBER}|\d+(?:\.\d+)+\.?\s+)(?=\S)", re.IGNORECASE)  # not "24: Legacy"
+_TITLE_NUMBERING = re.compile(
+    rf"\A\s*(?:{_PART_NUMBER}|(?:\d+|[A-Z])(?:\.\d+)+\.?\s+)(?=\S)", re.IGNORECASE
+)  # not "24: Legacy"
 _REFERENCE = re.compile(rf"\s*{_PART}{_COUNT}\W*", re.IGNORECASE)
 _VERSION = re.compile(
     r"\W*(?:version|release|released|v)?[ :.]*\d+(?:\.\w+)+\b|\W*\d{4}-\d\d(?:-\d\d)?\b|\W*unreleased\b", re.IGNORECASE

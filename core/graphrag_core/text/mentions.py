@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from graphrag_core.text.cjk import find_cjk_names, has_cjk
-from graphrag_core.text.numbering import is_adverb, without_numbering
+from graphrag_core.text.numbering import is_adverb, is_reference, without_numbering
 from graphrag_core.text.words import (
     CALENDAR,
     CALENDAR_SHORT,
@@ -24,6 +24,7 @@ from graphrag_core.text.words import (
     LANGUAGE_OPENERS,
     NEVER_ALONE,
     OPENERS,
+    PLACEHOLDERS,
     REFERENCES,
     VERBS,
 )
@@ -144,6 +145,7 @@ _YEAR = re.compile(r"[12]\d{3}(?= )")
 _DATING = re.compile(r"\b(?:in|since|by|until|from|during|of|after|before)[ \t]+$")
 _LONGEST_NAME = 12
 _PART_NUMBER = re.compile(r"[A-Z](?:\.[0-9]+)+")  # of an appendix
+_INITIAL = re.compile(r"[A-Z]\.")
 _NO_NAME_ENDS = FUNCTION | REFERENCES | CALENDAR | CALENDAR_SHORT | OPENERS
 _QUALIFIER = re.compile(
     r"(?<=\w\w)-(?:using|speaking|based|like|style|specific|related|only|aware|compatible|compliant|enabled|capable|born"
@@ -226,8 +228,7 @@ def code_names(code: str) -> tuple[str, ...]:
     if not 1 <= len(words) <= 2 or len(code) > _LONGEST_CODE or not all(map(_CODE_WORD.fullmatch, words)):
         return ()
     if len(words) > 1:
-        is_name = "/" not in code and words[0].isupper() == words[1].isupper()  # not "make NAME"
-        return (code,) if is_name and all(word[-1] not in ".:" and word[0] != "-" for word in words) else ()
+        return _command_names(code, words)
     is_address = "//" in code or _URL.match(code) is not None
     is_word = code.casefold() in NEVER_ALONE or code.casefold() in FUNCTION
     if sum(map(str.isalpha, code)) < 2 or is_address or is_word or _COMMIT.fullmatch(code) or _VERSION.fullmatch(code):
@@ -235,10 +236,18 @@ def code_names(code: str) -> tuple[str, ...]:
     if "." not in code[1:] or "/" in code or _SUFFIX.search(code):
         return (code,)
     parts = [part for part in code.split(".") if part]
-    ends = [".".join(parts[-2:])] if len(parts) > 2 else []
+    ends = [".".join(parts[-2:])] if len(parts) > 2 and not parts[-2].isdigit() else []
     if len(parts[-1]) >= _LEAST_PART and parts[-1].casefold() not in NEVER_ALONE:
         ends.append(parts[-1])
     return tuple(dict.fromkeys((code, *ends)))
+
+
+def _command_names(code: str, words: list[str]) -> tuple[str, ...]:
+    """Return the name of two words of code; that of the first alone if the second is to be replaced."""
+    if words[1] in PLACEHOLDERS:
+        return code_names(words[0])
+    is_name = "/" not in code and words[0].isupper() == words[1].isupper()  # not "make NAME"
+    return (code,) if is_name and all(word[-1] not in ".:" and word[0] != "-" for word in words) else ()
 
 
 def _balanced(name: str) -> bool:
@@ -290,7 +299,7 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
         for part, offset, certain in find(run, initial, dated):
             names.append(new(NameMatch, (part, at + offset, at + offset + len(part), certain)))
     if " in " in text or " at " in text:
-        names = _without_places(names)
+        names = _without_places(names, starts)
     uncertain = [name for name in names if not name.certain]
     if not uncertain:
         return names
@@ -322,7 +331,7 @@ def _ends_of_way(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, 
     return (*_names_in(run[: at - len(" to ")], initial, dated), *rest)
 
 
-def _without_places(names: list[NameMatch]) -> list[NameMatch]:
+def _without_places(names: list[NameMatch], starts: frozenset[int] | set[int]) -> list[NameMatch]:
     """Return the names, with those of a word and a place as two if the text also has one of them alone."""
     if not any(" in " in name.name or " at " in name.name for name in names):
         return names
@@ -330,9 +339,11 @@ def _without_places(names: list[NameMatch]) -> list[NameMatch]:
     found = []
     for name in names:
         head, joint, place = name.name.partition(" in " if " in " in name.name else " at ")
-        if joint and (head in known or place in known):
+        place = place.removeprefix("the ")
+        is_one = " " in head or place.startswith(("a ", "an "))  # "Night in a Turkish Bath"
+        if joint and not is_one and (head in known or (place in known and name.start not in starts)):
             found.append(NameMatch(head, name.start, name.start + len(head)))
-            found.append(NameMatch(place, name.end - len(place), name.end))
+            found.append(NameMatch(place, name.end - len(place), name.end, place in known))
         else:
             found.append(name)
     return found
@@ -409,10 +420,15 @@ def _names_of(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, boo
     words = run.split()
     first, last = 0, len(words)
     is_name = 1 < last <= _LONGEST_NAME and not initial and run[0].isalpha() and run[-1].isalpha()
-    if is_name and run[-2] not in "'’ ." and _NO_NAME_ENDS.isdisjoint((words[0].lower(), words[-1].lower())):
+    if (
+        is_name
+        and run[-2] not in "'’"
+        and "." not in run
+        and _NO_NAME_ENDS.isdisjoint((words[0].lower(), words[-1].lower()))
+    ):
         return ((run, 0, True),)
     droppable = OPENERS if initial else FUNCTION
-    while first < last and words[first].lower().rstrip(".,") in droppable:
+    while first < last and words[first].lower().rstrip(".,") in droppable and not _is_start(words, first):
         first += 1
     while last > first and words[last - 1].lower() in FUNCTION and not _in_capitals(words[first:last][-2:]):
         last -= 1
@@ -436,8 +452,12 @@ def _names_of(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, boo
         return (year.group(), start, True), (rest, start + 5, True)
     if all(len(word.strip(".,")) < 2 for word in words[first:last]):  # "A. R", "M Y"
         return ()
-    is_footnote = initial and last - first == 2 and words[first].isdigit() and len(words[first]) < 3
-    return ((name, start, not is_footnote),)
+    return ((name, start, True),)
+
+
+def _is_start(words: list[str], at: int) -> bool:
+    """Return whether a word is an initial, or refers to a part of a document with the number after it."""
+    return _INITIAL.fullmatch(words[at]) is not None or is_reference(words, at)
 
 
 def _is_name(word: str) -> bool:

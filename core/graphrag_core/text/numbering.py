@@ -16,8 +16,12 @@ from graphrag_core.text.words import (
 
 _NUMBER = re.compile(r"[#§(]?(?:[0-9]+(?:[.,:/\-–][0-9]+)*(?:st|nd|rd|th|[a-z])?|[A-Z](?:\.[0-9]+)*|[IVX]+)[.,:)]*")
 _DIGITS = re.compile(r"[0-9]+(?:[.,:/\-–][0-9]+)*(?:st|nd|rd|th)?[.,:]?")
+_LABELS = frozenset("NOTE NOTES TIP TIPS HINT WARNING CAUTION IMPORTANT DANGER ATTENTION TODO FIXME EXAMPLE".split())
+_INITIAL = re.compile(r"[A-Z]\.")
 _TICKET = re.compile(r"[0-9]{5,}[.,:]?")
-_LISTED = re.compile(r"[0-9]+(?:\.[0-9]+)+\.?|[0-9]{5,}[.,:]?")  # the number of a section or of a ticket
+_LISTED = re.compile(
+    r"[A-Z]?\.?[0-9]+(?:\.[0-9]+)+\.?|[A-Z]\.[0-9]+|[0-9]{5,}[.,:]?|(?:[CM]-)+\S"
+)  # a section, ticket or key
 _YEAR = re.compile(r"(?:1[0-9]|20)[0-9]{2}")
 _ADVERB = re.compile(r"[A-Z][a-z]{2,}(?:al|ic|iv|ous|ing|ed|ent|ant|ar|ful|less|at|it|et|ab|ib)e?ly")
 _OF_DATES = CALENDAR | CALENDAR_SHORT | {"may"}
@@ -29,27 +33,39 @@ def is_adverb(word: str) -> bool:
     return _ADVERB.fullmatch(word) is not None
 
 
+def is_reference(words: list[str], at: int) -> bool:
+    """Return whether a word and the number after it refer to a part of a document, such as "Section 3.8"."""
+    is_part = words[at].lower().rstrip(".,:") in REFERENCES
+    return is_part and at + 1 < len(words) and _NUMBER.fullmatch(words[at + 1]) is not None
+
+
 def without_numbering(words: list[str], first: int, last: int, initial: bool) -> tuple[int, int]:
     """Return where the name starts and ends in some words of a run; twice the same if nowhere.
 
     ``initial``: the run starts a sentence.
 
     >>> [without_numbering(run.split(), 0, 3, True) for run in ("Section 3.8 Widgets", "Dear Mr. Kask", "4 March 2024")]
-    [(2, 3), (1, 3), (2, 3)]
+    [(2, 3), (1, 3), (0, 0)]
     """
     lower = [word.lower().rstrip(".,:") for word in words]
     if initial and lower[first] in GREETINGS:
         first += 1
+    while last - first > 1 and words[first] in _LABELS:  # "NOTE UEFI"
+        first += 1
     while last - first > 1 and _is_listed(words[first : first + 2]):
         first += 1
-    if (initial or first > 0) and last - first > 1 and is_adverb(words[first]):
-        first += 1
-        while first < last and lower[first] in FUNCTION:
+        while first < last - 1 and words[first].lower() in OPENERS and not is_reference(words, first):
             first += 1
+    if initial and last - first > 1 and is_adverb(words[first]):
+        first += 1
     while last - first > 1 and _TICKET.fullmatch(words[last - 1]):
         last -= 1
+    if last - first > 1 and _INITIAL.fullmatch(words[first]) and words[first + 1].lower() in FUNCTION:  # "S. The R"
+        first += 2
     first, last = _without_references(words, lower, first, last)
-    if first < last and all(word in _OF_DATES or _DIGITS.fullmatch(word) for word in lower[first:last]):
+    if any(word[0].isdigit() for word in words[first:last]) and all(
+        word in _OF_DATES or _DIGITS.fullmatch(word) for word in lower[first:last]
+    ):
         return _year(lower, first, last)
     if last - first == 2 and _is_amount(words[first:last], lower[first:last]):
         return first, first
@@ -67,7 +83,7 @@ def _is_listed(words: list[str]) -> bool:
 def _without_references(words: list[str], lower: list[str], first: int, last: int) -> tuple[int, int]:
     if last - first > 2 and lower[first] in OPENERS and lower[first + 1] in REFERENCES:  # "See Section 3.8"
         first += 1
-    if last - first > 1 and lower[first] in REFERENCES and _NUMBER.fullmatch(words[first + 1]):
+    if last - first > 1 and is_reference(words, first):
         first += 2
         while first < last and (lower[first] in FUNCTION or _DIGITS.fullmatch(words[first])):
             first += 1
@@ -79,12 +95,12 @@ def _without_references(words: list[str], lower: list[str], first: int, last: in
 
 
 def _year(lower: list[str], first: int, last: int) -> tuple[int, int]:
-    """Return where the year is in a date, or a number that stands alone. The number of a telephone has none."""
+    """Return where the year is in "October 2005", or a number that stands alone. A day and a telephone have none."""
     if last - first == 1:
         return first, last
-    has_words = any(not word[:1].isdigit() for word in lower[first:last])
-    at = next((at for at in range(first, last) if has_words and _YEAR.fullmatch(lower[at])), None)
-    return (first, first) if at is None else (at, at + 1)
+    numbers = [at for at in range(first, last) if lower[at][0].isdigit()]
+    is_year = len(numbers) == 1 and _YEAR.fullmatch(lower[numbers[0]])
+    return (numbers[0], numbers[0] + 1) if is_year else (first, first)
 
 
 def _is_amount(words: list[str], lower: list[str]) -> bool:

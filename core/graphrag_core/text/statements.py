@@ -49,9 +49,10 @@ _SUSPECT_STARTS = frozenset(
     siehe voir véase vedi zie for more take look""".split()
 )
 _PAGES = r"\d{1,4}(?:[-–]\d{1,4})?(?:, \d{1,4}(?:[-–]\d{1,4})?)*(?=\s|$)"
+_PAGE_NUMBER = re.compile(r", \d")
 _INDEX_ENTRY = re.compile(rf"[^\s,]+, {_PAGES}")
 _DOTS = re.compile(r"(?:\. ){3,}\.|\.{5,}")
-_WORDS_OF_ENTRY = 6  # of an index at the end of a book, on average
+_WORDS_OF_ENTRY = 4  # of an index at the end of a book, on average
 _DISCLAIMER = re.compile(r"\bMERCHANTABILITY\b|\bWITHOUT (?:ANY )?WARRANT|\bAS IS\b")
 _DOUBTFUL = FUNCTION.union(*((word, word.capitalize(), word.upper()) for word in _SUSPECT_STARTS))
 _INTRODUCES = re.compile(
@@ -114,7 +115,7 @@ def is_index(text: str) -> bool:
     >>> is_index("setNames, 1814 setOldClass, 1209"), is_index("In May, 1814 he left, and in June, 1815 he came back.")
     (True, False)
     """
-    entries = len(_INDEX_ENTRY.findall(text))
+    entries = len(_INDEX_ENTRY.findall(text)) if _PAGE_NUMBER.search(text) else 0
     return (entries > 1 and text.count(" ") <= _WORDS_OF_ENTRY * entries) or _DOTS.search(text) is not None
 
 

@@ -69,6 +69,12 @@ NEVER_ALONE = frozenset(
 )
 """Words that are not names on their own, wherever they stand."""
 
+PLACEHOLDERS = frozenset(
+    """address argument command device directory domain file filename folder group host hostname interface name number
+    option package path port server string url user username value version""".split()
+)
+"""Words after a command that stand for what the reader has to fill in."""
+
 COMMON_NOUNS = frozenset(
     """academy act agency airlines airport album army association authority award awards band bank battle board book
     bridge building bureau cathedral castle center centre championship church city club code college command committee
@@ -230,7 +236,7 @@ TITLE_REFERENCES = frozenset(
 """Words that refer to a part of a document when a number follows."""
 
 REFERENCES = TITLE_REFERENCES | frozenset(
-    "version versions ver edition release part step example exercise item note annex lemma theorem vol §".split()
+    "version versions ver edition release level part step example exercise item note annex lemma theorem vol §".split()
 )
 """Words that are no name with a number after them, but may be the end of one ("The Godfather Part II")."""
 
