@@ -1,9 +1,9 @@
 """Recall of the default retriever compared with plain search: ``make bench-quality``.
 
 Reads datasets from ``../shared/data`` (or ``SHARED``): folders with ``corpus.jsonl`` and ``questions.jsonl``, and
-``docs_dev`` and ``docs_dev2``, real documentation in its original markup, with evidence quotes in place of gold passages. The settings
-are the same for all datasets. "untitled" is a set without its titles. The last tables use keyword search alone for
-facts (``embed_facts=False``), the default for embedders that may cost money.
+``docs_dev`` and ``docs_dev2``, real documentation in its original markup, with evidence quotes in place of gold
+passages. The settings are the same for all datasets. "untitled" is a set without its titles. The last tables use
+keyword search alone for facts (``embed_facts=False``), the default for embedders that may cost money.
 
 Beside every number is its 95 % bootstrap interval. Below the hybrid method is its difference to vector+BM25 on the same
 questions, with a paired interval: if it contains 0, the difference may be chance.

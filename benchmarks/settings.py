@@ -2,10 +2,10 @@
 
 Each set is indexed once and each question is searched once; only ``Coverage`` runs again for every setting. The first
 tables show the difference of each setting to vector+BM25 in points, by set, on average and on the worst set ("-u" is a
-set without its titles, "/m" one with MiniLM). The last one leaves out one collection after the other: the others choose the
-setting whose worst difference to vector+BM25 at @5 and @10 is best, and among those within half a point of it the one
-with the best mean; the collection that was left out shows what the choice is worth. A gain that is lost there was fitted
-to the questions. Variants of the same questions (untitled, translated, another embedding) are left out together.
+set without its titles, "/m" one with MiniLM). The last one leaves out one collection after the other: the others choose
+the setting whose worst difference to vector+BM25 at @5 and @10 is best, and among those within half a point of it the
+one with the best mean; the collection that was left out shows what the choice is worth. A gain that is lost there was
+fitted to the questions. Variants of the same questions (untitled, translated, another embedding) are left out together.
 Intervals are 95 %, paired.
 
 ``settings.py SETS [SETTING ...]`` where SETS is "all" or names as in ``quality.py``, with ``@minilm`` behind a name for
@@ -69,8 +69,8 @@ def measure(dataset: Dataset, embedder: str, settings: Mapping[str, Coverage]) -
             plain = [hit.chunk for hit in retriever.retrieve(row["question"], use_graph=False).hits]
             for name, recalls in found.items():  # without a graph, nothing is reranked
                 recalls.append(dataset.recall(row, each.chunks.get(name, plain)))
-    recalls = {name: np.array(values)[:, : len(MEASURES)] for name, values in found.items()}
-    return {name: recalls[name] - recalls[PLAIN] for name in settings}
+    measured = {name: np.array(values)[:, : len(MEASURES)] for name, values in found.items()}
+    return {name: measured[name] - measured[PLAIN] for name in settings}
 
 
 def parse(arguments: Sequence[str]) -> dict[str, Coverage]:

@@ -27,6 +27,7 @@ Flags = npt.NDArray[np.bool_]
 _END = "\x00"  # separates sentences; no stored text contains it
 _WORD = re.compile(rf"[^\W_]+|{_END}")
 _MOST_WORDS = 5
+WORD_BITS = 24  # of the hash of a word; engines keep 40 bits of a gram, so 16 bits of the first word of a pair
 
 _CJK_NAME = re.compile(f"[{CJK}]{{3,}}")
 _CJK_TEXT = re.compile(f"[{CJK}]{{3}}")
@@ -42,9 +43,9 @@ _POWERS = np.array([pow(_FACTOR, i + 1, 1 << 64) for i in range(256)], np.uint64
 def name_grams(norms: Sequence[str]) -> tuple[Numbers, Numbers]:
     """Return the grams of normalised names, as pairs of a name's position and a gram.
 
-    A gram above 2**31 is a pair of words, or three characters. A smaller one is a single word, which is
-    only matched at the start of a sentence. Names of function words or of more than five words have no grams,
-    nor have Chinese and Japanese names of less than three characters.
+    A gram of more than ``WORD_BITS`` bits is a pair of words, or three characters. A smaller one is a single word,
+    which is only matched at the start of a sentence. Names of function words or of more than five words have no
+    grams, nor have Chinese and Japanese names of less than three characters.
     """
     cjk = [at for at, norm in enumerate(norms) if not norm.isascii() and _CJK_NAME.fullmatch(norm)]
     words: list[str] = []
@@ -66,7 +67,7 @@ def name_grams(norms: Sequence[str]) -> tuple[Numbers, Numbers]:
     alone = np.repeat(size, size) == 1
     pair = np.flatnonzero(name[:-1] == name[1:])
     owner = name[np.concatenate([np.flatnonzero(alone), pair])]
-    grams = np.concatenate([code[alone], code[pair] << 31 | code[pair + 1]])
+    grams = np.concatenate([code[alone], code[pair] << WORD_BITS | code[pair + 1]])
     if not cjk:
         return owner, grams
     of_cjk, cjk_gram = _character_grams([norms[at] for at in cjk])
@@ -97,7 +98,7 @@ def sentence_grams(sentences: Sequence[str]) -> tuple[Numbers, Numbers]:
         word = lower & (code > 0)
         pair = np.flatnonzero(word[:-1] & word[1:] & (sentence[:-1] == sentence[1:]))
         owners += [positions[sentence[pair]], positions[sentence[opening]]]
-        grams += [code[pair] << 31 | code[pair + 1], code[opening]]
+        grams += [code[pair] << WORD_BITS | code[pair + 1], code[opening]]
     cjk = [at for at in np.flatnonzero(~ascii_only).tolist() if _CJK_TEXT.search(sentences[at])]
     if cjk:
         sentence, gram = _character_grams([sentences[at] for at in cjk])
@@ -109,7 +110,7 @@ def sentence_grams(sentences: Sequence[str]) -> tuple[Numbers, Numbers]:
 def _character_grams(texts: Sequence[str]) -> tuple[Numbers, Numbers]:
     """Return a hash of each three Chinese or Japanese characters in a row, but for those of grammar alone.
 
-    The lower 31 bits of such a gram are 0, which no pair of words has.
+    The lower ``WORD_BITS`` bits of such a gram are 0, which no pair of words has.
     """
     data = np.frombuffer((_END + _END.join(texts) + _END).encode("utf-32-le", "surrogatepass"), np.uint32)
     is_cjk = np.zeros(len(data), np.bool_)
@@ -124,7 +125,7 @@ def _character_grams(texts: Sequence[str]) -> tuple[Numbers, Numbers]:
         + data[at + 1].astype(np.uint64) * _POWERS[1]
         + data[at + 2].astype(np.uint64) * _POWERS[2]
     )
-    return np.cumsum(data == 0)[at] - 1, _codes(hashes) << 31
+    return np.cumsum(data == 0)[at] - 1, _codes(hashes) << WORD_BITS
 
 
 def _ascii_words(sentences: Sequence[str]) -> tuple[Numbers, Hashes, Flags, Numbers]:
@@ -173,9 +174,9 @@ def _hash_slices(data: npt.NDArray[np.uint8], start: Numbers, length: Numbers) -
 
 
 def _codes(hashes: Hashes) -> Numbers:
-    """Return 31 bits of each hash, never 0."""
+    """Return ``WORD_BITS`` bits of each hash, never 0."""
     mixed = (hashes ^ (hashes >> np.uint64(29))) * np.uint64(_FACTOR)
-    return (mixed >> np.uint64(33)).astype(np.int64) | 1
+    return (mixed >> np.uint64(64 - WORD_BITS)).astype(np.int64) | 1
 
 
 _FUNCTION_HASHES = np.sort(_hash_words(sorted(FUNCTION)))

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from graphrag_core.engine.embedded.graph_rows import ranges
 from graphrag_core.key_sets import distinct
+from graphrag_core.text.lowercase_names import WORD_BITS
 
 Index = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -25,7 +26,6 @@ NEVER, AS_SUBJECT, ALWAYS = 0, 1, 2
 """Whether a name is an entity's: not at all, only where it is a chunk's subject, or in every mention."""
 
 _BUCKETS = (1 << 20) - 3  # of the Bloom filter for words; a prime
-_WORD_BITS = 31
 MOST_TITLES = 4  # a heading under so many titles is generic, unless the text speaks of it
 _CAPITALS_FACTOR = 3  # a word in capitals is a name unless it is so many times as frequent in lower case
 
@@ -147,18 +147,18 @@ def named_as(form: npt.NDArray[np.int8], spelling: Index, in_triple: Flags, coun
 
 def word_pairs(gram: Index) -> Flags:
     """Return which grams of facts are pairs of words."""
-    found: Flags = (gram & ((1 << _WORD_BITS) - 1) != 0) & (gram > 1 << _WORD_BITS)
+    found: Flags = (gram & ((1 << WORD_BITS) - 1) != 0) & (gram > 1 << WORD_BITS)
     return found
 
 
 def words_of(pairs: Index) -> tuple[Index, Index]:
     """Return the words of pairs, by hash: of the first few bits are left (see ``graph_tables``), of the second all."""
-    return pairs >> _WORD_BITS, pairs & ((1 << _WORD_BITS) - 1)
+    return pairs >> WORD_BITS, pairs & ((1 << WORD_BITS) - 1)
 
 
 def is_word(gram: Index) -> Flags:
     """Return which grams of names are single words."""
-    found: Flags = gram < 1 << _WORD_BITS
+    found: Flags = gram < 1 << WORD_BITS
     return found
 
 

@@ -57,7 +57,7 @@ from graphrag_core.engine.postgres.database import copy_rows, matrix
 from graphrag_core.engine.postgres.schema import DERIVED, FACT_BITS, GRAM_BITS
 from graphrag_core.ports import Keys
 from graphrag_core.text import EDGE, hash64, normalise
-from graphrag_core.text.lowercase_names import name_grams
+from graphrag_core.text.lowercase_names import WORD_BITS, name_grams
 
 Flags = npt.NDArray[np.bool_]
 Weighted = tuple[Index, Index, npt.NDArray[np.float64]]
@@ -555,7 +555,7 @@ class _Change:
         )  # fmt: skip
         (words,) = self._fetch(
             "SELECT spelling FROM name_grams WHERE index = %(index)s AND spelling = ANY(%(spellings)s) "
-            "AND gram < 1::bigint << 31",
+            f"AND gram < 1::bigint << {WORD_BITS}",
             np.int64, spellings=np.unique(spelling),
         )  # fmt: skip
         return fact, spelling, np.isin(spelling, words)
@@ -656,7 +656,7 @@ class _Change:
         words = spread(word)
         new, gram = self._fetch(
             "SELECT spelling, gram FROM name_grams WHERE index = %(index)s AND spelling = ANY(%(new)s) "
-            "AND gram < 1::bigint << 31",
+            f"AND gram < 1::bigint << {WORD_BITS}",
             np.int64, np.int64, new=spellings[~known],
         )  # fmt: skip
         words[np.searchsorted(spellings, new)] = gram
