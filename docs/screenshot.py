@@ -12,7 +12,7 @@ from graphrag_core.demo import sample_documents
 from graphrag_core.embedders import WordLlama
 from graphrag_core.explore import Explorer, static_page
 
-QUESTION = "What happens if we change the vendor of the OAuth Provider?"
+QUESTION = "What happens if we replace the vendor of the OAuth Provider?"
 PASSAGES = 8
 SELECTED = "Keyring"
 ENTITY = "OAuth Provider"

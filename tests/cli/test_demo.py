@@ -32,7 +32,7 @@ def test_the_graph_finds_what_vector_search_misses(retriever):
 
 
 ANSWERS = {
-    "What happens if we change the vendor of the OAuth Provider?": (
+    "What happens if we replace the vendor of the OAuth Provider?": (
         "Partner Portal",
         "Auth Service",
         "ninety days of notice",

@@ -23,7 +23,7 @@ class DemoQuestion:
 
 QUESTIONS = (
     DemoQuestion(
-        "What happens if we change the vendor of the OAuth Provider?",
+        "What happens if we replace the vendor of the OAuth Provider?",
         "the services that use it, its vendor, and the decision about it",
         ("oauth-provider", "auth-service", "partner-portal", "adr-007", "keyring"),
     ),

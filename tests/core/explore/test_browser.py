@@ -33,7 +33,7 @@ from graphrag_core.explore import Explorer, static_page  # noqa: E402
 from graphrag_core.serve import ApiKeys, Gateway, create_app  # noqa: E402
 from graphrag_core.serve.http import make_server  # noqa: E402
 
-QUESTION = "What happens if we change the vendor of the OAuth Provider?"
+QUESTION = "What happens if we replace the vendor of the OAuth Provider?"
 HOSTILE = [
     "<img src=x onerror=alert(1)> Corp",
     "</script><script>alert(2)</script> Ltd",
