@@ -10,6 +10,7 @@ import pytest
 from graphrag_core import Document, GraphRetriever, KnowledgeExtractor, KnowledgeIndex
 from graphrag_core.filters import parse
 from graphrag_core.testing import HashEmbedder
+from graphrag_core.text.lowercase_names import name_grams, sentence_grams
 
 DOCUMENTS = [
     Document("a", "We like Session objects. You open a new session object here.", "Engine", {"kind": "x"}),
@@ -168,3 +169,14 @@ def test_chinese_and_japanese_titles_are_found_inside_other_passages(title, text
         assert {chunk.id for chunk in chunks} == {"a", "b"}
     built.delete(["a"])
     assert title not in entities(built)
+
+
+def test_a_name_is_not_mentioned_by_other_pairs_with_the_same_second_word():
+    """Engines keep 40 bits of the hash of a word pair. Both words have to decide, not the second one alone."""
+    words = ["".join(chr(ord("a") + int(digit)) for digit in str(number)) for number in range(20_000)]
+    kept = (1 << 40) - 1
+    _, grams = sentence_grams([f"open the {word}x file now" for word in words])
+    name = name_grams(["alwayszero file"])[1] & kept
+    assert np.isin(grams & kept, name).sum() < 10
+    _, own = sentence_grams(["open the alwayszero file now"])
+    assert np.isin(name, own & kept).all()
