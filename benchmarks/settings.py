@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 from quality import DEPTH, PLAIN, SETS, Dataset, Recalls, cell, load, model_of
+from scipy.stats import bootstrap
 
 from graphrag_core import Chunk, Coverage, GraphRetriever, KnowledgeIndex, Reranked
-from graphrag_core.evaluation import resampled_means
 from graphrag_core.ports import Ranking
 from graphrag_core.query.query import Query
 
@@ -145,7 +145,13 @@ def mean_of_sets(gains: Mapping[str, Recalls]) -> str:
     Variants of the same questions are resampled together, other sets independently.
     """
     families = list(dict.fromkeys(map(family, gains)))
-    samples = [resampled_means(gain, seed=families.index(family(name))) for name, gain in gains.items()]
+    samples = [
+        bootstrap(
+            (gain,), np.mean, n_resamples=10_000, method="percentile",
+            random_state=np.random.default_rng(families.index(family(name))),
+        ).bootstrap_distribution
+        for name, gain in gains.items()
+    ]  # fmt: skip
     low, high = 100 * np.percentile(np.mean(samples, axis=0), (2.5, 97.5)) + 0.0
     return f"{100 * np.mean([gain.mean() for gain in gains.values()]) + 0.0:+5.2f} [{low:+.2f}, {high:+.2f}]"
 

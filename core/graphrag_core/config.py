@@ -15,12 +15,10 @@
 ``GraphRetriever(index, **load().retriever)`` uses the last section in Python. The command line checks the others.
 """
 
-import json
 import math
 import os
-import re
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -64,7 +62,6 @@ FUSIONS: Mapping[str, type] = {
 RERANKERS: Mapping[str, type] = {"coverage": Coverage}
 
 _SECTION = "retriever"
-_HEADER = re.compile(r"^[ \t]*\[{1,2}[ \t]*([^\[\]\n]+?)[ \t]*\]{1,2}[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -146,47 +143,6 @@ def load(path: str | Path | None = None) -> Config:
     except ConfigError as error:
         raise ConfigError(f"{file}, [{_SECTION}]: {error}") from error
     return Config(file.absolute(), options, tables, settings)
-
-
-def write_retriever(path: str | Path, settings: Mapping[str, Any]) -> None:
-    """Replace the section ``[retriever]`` of a configuration file. The rest stays as it is, with its comments.
-
-    Parameters
-    ----------
-    path
-        The file. It is created if it does not exist.
-    settings
-        What :func:`retriever_arguments` takes. An empty mapping removes the section.
-
-    Raises
-    ------
-    ConfigError
-        A setting cannot be used, or the file cannot be read or written. Then it is unchanged.
-    """
-    file = Path(path)
-    retriever_arguments(settings, folder=file.parent, load_models=False)
-    before, text = ({}, "")
-    if file.exists():
-        before, text = _read(file), file.read_text("utf-8-sig")
-    kept = _without_section(text)
-    lines = [f"{name} = {_toml(value)}" for name, value in settings.items()]
-    section = "\n".join([f"[{_SECTION}]", *lines, ""]) if settings else ""
-    text = "\n\n".join(filter(None, (kept.rstrip("\n"), section))) if section else kept
-    expected = {name: value for name, value in before.items() if name != _SECTION}
-    expected |= {_SECTION: json.loads(json.dumps(dict(settings)))} if settings else {}
-    try:
-        is_right = _parse(text, file) == expected
-    except ConfigError:
-        is_right = False
-    if not is_right:
-        raise ConfigError(f"{file}: the section [{_SECTION}] cannot be replaced: write it as a table [{_SECTION}]")
-    temporary = file.with_name(f"{file.name}.tmp{os.getpid()}")
-    try:
-        temporary.write_text(text, "utf-8")
-        temporary.replace(file)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise ConfigError(f"{file}: cannot be written ({error.strerror or error})") from error
 
 
 def retriever_arguments(
@@ -385,10 +341,6 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: is not UTF-8 ({error.reason})") from error
-    return _parse(text, file)
-
-
-def _parse(text: str, file: Path) -> dict[str, Any]:
     try:
         import tomllib as toml  # noqa: PLC0415 - Python 3.10 has none
     except ModuleNotFoundError:
@@ -400,37 +352,3 @@ def _parse(text: str, file: Path) -> dict[str, Any]:
         return toml.loads(text)
     except toml.TOMLDecodeError as error:
         raise ConfigError(f"{file}: is not TOML ({error})") from error
-
-
-def _without_section(text: str) -> str:
-    """Return a file without the section ``[retriever]`` and its subsections."""
-    headers = [(found.start(), found[1]) for found in _HEADER.finditer(text)]
-    if not headers:
-        return text
-    ends = [*(start for start, _ in headers[1:]), len(text)]
-    pieces = [text[: headers[0][0]]]
-    for (start, name), end in zip(headers, ends, strict=True):
-        if name.split(".")[0].strip().strip("\"'") != _SECTION:
-            pieces.append(text[start:end])
-    return "".join(pieces)
-
-
-def _toml(value: Any) -> str:
-    """Return a value as TOML, a table in one line."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(_pairs(value)) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, str):
-        return json.dumps(value).replace("\x7f", "\\u007f")
-    if isinstance(value, (int, float)) and math.isfinite(value):
-        return repr(value)
-    raise ConfigError(f"{value!r:.80} cannot be written to a configuration file")
-
-
-def _pairs(table: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in table.items():
-        bare = re.fullmatch(r"[A-Za-z0-9_-]+", name)
-        yield f"{name if bare else json.dumps(name)} = {_toml(value)}"

@@ -177,35 +177,6 @@ def test_settings_are_checked(settings, said):
         config.retriever_arguments(settings)
 
 
-def test_the_section_is_replaced_and_everything_else_stays(write):
-    file = write(
-        '# mine\nkb = "notes"\n\n[retriever]\nk = 3\n\n[retriever.graph]\nname = "pagerank"\n\n[query]\nk = 9 # keep\n'
-    )
-    new = {"vector_weight": 0.25, "graph": {"name": "neighbourhood", "relation_types": ['is "a"']}, "use_graph": False}
-    config.write_retriever(file, new)
-    loaded = config.load(file)
-    assert loaded.retriever_settings == new
-    assert loaded.sections == {"query": {"k": 9}}
-    assert loaded.options == {"kb": "notes"}
-    assert "# mine" in file.read_text()
-    assert "# keep" in file.read_text()
-    config.write_retriever(file, {})
-    assert config.load(file).retriever_settings == {}
-    with pytest.raises(ConfigError):
-        config.write_retriever(file, {"k": -1})
-    other = file.with_name("new.toml")
-    config.write_retriever(other, {"k": 4})
-    assert config.load(other).retriever == {"k": 4}
-
-
-def test_a_section_that_is_written_otherwise_is_not_damaged(write):
-    file = write("retriever.k = 3\n")
-    before = file.read_text()
-    with pytest.raises(ConfigError, match="cannot be replaced"):
-        config.write_retriever(file, {"k": 4})
-    assert file.read_text() == before
-
-
 def test_settings_of_the_retriever_are_shown_once_with_the_commands_that_use_them(run, tmp_path):
     (tmp_path / "hybrid-graphrag.toml").write_text("[retriever]\nk = 3\ngraph = 'neighbourhood'\n[ask]\nk = 4\n")
     lines = [line.split() for line in run("config").stdout.splitlines()]

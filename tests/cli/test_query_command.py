@@ -188,11 +188,11 @@ def test_compare_measures_whether_the_graph_helps(run, kb, tmp_path):
     ]
     (tmp_path / "q.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     report = json.loads(run("compare", "q.jsonl", "--json").stdout)
-    assert (report["judged"], report["worse"]) == (3, 0)
-    assert report["methods"]["hybrid"]["recall"] == 1
-    assert report["p_value"] == report["chance"]
-    assert report["gain_interval"][0] <= report["gain"] <= report["gain_interval"][1]
-    assert report["methods"]["vector"]["recall"] == pytest.approx(2 / 3)
+    difference = report["differences"]["vector+keyword"]["recall@5"]
+    assert (report["judged"], difference["worse"]) == (3, 0)
+    assert difference["interval"][0] <= difference["value"] <= difference["interval"][1]
+    assert report["methods"]["hybrid"]["measures"]["recall@5"]["mean"] == 1
+    assert report["methods"]["vector"]["measures"]["recall@5"]["mean"] == pytest.approx(2 / 3)
     shown = run("compare", "q.jsonl")
     assert shown.exit_code == 0
     assert "recall@5" in shown.stdout

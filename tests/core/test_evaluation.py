@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from graphrag_core import Chunk, GraphRetriever
@@ -15,7 +14,6 @@ from graphrag_core.evaluation import (
     Report,
     bootstrap_interval,
     compare,
-    resampled_means,
 )
 from graphrag_core.evaluation.questions import Gold
 
@@ -32,10 +30,10 @@ def report(*recalls, k=5):
 
 def test_scores_are_means_over_questions():
     found = report((1, 4), (2, 2), (3, 2))
-    assert found.score(WITHOUT_GRAPH).recall == pytest.approx((0.25 + 0.5 + 0.75) / 3)
-    assert found.score("hybrid").recall == pytest.approx((1 + 0.5 + 0.5) / 3)
-    assert found.score("hybrid").complete == pytest.approx(1 / 3)
-    assert (found.better, found.worse) == (1, 1)
+    assert found.mean(WITHOUT_GRAPH, "recall@5").value == pytest.approx((0.25 + 0.5 + 0.75) / 3)
+    assert found.mean("hybrid", "recall@5").value == pytest.approx((1 + 0.5 + 0.5) / 3)
+    assert found.mean("hybrid", "all@5").value == pytest.approx(1 / 3)
+    assert (found.difference().better, found.difference().worse) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +41,7 @@ def test_scores_are_means_over_questions():
     [(0, 0, 1.0), (1, 0, 1.0), (5, 0, 2 / 32), (6, 0, 2 / 64), (9, 1, 22 / 1024), (3, 3, 1.0)],
 )
 def test_the_p_value_is_that_of_a_two_sided_sign_test(better, worse, p_value):
-    assert report(*[(1, 2)] * better, *[(2, 1)] * worse, (2, 2)).p_value == pytest.approx(p_value)
+    assert report(*[(1, 2)] * better, *[(2, 1)] * worse, (2, 2)).difference().p_value == pytest.approx(p_value)
 
 
 def test_a_verdict_claims_no_more_than_was_seen():
@@ -65,7 +63,7 @@ def test_without_gold_only_differences_are_told():
     assert answered.brought("hybrid", WITHOUT_GRAPH) == ("c",)
     assert found.verdict.startswith("The graph changes 1 of 1 answers and brings 1.0 other documents")
     with pytest.raises(InputError, match="no question has gold documents"):
-        found.score("hybrid")
+        found.mean("hybrid", "recall@2")
 
 
 def test_every_method_is_asked_and_documents_count_once(services):
@@ -80,7 +78,7 @@ def test_every_method_is_asked_and_documents_count_once(services):
     assert set(answer.found) == set(METHODS)
     assert asked == [answer.question]
     assert all(len(documents) == len(set(documents)) <= 2 for documents in answer.found.values())
-    assert found.score("hybrid").recall == 1
+    assert found.mean("hybrid", "recall@2").value == 1
 
 
 def test_intervals_are_those_of_the_binomial_distribution():
@@ -89,29 +87,18 @@ def test_intervals_are_those_of_the_binomial_distribution():
     low, high = bootstrap_interval([1.0] * 30 + [0.0] * 70)
     assert low == pytest.approx(0.21, abs=0.011)
     assert high == pytest.approx(0.39, abs=0.011)
-    means = resampled_means([1.0] * 30 + [0.0] * 70)
-    assert means.mean() == pytest.approx(0.3, abs=0.002)
-    assert means.std() == pytest.approx((0.3 * 0.7 / 100) ** 0.5, rel=0.05)
-
-
-def test_columns_are_drawn_together_and_samples_are_the_same_every_time(monkeypatch):
-    values = np.random.default_rng(1).random((40, 2))
-    means = resampled_means(values, resamples=200)
-    assert np.allclose(means[:, 0] - means[:, 1], resampled_means(values[:, 0] - values[:, 1], resamples=200))
-    assert np.array_equal(means, resampled_means(values, resamples=200))
-    assert not np.array_equal(means, resampled_means(values, resamples=200, seed=1))
-    monkeypatch.setattr("graphrag_core.evaluation.bootstrap._BLOCK", 1000)
-    assert np.allclose(means, resampled_means(values, resamples=200))
+    assert bootstrap_interval([1.0] * 30 + [0.0] * 70) == (low, high)
+    assert bootstrap_interval([0.5]) == (0.5, 0.5)
     with pytest.raises(InputError, match="at least one question"):
         bootstrap_interval([])
 
 
 def test_the_interval_of_the_gain_is_paired():
     found = report(*[(1, 2)] * 10, *[(3, 4)] * 10)  # methods differ by a quarter on every question
-    assert found.gain == pytest.approx(0.25)
-    assert found.gain_interval == pytest.approx((0.25, 0.25))
-    low, high = found.score("hybrid").interval
-    assert low < found.score("hybrid").recall < high
+    assert found.difference().value == pytest.approx(0.25)
+    assert found.difference().interval == pytest.approx((0.25, 0.25))
+    mean = found.mean("hybrid", "recall@5")
+    assert mean.interval.low < mean.value < mean.interval.high
 
 
 def test_a_document_has_the_rank_of_its_best_passage():

@@ -86,8 +86,8 @@ def test_a_passage_may_have_several_quotes():
 
 @pytest.mark.parametrize(
     ("text", "measure"),
-    [("recall@5", Recall(5)), ("nDCG@10", NDCG(10)), ("MRR @ 3", MRR(3)), ("P@1", Precision(1)),
-     ("all_gold@5", AllGold(5)), ("hit rate@2", Success(2))],
+    [("recall@5", Recall(5)), ("nDCG@10", NDCG(10)), ("MRR@3", MRR(3)), ("precision@1", Precision(1)),
+     ("all@5", AllGold(5)), ("success@2", Success(2))],
 )  # fmt: skip
 def test_measures_are_parsed(text, measure):
     assert Measure.parse(text) == measure

@@ -9,7 +9,7 @@ import pytest
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import FileError, InputError
-from graphrag_core.evaluation import Question, compare, contains, load_questions, save_questions
+from graphrag_core.evaluation import Question, Recall, compare, contains, load_questions
 from graphrag_core.testing import HashEmbedder
 
 
@@ -30,7 +30,7 @@ def test_json_lines(tmp_path):
     path = write(
         tmp_path / "q.jsonl",
         {"id": 7, "question": "Who?", "gold": ["a", "b", "a"], "type": "bridge", "answer": "Ada"},
-        {"query": "Why?", "evidence": [{"file": "x.rst", "quote": "because of it"}, "and that"]},
+        {"question": "Why?", "evidence": [{"file": "x.rst", "quote": "because of it"}, "and that"]},
         {"question": "How?", "gold": {"a": 2, "b": 1}},
     )
     assert load_questions(str(path)) == [
@@ -40,9 +40,9 @@ def test_json_lines(tmp_path):
     ]
 
 
-def test_questions_are_read_as_they_were_saved(tmp_path):
+def test_questions_are_read_from_their_dicts(tmp_path):
     questions = [Question("Who?", ("a",), ("a quote",), "bridge", "7", "Ada", (2.0,)), Question("Wörum?\u2028")]
-    save_questions(questions, tmp_path / "q.jsonl")
+    write(tmp_path / "q.jsonl", *(question.to_dict() for question in questions))
     assert load_questions(tmp_path / "q.jsonl") == [questions[0], Question("Wörum?")]
 
 
@@ -212,7 +212,7 @@ def test_quotes_are_found_in_passages(index):
     )
     assert answer.items == ("speaks to  KEYRING over mutual",)
     assert answer.missing == ("not in any text",)
-    assert answer.recall("hybrid") == 1
+    assert answer.value("hybrid", Recall(5)) == 1
     assert all(one in {"docs/a.md", "docs/b.md", "x/c.md", "y/c.md", "rows.jsonl#7"} for one in answer.found["hybrid"])
 
 

@@ -17,7 +17,6 @@ from graphrag_core.cli.database import copy, db
 from graphrag_core.cli.demo import demo
 from graphrag_core.cli.explore import explore
 from graphrag_core.cli.graph import COMMANDS as GRAPH_COMMANDS
-from graphrag_core.cli.graph import import_
 from graphrag_core.cli.index import index
 from graphrag_core.cli.maintain import backup, delete, stats, verify
 from graphrag_core.cli.memory import confirm, forget, memories, reject, remember
@@ -124,6 +123,5 @@ _COMMANDS = (
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command(cls=Query if _command is query else None)(_command)
-app.command("import")(import_)
 app.add_typer(db, name="db")
 app.add_typer(key, name="key")

@@ -1,47 +1,33 @@
-"""The command ``compare`` measures whether the graph helps on the user's questions, and tunes the retriever on them."""
+"""The command ``compare`` measures whether the graph helps on the user's questions."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Column, Table
 from rich.text import Text
 from tqdm import tqdm
 
-from graphrag_core import GraphRetriever, KnowledgeIndex, config
+from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.cli import options, render
-from graphrag_core.context import for_terminal
-from graphrag_core.evaluation import (
-    SETTINGS,
-    WITHOUT_GRAPH,
-    Answered,
-    Difference,
-    Measure,
-    Question,
-    Report,
-    Tuning,
-    generate_questions,
-    load_questions,
-    save_questions,
-)
+from graphrag_core.evaluation import WITHOUT_GRAPH, Answered, Difference, Measure, Report, load_questions
 from graphrag_core.evaluation import compare as run_comparison
-from graphrag_core.evaluation import tune as run_tuning
 
 _MAX_SHOWN = 10
 _MAX_FOUND = 5  # results of each method in a won or lost question
-_MAX_SETTINGS = 8  # of a tuning
 
 
 def compare(
     questions: Annotated[
-        str | None,
+        str,
         typer.Argument(
             metavar="QUESTIONS",
             help="A text file with one question per line; JSON Lines, JSON or CSV with the ids of the relevant "
             'documents or quotes from them: {"question": "...", "gold": ["document id", ...]} or {"question": "...", '
             '"evidence": ["quote", ...]}; a BEIR folder; or a LlamaIndex dataset (JSON).',
+            show_default=False,
         ),
-    ] = None,
+    ],
     kb: options.Kb = options.KB,
     k: options.Count = 5,
     measure: Annotated[
@@ -50,22 +36,8 @@ def compare(
             "--measure",
             metavar="NAME@K",
             help="What to measure: recall, all, ndcg, mrr, precision or success, such as ndcg@10. Can be repeated; "
-            "the first one decides which questions are won and lost, and is what --tune improves.",
+            "the first one decides which questions are won and lost.",
         ),
-    ] = None,
-    generate: Annotated[
-        int | None,
-        typer.Option(
-            "--generate",
-            metavar="N",
-            min=2,
-            help="Generate N questions from the documents instead of reading a file. They favour the graph by "
-            "construction: use them to find settings that break, not to prove a gain.",
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="For --generate and --tune.")] = 0,
-    save: Annotated[
-        Path | None, typer.Option("--save-questions", metavar="FILE", help="Write the questions as JSON Lines.")
     ] = None,
     split: Annotated[
         str | None, typer.Option("--split", metavar="NAME", help="Which file of a BEIR folder's qrels to read.")
@@ -76,70 +48,29 @@ def compare(
     show: Annotated[
         int, typer.Option("--show", metavar="N", min=0, help="How many won and lost questions to print.")
     ] = 2,
-    tune: Annotated[
-        bool,
-        typer.Option(
-            "--tune",
-            help="Choose settings of the retriever on the questions, by cross-validation, and write them to the "
-            "configuration file if the gain on held-out questions is no chance.",
-        ),
-    ] = False,
-    write_config: Annotated[
-        Path | None,
-        typer.Option(
-            "--write-config",
-            metavar="FILE",
-            help="The file whose section [retriever] --tune writes. Default: the configuration file that is in use, "
-            f"else {config.NAME} in the working directory.",
-            show_default=False,
-        ),
-    ] = None,
-    folds: Annotated[int, typer.Option("--folds", min=2, help="Parts of the questions for --tune.")] = 5,
-    max_seconds: Annotated[
-        float, typer.Option("--max-seconds", min=1, help="Stop trying settings for --tune after this time.")
-    ] = 600.0,
     json: options.Json = False,
     embedder: options.EmbedderName = None,
     embedder_url: options.EmbedderUrl = None,
     rerank: options.RerankerName = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Measure whether the graph helps on your questions, with intervals, or tune the retriever on them with --tune.
+    """Measure whether the graph helps on your questions, with intervals.
 
     Without gold documents or evidence, only the differences between the methods are shown.
     """
-    if (questions is None) == (generate is None):
-        raise typer.BadParameter("give a file of questions, or --generate N", param_hint="QUESTIONS")
-    if tune and (rerank is not None or html is not None):
-        raise typer.BadParameter("cannot be combined with --rerank or --html", param_hint="--tune")
     if html is not None and not html.absolute().parent.is_dir():
         raise typer.BadParameter(f"{html.parent} is no folder", param_hint="--html")
     measures = [Measure.parse(one) for one in measure or ()]
-    asked = [] if questions is None else load_questions(questions, split=split)
+    asked = load_questions(questions, split=split)
     with options.open_index(kb, embedder, embedder_url=embedder_url) as index:
-        if generate is not None:
-            asked = _generate(index, generate, seed)
-        if save is not None:
-            save_questions(asked, save)
-        if tune:
-            target = write_config or options.CONFIG.get().path or Path(config.NAME)
-            _tune(index, asked, measures, seed, folds, max_seconds, target, json=json, quiet=quiet)
-            return
         bar = tqdm(asked, "querying", unit=" questions", disable=quiet or None, leave=False, dynamic_ncols=True)
         settings = {**options.CONFIG.get().retriever, **options.rerank_settings(rerank), "cache": None}
-        report = run_comparison(GraphRetriever(index, **settings), bar, k=k, measures=measures, seed=seed)
+        report = run_comparison(GraphRetriever(index, **settings), bar, k=k, measures=measures)
         _show_report(report, index, show, json=json)
     if html is not None:
         report.save(html)
         render.stderr().print(Text(f"written to {html}", "quiet"))
     _report_missing(report)
-
-
-def _generate(index: KnowledgeIndex, count: int, seed: int) -> list[Question]:
-    questions = generate_questions(index, count, seed=seed)
-    if len(questions) < count:
-        render.print_error(f"the documents give only {len(questions):,} of {count:,} questions")
-    return questions
 
 
 def _report_missing(report: Report) -> None:
@@ -171,11 +102,6 @@ def _show_report(report: Report, index: KnowledgeIndex, show: int, *, json: bool
     render.print_indented(console, Text(report.verdict, "bold"), 0)
     if report.decided:
         render.print_indented(console, Text(report.decided), 0)
-    if report.note:
-        render.print_indented(console, Text(report.note, "partial"), 0)
-
-
-# -- comparison
 
 
 def _table(first: str, *names: str) -> Table:
@@ -279,68 +205,3 @@ def _show_differences(report: Report, index: KnowledgeIndex) -> None:
         render.print_indented(console, note, 2)
     if len(report.answered) > _MAX_SHOWN:
         console.print(Text(f"  … and {len(report.answered) - _MAX_SHOWN:,} more questions", "quiet"))
-
-
-# -- tuning
-
-
-def _tune(
-    index: KnowledgeIndex,
-    asked: list[Question],
-    measures: list[Measure],
-    seed: int,
-    folds: int,
-    max_seconds: float,
-    config_file: Path,
-    *,
-    json: bool,
-    quiet: bool,
-) -> None:
-    """Tune the retriever and write the recommended settings."""
-    total = len(asked) * len(SETTINGS)
-    with tqdm(total=total, desc="tuning", unit=" queries", disable=quiet or None, leave=False) as bar:
-
-        def advance(setting: Any, _: Question) -> None:
-            bar.set_postfix_str(for_terminal(str(setting)), refresh=False)
-            bar.update()
-
-        tuning = run_tuning(
-            index,
-            asked,
-            measure=measures[0] if measures else None,
-            folds=folds,
-            base=options.CONFIG.get().retriever_settings,
-            seconds=max_seconds,
-            seed=seed,
-            on_query=advance,
-        )
-    written = tuning.write(config_file)
-    if json:
-        render.print_json({**tuning.to_dict(), "written": str(config_file) if written else None})
-        return
-    _show_tuning(tuning)
-    if written:
-        render.stdout().print(Text(f"written to {config_file}, [retriever]", "quiet"))
-
-
-def _show_tuning(tuning: Tuning) -> None:
-    console = render.stdout()
-    chosen = sum(tuning.choices.values())
-    table = _table("setting", str(tuning.measure), "to default", "95 % interval", "better", "worse", "chosen by folds")
-    ranked = sorted(tuning.settings, key=lambda setting: -tuning.mean(setting).value)
-    shown = ranked[:_MAX_SETTINGS]
-    shown += [tuning.settings[0]] if tuning.settings[0] not in shown else []
-    for setting in shown:
-        found = tuning.difference(setting)
-        cells = ("", "", "", "") if setting is tuning.settings[0] else (*_gain_cells(found), *_counts(found)[:2])
-        folds = tuning.choices.get(setting.name, 0)
-        name = Text(setting.name, "bold" if setting is tuning.best else "")
-        table.add_row(name, f"{tuning.mean(setting).value:.1%}", *cells, f"{folds}/{chosen}" if folds else "")
-    console.print(table)
-    if more := len(tuning.settings) - len(shown):
-        console.print(Text(f"… and {more} settings that are worse", "quiet"))
-    if tuning.not_tried:
-        names = "; ".join(setting.name for setting in tuning.not_tried)
-        render.print_indented(console, Text(f"not tried, the time was over: {names}", "partial"), 0)
-    console.print()
-    render.print_indented(console, Text(tuning.verdict, "bold"), 0)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from graphrag_core import Edit, KnowledgeIndex
 from graphrag_core.cli import options, render
-from graphrag_core.export import Format, export_graph, import_graph
+from graphrag_core.export import Format, export_graph
 from graphrag_core.model import NO_RELATIONS
 
 _Name = Annotated[str, typer.Argument(help="The entity, in any spelling or case.", show_default=False)]
@@ -79,9 +79,7 @@ def relations(
 def export(
     path: Annotated[
         str,
-        typer.Argument(
-            metavar="PATH", help="A file that ends in .graphml or .jsonld, or a folder for csv and parquet."
-        ),
+        typer.Argument(metavar="PATH", help="A file that ends in .graphml, or a folder for csv and parquet."),
     ],
     format: Annotated[  # noqa: A002 - the usual word
         Format | None,
@@ -99,7 +97,7 @@ def export(
     ] = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Export entities and facts: GraphML (Gephi, igraph, networkx), CSV for Neo4j, JSON-LD or Parquet."""
+    """Export entities and facts: GraphML (Gephi, igraph, networkx), CSV for Neo4j, or Parquet."""
     with options.open_index(kb, embeds=False) as index:
         done = export_graph(
             index, path, format, where=options.parse_where(where), sentences=sentences, spreadsheet=spreadsheet
@@ -107,36 +105,6 @@ def export(
     if not quiet:
         others = f" (and {done.other_nodes:,} numbers and documents that facts name)" if done.other_nodes else ""
         _print(f"{done.entities:,} entities{others} and {done.facts:,} facts exported to {done.path}")
-
-
-def import_(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="A file or folder that export wrote, or of that form.")],
-    format: Annotated[  # noqa: A002
-        Format | None,
-        typer.Option("--format", "-f", help="Default: by the ending of PATH.", show_default=False),
-    ] = None,
-    kb: options.Kb = options.KB,
-    metadata: options.Metadata = None,
-    embedder: options.EmbedderName = None,
-    embedder_url: options.EmbedderUrl = None,
-    quiet: options.Quiet = False,
-) -> None:
-    """Import entities and relations of a graph as remembered facts. The index is created if there is none."""
-    scope = options.parse_metadata(metadata)
-    with options.open_for_writing(kb, embedder, embedder_url) as index:
-        done = import_graph(index, path, format, metadata=scope)
-    for problem in done.problems:
-        render.print_error(problem)
-    if not quiet:
-        _print(
-            f"{done.entities:,} entities and {done.facts:,} facts imported, {done.unchanged:,} facts unchanged, "
-            f"{done.skipped:,} skipped"
-        )
-        if done.sentences:
-            named = f" and {done.left_out:,} entities that nothing else names" if done.left_out else ""
-            _print(f"Left out: {done.sentences:,} links of sentences{named}. Index the documents to get them")
-    if done.skipped:
-        raise typer.Exit(1)
 
 
 def rename(

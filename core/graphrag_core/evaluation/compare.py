@@ -30,14 +30,6 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
 }
 """The methods to compare: name to arguments of ``GraphRetriever.retrieve``."""
 
-GENERATED = "generated-"
-"""How the ids of generated questions begin."""
-
-GENERATED_NOTE = (
-    "These questions were generated from links that the graph has, and name no bridge: they favour the graph by "
-    "construction. Use them to find settings that break, not to prove a gain."
-)
-
 OtherRetriever = Callable[[str], Iterable["str | Chunk"]]
 """Another retriever to compare with: returns document ids or chunks for a question, best first."""
 
@@ -91,10 +83,6 @@ class Answered:
         """Return a measure of one method."""
         return measure(self.judgement(method))
 
-    def recall(self, method: str) -> float:
-        """Return the fraction of the gold items that a method retrieved."""
-        return self.value(method, Recall(max(len(self.found[method]), 1)))
-
     def brought(self, method: str, other: str) -> tuple[str, ...]:
         """Return what one method retrieved and another did not."""
         return tuple(document for document in self.found[method] if document not in self.found[other])
@@ -110,18 +98,6 @@ class Answered:
             "milliseconds": {method: round(ms, 3) for method, ms in self.milliseconds.items()},
             "decided": self.decided,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """A method's mean recall, the fraction of questions for which it retrieved every gold document, and an interval.
-
-    ``interval`` is the 95 % bootstrap interval of ``recall``.
-    """
-
-    recall: float
-    complete: float
-    interval: Interval
 
 
 class Mean(NamedTuple):
@@ -189,9 +165,8 @@ class Difference:
 class Report:
     """The results of several methods on the same questions.
 
-    ``gain``, ``better``, ``worse`` and ``p_value`` compare the recall of the hybrid method with that of vector and
-    keyword search without the graph, on the questions that have gold documents. ``verdict`` does so by the first
-    measure.
+    ``verdict`` compares the hybrid method with vector and keyword search without the graph by the first measure, on
+    the questions that have gold documents; ``difference`` does so by any measure.
 
     Attributes
     ----------
@@ -278,47 +253,6 @@ class Report:
         p50, p95 = np.percentile(times, (50, 95))
         return Latency(float(p50), float(p95))
 
-    def score(self, method: str) -> Score:
-        """Return a method's recall over the questions that have gold documents."""
-        recall = self.mean(method, Recall(self.k))
-        return Score(recall.value, self.mean(method, AllGold(self.k)).value, recall.interval)
-
-    # -- with the graph against without
-
-    @property
-    def gain(self) -> float:
-        """The mean recall with the graph minus that without."""
-        return self.score("hybrid").recall - self.score(WITHOUT_GRAPH).recall
-
-    @property
-    def gain_interval(self) -> Interval:
-        """The 95 % interval of ``gain``, by a paired bootstrap: questions are resampled, not methods."""
-        return self._recall_difference.interval
-
-    @property
-    def better(self) -> int:
-        """The number of questions with higher recall with the graph than without."""
-        return self._recall_difference.better if self.judged else 0
-
-    @property
-    def worse(self) -> int:
-        """The number of questions with lower recall with the graph than without."""
-        return self._recall_difference.worse if self.judged else 0
-
-    @property
-    def p_value(self) -> float:
-        """The p-value of ``gain``, by a two-sided permutation test."""
-        return self._recall_difference.p_value if self.judged else 1.0
-
-    @property
-    def _recall_difference(self) -> Difference:
-        return self.difference(Recall(self.k))
-
-    @property
-    def note(self) -> str:
-        """What to keep in mind about these questions; empty if there is nothing."""
-        return GENERATED_NOTE if any(one.question.id.startswith(GENERATED) for one in self.answered) else ""
-
     @property
     def decided(self) -> str:
         """On how many questions the graph led the hybrid method, and on how many plain search; empty if not asked."""
@@ -331,10 +265,6 @@ class Report:
     @property
     def verdict(self) -> str:
         """A sentence that says whether the graph helps on these questions, and whether it is significant."""
-        sentence = self._sentence()
-        return f"On generated questions: {sentence[0].lower()}{sentence[1:]}" if self.note else sentence
-
-    def _sentence(self) -> str:
         if not self.answered:
             return "There are no questions."
         if not {"hybrid", WITHOUT_GRAPH} <= {*self.methods}:
@@ -367,8 +297,6 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole report as JSON-compatible values."""
-        has_pair = {"hybrid", WITHOUT_GRAPH} <= {*self.methods}
-        paired = bool(self.judged) and has_pair
         return {
             "k": self.k,
             "questions": len(self.answered),
@@ -377,15 +305,8 @@ class Report:
             "measures": [str(measure) for measure in self.measures],
             **self._numbers(),
             "types": {kind: {"judged": len(part.judged), **part._numbers()} for kind, part in self.by_type().items()},  # noqa: SLF001
-            "gain": self.gain if paired else None,
-            "gain_interval": list(self.gain_interval) if paired else None,
-            "better": self.better if has_pair else 0,
-            "worse": self.worse if has_pair else 0,
-            "p_value": self.p_value if has_pair else 1.0,
-            "chance": self.p_value if has_pair else 1.0,  # the old key, for one version
             "verdict": self.verdict,
             "decided": self.decided,
-            "note": self.note,
             "answers": [answer.to_dict() for answer in self.answered],
         }
 
@@ -395,8 +316,6 @@ class Report:
         for method in self.methods:
             numbers: dict[str, Any] = {}
             if self.judged:
-                score = self.score(method)
-                numbers = {"recall": score.recall, "complete": score.complete, "interval": list(score.interval)}
                 means = {str(measure): self.mean(method, measure) for measure in self.measures}
                 numbers["measures"] = {
                     name: {"mean": mean.value, "interval": list(mean.interval)} for name, mean in means.items()

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from graphrag_core.errors import InputError
 
-_FORM = re.compile(r"\s*([a-z_ -]+?)\s*@\s*(\d+)\s*", re.IGNORECASE)
+_FORM = re.compile(r"([a-z]+)@(\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Measure(ABC):
         if isinstance(text, Measure):
             return text
         form = _FORM.fullmatch(text) if isinstance(text, str) else None
-        kind = None if form is None else _NAMES.get(re.sub(r"[ _-]", "", form.group(1).lower()))
+        kind = next((one for one in MEASURES if form is not None and one.name == form.group(1).lower()), None)
         if form is None or kind is None:
             names = ", ".join(f"{one.name}@K" for one in MEASURES)
             raise InputError(f"no measure is named {text!r}: use one of {names}, such as recall@5")
@@ -180,15 +180,3 @@ class AllGold(Measure):
 
 MEASURES: tuple[type[Measure], ...] = (Recall, AllGold, NDCG, MRR, Precision, Success)
 """The measures that :meth:`Measure.parse` knows."""
-
-_NAMES: dict[str, type[Measure]] = {
-    **{kind.name: kind for kind in MEASURES},
-    "r": Recall,
-    "p": Precision,
-    "rr": MRR,
-    "hitrate": Success,
-    "hit": Success,
-    "allgold": AllGold,
-    "completerecall": AllGold,
-    "all": AllGold,
-}

@@ -7,7 +7,7 @@ import html
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,12 +19,6 @@ from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Chunk
 from graphrag_core.text import CJK, has_cjk
 
-_TEXT = ("question", "query", "text", "user_input", "input")
-_GOLD = ("gold", "documents", "gold_ids", "relevant", "relevant_docs", "expected_ids", "document_ids")
-_EVIDENCE = ("evidence", "quotes", "reference_contexts", "quote")
-_ANSWER = ("answer", "reference_answer", "reference", "expected_answer")
-_TYPE = ("type", "question_type", "category", "hops")
-_IDS = ("id", "_id", "query_id", "qid")
 _SPLITS = ("test", "dev", "train")  # of a BEIR folder, the first that there is
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
@@ -111,15 +105,6 @@ def load_questions(source: Any, *, split: str | None = None) -> list[Question]:
     return _checked(questions, "the list")
 
 
-def save_questions(questions: Iterable[Question], path: str | Path) -> None:
-    """Write questions as JSON Lines."""
-    rows = [json.dumps(question.to_dict(), ensure_ascii=False) for question in questions]
-    try:
-        Path(path).write_text("".join(f"{row}\n" for row in rows), "utf-8")
-    except OSError as error:
-        raise FileError(f"{path}: cannot be written ({error.strerror or error})") from error
-
-
 def _from_path(path: Path, split: str | None) -> list[Question]:
     if path.is_dir():
         if (path / "queries.jsonl").is_file():
@@ -180,7 +165,7 @@ def _from_table(path: Path, text: str, delimiter: str | None) -> Iterator[Questi
         delimiter = max(",;\t", key=header.count)
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     names = {str(name).strip().lower() for name in rows.fieldnames or ()}
-    if not names & set(_TEXT):
+    if "question" not in names:
         raise FileError(
             f"{path}, line 1: needs a column 'question', and optionally 'gold', 'evidence', 'type' and 'id'"
         )
@@ -191,9 +176,7 @@ def _from_table(path: Path, text: str, delimiter: str | None) -> Iterator[Questi
                 raise FileError(f"{where}: has more cells than the header: put cells with {delimiter!r} in quotes")
             cells = {str(name).strip().lower(): (value or "").strip() for name, value in row.items()}
             if any(cells.values()):
-                listed = {
-                    name: _cell(value, where) for name, value in cells.items() if name in _GOLD or name in _EVIDENCE
-                }
+                listed = {name: _cell(cells[name], where) for name in ("gold", "evidence") if name in cells}
                 yield _from_row({**cells, **listed}, where)
     except csv.Error as error:
         raise FileError(f"{path}, line {rows.line_num}: invalid CSV ({error})") from error
@@ -210,8 +193,6 @@ def _from_json(path: Path, text: str) -> list[Question]:
     value = _json(text, str(path))
     if isinstance(value, Mapping) and ("examples" in value or "relevant_docs" in value):
         return _from_dataset(value, str(path))
-    if isinstance(value, Mapping):
-        value = next((value[name] for name in ("questions", "data", "rows") if isinstance(value.get(name), list)), None)
     if not isinstance(value, list):
         raise FileError(f"{path}: needs a list of objects with 'question', or a LlamaIndex dataset")
     return [_from_row(row, f"{path}, item {number}") for number, row in enumerate(value, 1)]
@@ -231,7 +212,10 @@ def _from_beir(folder: Path, split: str | None) -> list[Question]:
         if not line.strip():
             continue
         where = f"{queries}, line {number}"
-        question = _from_row(_json(line, where), where)
+        row = _json(line, where)
+        if isinstance(row, Mapping):
+            row = {"id": row.get("_id"), "question": row.get("text")}
+        question = _from_row(row, where)
         if gold := grades.pop(question.id, None):
             questions.append(replace(question, gold=tuple(gold), grades=tuple(gold.values())))
     if grades:
@@ -301,13 +285,13 @@ def _from_dataset(dataset: Any, where: str) -> list[Question]:
 def _from_row(row: Any, where: str) -> Question:
     if not isinstance(row, Mapping):
         raise FileError(f"{where}: needs an object with 'question', not {type(row).__name__}")
-    text = _first(row, _TEXT)
+    text = row.get("question")
     if not isinstance(text, str) or not text.strip():
         raise FileError(
             f"{where}: needs 'question' (a string) and optionally 'gold' (a list of document ids) or 'evidence' "
             "(a list of quotes)"
         )
-    gold: Any = _first(row, _GOLD) or []
+    gold: Any = row.get("gold") or []
     grades: tuple[float, ...] = ()
     if isinstance(gold, Mapping):
         grades = tuple(_grade(value, where) for value in gold.values())
@@ -318,20 +302,20 @@ def _from_row(row: Any, where: str) -> Question:
             raise FileError(f"{where}: 'grades' has {len(grades)} numbers for {len(gold)} gold documents")
     ids = tuple(dict.fromkeys(str(one).strip() for one in _listed(gold, "gold", "document ids", where)))
     quotes = [
-        _first(one, ("quote", "text")) if isinstance(one, Mapping) else one
-        for one in _listed(_first(row, _EVIDENCE) or [], "evidence", "quotes", where)
+        one.get("quote") if isinstance(one, Mapping) else one
+        for one in _listed(row.get("evidence") or [], "evidence", "quotes", where)
     ]
     for quote in quotes:
         if not isinstance(quote, str) or not _WORD.search(quote):
             raise FileError(f"{where}: 'evidence' has {quote!r:.60}, which is no quote with words")
-    kind, own, answer = (_first(row, names) for names in (_TYPE, _IDS, _ANSWER))
+    kind, own, answer = ("" if row.get(name) is None else str(row[name]) for name in ("type", "id", "answer"))
     return Question(
         text.strip(),
         ids,
         tuple(dict.fromkeys(cast("list[str]", quotes))),
-        type=str(kind or ""),
-        id="" if own is None else str(own),
-        answer=str(answer or ""),
+        type=kind,
+        id=own,
+        answer=answer,
         grades=grades if len(grades) == len(ids) else (),
     )
 
@@ -344,10 +328,6 @@ def _grade(value: Any, where: str) -> float:
     if not 0 < grade < float("inf"):
         raise FileError(f"{where}: a grade of a gold document is {value!r}: use a positive number")
     return grade
-
-
-def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
-    return next((row[name] for name in names if row.get(name) not in (None, "", [])), None)
 
 
 def _listed(value: Any, name: str, what: str, where: str) -> list[Any]:

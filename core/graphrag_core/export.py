@@ -1,0 +1,303 @@
+"""Export the graph of an index for other tools: GraphML, CSV for Neo4j, or Parquet.
+
+>>> from tempfile import TemporaryDirectory
+>>> from graphrag_core import KnowledgeIndex
+>>> index = KnowledgeIndex()
+>>> _ = index.remember("Harbour Team", "owns", "Keyring")
+>>> with TemporaryDirectory() as folder:
+...     exported = export_graph(index, f"{folder}/graph.graphml")
+>>> exported.entities, exported.facts
+(2, 1)
+"""
+
+import csv
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal, TextIO, get_args
+from xml.sax.saxutils import escape
+
+from graphrag_core.errors import FileError, InputError, MissingDependency
+from graphrag_core.filters import Where
+from graphrag_core.index import KnowledgeIndex
+from graphrag_core.model import Entity, Fact
+from graphrag_core.text import fingerprint
+
+Format = Literal["graphml", "csv", "parquet"]
+"""``graphml`` is a file, ``csv`` and ``parquet`` a folder with the files entities and facts."""
+
+_MENTIONED_WITH = "MENTIONED_WITH"  # the type of an edge between two entities of one sentence, which is no relation
+_BATCH = 5_000  # rows in a batch of Parquet
+_INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 has no place for
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+_EDGE_FIELDS = {
+    "relation": "string", "text": "string", "weight": "double", "confidence": "double", "source": "string",
+    "status": "string", "fact": "string", "passage": "string", "created": "double", "valid_from": "double",
+    "valid_to": "double",
+}  # fmt: skip
+_NODE_FIELDS = {
+    "label": "string", "name": "string", "kind": "string", "type": "string", "description": "string",
+    "aliases": "string", "mentions": "int",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What :func:`export_graph` wrote. In GraphML and CSV a sentence has several ``edges``.
+
+    ``entities`` are those that ``KnowledgeIndex.entities`` lists. ``other_nodes`` are numbers, such as years, and
+    documents: only facts hold them.
+    """
+
+    path: Path
+    entities: int
+    facts: int
+    edges: int
+    other_nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """How one format writes an entity, a literal value, and a fact, of which it returns the number of edges."""
+
+    entity: Callable[[Entity], Any]
+    value: Callable[[str], Any]
+    fact: Callable[[Fact], int]
+
+
+def export_graph(
+    index: KnowledgeIndex,
+    path: str | Path,
+    format: Format | None = None,  # noqa: A002 - the usual word
+    *,
+    where: Where | None = None,
+    sentences: bool = True,
+    spreadsheet: bool = False,
+) -> Exported:
+    """Write the entities and facts of an index to files. Nothing but a page of them is in memory at a time.
+
+    Parameters
+    ----------
+    index
+        What to export.
+    path
+        The file of ``graphml``; the folder of ``csv`` and ``parquet``. Existing files are replaced when the new ones
+        are complete.
+    format
+        By default ``graphml`` if the path ends in ``.graphml``.
+    where
+        A filter: what other documents say is not exported.
+    sentences
+        False leaves out sentences, which link the entities in them, and keeps relations.
+    spreadsheet
+        In ``csv``, put an apostrophe before texts that a spreadsheet would run as a formula. Use it for files that
+        people open in Excel, not for those that programs read.
+
+    Raises
+    ------
+    InputError
+        The format is unknown.
+    FileError
+        The files cannot be written.
+    MissingDependency
+        ``parquet`` needs pyarrow.
+    """
+    target = Path(path)
+    nodes: set[str] = set()
+    listed = facts = edges = others = 0
+    try:
+        with _open_writer(target, format, spreadsheet=spreadsheet) as writer:
+            with closing(index.iter_entities(where=where)) as entities:
+                for entity in entities:
+                    nodes.add(_node_id(entity.id))
+                    writer.entity(entity)
+                    listed += 1
+            with closing(index.iter_facts(where=where)) as found:
+                for fact in found:
+                    if not fact.relation and not sentences:
+                        continue
+                    for name in fact.entities:
+                        if (node := _node_id(name)) not in nodes:  # such as a year, which only facts hold
+                            nodes.add(node)
+                            writer.entity(index.entity(name, where=where) or Entity(name, name))
+                            others += 1
+                    if fact.value and (node := _node_id(fact.value, "v")) not in nodes:
+                        nodes.add(node)
+                        writer.value(fact.value)
+                    written = writer.fact(fact)
+                    edges += written
+                    facts += written > 0
+    except OSError as error:
+        raise FileError(f"{target}: cannot be written ({error.strerror or error})") from error
+    return Exported(target, listed, facts, edges, others)
+
+
+def _open_writer(path: Path, format: str | None, *, spreadsheet: bool) -> AbstractContextManager[_Writer]:  # noqa: A002
+    match format or path.suffix.lower():
+        case "graphml" | ".graphml":
+            return _graphml(path)
+        case "csv":
+            return _neo4j_csv(path, spreadsheet=spreadsheet)
+        case "parquet":
+            return _parquet(path)
+        case _ if format is not None:
+            raise InputError(f"unknown format {format!r}: use one of {', '.join(get_args(Format))}")
+        case _:
+            raise InputError(f"{path}: its ending names no format: use .graphml, or give the format")
+
+
+def _node_id(text: str, kind: str = "e") -> str:
+    """Return the id of an entity's node (``e``), or of a value's (``v``): a name token, as XML asks for."""
+    return kind + fingerprint([text])[:16]
+
+
+def _edges(fact: Fact) -> list[tuple[str, str]]:
+    """Return the ids of the nodes that a fact links: subject and object of a triple, each pair of a sentence."""
+    if fact.value and fact.entities:
+        return [(_node_id(fact.entities[0]), _node_id(fact.value, "v"))]
+    ids = list(dict.fromkeys(map(_node_id, fact.entities)))
+    if fact.relation and len(fact.entities) > 1:
+        return [(_node_id(fact.entities[0]), _node_id(fact.entities[1]))]
+    return list(combinations(ids, 2))
+
+
+def _edge_values(fact: Fact) -> dict[str, Any]:
+    own = {"fact": fact.id, "passage": fact.chunk_id}
+    return {name: own[name] if name in own else getattr(fact, name) for name in _EDGE_FIELDS}
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[Path]:
+    """Yield a temporary path; what was written there takes the place of a file when it is complete."""
+    temporary = path.with_name(f"{path.name}.tmp{os.getpid()}")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _text_file(path: Path) -> Iterator[TextIO]:
+    with _replaced(path) as temporary, temporary.open("w", encoding="utf-8", errors="replace", newline="") as file:
+        yield file
+
+
+@contextmanager
+def _graphml(path: Path) -> Iterator[_Writer]:
+    with _text_file(path) as file:
+        file.write('<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n')
+        for kind, fields in (("node", _NODE_FIELDS), ("edge", _EDGE_FIELDS)):
+            for name, type_ in fields.items():
+                file.write(f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{type_}"/>\n')
+        file.write('<graph id="G" edgedefault="directed">\n')
+
+        def node(node_id: str, **values: Any) -> None:
+            file.write(f'<node id="{node_id}">{_xml_data("node", values)}</node>\n')
+
+        def write_entity(entity: Entity) -> None:
+            node(
+                _node_id(entity.id),
+                label=entity.name, name=entity.name, kind="entity", type=entity.type, description=entity.description,
+                aliases="\n".join(entity.aliases), mentions=entity.mentions,
+            )  # fmt: skip
+
+        def write_fact(fact: Fact) -> int:
+            edges = _edges(fact)
+            data = _xml_data("edge", _edge_values(fact)) if edges else ""
+            file.writelines(f'<edge source="{one}" target="{other}">{data}</edge>\n' for one, other in edges)
+            return len(edges)
+
+        yield _Writer(
+            write_entity,
+            lambda value: node(_node_id(value, "v"), label=value, name=value, kind="value"),
+            write_fact,
+        )
+        file.write("</graph>\n</graphml>\n")
+
+
+def _xml_data(kind: str, values: Mapping[str, Any]) -> str:
+    return "".join(
+        f'<data key="{kind}_{name}">{escape(_INVALID.sub("", str(value)))}</data>'
+        for name, value in values.items()
+        if value is not None and value != ""
+    )
+
+
+@contextmanager
+def _neo4j_csv(folder: Path, *, spreadsheet: bool) -> Iterator[_Writer]:
+    """Write two files that ``neo4j-admin database import`` reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with _text_file(folder / "entities.csv") as entities_file, _text_file(folder / "facts.csv") as facts_file:
+        entities, facts = (csv.writer(file, lineterminator="\n") for file in (entities_file, facts_file))
+        entities.writerow([":ID", "name", ":LABEL", "type", "description", "aliases:string[]", "mentions:int"])
+        numbers = {"weight": "float", "confidence": "float"}
+        types = {name: numbers.get(name, "double") for name, type_ in _EDGE_FIELDS.items() if type_ == "double"}
+        fields = [f"{name}:{types[name]}" if name in types else name for name in _EDGE_FIELDS]
+        facts.writerow([":START_ID", ":END_ID", ":TYPE", *fields])
+
+        def cell(value: Any) -> Any:
+            if not isinstance(value, str):
+                return "" if value is None else value
+            text = value.replace("\x00", "")
+            return f"'{text}" if spreadsheet and text.startswith(_FORMULA) else text
+
+        def write_entity(entity: Entity) -> None:
+            kind = re.sub(r"[;\s]+", " ", entity.type).strip()
+            aliases = ";".join(alias.replace(";", ",") for alias in entity.aliases)
+            row = [entity.name, ";".join(filter(None, ("Entity", kind))), entity.type, entity.description, aliases]
+            entities.writerow([_node_id(entity.id), *map(cell, row), entity.mentions])
+
+        def write_fact(fact: Fact) -> int:
+            edges = _edges(fact)
+            values = [cell(value) for value in (fact.relation or _MENTIONED_WITH, *_edge_values(fact).values())]
+            facts.writerows([*edge, *values] for edge in edges)
+            return len(edges)
+
+        yield _Writer(
+            write_entity,
+            lambda value: entities.writerow([_node_id(value, "v"), cell(value), "Value", "", "", "", 0]),
+            write_fact,
+        )
+
+
+@contextmanager
+def _parquet(folder: Path) -> Iterator[_Writer]:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - optional
+        from pyarrow.parquet import ParquetWriter  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingDependency("pyarrow", "parquet", "Parquet") from error
+    text, texts = pa.string(), pa.list_(pa.string())
+    entity = {"id": text, "name": text, "type": text, "description": text, "aliases": texts, "mentions": pa.int64()}
+    types = {"string": text, "double": pa.float64()}
+    fact = {"entities": texts, "value": text, **{name: types[kind] for name, kind in _EDGE_FIELDS.items()}}
+    schemas = {"entities": pa.schema(list(entity.items())), "facts": pa.schema(list(fact.items()))}
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in schemas}
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as opened:
+        files = {name: opened.enter_context(_replaced(folder / f"{name}.parquet")) for name in schemas}
+        writers = {name: opened.enter_context(ParquetWriter(file, schemas[name])) for name, file in files.items()}
+
+        def add(name: str, row: dict[str, Any]) -> int:
+            rows[name].append(row)
+            if len(rows[name]) == _BATCH:
+                flush(name)
+            return 1
+
+        def flush(name: str) -> None:
+            writers[name].write_table(pa.Table.from_pylist(rows[name], schemas[name]))
+            rows[name].clear()
+
+        yield _Writer(
+            lambda one: add("entities", {name: getattr(one, name) for name in entity}),
+            lambda _: None,
+            lambda one: add("facts", {"entities": one.entities, "value": one.value, **_edge_values(one)}),
+        )
+        for name in schemas:
+            flush(name)
