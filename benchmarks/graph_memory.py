@@ -18,7 +18,7 @@ from synthetic import ReadyVectors, documents
 
 from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.embedded import EmbeddedEngine
-from graphrag_core.engine.embedded.graph import GraphView
+from graphrag_core.engine.graph.build import GraphView
 
 SIZES = [10_000, 100_000]
 

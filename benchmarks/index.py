@@ -25,7 +25,7 @@ from synthetic import ReadyVectors, documents
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
 from graphrag_core.engine.embedded import EmbeddedEngine
-from graphrag_core.engine.embedded.graph import GraphView
+from graphrag_core.engine.graph.build import GraphView
 from graphrag_core.ingest.pipeline import embedded_texts
 from graphrag_core.text import chunk_text, sentences
 from graphrag_core.text.mentions import find_names

@@ -21,7 +21,7 @@ from synthetic import documents
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, PageRank, Result
 from graphrag_core.engine.embedded import EmbeddedEngine
-from graphrag_core.engine.embedded.graph import GraphView
+from graphrag_core.engine.graph.build import GraphView
 from graphrag_core.ports import Matrix
 
 TARGETS = {10_000: 8.0, 100_000: 1.5, 1_000_000: 0.5}

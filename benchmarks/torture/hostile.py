@@ -41,7 +41,7 @@ from graphrag_core.context.display import Highlighter, body_text, citation, read
 from graphrag_core.context.escape import body, list_item, one_line, shortened
 from graphrag_core.documents import containers, html, load_documents, plain, raw_html, rows, rst, writer
 from graphrag_core.documents.content import is_version
-from graphrag_core.engine.embedded import analysis, copies
+from graphrag_core.engine import analysis, copies
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.explain import labels
 from graphrag_core.extract import SentenceExtractor

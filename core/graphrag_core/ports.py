@@ -296,7 +296,7 @@ class Engine(Protocol):
     vectors, for an index whose explicit edges change, and ``name_vectors(names)`` the stored vectors of names; both are
     needed to copy an index (:func:`graphrag_core.transfer.copy_index`). ``spellings(name)`` returns the normalised
     names of an entity that documents write, the one that represents it first; an engine that has it applies the edits
-    in the setting ``edits`` (see :mod:`graphrag_core.engine.embedded.graph_edits`). ``backup(path)`` writes a copy of
+    in the setting ``edits`` (see :mod:`graphrag_core.engine.graph.edits`). ``backup(path)`` writes a copy of
     the last committed generation. ``load_extra(name)`` and ``save_extra(name, data)`` keep bytes that can be computed
     again, such as communities; ``save_extra(name, None)`` deletes them.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import shutil
@@ -13,7 +12,7 @@ import pytest
 from fault_runs import Damage, answers, damage, damages, make_base, state_of
 from support import SERVICES
 
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex, Verification
+from graphrag_core import Document, KnowledgeIndex, Verification
 from graphrag_core.engine.embedded import keywords
 from graphrag_core.errors import DamagedIndex, GraphRAGError
 from graphrag_core.testing import HashEmbedder
@@ -177,22 +176,6 @@ def test_opening_checks_the_contents_of_the_keyword_files_before_tantivy_reads_t
         assert all(read)
 
 
-def test_documents_of_an_earlier_release_get_checksums_when_the_index_is_compacted(base, tmp_path):
-    work = tmp_path / "kb"
-    shutil.copytree(base, work)
-    with sqlite3.connect(work / "records.sqlite") as db:
-        db.execute("DROP TABLE checksums")
-        db.execute("DELETE FROM meta WHERE name = 'checksum'")
-    db.close()
-    with KnowledgeIndex.open(work, HashEmbedder(16), read_only=True) as index:
-        assert index.verify(), str(index.verify())
-    with KnowledgeIndex.open(work, HashEmbedder(16)) as index:
-        assert index.verify(), str(index.verify())
-        assert index.compact()
-        assert index.engine.records.value("SELECT count(*) FROM checksums") == len(index)
-        assert index.verify(), str(index.verify())
-
-
 def test_records_that_lost_their_last_writes_are_reported(base, tmp_path, caplog):
     work = tmp_path / "kb"
     shutil.copytree(base, work)
@@ -204,14 +187,3 @@ def test_records_that_lost_their_last_writes_are_reported(base, tmp_path, caplog
         assert "new" not in state_of(index)
         assert "the last writes are missing" in str(index.verify())
     assert "the last writes are missing" in caplog.text
-
-
-def test_the_state_of_an_earlier_release_is_read(base, tmp_path):
-    work = tmp_path / "kb"
-    shutil.copytree(base, work)
-    for path in work.glob("keywords/*/state.json"):
-        state = json.loads(path.read_text("utf-8"))
-        path.write_text(json.dumps({"generation": state["generation"], "ghosts": state["ghosts"]}), "utf-8")
-    with KnowledgeIndex.open(work, HashEmbedder(16)) as index:
-        assert index.verify(), str(index.verify())
-        assert GraphRetriever(index).retrieve("auth service").hits

@@ -12,9 +12,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine.embedded import analysis
-from graphrag_core.engine.embedded.graph import _links
+from graphrag_core.engine import analysis
 from graphrag_core.engine.embedded.writer import write
+from graphrag_core.engine.graph.build import _links
 from graphrag_core.testing import HashEmbedder
 from graphrag_core.text import cjk, prose
 

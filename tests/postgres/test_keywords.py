@@ -7,10 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphrag_core.engine.embedded.keywords import FIELDS, TantivyKeywords
+from graphrag_core.engine.embedded.keywords import TantivyKeywords
 from graphrag_core.engine.postgres import keywords, writer
 from graphrag_core.engine.postgres.engine import PostgresEngine
 from graphrag_core.engine.postgres.schema import FACT_BITS
+from graphrag_core.engine.rows import FIELDS
 
 WORDS = (
     "the token tokens service Auth auth_service brokerUrl broker url fox foxes jumped Ada Lovelace 東京大学 大学 "

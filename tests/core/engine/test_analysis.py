@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag_core.engine.embedded.analysis import (
+from graphrag_core.engine.analysis import (
     contained,
     contained_in_facts,
     content_terms,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphrag_core.engine.embedded.codes import code_size, decode, encode
+from graphrag_core.engine.codes import code_size, decode, encode
 
 
 def some(count, dim):

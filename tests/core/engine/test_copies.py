@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine.embedded import copies, snapshot
-from graphrag_core.engine.embedded.copies import is_copy, signatures
+from graphrag_core.engine import copies
+from graphrag_core.engine.copies import is_copy, signatures
+from graphrag_core.engine.embedded import snapshot
 from graphrag_core.testing import HashEmbedder
 
 LICENCE = (

@@ -16,9 +16,9 @@ import pytest
 from graphrag_core import Chunker, Document, GraphRetriever, KnowledgeIndex, Trace
 from graphrag_core.engine.embedded import graph_tables
 from graphrag_core.engine.embedded.engine import ReadWriteLock
-from graphrag_core.engine.embedded.graph_live import LiveView
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.vectors import FaissVectors
+from graphrag_core.engine.graph.live import LiveView
 from graphrag_core.testing import HashEmbedder
 
 SENTENCES = [

@@ -29,10 +29,11 @@ from typing_extensions import Self
 from graphrag_core import forks
 from graphrag_core.engine.embedded.background import Task
 from graphrag_core.engine.embedded.files import Folder
-from graphrag_core.engine.embedded.records import LISTED, Accesses, Records
+from graphrag_core.engine.embedded.records import LISTED, Records
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.snapshot import EmbeddedSnapshot
 from graphrag_core.engine.embedded.writer import Batch, read_documents, write
+from graphrag_core.engine.rows import Accesses
 from graphrag_core.errors import (
     DamagedIndex,
     GraphRAGError,
@@ -120,8 +121,6 @@ class EmbeddedEngine:
                 undo.callback(self._file_lock.release)
             self.records = Records(self._folder.records if self._folder else None, read_only=read_only)
             undo.callback(self.records.close)
-            if self.records.upgraded and self._folder is not None:
-                self._folder.drop_search_indexes()
             self._diagnoses: dict[int, str] = {}  # by generation the first problem of the records
             with self._diagnosed():
                 self.indexes = SearchIndexes(self.records, self._folder, merge_similar)
@@ -174,7 +173,7 @@ class EmbeddedEngine:
             publishing.finish()
         with self._lock.writing(self):
             if added and removed and self.accesses.pending:
-                self.accesses.write(self.records)  # so that a replaced document keeps those of its facts
+                self.records.add_accesses(self.accesses.take())  # so that a replaced document keeps those of its facts
             batch = write(self.records, added, removed, name_vectors, settings)
             self._unpublished.append(batch)
             if self._flushing:  # so that readers wait for the lock once, not twice
@@ -250,7 +249,7 @@ class EmbeddedEngine:
                 return
             with self.reading() as indexes:  # publishes what is not yet
                 if self.accesses.pending and not self.read_only:
-                    self.accesses.write(self.records)
+                    self.records.add_accesses(self.accesses.take())
                 indexes.save_if_worthwhile()
                 if not self.read_only:
                     self.records.shorten_log()
@@ -267,7 +266,6 @@ class EmbeddedEngine:
             self.indexes.purge_tombstones()
             self.indexes.save()
             self.indexes.close()  # waits until tantivy has deleted the files of old segments
-            self.records.fill_checksums()
             if emptied:  # else the log would grow by the whole database
                 self.records.rows("VACUUM")
             return self.records.truncate_log() or emptied
@@ -305,7 +303,7 @@ class EmbeddedEngine:
                     self._settle()
                     with self.reading() as indexes:
                         if not self.read_only:
-                            self.accesses.write(self.records)
+                            self.records.add_accesses(self.accesses.take())
                             indexes.save()
             finally:
                 with self._lock.writing():

@@ -172,11 +172,6 @@ class Folder:
                     (path / _MANIFEST).unlink(missing_ok=True)
                 shutil.rmtree(path, ignore_errors=True)
 
-    def drop_search_indexes(self) -> None:
-        """Delete everything but the records, from which the search indexes are built again."""
-        for path in (self.derived, self.keywords):
-            shutil.rmtree(path, ignore_errors=True)
-
     def size(self) -> int:
         """Return the bytes on disk."""
         total = 0

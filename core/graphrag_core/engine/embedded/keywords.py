@@ -15,7 +15,8 @@ import numpy as np
 import tantivy
 
 from graphrag_core import forks
-from graphrag_core.engine.embedded import analysis
+from graphrag_core.engine import analysis
+from graphrag_core.engine.rows import FIELDS, Texts
 from graphrag_core.errors import DiskError
 from graphrag_core.ports import Keys, Ranking
 
@@ -34,15 +35,6 @@ _COMPONENTS = ("term", "idx", "pos", "fieldnorm", "fast", "store")
 _MOST_TERMS = 256
 _SMALL_SCOPE = 2_000  # keys up to which a scope is part of the query
 
-Texts = tuple[str, ...]
-"""The texts of the fields, body first; missing fields are empty."""
-
-FIELDS = {"body": 1.0, "title": 0.4, "headings": 0.2, "terms": 0.5}
-"""The fields of a text and the weight of a term's BM25 score in each.
-
-The body has title and headings too: a term's score in the other fields comes on top. Measured on documentation and on
-passages with titles, where 0.3 to 0.6 for the title is best.
-"""
 _PHRASE = 1.0  # weight of a quoted phrase
 
 

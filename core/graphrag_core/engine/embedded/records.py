@@ -18,33 +18,24 @@ from zlib import crc32
 import numpy as np
 
 from graphrag_core import forks
-from graphrag_core.engine.embedded.analysis import is_packed, name_terms, pack_terms
-from graphrag_core.engine.embedded.codes import code_size, decode, encode
-from graphrag_core.engine.embedded.copies import signatures
-from graphrag_core.engine.embedded.keywords import Texts
+from graphrag_core.engine.analysis import is_packed, name_terms
+from graphrag_core.engine.codes import code_size, decode
 from graphrag_core.engine.embedded.schema import (
     APPLICATION_ID,
-    CHECKSUMS,
     FORMAT,
     KINDS,
     NAME_BYTES,
     TABLES,
-    UPGRADES,
     Change,
     Row,
     Span,
-    deflate,
     document_checksums,
     inflate,
-    pack,
-    pack_digest,
     said,
     unpack,
     unpack_digest,
-    unpack_headings,
-    unpack_marks,
-    without_markup,
 )
+from graphrag_core.engine.rows import Texts, chunk_of, keyword_fields, unpack_headings, unpack_marks, without_markup
 from graphrag_core.errors import DamagedIndex, DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
 from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not, Scalar, attributes, required_keys, unknown_key
 from graphrag_core.model import Chunk, Document
@@ -85,7 +76,6 @@ _SIGNS_OF_SIZE = (
 )  # fmt: skip
 _ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter if a message of SQLite quotes damaged text
 _COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-ADDRESS = "→"  # starts the names of places that links lead to
 _TITLE = "CASE d.heading WHEN x'' THEN d.title ELSE d.heading END"
 CHUNK = f"""
 SELECT c.key, c.id, d.id, inflate(c.text), {_TITLE}, c.ordinal, c.start, d.metadata, c.headings, c.page
@@ -147,7 +137,6 @@ class Records:
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
         self.path = path
         self.read_only = read_only
-        self.upgraded = False  # whether the search indexes on disk are those of an earlier format
         self.lock = threading.RLock()
         self._name_terms: dict[int, tuple[str, ...]] = {}
         self._settings: dict[str, str] | None = None  # as they were read since the last change
@@ -184,7 +173,6 @@ class Records:
         db = sqlite3.connect(name, uri=self.path is not None, check_same_thread=False, isolation_level=None)
         db.create_function("inflate", 1, inflate, deterministic=True)
         db.create_function("said", 4, said, deterministic=True)
-        db.create_function("pack_digest", 1, pack_digest, deterministic=True)  # for an upgrade
         return db
 
     def _prepare(self) -> None:
@@ -207,14 +195,7 @@ class Records:
         elif run("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise NotAnIndex(f"{self.path} is an SQLite file, but not an index: choose another folder")
         found = run("PRAGMA user_version").fetchone()[0]
-        if found in UPGRADES and not self.read_only:
-            self._upgrade(found)
-        elif found in UPGRADES:
-            raise UnsupportedFormat(
-                f"{self.path} has format {found}, this release reads format {FORMAT}: "
-                "open it once for writing (without read_only), which upgrades it in place"
-            )
-        elif found != FORMAT:
+        if found != FORMAT:
             raise UnsupportedFormat(
                 f"{self.path} has format {found}, this release reads format {FORMAT}: "
                 "upgrade hybrid-graphrag, or index the documents again into another folder"
@@ -224,53 +205,12 @@ class Records:
         else:
             run("PRAGMA synchronous = FULL")
             run("PRAGMA secure_delete = ON")
-            self._db.executescript(CHECKSUMS)
         meta = dict(run("SELECT name, value FROM meta").fetchall())
         if _is_damaged(meta, definitions(self._db)):
             raise DamagedIndex(
                 f"{self.path}: the settings of the index are damaged: restore a backup, or index the documents again "
                 "into another folder"
             )
-
-    def _upgrade(self, found: int) -> None:
-        """Turn an index of an earlier format into one of this format, in one transaction."""
-        self.rows("PRAGMA foreign_keys = OFF")  # or dropping a table would delete what refers to it
-        with self.transaction() as db:
-            for number in range(found, FORMAT):
-                for statement in UPGRADES[number].split(";"):
-                    db.execute(statement)
-            if found == 1:
-                self._shorten_keys_and_vectors(db)
-            for key, texts in self.keyword_texts("chunks", self.everything().added["chunks"]):
-                ((text, title, headings),) = db.execute(
-                    f"SELECT inflate(c.text), {_TITLE}, c.headings "
-                    "FROM chunks c JOIN documents d ON d.key = c.document WHERE c.key = ?", (key,)
-                )  # fmt: skip
-                facts = db.execute(f"{FACT_TEXT} WHERE f.chunk = ? ORDER BY f.key", (key,)).fetchall()
-                called = label(title, unpack_headings(headings))
-                derived = derived_columns(called, text, texts[0], [fact for _, fact in facts])
-                db.execute(
-                    "UPDATE chunks SET terms = ?, near_1 = ?, near_2 = ?, near_3 = ?, fact_terms = ?, text = ? "
-                    "WHERE key = ?", (*derived, deflate(text), key)
-                )  # fmt: skip
-            db.execute(f"PRAGMA user_version = {FORMAT}")
-        self.rows("PRAGMA foreign_keys = ON")
-        self.upgraded = found == 1
-
-    def _shorten_keys_and_vectors(self, db: sqlite3.Connection) -> None:
-        """Store keys of names with 4 bytes, and vectors as codes, which format 1 did not."""
-        for table in ("chunks", "facts"):
-            for page in self.pages(f"SELECT key, names FROM {table}", "key", (0, 1 << 62)):
-                packed = [(pack(np.frombuffer(names, "<i8").tolist()), key) for key, names in page]
-                db.executemany(f"UPDATE {table} SET names = ? WHERE key = ?", packed)
-        dim = int(self.meta("dim", "1"))
-        for kind, column in (("chunks", "vector"), ("facts", "vectors"), ("names", "vector")):
-            owner = "chunk" if kind == "facts" else kind.removesuffix("s")
-            table = f"{kind.removesuffix('s')}_vectors"
-            for page in self.pages(f"SELECT {owner}, {column} FROM {table}", owner, (0, 1 << 62)):
-                for key, data in page:
-                    codes = encode(kind, np.frombuffer(data, "<f4").reshape(-1, dim))
-                    db.execute(f"UPDATE {table} SET {column} = ? WHERE {owner} = ?", (codes.tobytes(), key))
 
     def _translated(self, error: Exception, *, in_transaction: bool = False) -> Exception:
         """Return the library's error for an error of SQLite. A transaction was rolled back."""
@@ -469,6 +409,19 @@ class Records:
             raise self._translated(error) from error
         finally:
             target.close()
+
+    def add_accesses(self, accesses: Mapping[int, tuple[int, float]]) -> None:
+        """Add access counts to facts; deleted facts are ignored. Failure is logged only."""
+        rows = [(count, last, fact) for fact, (count, last) in accesses.items()]
+        try:
+            with self.transaction() as db:
+                db.executemany(
+                    "UPDATE facts SET access_count = access_count + ?, "
+                    "last_accessed = max(coalesce(last_accessed, 0), ?) WHERE key = ?",
+                    rows,
+                )
+        except GraphRAGError as error:
+            _log.warning("the access counts of facts could not be written: %s", error)
 
     def close(self) -> None:
         """Close the database; a writer checkpoints its log first. Closing twice does nothing."""
@@ -845,8 +798,6 @@ class Records:
                     yield f"records: the metadata of document {document_id!r} is damaged"
 
     def _checksum_problems(self) -> Iterator[str]:
-        if not self.rows("SELECT 1 FROM sqlite_master WHERE name = 'checksums'"):
-            return  # an index of an earlier release that was opened for reading
         for page in self.pages("SELECT key, id FROM documents", "key", (0, 1 << 62)):
             span = page[0][0], page[-1][0] + 1
             stored: dict[int, int] = dict(
@@ -894,13 +845,6 @@ class Records:
             wrong += keys[(norms != 0) & ~(np.abs(norms - 1) < _UNIT)].tolist()  # a flipped bit changes the length
         if wrong:
             yield f"records: {len(wrong)} names are damaged, such as key {min(wrong)}"
-
-    def fill_checksums(self) -> None:
-        """Compute the checksums of documents that an earlier release wrote."""
-        with self.transaction() as db:
-            missing = "SELECT key FROM documents WHERE key NOT IN (SELECT document FROM checksums)"
-            for (key,) in db.execute(missing).fetchall():
-                db.executemany("INSERT INTO checksums VALUES (?, ?)", self._document_checksums((key, key + 1)).items())
 
     def _keys(self, sql: str, parameters: Sequence[Any]) -> Keys:
         rows = self.rows(sql, parameters)
@@ -960,69 +904,9 @@ def _had_content(path: Path) -> bool:
     return bool(search_indexes)
 
 
-class Accesses:
-    """Access counts of facts, kept in memory until the next write, so that no query writes to disk.
-
-    A process that crashes loses the counts it has not written; a read-only engine never writes them.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.pending: dict[int, tuple[int, float]] = {}  # count and last access by fact
-
-    def note(self, facts: Iterable[int], now: float) -> None:
-        """Count an access of each fact, given by key."""
-        with self._lock:
-            for fact in facts:
-                count, last = self.pending.get(fact, (0, now))
-                self.pending[fact] = (count + 1, max(last, now))
-
-    def write(self, records: Records) -> None:
-        """Add the counts to the records; deleted facts are ignored. Failure is logged only."""
-        with self._lock:
-            pending, self.pending = self.pending, {}
-        rows = [(count, last, fact) for fact, (count, last) in pending.items()]
-        try:
-            with records.transaction() as db:
-                db.executemany(
-                    "UPDATE facts SET access_count = access_count + ?, "
-                    "last_accessed = max(coalesce(last_accessed, 0), ?) WHERE key = ?",
-                    rows,
-                )
-        except GraphRAGError as error:
-            _log.warning("the access counts of facts could not be written: %s", error)
-
-
 def graph_name(key: int, surface: str, entity: int, uses: int) -> Row:
     """Return a row of names with the normalised name, from which the graph is built."""
     return key, surface, normalise(surface), entity, uses
-
-
-def keyword_fields(title: str, headings: Sequence[str], subjects: Iterable[str], text: str) -> Texts:
-    """Return the fields by which keyword search finds a chunk: body, title, headings and what the chunk defines.
-
-    What a chunk defines are its subjects besides title and headings. The addresses of sections are left out.
-    """
-    path = " - ".join(filter(None, (title, *headings)))
-    terms = [name for name in subjects if name not in path and not name.startswith(ADDRESS)]
-    return chunk_text(path, plain(text)), title, " - ".join(headings), "\n".join(terms)
-
-
-def derived_columns(called: str, text: str, body: str, facts: Sequence[str]) -> Row:
-    """Return the last columns of a chunk: its terms, its signatures, and the terms of its facts.
-
-    ``called`` is the label of the chunk, ``body`` its body for keyword search, ``facts`` the texts of its facts.
-    """
-    terms, fact_terms = pack_terms(body, facts)
-    return terms, *signatures(called, plain(text)), fact_terms
-
-
-def chunk_of(row: Row) -> Chunk:
-    """Return the chunk of a row that ``CHUNK`` selects."""
-    _, chunk_id, document_id, text, title, ordinal, start, metadata, headings, page = row
-    return Chunk(
-        chunk_id, document_id, text, title, ordinal, start, json.loads(metadata), unpack_headings(headings), page
-    )
 
 
 def _filter_sql(scope: Filter) -> tuple[str, list[Scalar]]:

@@ -17,31 +17,28 @@ first letters of the words.
 ``documents.digest`` a blob if it is hexadecimal, ``documents.marks`` its marks (compressed JSON) and
 ``chunks.headings`` the headings above a chunk (JSON), NULL for none. ``chunks.terms`` are the 24-bit hashes of the
 terms that keyword search finds a chunk by, ``chunks.fact_terms`` which of them each of its facts has (see
-:func:`~graphrag_core.engine.embedded.analysis.pack_terms`), and ``chunks.near_1`` to ``near_3`` its signatures (see
-:mod:`~graphrag_core.engine.embedded.copies`). A chunk's text is compressed if that makes it shorter; the SQL function
+:func:`~graphrag_core.engine.analysis.pack_terms`), and ``chunks.near_1`` to ``near_3`` its signatures (see
+:mod:`~graphrag_core.engine.copies`). A chunk's text is compressed if that makes it shorter; the SQL function
 ``inflate`` returns it. ``attributes`` are the metadata values that filters test, ``claims`` the types and descriptions
 that chunks give entities, and ``journal`` the keys that each generation added and removed.
 
 ``checksums`` has for each document a checksum of its rows in all tables (:func:`document_checksums`), and ``meta`` one
-of the settings and of the tables' definitions. Documents that an earlier release wrote have none until the index is
-compacted.
+of the settings and of the tables' definitions.
 """
 
-import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
-from graphrag_core.model import FactSource, FactStatus, Mark
+from graphrag_core.engine.rows import without_markup
 from graphrag_core.ports import Keys
-from graphrag_core.text.markup import plain
 
-FORMAT = 3
+FORMAT = 1
 APPLICATION_ID = 0x48475247  # "HGRG": identifies an index among SQLite files
 
 TABLES = """
@@ -107,46 +104,10 @@ CREATE TABLE journal (
     names_from INTEGER NOT NULL, names_to INTEGER NOT NULL,
     chunks_gone BLOB NOT NULL, facts_gone BLOB NOT NULL, names_gone BLOB NOT NULL
 );
-"""
-
-CHECKSUMS = """
-CREATE TABLE IF NOT EXISTS checksums (
+CREATE TABLE checksums (
     document INTEGER PRIMARY KEY REFERENCES documents ON DELETE CASCADE, value INTEGER NOT NULL
 );
 """
-"""Created in every index that is opened for writing: earlier releases of this format work without it."""
-
-UPGRADES = {
-    1: """
-ALTER TABLE documents ADD COLUMN marks BLOB;
-ALTER TABLE chunks ADD COLUMN headings TEXT;
-ALTER TABLE chunks ADD COLUMN page INTEGER;
-ALTER TABLE chunks ADD COLUMN terms BLOB;
-ALTER TABLE chunks ADD COLUMN near_1 INTEGER;
-ALTER TABLE chunks ADD COLUMN near_2 INTEGER;
-ALTER TABLE chunks ADD COLUMN near_3 INTEGER;
-CREATE INDEX chunks_near_1 ON chunks (near_1);
-CREATE INDEX chunks_near_2 ON chunks (near_2);
-CREATE INDEX chunks_near_3 ON chunks (near_3);
-CREATE TABLE new_names (
-    key INTEGER PRIMARY KEY, surface TEXT NOT NULL, entity INTEGER NOT NULL, uses INTEGER NOT NULL
-);
-INSERT INTO new_names SELECT key, surface, entity, uses FROM names;
-DROP TABLE names;
-ALTER TABLE new_names RENAME TO names;
-CREATE INDEX names_entity ON names (entity);
-UPDATE facts SET source = substr(source, 1, 1) WHERE source IN ('user_edit', 'file', 'system', 'conversation');
-UPDATE facts SET status = substr(status, 1, 1) WHERE status IN ('staged', 'confirmed');
-""",
-    2: """
-ALTER TABLE chunks ADD COLUMN fact_terms BLOB;
-ALTER TABLE facts ADD COLUMN valid_from REAL;
-ALTER TABLE facts ADD COLUMN valid_to REAL;
-UPDATE documents SET heading = x'' WHERE heading = title;
-UPDATE documents SET digest = pack_digest(digest);
-""",
-}
-"""What makes an index of each earlier format one of the next. New columns are the last, as in ``TABLES``."""
 
 Row = tuple[Any, ...]
 Span = tuple[int, int]
@@ -154,10 +115,6 @@ Span = tuple[int, int]
 
 KINDS = ("chunks", "facts", "names")
 NAME_BYTES = 4  # of a packed name key
-LETTERS = {word: word[0] for word in (*get_args(FactSource), *get_args(FactStatus))}
-"""How the sources and statuses of facts are stored."""
-SOURCES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactSource)}
-STATUSES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactStatus)}
 
 
 def pack(keys: Sequence[int] | Keys) -> bytes:
@@ -183,30 +140,12 @@ def inflate(stored: str | bytes) -> str:
     return stored if isinstance(stored, str) else zlib.decompress(stored, -15).decode("utf-8", "surrogatepass")
 
 
-def without_markup(text: str, start: int, stop: int) -> str:
-    """Return a slice of a text as one line of prose."""
-    return " ".join(plain(text[start:stop]).split())
-
-
 def said(own: str | bytes | None, text: str | bytes, start: int, stop: int) -> str:
     """Return the text of a fact from its row and its chunk's text."""
     if isinstance(own, str):
         return own
     found = inflate(text)
     return found[start:stop].replace("\n", " ") if own is None else without_markup(found, start, stop)
-
-
-def pack_marks(marks: Sequence[Mark]) -> bytes | None:
-    """Return the marks of a document as bytes."""
-    if not marks:
-        return None
-    rows = [(mark.kind, mark.start, mark.end, mark.value) for mark in marks]
-    return zlib.compress(json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8"))
-
-
-def unpack_marks(data: bytes | None) -> tuple[Mark, ...]:
-    """Return the marks that :func:`pack_marks` packed."""
-    return () if data is None else tuple(Mark(*row) for row in json.loads(zlib.decompress(data)))
 
 
 def pack_digest(digest: str) -> str | bytes:
@@ -221,16 +160,6 @@ def pack_digest(digest: str) -> str | bytes:
 def unpack_digest(stored: str | bytes) -> str:
     """Return the digest that :func:`pack_digest` packed."""
     return stored if isinstance(stored, str) else stored.hex()
-
-
-def pack_headings(headings: Sequence[str]) -> str | None:
-    """Return the headings above a chunk as text."""
-    return json.dumps(headings, ensure_ascii=False, separators=(",", ":")) if headings else None
-
-
-def unpack_headings(text: str | None) -> tuple[str, ...]:
-    """Return the headings that :func:`pack_headings` packed."""
-    return () if text is None else tuple(json.loads(text))
 
 
 def document_checksums(

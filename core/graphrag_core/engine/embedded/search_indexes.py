@@ -15,15 +15,16 @@ import numpy as np
 
 from graphrag_core.engine.embedded.background import Task, run_together
 from graphrag_core.engine.embedded.files import Folder, release_memory
-from graphrag_core.engine.embedded.graph import GraphView, Pairs
-from graphrag_core.engine.embedded.graph_edits import GraphEdits
-from graphrag_core.engine.embedded.graph_live import LiveView
 from graphrag_core.engine.embedded.graph_tables import GraphTables
-from graphrag_core.engine.embedded.keywords import FIELDS, TantivyKeywords, Texts, is_damage
+from graphrag_core.engine.embedded.keywords import TantivyKeywords, is_damage
 from graphrag_core.engine.embedded.records import Records, reported
 from graphrag_core.engine.embedded.schema import KINDS, Change
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.engine.embedded.writer import Batch
+from graphrag_core.engine.graph.build import GraphView, Pairs
+from graphrag_core.engine.graph.edits import GraphEdits
+from graphrag_core.engine.graph.live import LiveView
+from graphrag_core.engine.rows import FIELDS, Texts
 from graphrag_core.errors import DiskError, GraphRAGError
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.text import fingerprint

@@ -14,25 +14,16 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.embedded.analysis import contained, contained_in_facts, content_terms, name_terms
-from graphrag_core.engine.embedded.copies import find_copies
-from graphrag_core.engine.embedded.graph import GraphView
-from graphrag_core.engine.embedded.graph_edits import Shown
-from graphrag_core.engine.embedded.graph_live import LiveView
+from graphrag_core.engine.analysis import contained, contained_in_facts, content_terms, name_terms
+from graphrag_core.engine.copies import find_copies
 from graphrag_core.engine.embedded.keywords import TantivyKeywords
-from graphrag_core.engine.embedded.records import (
-    CHUNK,
-    FACT,
-    LISTED,
-    NAMED,
-    NEAR,
-    Accesses,
-    Name,
-    Records,
-    chunk_of,
-)
-from graphrag_core.engine.embedded.schema import NAME_BYTES, SOURCES, STATUSES, pack, unpack
+from graphrag_core.engine.embedded.records import CHUNK, FACT, LISTED, NAMED, NEAR, Name, Records
+from graphrag_core.engine.embedded.schema import NAME_BYTES, pack, unpack
 from graphrag_core.engine.embedded.vectors import FaissVectors
+from graphrag_core.engine.graph.build import GraphView
+from graphrag_core.engine.graph.edits import Shown
+from graphrag_core.engine.graph.live import LiveView
+from graphrag_core.engine.rows import SOURCES, STATUSES, Accesses, chunk_of
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Matrix, Ranking, Scores

@@ -10,34 +10,36 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from graphrag_core.engine.embedded.codes import decode, encode
-from graphrag_core.engine.embedded.keywords import Texts
+from graphrag_core.engine.codes import decode, encode
 from graphrag_core.engine.embedded.records import (
     CHECKSUM,
     GRAPH_COLUMNS,
     LISTED,
     Records,
     definitions,
-    derived_columns,
     graph_name,
-    keyword_fields,
     meta_checksum,
 )
 from graphrag_core.engine.embedded.schema import (
     KINDS,
-    LETTERS,
-    SOURCES,
-    STATUSES,
     Change,
     Row,
     deflate,
     document_checksums,
     pack,
     pack_digest,
-    pack_headings,
-    pack_marks,
     unpack,
     unpack_digest,
+)
+from graphrag_core.engine.rows import (
+    LETTERS,
+    SOURCES,
+    STATUSES,
+    Texts,
+    derived_columns,
+    keyword_fields,
+    pack_headings,
+    pack_marks,
     without_markup,
 )
 from graphrag_core.errors import DocumentError, ExtractionError

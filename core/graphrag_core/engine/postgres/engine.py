@@ -18,13 +18,12 @@ import numpy as np
 from typing_extensions import Self
 
 from graphrag_core import forks
-from graphrag_core.engine.embedded.records import Accesses, keyword_fields
-from graphrag_core.engine.embedded.schema import SOURCES, STATUSES, unpack_headings, unpack_marks
 from graphrag_core.engine.postgres import graph, keywords, writer
 from graphrag_core.engine.postgres.database import Connection, Database, DriverError, Row, matrix
 from graphrag_core.engine.postgres.reads import EVERYTHING, Reads, Scope, check_keys, filter_sql, parts_of
 from graphrag_core.engine.postgres.schema import FACT_BITS, TABLES
 from graphrag_core.engine.postgres.snapshot import CHUNK, FACT, PostgresSnapshot, chunk_of, said
+from graphrag_core.engine.rows import SOURCES, STATUSES, Accesses, keyword_fields, unpack_headings, unpack_marks
 from graphrag_core.errors import DatabaseError, GraphRAGError, IndexClosed, InputError, ReadOnlyIndex
 from graphrag_core.filters import Filter, attributes
 from graphrag_core.model import Chunk, Document, Extraction, Fact, Mention, Stats, Verification
@@ -170,7 +169,7 @@ class PostgresEngine:
 
     def _write_accesses(self) -> None:
         """Add access counts to the rows; deleted facts are ignored. Failure is logged only."""
-        pending, self.accesses.pending = self.accesses.pending, {}
+        pending = self.accesses.take()
         facts = sorted(pending)
         try:
             with self.database.transaction() as cursor:

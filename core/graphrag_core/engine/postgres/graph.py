@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.embedded.graph import (
+from graphrag_core.engine.graph.build import (
     MOST_LINKED,
     SUBJECT_WEIGHT,
     Decisions,
@@ -34,8 +34,8 @@ from graphrag_core.engine.embedded.graph import (
     build,
     resolve,
 )
-from graphrag_core.engine.embedded.graph_edits import GraphEdits
-from graphrag_core.engine.embedded.graph_names import (
+from graphrag_core.engine.graph.edits import GraphEdits
+from graphrag_core.engine.graph.names import (
     ADDRESS,
     ALWAYS,
     AS_SUBJECT,
@@ -51,10 +51,10 @@ from graphrag_core.engine.embedded.graph_names import (
     word_pairs,
     words_of,
 )
-from graphrag_core.engine.embedded.graph_rows import ranges
-from graphrag_core.engine.embedded.schema import without_markup
+from graphrag_core.engine.graph.sparse import ranges
 from graphrag_core.engine.postgres.database import copy_rows, matrix
 from graphrag_core.engine.postgres.schema import DERIVED, FACT_BITS, GRAM_BITS
+from graphrag_core.engine.rows import without_markup
 from graphrag_core.ports import Keys
 from graphrag_core.text import EDGE, hash64, normalise
 from graphrag_core.text.lowercase_names import WORD_BITS, name_grams
@@ -176,7 +176,7 @@ def one_row(table: str, alias: str, condition: str) -> str:
 
 
 def graph_tables(rows: GraphRows, grams: Pairs) -> Tables:
-    """Return rows as the tables from which :func:`~graphrag_core.engine.embedded.graph.build` makes a view.
+    """Return rows as the tables from which :func:`~graphrag_core.engine.graph.build.build` makes a view.
 
     ``grams`` are spellings and their grams.
     """

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.embedded.graph import GraphView, Index, Pairs, build_view
-from graphrag_core.engine.embedded.graph_edits import GraphEdits, Shown
-from graphrag_core.engine.embedded.schema import unpack_headings
 from graphrag_core.engine.embedded.snapshot import edge_label, openings, strongest
+from graphrag_core.engine.graph.build import GraphView, Index, Pairs, build_view
+from graphrag_core.engine.graph.edits import GraphEdits, Shown
 from graphrag_core.engine.postgres.graph import (
     EDITS,
     columns,
@@ -35,6 +34,7 @@ from graphrag_core.engine.postgres.graph import (
 )
 from graphrag_core.engine.postgres.reads import Reads
 from graphrag_core.engine.postgres.schema import FACT_BITS
+from graphrag_core.engine.rows import unpack_headings
 from graphrag_core.errors import DatabaseError
 from graphrag_core.model import Chunk, Entity
 from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Scores

@@ -17,12 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.embedded import analysis
-from graphrag_core.engine.embedded.keywords import FIELDS, Texts
-from graphrag_core.engine.embedded.records import keyword_fields
-from graphrag_core.engine.embedded.schema import unpack_headings
+from graphrag_core.engine import analysis
 from graphrag_core.engine.postgres.reads import Reads, is_in
 from graphrag_core.engine.postgres.schema import FACT_BITS
+from graphrag_core.engine.rows import FIELDS, Texts, keyword_fields, unpack_headings
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.text import hash64
 

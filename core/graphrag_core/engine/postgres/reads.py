@@ -7,18 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, Row
+from graphrag_core.engine.rows import Accesses
 from graphrag_core.errors import DatabaseError
 from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Hidden, Not, required_keys, unknown_key
 from graphrag_core.ports import Keys
-
-if TYPE_CHECKING:
-    from graphrag_core.engine.embedded.records import Accesses
 
 MOST_NUMBERED = 1 << 22
 """Chunks that one snapshot can number. A query that reaches more is refused."""

@@ -12,14 +12,14 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.embedded.analysis import contained, contained_in_facts, content_terms, name_terms
-from graphrag_core.engine.embedded.copies import find_copies
-from graphrag_core.engine.embedded.schema import SOURCES, STATUSES, unpack_headings, without_markup
+from graphrag_core.engine.analysis import contained, contained_in_facts, content_terms, name_terms
+from graphrag_core.engine.copies import find_copies
 from graphrag_core.engine.postgres.database import Halfvec, Row, matrix
 from graphrag_core.engine.postgres.graph_reads import GraphReads, Walk
 from graphrag_core.engine.postgres.keywords import Keywords
 from graphrag_core.engine.postgres.reads import Reads
 from graphrag_core.engine.postgres.schema import FACT_BITS
+from graphrag_core.engine.rows import SOURCES, STATUSES, unpack_headings, without_markup
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Matrix, Ranking, Scores
 from graphrag_core.text import EDGE, REFERS_TO, hash64, normalise

@@ -17,13 +17,20 @@ from zlib import crc32
 
 import numpy as np
 
-from graphrag_core.engine.embedded.codes import decode, encode
-from graphrag_core.engine.embedded.graph_names import name_form
-from graphrag_core.engine.embedded.records import ADDRESS, derived_columns, keyword_fields
-from graphrag_core.engine.embedded.schema import LETTERS, pack_headings, pack_marks, without_markup
+from graphrag_core.engine.codes import decode, encode
+from graphrag_core.engine.graph.names import name_form
 from graphrag_core.engine.postgres import graph, keywords
 from graphrag_core.engine.postgres.database import Cursor, Database, Halfvec, Row, copy_rows, may_repeat
 from graphrag_core.engine.postgres.schema import BLOCK, FACT_BITS, GRAM_BITS, OF_CHUNK, OF_FACT
+from graphrag_core.engine.rows import (
+    ADDRESS,
+    LETTERS,
+    derived_columns,
+    keyword_fields,
+    pack_headings,
+    pack_marks,
+    without_markup,
+)
 from graphrag_core.errors import (
     ChangedMeanwhile,
     DatabaseError,

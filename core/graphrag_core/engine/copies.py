@@ -16,7 +16,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.embedded.analysis import term_hash
+from graphrag_core.engine.analysis import term_hash
 from graphrag_core.text import segment
 from graphrag_core.text.markup import plain
 

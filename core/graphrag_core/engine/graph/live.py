@@ -2,7 +2,7 @@
 
 A change touches some spellings: those that its chunks mention, in any case. What is decided about a spelling (whether
 it is a name, which entity it is) depends on its own uses alone, so it is decided again for these, by the functions that
-build a view from all rows (:mod:`~graphrag_core.engine.embedded.graph`). Chunks and facts that are new, or that use a
+build a view from all rows (:mod:`~graphrag_core.engine.graph.build`). Chunks and facts that are new, or that use a
 spelling of which the decision changed, get new rows; entities and links follow from the difference. So the cost of a
 change is that of its own rows and of the uses of the names in them, whatever the size of the index.
 
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from graphrag_core.engine.embedded.graph import (
+from graphrag_core.engine.graph.build import (
     MOST_LINKED,
     SUBJECT_WEIGHT,
     Decisions,
@@ -32,8 +32,8 @@ from graphrag_core.engine.embedded.graph import (
     positions,
     resolve,
 )
-from graphrag_core.engine.embedded.graph_edits import Shown
-from graphrag_core.engine.embedded.graph_names import (
+from graphrag_core.engine.graph.edits import Shown
+from graphrag_core.engine.graph.names import (
     ADDRESS,
     ALWAYS,
     AS_SUBJECT,
@@ -46,7 +46,7 @@ from graphrag_core.engine.embedded.graph_names import (
     word_pairs,
     words_of,
 )
-from graphrag_core.engine.embedded.graph_rows import Growing, HashIndex, Rows, ranges, spans
+from graphrag_core.engine.graph.sparse import Growing, HashIndex, Rows, ranges, spans
 from graphrag_core.key_sets import among, distinct, without
 from graphrag_core.ports import Keys
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.embedded.graph_rows import ranges
+from graphrag_core.engine.graph.sparse import ranges
 from graphrag_core.key_sets import distinct
 from graphrag_core.text.lowercase_names import WORD_BITS
 

@@ -14,8 +14,8 @@ from scipy.sparse import block_array, coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from graphrag_core import forks
-from graphrag_core.engine.embedded.graph_edits import GraphEdits, Shown, entity_of
-from graphrag_core.engine.embedded.graph_names import (
+from graphrag_core.engine.graph.edits import GraphEdits, Shown, entity_of
+from graphrag_core.engine.graph.names import (
     ADDRESS,
     ALWAYS,
     AS_SUBJECT,
@@ -27,7 +27,7 @@ from graphrag_core.engine.embedded.graph_names import (
     titles,
     word_pairs,
 )
-from graphrag_core.engine.embedded.graph_rows import ranges
+from graphrag_core.engine.graph.sparse import ranges
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Keys
 from graphrag_core.text import EDGE, hash64, normalise
@@ -69,7 +69,7 @@ class GraphView:
         Whether each entity is the address of a section, to which links lead, and not a thing of the text.
     name_entity
         The entity of each name; -1 if the documents show that it is no name (see
-        :mod:`~graphrag_core.engine.embedded.graph_names`).
+        :mod:`~graphrag_core.engine.graph.names`).
     fact_statement
         A number that is the same for facts that say the same.
     fact_chunk, fact_weight
@@ -281,7 +281,7 @@ class Decisions(NamedTuple):
         The numbers of all spellings, ascending, and the spelling of each name.
     named, common
         Whether each name is an entity's, and whether each spelling is a common word
-        (see :mod:`~graphrag_core.engine.embedded.graph_names`).
+        (see :mod:`~graphrag_core.engine.graph.names`).
     word_chunks, title
         How many chunks have each spelling of one word in lower case, and the title of each chunk (a spelling).
     lower_spelling, lower_fact
