@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from graphrag_core import errors
-from graphrag_core.documents.catalogue import CatalogueEntry
+from graphrag_core.documents.catalogue import CatalogueEntry, open_catalogue
 from graphrag_core.documents.load import file_documents
 from graphrag_core.documents.sync import FileSource, Progress, SyncReport, SyncRun
 from graphrag_core.documents.walk import File, Problem
@@ -108,13 +108,11 @@ def sync_files(
     Workers read the files, so all machines of the cluster must see them under the same paths. Parameters are those of
     :func:`index_documents` and of :func:`graphrag_core.documents.sync_files`.
     """
-    from graphrag_core.documents.shared_catalogue import SharedCatalogue  # noqa: PLC0415 - needs the extra postgres
-
     _check_address(url)
     with ExitStack() as stack:
         ray = stack.enter_context(_ray(progress))
         index = stack.enter_context(KnowledgeIndex.open(url, embedder, **settings))
-        catalogue = stack.enter_context(SharedCatalogue(url))
+        catalogue = stack.enter_context(open_catalogue(url))
         run = SyncRun(index, catalogue, source, on_progress, on_problem)
         changed: dict[int, tuple[CatalogueEntry, str]] = {}
         items = []
@@ -293,9 +291,7 @@ class _Writer:
         self.index = KnowledgeIndex.open(settings.url, settings.embedder, **{**settings.index, "progress": False})
         self.catalogue: Any = None
         if settings.run is not None:
-            from graphrag_core.documents.shared_catalogue import SharedCatalogue  # noqa: PLC0415
-
-            self.catalogue = SharedCatalogue(settings.url, run=settings.run)
+            self.catalogue = open_catalogue(settings.url, run=settings.run)
 
     def __call__(self, batch: Any) -> Rows:
         rows = batch.to_pylist()

@@ -181,14 +181,8 @@ class _Copy:
     def _copy_catalogue(self) -> None:
         if not has_catalogue(self.source):
             return
-        with open_catalogue(self.target) as target:
-            target.clear()
-            catalogue = open_catalogue(self.source, read_only=True)
-            try:
-                for rows in catalogue.rows():
-                    target.add_rows(rows)
-            finally:
-                catalogue.close()
+        with open_catalogue(self.source, read_only=True) as source, open_catalogue(self.target) as target:
+            target.copy_from(source)
 
 
 def _batches(ids: Iterable[str], size: int) -> Iterator[list[str]]:

@@ -12,7 +12,7 @@ from files import DOCUMENTS, pdf
 from reportlab.pdfgen import canvas
 
 from graphrag_core import KnowledgeIndex
-from graphrag_core.documents import Catalogue, FileSource, load_documents, sync_files, walk_files
+from graphrag_core.documents import FileSource, load_documents, open_catalogue, sync_files, walk_files
 from graphrag_core.documents import load as load_module
 from graphrag_core.documents.load import file_documents
 from graphrag_core.errors import InputError
@@ -328,7 +328,7 @@ def test_the_documents_of_missing_files_are_deleted_together(tmp_path, monkeypat
     index = KnowledgeIndex(HashEmbedder(16), progress=False)
 
     def run():
-        with Catalogue(tmp_path / "files.sqlite") as catalogue:
+        with open_catalogue(tmp_path) as catalogue:
             return sync_files(index, catalogue, FileSource(str(folder)))
 
     assert run().added == 33

@@ -17,7 +17,7 @@ from files import DOCUMENTS, SAMPLES
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.cli.index import _progress_bar
 from graphrag_core.cli.render import print_error
-from graphrag_core.documents import Catalogue, FileSource, Progress, sync_files, walk_files
+from graphrag_core.documents import FileSource, Progress, open_catalogue, sync_files, walk_files
 from graphrag_core.testing import HashEmbedder
 
 
@@ -260,7 +260,7 @@ def test_progress_follows_what_is_written_not_what_is_read(tmp_path):
     assert {source.scan(file)[1] for file in walk_files([tmp_path])} == {1_000, 1_001}
     with (
         KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), batch_size=100, progress=False) as index,
-        Catalogue(tmp_path / "kb" / "files.sqlite") as catalogue,
+        open_catalogue(tmp_path / "kb") as catalogue,
     ):
         seen = []
 

@@ -14,7 +14,6 @@ from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.cli.app import app
 from graphrag_core.demo import FOLDER
 from graphrag_core.documents import open_catalogue
-from graphrag_core.documents.shared_catalogue import SharedCatalogue
 from graphrag_core.documents.walk import File
 from graphrag_core.engine.address import shown
 from graphrag_core.engine.postgres import operations
@@ -149,7 +148,7 @@ class TestCatalogue:
     def test_two_runs_at_once_do_not_lose_documents(self, url, tmp_path):
         file = tmp_path / "a.csv"
         file.write_text("id,text\n1,one\n2,two\n")
-        with SharedCatalogue(url) as first, SharedCatalogue(url) as second:
+        with open_catalogue(url) as first, open_catalogue(url) as second:
             assert second.run > first.run
             found = File(file, "a.csv", file.stat().st_size)
             entry, same = first.register(found), second.register(found)
@@ -166,9 +165,9 @@ class TestCatalogue:
     def test_files_of_one_name_on_two_machines_are_two(self, url, tmp_path, monkeypatch):
         file = tmp_path / "guide.md"
         file.write_text("text")
-        with SharedCatalogue(url) as catalogue:
+        with open_catalogue(url) as catalogue:
             elsewhere = catalogue.register(File(Path("/data/of/another/machine/guide.md"), "guide.md", 4))
-            catalogue._rows("UPDATE catalogue_files SET machine = 'another' WHERE index = %(index)s")
+            catalogue._rows("UPDATE catalogue_files SET machine = 'another'")
             here = catalogue.register(File(file, "guide.md", 4))
             assert here.key != elsewhere.key
             assert here.name != elsewhere.name
@@ -177,7 +176,7 @@ class TestCatalogue:
         old, new = tmp_path / "old" / "guide.md", tmp_path / "new" / "guide.md"
         new.parent.mkdir()
         new.write_text("text")
-        with SharedCatalogue(url) as catalogue:
+        with open_catalogue(url) as catalogue:
             entry = catalogue.register(File(old, "guide.md", 4))
             assert catalogue.register(File(new, "guide.md", 4)).key == entry.key
 

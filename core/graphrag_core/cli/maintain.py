@@ -59,7 +59,8 @@ def backup(
         # The catalogue first: files that are indexed meanwhile are read again, and none is taken for indexed.
         files = Path(temporary) / CATALOGUE
         if not is_address(kb) and has_catalogue(kb):
-            Catalogue.copy(Path(kb) / CATALOGUE, files)
+            with open_catalogue(kb, read_only=True) as catalogue, open_catalogue(temporary) as copy:
+                copy.copy_from(catalogue)
         index.backup(to)
         if files.exists():
             shutil.copyfile(files, to / CATALOGUE)

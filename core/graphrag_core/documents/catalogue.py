@@ -1,35 +1,48 @@
-"""The catalogue of indexed files, stored beside the index, so that a later run reads only what changed.
+"""The catalogue of indexed files, stored with the index, so that a later run reads only what changed.
 
-:func:`open_catalogue` opens the one of an index: a file in its folder, or tables in its database
-(:mod:`~graphrag_core.documents.shared_catalogue`).
+:func:`open_catalogue` opens the one of an index: a SQLite file in its folder, or tables in its PostgreSQL database,
+where several machines may sync files into one index. A file is known by its path, so machines that sync the same
+files must see them under the same path.
 """
 
+from __future__ import annotations
+
 import json
+import platform
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 from typing_extensions import Self
 
 from graphrag_core.documents.walk import File
 from graphrag_core.engine.address import is_address
-from graphrag_core.errors import DiskError
+from graphrag_core.errors import DiskError, NotAnIndex
 
 CATALOGUE = "files.sqlite"
 """The name of the catalogue in the folder of an index."""
 
-_PAGE = 5_000
+_PAGE = 5_000  # rows that are read or written at once
+_RUN = "run"  # the setting that counts runs
+_PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS settings (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS files (
-    key INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE,
-    digest TEXT NOT NULL DEFAULT '', run INTEGER NOT NULL
+CREATE TABLE IF NOT EXISTS catalogue_settings (
+    "index" INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY ("index", key)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS catalogue_files (
+    key INTEGER PRIMARY KEY, "index" INTEGER NOT NULL, path TEXT NOT NULL, name TEXT NOT NULL,
+    digest TEXT NOT NULL DEFAULT '', machine TEXT NOT NULL, run INTEGER NOT NULL,
+    UNIQUE ("index", path), UNIQUE ("index", name)
 );
-CREATE TABLE IF NOT EXISTS documents (id TEXT PRIMARY KEY, file INTEGER NOT NULL, run INTEGER NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS documents_by_file ON documents (file);
+CREATE TABLE IF NOT EXISTS catalogue_documents (
+    "index" INTEGER NOT NULL, id TEXT NOT NULL, file INTEGER NOT NULL, run INTEGER NOT NULL, PRIMARY KEY ("index", id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS catalogue_documents_file ON catalogue_documents ("index", file);
 """
 
 
@@ -42,32 +55,114 @@ class CatalogueEntry:
     digest: str
 
 
-class CatalogueRows(NamedTuple):
-    """Some rows of a catalogue: settings, files (path, name, digest) and documents (id, name of the file)."""
+class _Tables(Protocol):
+    """The tables of a catalogue. Parameters are written ``%(name)s``; ``index`` is given."""
 
-    settings: Mapping[str, Any]
-    files: Sequence[tuple[str, str, str]]
-    documents: Sequence[tuple[str, str]]
+    machine: str  # whose paths these are; empty for a folder, which may move to another machine
+
+    def rows(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]: ...
+    def write_all(self, sql: str, parameters: Sequence[Mapping[str, Any]]) -> None: ...
+    def commit(self) -> None: ...
+    def close(self) -> None: ...
 
 
-class Catalogue:
-    """Files and the documents read from them, in a small SQLite database.
+class _FileTables:
+    """Tables in a SQLite file. Changes are written together, by ``commit``."""
 
-    A document is recorded before it is indexed, and a file is marked as indexed afterwards.
-    If a run is interrupted, the next one knows every document that may be in the index.
-    """
+    machine = ""
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool) -> None:
         try:
             self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}", uri=True)
             if not read_only:
                 self._db.executescript(_SCHEMA)
-            self.run: int = self._db.execute("SELECT coalesce(max(run), 0) + 1 FROM files").fetchone()[0]
+            self._db.execute("SELECT 1 FROM catalogue_settings LIMIT 1")
         except sqlite3.Error as error:
             raise DiskError(
                 f"{path}, the catalogue of indexed files, cannot be used ({error}): delete it, and the next run "
                 "reads all files again"
             ) from error
+        self._db.create_function("greatest", 2, max, deterministic=True)
+        self._db.create_function("starts_with", 2, str.startswith, deterministic=True)
+
+    def rows(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        return self._db.execute(_PLACEHOLDER.sub(r":\1", sql), {"index": 0, **parameters}).fetchall()
+
+    def write_all(self, sql: str, parameters: Sequence[Mapping[str, Any]]) -> None:
+        self._db.executemany(_PLACEHOLDER.sub(r":\1", sql), [{"index": 0, **row} for row in parameters])
+
+    def commit(self) -> None:
+        self._db.commit()
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class _DatabaseTables:
+    """Tables in PostgreSQL. Each call is a transaction and may be repeated, so that two runs never wait for long."""
+
+    def __init__(self, url: str, *, read_only: bool) -> None:
+        from graphrag_core.engine.postgres.database import Database
+
+        self.machine = platform.node()
+        self._database = Database(url, read_only=read_only)
+        try:
+            self._index = self._database.open()
+        except BaseException:
+            self.close()
+            raise
+
+    def rows(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        def attempt() -> list[tuple[Any, ...]]:
+            with self._database.connection() as connection, connection.cursor() as cursor:
+                cursor.execute(sql, {"index": self._index, **parameters})
+                return cursor.fetchall() if cursor.description else []
+
+        return self._database.repeated(attempt)
+
+    def write_all(self, sql: str, parameters: Sequence[Mapping[str, Any]]) -> None:
+        def attempt() -> None:
+            with self._database.connection() as connection, connection.transaction(), connection.cursor() as cursor:
+                cursor.executemany(sql, [{"index": self._index, **row} for row in parameters])
+
+        self._database.repeated(attempt)
+
+    def commit(self) -> None:
+        """Do nothing: what was written is committed."""
+
+    def close(self) -> None:
+        self._database.close()
+
+
+class Catalogue:
+    """Files and the documents read from them.
+
+    A document is recorded before it is indexed, and a file is marked as indexed afterwards.
+    If a run is interrupted, the next one knows every document that may be in the index.
+    """
+
+    def __init__(self, tables: _Tables, run: int | None) -> None:
+        self._tables = tables
+        self._unwritten: dict[str, int] = {}  # documents that were added, and the keys of their files
+        self.run = 0
+        self.run = self._next_run() if run is None else run
+
+    def _rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        return self._tables.rows(sql, {"run": self.run, **parameters})
+
+    def _write_all(self, sql: str, parameters: Sequence[Mapping[str, Any]]) -> None:
+        if parameters:
+            self._tables.write_all(sql, parameters)
+
+    def _next_run(self) -> int:
+        """Return a number above that of every run before."""
+        rows = self._rows(
+            "INSERT INTO catalogue_settings (\"index\", key, value) VALUES (%(index)s, %(name)s, '1') "
+            'ON CONFLICT ("index", key) DO UPDATE '
+            "SET value = CAST(CAST(catalogue_settings.value AS bigint) + 1 AS text) RETURNING value",
+            name=_RUN,
+        )
+        return int(rows[0][0])
 
     # -- files
 
@@ -77,131 +172,177 @@ class Catalogue:
         The entry's name is the prefix of its documents' ids and never changes. It is the path
         relative to the given folder, or a longer path if another file has that name already.
         """
-        path = str(file.path)
-        row = self._db.execute("SELECT key FROM files WHERE path = ?", (path,)).fetchone()
-        key = row[0] if row else self._key_of_new_path(file)
-        sql = "UPDATE files SET path = ?, run = ? WHERE key = ? RETURNING key, name, digest"
-        return CatalogueEntry(*self._db.execute(sql, (path, self.run, key)).fetchone())
+        found: list[tuple[Any, ...]] = []
+        while not found:  # another machine may register the file, or its name, at the same time
+            found = self._rows(
+                'UPDATE catalogue_files SET run = greatest(run, %(run)s) WHERE "index" = %(index)s '
+                "AND path = %(path)s RETURNING key, name, digest",
+                path=str(file.path),
+            ) or self._register_new(file)
+        return CatalogueEntry(*found[0])
 
-    def _key_of_new_path(self, file: File) -> int:
-        """Return the key of a new entry, or of the entry of a file that was moved here."""
+    def _register_new(self, file: File) -> list[tuple[Any, ...]]:
+        """Create the entry of a new file, or take over that of one that was moved here."""
         parent = file.path.as_posix().removesuffix(f"/{file.name}").rpartition("/")[2]
+        own = {"path": str(file.path), "machine": self._tables.machine}
         for name in (file.name, f"{parent}/{file.name}", file.path.as_posix()):
-            row = self._db.execute("SELECT key, path FROM files WHERE name = ?", (name,)).fetchone()
-            if row is None:
-                sql = "INSERT INTO files (path, name, run) VALUES (?, ?, ?) RETURNING key"
-                return int(self._db.execute(sql, (str(file.path), name, self.run)).fetchone()[0])
-            if not Path(row[1]).exists():
+            known = self._rows(
+                'SELECT key, path, machine FROM catalogue_files WHERE "index" = %(index)s AND name = %(name)s',
+                name=name,
+            )
+            if not known:
+                return self._rows(
+                    'INSERT INTO catalogue_files ("index", path, name, machine, run) '
+                    "VALUES (%(index)s, %(path)s, %(name)s, %(machine)s, %(run)s) "
+                    "ON CONFLICT DO NOTHING RETURNING key, name, digest",
+                    name=name,
+                    **own,
+                )
+            key, path, machine = known[0]
+            if machine == own["machine"] and not Path(path).exists():
                 break
-        return int(row[0])
+        return self._rows(
+            "UPDATE catalogue_files SET path = %(path)s, machine = %(machine)s, run = greatest(run, %(run)s) "
+            'WHERE "index" = %(index)s AND key = %(key)s RETURNING key, name, digest',
+            key=key,
+            **own,
+        )
 
     def set_digest(self, entry: CatalogueEntry, digest: str) -> None:
         """Mark a file as indexed; an empty digest marks it as not, or not completely, indexed."""
-        self._db.execute("UPDATE files SET digest = ? WHERE key = ?", (digest, entry.key))
+        sql = 'UPDATE catalogue_files SET digest = %(digest)s WHERE "index" = %(index)s AND key = %(key)s'
+        self._rows(sql, key=entry.key, digest=digest)
 
     def missing_files(self, folder: str) -> Iterator[tuple[CatalogueEntry, str]]:
         """Yield the files in a folder that were not found in this run, with their paths."""
         prefix = folder.rstrip("/\\")
-        sql = (
-            "SELECT key, name, digest, path FROM files WHERE run < ? AND substr(path, 1, ?) = ? "
-            "AND substr(path, ?, 1) IN ('/', '\\') ORDER BY key"
+        found = self._rows(
+            'SELECT key, name, digest, path FROM catalogue_files WHERE "index" = %(index)s AND run < %(run)s '
+            "AND starts_with(path, %(prefix)s) AND substr(path, %(after)s, 1) IN ('/', '\\') ORDER BY key",
+            prefix=prefix,
+            after=len(prefix) + 1,
         )
-        for *entry, path in self._db.execute(sql, (self.run, len(prefix), prefix, len(prefix) + 1)).fetchall():
+        for *entry, path in found:
             yield CatalogueEntry(*entry), path
 
     def files(self) -> Iterator[tuple[CatalogueEntry, str]]:
         """Yield all files with their paths, in the order in which they were found first."""
         last = -1
-        sql = f"SELECT key, name, digest, path FROM files WHERE key > ? ORDER BY key LIMIT {_PAGE}"
-        while page := self._db.execute(sql, (last,)).fetchall():
+        sql = (
+            'SELECT key, name, digest, path FROM catalogue_files WHERE "index" = %(index)s AND key > %(last)s '
+            f"ORDER BY key LIMIT {_PAGE}"
+        )
+        while page := self._rows(sql, last=last):
             for *entry, path in page:
                 yield CatalogueEntry(*entry), path
             last = page[-1][0]
 
     def remove_file(self, entry: CatalogueEntry) -> None:
         """Remove a file and its documents."""
-        self._db.execute("DELETE FROM documents WHERE file = ?", (entry.key,))
-        self._db.execute("DELETE FROM files WHERE key = ?", (entry.key,))
+        self._rows('DELETE FROM catalogue_files WHERE "index" = %(index)s AND key = %(key)s', key=entry.key)
+        self._rows('DELETE FROM catalogue_documents WHERE "index" = %(index)s AND file = %(key)s', key=entry.key)
 
     # -- documents
 
     def add_document(self, entry: CatalogueEntry, document_id: str) -> None:
         """Record a document before it is indexed."""
-        self._db.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)", (document_id, entry.key, self.run))
+        self._unwritten[document_id] = entry.key
+        if len(self._unwritten) >= _PAGE:
+            self._write_documents()
+
+    def _write_documents(self) -> None:
+        # In order of id, so that two runs that record the same documents do not wait for each other in a circle.
+        self._write_all(
+            'INSERT INTO catalogue_documents ("index", id, file, run) VALUES (%(index)s, %(id)s, %(file)s, %(run)s) '
+            'ON CONFLICT ("index", id) DO UPDATE SET file = excluded.file, '
+            "run = greatest(catalogue_documents.run, excluded.run)",
+            [{"id": document, "file": file, "run": self.run} for document, file in sorted(self._unwritten.items())],
+        )
+        self._unwritten.clear()
 
     def documents(self, entry: CatalogueEntry, *, stale: bool = False) -> list[str]:
         """Return the ids of a file's documents; with ``stale``, only of those that were not found in this run."""
-        sql = "SELECT id FROM documents WHERE file = ? AND (run < ? OR NOT ?) ORDER BY id"
-        return [row[0] for row in self._db.execute(sql, (entry.key, self.run, stale))]
+        self._write_documents()
+        sql = (
+            'SELECT id FROM catalogue_documents WHERE "index" = %(index)s AND file = %(key)s '
+            "AND (run < %(run)s OR NOT %(stale)s) ORDER BY id"
+        )
+        return [row[0] for row in self._rows(sql, key=entry.key, stale=stale)]
 
     def remove_documents(self, document_ids: list[str]) -> None:
         """Remove documents that were deleted from the index; the next run reads their files again."""
-        rows = [(document_id,) for document_id in document_ids]
-        sql = "UPDATE files SET digest = '' WHERE key = (SELECT file FROM documents WHERE id = ?)"
-        self._db.executemany(sql, rows)
-        self._db.executemany("DELETE FROM documents WHERE id = ?", rows)
+        self._write_documents()
+        rows = [{"id": document_id} for document_id in sorted(document_ids)]
+        self._write_all(
+            "UPDATE catalogue_files SET digest = '' WHERE \"index\" = %(index)s AND key = "
+            '(SELECT file FROM catalogue_documents WHERE "index" = %(index)s AND id = %(id)s)',
+            rows,
+        )
+        self._write_all('DELETE FROM catalogue_documents WHERE "index" = %(index)s AND id = %(id)s', rows)
 
     # -- settings
 
     def get_setting(self, key: str) -> Any:
         """Return a stored value, or None."""
-        row = self._db.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
-        return None if row is None else json.loads(row[0])
-
-    @staticmethod
-    def copy(path: Path, target: Path) -> None:
-        """Copy a catalogue as it was last committed to a new file."""
-        try:
-            with (
-                closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as source,
-                closing(sqlite3.connect(target)) as copy,
-            ):
-                source.backup(copy)
-        except sqlite3.Error as error:
-            raise DiskError(f"{path}, the catalogue of indexed files, cannot be copied ({error})") from error
+        sql = 'SELECT value FROM catalogue_settings WHERE "index" = %(index)s AND key = %(name)s'
+        rows = self._rows(sql, name=key)
+        return json.loads(rows[0][0]) if rows else None
 
     def write_setting(self, key: str, value: Any) -> None:
         """Store a value for later runs."""
-        self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, json.dumps(value)))
+        self._rows(
+            'INSERT INTO catalogue_settings ("index", key, value) VALUES (%(index)s, %(name)s, %(value)s) '
+            'ON CONFLICT ("index", key) DO UPDATE SET value = excluded.value',
+            name=key,
+            value=json.dumps(value),
+        )
 
     # -- all of it
 
-    def rows(self) -> Iterator[CatalogueRows]:
-        """Yield all rows, files before their documents."""
-        settings = self._db.execute("SELECT key, value FROM settings").fetchall()
-        yield CatalogueRows({key: json.loads(value) for key, value in settings}, [], [])
-        files = self._db.execute("SELECT path, name, digest FROM files ORDER BY key")
-        while page := files.fetchmany(_PAGE):
-            yield CatalogueRows({}, page, [])
-        documents = self._db.execute("SELECT d.id, f.name FROM documents d JOIN files f ON f.key = d.file")
-        while page := documents.fetchmany(_PAGE):
-            yield CatalogueRows({}, [], page)
-
-    def clear(self) -> None:
-        """Remove all rows."""
-        for table in ("settings", "files", "documents"):
-            self._db.execute(f"DELETE FROM {table}")
-
-    def add_rows(self, rows: CatalogueRows) -> None:
-        """Add rows of another catalogue, files before their documents."""
-        for key, value in rows.settings.items():
-            self.write_setting(key, value)
-        self._db.executemany(
-            "INSERT INTO files (path, name, digest, run) VALUES (?, ?, ?, 0) "
-            "ON CONFLICT (path) DO UPDATE SET name = excluded.name, digest = excluded.digest",
-            rows.files,
+    def copy_from(self, other: Catalogue) -> None:
+        """Replace everything by the settings, files and documents of another catalogue."""
+        self._unwritten.clear()
+        self._rows('DELETE FROM catalogue_documents WHERE "index" = %(index)s')
+        self._rows('DELETE FROM catalogue_files WHERE "index" = %(index)s')
+        self._rows('DELETE FROM catalogue_settings WHERE "index" = %(index)s AND key <> %(name)s', name=_RUN)
+        settings = other._rows(
+            'SELECT key, value FROM catalogue_settings WHERE "index" = %(index)s AND key <> %(name)s '
+            "AND NOT starts_with(key, 'extra:')",  # what an engine keeps there and can compute again
+            name=_RUN,
         )
-        self._db.executemany(
-            "INSERT OR REPLACE INTO documents SELECT ?, key, 0 FROM files WHERE name = ?", rows.documents
+        for key, value in settings:
+            self.write_setting(key, json.loads(value))
+        files = other.files()
+        while page := list(islice(files, _PAGE)):
+            self._write_all(
+                'INSERT INTO catalogue_files ("index", path, name, digest, machine, run) '
+                "VALUES (%(index)s, %(path)s, %(name)s, %(digest)s, %(machine)s, 0)",
+                [
+                    {"path": path, "name": entry.name, "digest": entry.digest, "machine": self._tables.machine}
+                    for entry, path in page
+                ],
+            )
+        after = ""
+        sql = (
+            'SELECT d.id, f.name FROM catalogue_documents d JOIN catalogue_files f ON f."index" = d."index" '
+            f'AND f.key = d.file WHERE d."index" = %(index)s AND d.id > %(after)s ORDER BY d.id LIMIT {_PAGE}'
         )
+        while documents := other._rows(sql, after=after):
+            self._write_all(
+                'INSERT INTO catalogue_documents ("index", id, file, run) SELECT %(index)s, %(id)s, key, 0 '
+                'FROM catalogue_files WHERE "index" = %(index)s AND name = %(name)s',
+                [{"id": document_id, "name": name} for document_id, name in documents],
+            )
+            after = documents[-1][0]
 
     def commit(self) -> None:
         """Commit the changes so far."""
-        self._db.commit()
+        self._write_documents()
+        self._tables.commit()
 
     def close(self) -> None:
         """Close the catalogue. What was not committed is lost."""
-        self._db.close()
+        self._tables.close()
 
     def __enter__(self) -> Self:
         return self
@@ -213,16 +354,35 @@ class Catalogue:
             self.close()
 
 
-def open_catalogue(path: str | Path, *, read_only: bool = False) -> Catalogue:
-    """Open the catalogue of an index. It is created if it is missing, unless ``read_only``.
+def open_catalogue(path: str | Path, *, read_only: bool = False, run: int | None = None) -> Catalogue:
+    """Open the catalogue of an index.
 
-    ``path`` is the folder of the index, which must exist, or the address of its database.
+    Parameters
+    ----------
+    path
+        The folder of the index, which must exist, or the address of its database.
+    read_only
+        Never write. By default a catalogue that is missing is created.
+    run
+        The run to take part in, of another process; None begins one.
+
+    Raises
+    ------
+    DiskError
+        The file cannot be read, or with ``read_only`` there is none.
+    NotAnIndex
+        With ``read_only``, there is no such index in the database.
     """
-    if is_address(path):
-        from graphrag_core.documents.shared_catalogue import SharedCatalogue
-
-        return SharedCatalogue(str(path), read_only=read_only)
-    return Catalogue(Path(path) / CATALOGUE, read_only=read_only)
+    tables: _Tables = (
+        _DatabaseTables(str(path), read_only=read_only)
+        if is_address(path)
+        else _FileTables(Path(path) / CATALOGUE, read_only=read_only)
+    )
+    try:
+        return Catalogue(tables, 0 if read_only else run)
+    except BaseException:
+        tables.close()
+        raise
 
 
 def has_catalogue(path: str | Path) -> bool:
@@ -235,14 +395,9 @@ def read_setting(path: str | Path, key: str) -> Any:
 
     ``path`` is the folder of the index or the address of its database; there need not be an index yet.
     """
-    if is_address(path):
-        from graphrag_core.documents.shared_catalogue import read_setting as read_shared_setting
-
-        return read_shared_setting(str(path), key)
-    file = Path(path) / CATALOGUE
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            row = db.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
-    except sqlite3.Error:
+        catalogue = open_catalogue(path, read_only=True)
+    except (NotAnIndex, DiskError):
         return None
-    return None if row is None else json.loads(row[0])
+    with closing(catalogue):
+        return catalogue.get_setting(key)

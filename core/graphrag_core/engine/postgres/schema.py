@@ -26,7 +26,7 @@ it, and the quantised length of each. A segment are the texts of one write, or o
 
 ``commits`` has the last transactions of writers, by a random number: whoever lost the answer to a commit looks there.
 The tables ``catalogue_...`` have the files that the command line indexed (see
-:mod:`graphrag_core.documents.shared_catalogue`).
+:mod:`graphrag_core.documents.catalogue`).
 
 ``spellings`` and all tables after it are derived from the others (see :mod:`~graphrag_core.engine.postgres.graph`).
 ``spellings.entity`` is null for a spelling that is no name, ``alias_of`` the long name that a short one stands for and
