@@ -13,6 +13,7 @@ from graphrag_core.errors import InputError
 from graphrag_core.extract.knowledge import strength_of
 from graphrag_core.ports import Extractor
 from langchain_graphrag.documents import Knowledge, knowledge_of, to_core_documents, with_knowledge
+from langchain_graphrag.llm import model_name
 
 
 def llm_extractor(llm: Runnable[Any, Any], **settings: Any) -> Combined:
@@ -28,13 +29,12 @@ def llm_extractor(llm: Runnable[Any, Any], **settings: Any) -> Combined:
     """
     if not callable(getattr(llm, "invoke", None)):
         raise InputError(f"{type(llm).__qualname__} is not a chat model: it needs invoke(prompt)")
-    model = next((name for key in ("model_name", "model") if isinstance(name := getattr(llm, key, None), str)), "")
 
     def complete(prompt: str) -> str:
         answer = llm.invoke(prompt)
         return answer if isinstance(answer, str) else str(answer.text)
 
-    return Combined(SentenceExtractor(), LLMExtractor(complete, **{"model": model, **settings}))
+    return Combined(SentenceExtractor(), LLMExtractor(complete, **{"model": model_name(llm), **settings}))
 
 
 class StoredKnowledgeExtractor:

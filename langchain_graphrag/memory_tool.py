@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.tools import StructuredTool, ToolException
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
 from graphrag_core.context import Style, one_line
 from graphrag_core.errors import InputError
@@ -18,36 +18,6 @@ from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
 from langchain_graphrag.documents import RetrievedDocuments
 from langchain_graphrag.retriever import Filter, GraphRAGRetriever
-
-
-class MemorySearch(BaseModel):
-    """The arguments of the tool."""
-
-    query: str = Field(description=memory_tool.QUERY_HELP)
-    max_results: int = Field(memory_tool.MAX_RESULTS, ge=1, le=100, description=memory_tool.MAX_RESULTS_HELP)
-    use_graph: bool = Field(default=True, description=memory_tool.USE_GRAPH_HELP)
-    min_graph_score: float = Field(
-        memory_tool.MIN_GRAPH_SCORE, ge=0, le=1, description=memory_tool.MIN_GRAPH_SCORE_HELP
-    )
-
-
-class Remember(BaseModel):
-    """The arguments of the tool that stores a fact."""
-
-    subject: str = Field(description=memory_tool.SUBJECT_HELP)
-    relation: str = Field(description=memory_tool.RELATION_HELP)
-    object: str = Field(description=memory_tool.OBJECT_HELP)
-    literal: bool = Field(default=False, description=memory_tool.LITERAL_HELP)
-    supersedes: bool = Field(default=False, description=memory_tool.SUPERSEDES_HELP)
-    valid_from: str | None = Field(None, description=memory_tool.VALID_FROM_HELP)
-    valid_to: str | None = Field(None, description=memory_tool.VALID_TO_HELP)
-    confidence: float = Field(1.0, ge=0, le=1, description=memory_tool.CONFIDENCE_HELP)
-
-
-class FactId(BaseModel):
-    """The argument of the tools that change a fact."""
-
-    fact_id: str = Field(description=memory_tool.FACT_ID_HELP)
 
 
 def create_memory_search_tool(
@@ -83,46 +53,34 @@ def create_memory_search_tool(
         raise InputError(f"expected a GraphRAGRetriever, got {type(retriever).__qualname__}")
 
     scope = parse_all(filter)  # read once, not by each call
-    included = {"include_relationships": include_relationships, "include_sources": include_sources}
+    style_settings = {
+        "max_tokens": max_tokens,
+        "style": style,
+        "include_relationships": include_relationships,
+        "include_sources": include_sources,
+    }
 
     def content_and_artifact(documents: list[Document]) -> tuple[str, list[Document]]:
         if not isinstance(documents, RetrievedDocuments):
             return memory_tool.NOTHING_FOUND, list(documents)
-        content = memory_tool.to_content(documents.result, max_tokens=max_tokens, style=style, **included)
-        return content, list(documents)
+        return memory_tool.to_content(documents.result, **style_settings), list(documents)
 
-    def search(
-        query: str,
-        max_results: int = memory_tool.MAX_RESULTS,
-        use_graph: bool = True,
-        min_graph_score: float = memory_tool.MIN_GRAPH_SCORE,
-        callbacks: Callbacks = None,
-    ) -> tuple[str, list[Document]]:
-        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, "filter": scope}
-        try:
+    def search(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
+        settings = {**memory_tool.search_settings(arguments), "filter": scope}
+        with _reported_errors():
             return content_and_artifact(retriever.invoke(query, {"callbacks": callbacks}, **settings))
-        except InputError as error:
-            raise ToolException(one_line(str(error))) from error
 
-    async def asearch(
-        query: str,
-        max_results: int = memory_tool.MAX_RESULTS,
-        use_graph: bool = True,
-        min_graph_score: float = memory_tool.MIN_GRAPH_SCORE,
-        callbacks: Callbacks = None,
-    ) -> tuple[str, list[Document]]:
-        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, "filter": scope}
-        try:
+    async def asearch(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
+        settings = {**memory_tool.search_settings(arguments), "filter": scope}
+        with _reported_errors():
             return content_and_artifact(await retriever.ainvoke(query, {"callbacks": callbacks}, **settings))
-        except InputError as error:
-            raise ToolException(one_line(str(error))) from error
 
     return StructuredTool(
         name=name,
         description=description,
         func=search,
         coroutine=asearch,
-        args_schema=MemorySearch,
+        args_schema=_schema(name, memory_tool.SEARCH_ARGUMENTS),
         response_format="content_and_artifact",
         handle_tool_error=True,
         handle_validation_error=True,
@@ -156,27 +114,37 @@ def create_memory_tools(
     writer = memory_tool.MemoryWriter.of(retriever.index, metadata, retriever.scope, source)
     search = create_memory_search_tool(retriever, filter=writer.searched, **settings)
 
-    def tool(name: str, description: str, function: Callable[..., str], schema: type[BaseModel]) -> StructuredTool:
-        @wraps(function)
-        def run(**arguments: Any) -> str:
-            try:
-                return function(**arguments)
-            except InputError as error:
-                raise ToolException(one_line(str(error))) from error
+    return [search, *map(_to_tool, writer.tools())]
 
-        return StructuredTool(
-            name=name,
-            description=description,
-            func=run,
-            args_schema=schema,
-            handle_tool_error=True,
-            handle_validation_error=True,
-        )
 
-    return [
-        search,
-        tool(memory_tool.REMEMBER, memory_tool.REMEMBER_DESCRIPTION, writer.remember, Remember),
-        tool(memory_tool.CONFIRM, memory_tool.CONFIRM_DESCRIPTION, writer.confirm, FactId),
-        tool(memory_tool.REJECT, memory_tool.REJECT_DESCRIPTION, writer.reject, FactId),
-        tool(memory_tool.FORGET, memory_tool.FORGET_DESCRIPTION, writer.forget, FactId),
-    ]
+def _to_tool(tool: memory_tool.Tool) -> StructuredTool:
+    def run(**arguments: Any) -> str:
+        with _reported_errors():
+            return tool.run(**arguments)
+
+    return StructuredTool(
+        name=tool.name,
+        description=tool.description,
+        func=run,
+        args_schema=_schema(tool.name, tool.arguments),
+        handle_tool_error=True,
+        handle_validation_error=True,
+    )
+
+
+def _schema(name: str, arguments: Iterable[memory_tool.Argument]) -> type[BaseModel]:
+    """Return the arguments of a tool as LangChain takes them."""
+    fields: dict[str, Any] = {
+        one.name: (one.type, Field(one.default, description=one.help, ge=one.at_least, le=one.at_most))
+        for one in arguments
+    }
+    return create_model(name, **fields)
+
+
+@contextmanager
+def _reported_errors() -> Iterator[None]:
+    """Report invalid input to the agent instead of ending its run."""
+    try:
+        yield
+    except InputError as error:
+        raise ToolException(one_line(str(error))) from error

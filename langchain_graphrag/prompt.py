@@ -27,8 +27,8 @@ class GraphContextTransformer(BaseModel, BaseDocumentTransformer):
     retriever
         Looks up facts for documents of other retrievers: those that join two names which the documents mention, within
         the retriever's filter. Without it such documents are returned as they are.
-    count
-        Counts tokens; by default as :meth:`graphrag_core.Result.context` does.
+    tokenizer
+        Counts tokens, as for :meth:`graphrag_core.Result.context`.
 
     Notes
     -----
@@ -39,7 +39,7 @@ class GraphContextTransformer(BaseModel, BaseDocumentTransformer):
 
     max_tokens: int = 300
     retriever: GraphRAGRetriever | None = None
-    count: Any = None
+    tokenizer: Any = None
 
     @override
     def transform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
@@ -49,7 +49,7 @@ class GraphContextTransformer(BaseModel, BaseDocumentTransformer):
             found = {"facts": self.retriever.facts_about(others)}
             details = [own or found for own in details]
         passages = [(document.page_content, own) for document, own in zip(documents, details, strict=True)]
-        notes = graph_notes(passages, max_tokens=self.max_tokens, count=self.count)
+        notes = graph_notes(passages, max_tokens=self.max_tokens, tokenizer=self.tokenizer)
         return [
             document.model_copy(update={"page_content": f"{document.page_content}\n\n{note}"}) if note else document
             for document, note in zip(documents, notes, strict=True)

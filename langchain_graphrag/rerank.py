@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from graphrag_core import Chunk, Coverage, ScoreReranker
-from graphrag_core.errors import InputError, RerankerError
+from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
-from graphrag_core.query.rerank import scores_of_order
+from graphrag_core.query.external_rerank import Returned, Scores, awaited_scores, can_await, scores_of_returned
 from langchain_graphrag.documents import DETAILS, candidate
 
 _OWN_SCORE = "relevance_score"  # the metadata key under which compressors write their score
-_Scores = list[float | None]
-_T = TypeVar("_T")
 
 
 def compressor_reranker(
@@ -54,51 +53,17 @@ def to_reranker(reranker: Any) -> Any:
     return compressor_reranker(reranker) if isinstance(reranker, BaseDocumentCompressor) else reranker
 
 
-class _Run(NamedTuple):
-    """The run of a retriever: its callbacks, and the scores awaited so far; None if it cannot await."""
-
-    callbacks: Callbacks = None
-    awaited: dict[Hashable, _Scores] | None = None
+_callbacks: ContextVar[tuple[Callbacks, Callbacks]] = ContextVar("callbacks", default=(None, None))
 
 
-_run: ContextVar[_Run] = ContextVar("run", default=_Run())  # noqa: B039 - the value is immutable
-
-
-class _Unscored(Exception):
-    """Raised inside of a query in a thread: the event loop has to score these documents first."""
-
-    def __init__(self, key: Hashable, compress: Callable[[Callbacks], Awaitable[_Scores]]) -> None:
-        super().__init__("the scores have to be awaited")
-        self.key = key
-        self.compress = compress
-
-
-def run_search(search: Callable[[], _T], callbacks: Callbacks) -> _T:
-    """Run a search whose reranker may be a compressor."""
-    token = _run.set(_Run(callbacks))
+@contextmanager
+def compressor_callbacks(callbacks: Callbacks, async_callbacks: Callbacks = None) -> Iterator[None]:
+    """Pass the callbacks of a retriever's run to a compressor that runs in a thread, and to one that is awaited."""
+    token = _callbacks.set((callbacks, async_callbacks))
     try:
-        return search()
+        yield
     finally:
-        _run.reset(token)
-
-
-async def arun_search(search: Callable[[], Awaitable[_T]], callbacks: Callbacks, sync_callbacks: Callbacks) -> _T:
-    """Run a search in a thread whose reranker may have to be awaited.
-
-    The query stops where it needs scores, which are awaited here, and runs again with them. No thread waits for the
-    event loop, so any number of queries can run at once, and no snapshot of the index stays open meanwhile.
-    """
-    awaited: dict[Hashable, _Scores] = {}
-    token = _run.set(_Run(sync_callbacks, awaited))
-    try:
-        while True:
-            try:
-                return await search()
-            except _Unscored as unscored:
-                missing = unscored
-            awaited[missing.key] = await missing.compress(callbacks)
-    finally:
-        _run.reset(token)
+        _callbacks.reset(token)
 
 
 @dataclass(frozen=True)
@@ -107,44 +72,37 @@ class _CompressorScores:
 
     compressor: BaseDocumentCompressor
 
-    def __call__(self, question: str, chunks: Sequence[Chunk]) -> _Scores:
-        run = _run.get()
+    def __call__(self, question: str, chunks: Sequence[Chunk]) -> Scores:
+        callbacks, async_callbacks = _callbacks.get()
         documents = [_to_document(chunk, rank) for rank, chunk in enumerate(chunks, 1)]
         has_coroutine = type(self.compressor).acompress_documents is not BaseDocumentCompressor.acompress_documents
-        if run.awaited is None or not has_coroutine:
-            returned = self.compressor.compress_documents(documents, question, callbacks=run.callbacks)
+        if not (has_coroutine and can_await()):
+            returned = self.compressor.compress_documents(documents, question, callbacks=callbacks)
             return self._scores(chunks, returned)
 
-        async def compress(callbacks: Callbacks) -> _Scores:
-            returned = await self.compressor.acompress_documents(documents, question, callbacks=callbacks)
+        async def compress() -> Scores:
+            returned = await self.compressor.acompress_documents(documents, question, callbacks=async_callbacks)
             return self._scores(chunks, returned)
 
-        key = (id(self.compressor), question, tuple((chunk.id, chunk.text) for chunk in chunks))
-        if key not in run.awaited:
-            raise _Unscored(key, compress)
-        return run.awaited[key]
+        return awaited_scores(self.compressor, question, chunks, compress)
 
-    def _scores(self, chunks: Sequence[Chunk], returned: Sequence[Document]) -> _Scores:
-        places = {chunk.id: place for place, chunk in enumerate(chunks)}
-        order = [self._place(document, chunks, places) for document in returned]
-        own = [_number(document.metadata.get(_OWN_SCORE)) for document in returned]
-        return scores_of_order(order, own, len(chunks))
-
-    def _place(self, document: Document, chunks: Sequence[Chunk], places: Mapping[str, int]) -> int:
-        """Return which of the passages a returned document is. Some compressors return copies without the id."""
-        details = document.metadata.get(DETAILS)
-        name = details.get("id") if isinstance(details, Mapping) else document.id
-        place = places.get(str(name))
-        if place is None:
-            place = next((at for at, chunk in enumerate(chunks) if chunk.text == document.page_content), None)
-        if place is not None and document.page_content == chunks[place].text:
-            return place
+    def _scores(self, chunks: Sequence[Chunk], documents: Sequence[Document]) -> Scores:
+        texts = {chunk.id: chunk.text for chunk in chunks}
+        returned = [
+            Returned(_passage_id(document, texts), document.page_content, _number(document.metadata.get(_OWN_SCORE)))
+            for document in documents
+        ]
         kind = type(self.compressor).__qualname__
-        problem = "returned a document that it was not given" if place is None else f"changed the text of {name!r}"
-        raise RerankerError(
-            f"{kind} {problem}: a reranker may only order and drop documents. Use "
-            f"ContextualCompressionRetriever(base_compressor={kind}(...), base_retriever=retriever) instead"
-        )
+        instead = f"Use ContextualCompressionRetriever(base_compressor={kind}(...), base_retriever=retriever) instead"
+        return scores_of_returned(returned, texts, self.compressor, instead)
+
+
+def _passage_id(document: Document, texts: Mapping[str, str]) -> str:
+    """Return which of the passages a returned document is. Some compressors return copies without the id."""
+    details = document.metadata.get(DETAILS)
+    name = str(details.get("id") if isinstance(details, Mapping) else document.id)
+    same_text = (one for one, text in texts.items() if text == document.page_content)
+    return name if name in texts else next(same_text, name)
 
 
 def _to_document(chunk: Chunk, rank: int) -> Document:

@@ -40,6 +40,7 @@ from graphrag_core.filters import DOCUMENT_ID, parse_all
 from graphrag_core.ingest.embedding import embedder_error, identity_of
 from graphrag_core.ports import Embedder
 from graphrag_core.query.ask import MAX_TOKENS
+from graphrag_core.query.external_rerank import search_awaiting, search_now
 from graphrag_core.research import research_documents
 from langchain_graphrag.documents import (
     LongDocumentChunker,
@@ -49,7 +50,8 @@ from langchain_graphrag.documents import (
     to_core_documents,
 )
 from langchain_graphrag.extraction import StoredKnowledgeExtractor, from_graph_documents, llm_extractor
-from langchain_graphrag.rerank import arun_search, run_search, to_reranker
+from langchain_graphrag.llm import to_chat_model
+from langchain_graphrag.rerank import compressor_callbacks, to_reranker
 from langchain_graphrag.search import Search, most_diverse
 from langchain_graphrag.stores import Row, copy_store, embedding_of, read_documents, with_ids_and_vectors
 
@@ -700,8 +702,8 @@ class GraphRAGRetriever(DocumentIndex):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, filter: Filter | None = None, **settings: Any
     ) -> list[Document]:
-        scope = parse_all(filter)  # once: a reranker may run the search again
-        return run_search(partial(self._search, query, scope, settings), run_manager.get_child())
+        with compressor_callbacks(run_manager.get_child()):
+            return search_now(partial(self._search, query, parse_all(filter), settings))
 
     @override
     async def _aget_relevant_documents(
@@ -715,8 +717,8 @@ class GraphRAGRetriever(DocumentIndex):
         scope = parse_all(filter)  # once: a reranker may run the search again
         embedding = await self._aquery_vector(query, settings)
         search = partial(self._search, query, scope, settings, embedding)
-        sync_callbacks = run_manager.get_sync().get_child()
-        return await arun_search(lambda: run_in_executor(None, search), run_manager.get_child(), sync_callbacks)
+        with compressor_callbacks(run_manager.get_sync().get_child(), run_manager.get_child()):
+            return await search_awaiting(lambda: run_in_executor(None, search))
 
     def _search(
         self, query: str, call_filter: Filter | None, settings: Mapping[str, Any], embedding: Any = None
@@ -759,9 +761,9 @@ class GraphRAGRetriever(DocumentIndex):
             The text, and the passages that it cites.
         """
         scope = parse_all(filter)
-        result = run_search(partial(self._search, question, scope, settings), None).result
+        result = search_now(partial(self._search, question, scope, settings)).result
         where = parse_all(self.scope, scope)
-        with self._core.answer_from(result, llm, where=where, max_tokens=max_tokens) as stream:
+        with self._core.answer_from(result, to_chat_model(llm), where=where, max_tokens=max_tokens) as stream:
             return stream.answer
 
     async def aask(
@@ -780,9 +782,9 @@ class GraphRAGRetriever(DocumentIndex):
         scope = parse_all(filter)
         embedding = await self._aquery_vector(question, settings)
         search = partial(self._search, question, scope, settings, embedding)
-        found = await arun_search(lambda: run_in_executor(None, search), None, None)
+        found = await search_awaiting(lambda: run_in_executor(None, search))
         where = parse_all(self.scope, scope)
-        stream = self._core.answer_from(found.result, llm, where=where, max_tokens=max_tokens)
+        stream = self._core.answer_from(found.result, to_chat_model(llm), where=where, max_tokens=max_tokens)
         with stream:
             return await run_in_executor(None, lambda: stream.answer)
 

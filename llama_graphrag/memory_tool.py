@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from llama_index.core.bridge.pydantic import BaseModel, Field
+from llama_index.core.bridge.pydantic import BaseModel, Field, create_model
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import FunctionTool
 from llama_index.core.vector_stores.types import MetadataFilters
@@ -17,38 +17,9 @@ from graphrag_core.filters import Where, parse_all
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
 from llama_graphrag.filters import ids_where, to_where
+from llama_graphrag.llm import count_tokens
 from llama_graphrag.nodes import to_nodes
 from llama_graphrag.retriever import GraphRAGRetriever
-
-
-class MemorySearch(BaseModel):
-    """The arguments of the tool."""
-
-    query: str = Field(description=memory_tool.QUERY_HELP)
-    max_results: int = Field(memory_tool.MAX_RESULTS, ge=1, le=100, description=memory_tool.MAX_RESULTS_HELP)
-    use_graph: bool = Field(default=True, description=memory_tool.USE_GRAPH_HELP)
-    min_graph_score: float = Field(
-        memory_tool.MIN_GRAPH_SCORE, ge=0, le=1, description=memory_tool.MIN_GRAPH_SCORE_HELP
-    )
-
-
-class Remember(BaseModel):
-    """The arguments of the tool that stores a fact."""
-
-    subject: str = Field(description=memory_tool.SUBJECT_HELP)
-    relation: str = Field(description=memory_tool.RELATION_HELP)
-    object: str = Field(description=memory_tool.OBJECT_HELP)
-    literal: bool = Field(default=False, description=memory_tool.LITERAL_HELP)
-    supersedes: bool = Field(default=False, description=memory_tool.SUPERSEDES_HELP)
-    valid_from: str | None = Field(None, description=memory_tool.VALID_FROM_HELP)
-    valid_to: str | None = Field(None, description=memory_tool.VALID_TO_HELP)
-    confidence: float = Field(1.0, ge=0, le=1, description=memory_tool.CONFIDENCE_HELP)
-
-
-class FactId(BaseModel):
-    """The argument of the tools that change a fact."""
-
-    fact_id: str = Field(description=memory_tool.FACT_ID_HELP)
 
 
 class Memories(list[NodeWithScore]):
@@ -98,7 +69,7 @@ def memory_search_tool(
     filters, node_ids, doc_ids
         Narrow the retriever's own, too.
     """
-    scope = {"where": parse_all(where, to_where(filters), *ids_where(node_ids, doc_ids))}  # read once
+    where = parse_all(where, to_where(filters), *ids_where(node_ids, doc_ids))  # read once
 
     def to_memories(result: Result) -> Memories:
         context = memory_tool.to_content(
@@ -107,26 +78,15 @@ def memory_search_tool(
             style=style,
             include_relationships=include_relationships,
             include_sources=include_sources,
+            tokenizer=count_tokens,
         )
         return Memories(to_nodes(result), context)
 
-    def search(
-        query: str,
-        max_results: int = memory_tool.MAX_RESULTS,
-        use_graph: bool = True,
-        min_graph_score: float = memory_tool.MIN_GRAPH_SCORE,
-    ) -> Memories:
-        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, **scope}
-        return to_memories(retriever.search(query, **settings))
+    def search(query: str, **arguments: Any) -> Memories:
+        return to_memories(retriever.search(query, where=where, **memory_tool.search_settings(arguments)))
 
-    async def asearch(
-        query: str,
-        max_results: int = memory_tool.MAX_RESULTS,
-        use_graph: bool = True,
-        min_graph_score: float = memory_tool.MIN_GRAPH_SCORE,
-    ) -> Memories:
-        settings = {"k": max_results, "use_graph": use_graph, "min_graph_score": min_graph_score, **scope}
-        result = await retriever.asearch(query, **settings)
+    async def asearch(query: str, **arguments: Any) -> Memories:
+        result = await retriever.asearch(query, where=where, **memory_tool.search_settings(arguments))
         return await asyncio.to_thread(to_memories, result)
 
     return FunctionTool.from_defaults(
@@ -134,7 +94,7 @@ def memory_search_tool(
         async_fn=asearch,
         name=name,
         description=description,
-        fn_schema=MemorySearch,
+        fn_schema=_schema(name, memory_tool.SEARCH_ARGUMENTS),
         return_direct=return_direct,
         callback=str,
     )
@@ -167,13 +127,19 @@ def memory_tools(
     writer = memory_tool.MemoryWriter.of(retriever.index, metadata, retriever.scope, source)
     search = memory_search_tool(retriever, where=writer.searched, **settings)
 
-    def tool(name: str, description: str, function: Callable[..., str], schema: type[BaseModel]) -> FunctionTool:
-        return FunctionTool.from_defaults(fn=function, name=name, description=description, fn_schema=schema)
-
-    return [
-        search,
-        tool(memory_tool.REMEMBER, memory_tool.REMEMBER_DESCRIPTION, writer.remember, Remember),
-        tool(memory_tool.CONFIRM, memory_tool.CONFIRM_DESCRIPTION, writer.confirm, FactId),
-        tool(memory_tool.REJECT, memory_tool.REJECT_DESCRIPTION, writer.reject, FactId),
-        tool(memory_tool.FORGET, memory_tool.FORGET_DESCRIPTION, writer.forget, FactId),
+    written = [
+        FunctionTool.from_defaults(
+            fn=tool.run, name=tool.name, description=tool.description, fn_schema=_schema(tool.name, tool.arguments)
+        )
+        for tool in writer.tools()
     ]
+    return [search, *written]
+
+
+def _schema(name: str, arguments: Iterable[memory_tool.Argument]) -> type[BaseModel]:
+    """Return the arguments of a tool as LlamaIndex takes them."""
+    fields: dict[str, Any] = {
+        one.name: (one.type, Field(one.default, description=one.help, ge=one.at_least, le=one.at_most))
+        for one in arguments
+    }
+    return create_model(name, **fields)

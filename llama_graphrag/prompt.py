@@ -8,6 +8,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
 from graphrag_core.context import graph_notes
+from llama_graphrag.llm import count_tokens
 from llama_graphrag.nodes import DETAILS, MetadataWithDetails
 
 NOTE = "knowledge_graph"
@@ -26,8 +27,8 @@ class GraphContextPostprocessor(BaseNodePostprocessor):
     retriever
         Looks up facts for nodes of other retrievers: those that join two names which the nodes mention, within the
         retriever's filters. Without it such nodes are returned as they are.
-    count
-        Counts tokens; by default as :meth:`graphrag_core.Result.context` does.
+    tokenizer
+        Counts tokens, as for :meth:`graphrag_core.Result.context`; by default with LlamaIndex's tokenizer.
 
     Notes
     -----
@@ -37,7 +38,7 @@ class GraphContextPostprocessor(BaseNodePostprocessor):
 
     max_tokens: int = 300
     retriever: Any = None
-    count: Any = None
+    tokenizer: Any = None
 
     @classmethod
     def class_name(cls) -> str:
@@ -58,7 +59,7 @@ class GraphContextPostprocessor(BaseNodePostprocessor):
         notes = graph_notes(
             list(zip(texts, details, strict=True)),
             max_tokens=self.max_tokens,
-            count=self.count,
+            tokenizer=self.tokenizer or count_tokens,
         )
         return [_with_note(one, note) if note else one for one, note in zip(nodes, notes, strict=True)]
 

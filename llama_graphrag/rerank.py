@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
 from graphrag_core import Chunk, Coverage, ScoreReranker
-from graphrag_core.errors import InputError, RerankerError
+from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
-from graphrag_core.query.rerank import scores_of_order
+from graphrag_core.query.external_rerank import Returned, Scores, awaited_scores, can_await, scores_of_returned
 from llama_graphrag.nodes import stored_node
-
-_Scores = list[float | None]
-_T = TypeVar("_T")
 
 
 def postprocessor_reranker(
@@ -54,67 +50,23 @@ def to_reranker(reranker: Any) -> Any:
     return postprocessor_reranker(reranker) if isinstance(reranker, BaseNodePostprocessor) else reranker
 
 
-_awaited: ContextVar[dict[Hashable, _Scores] | None] = ContextVar("awaited", default=None)  # None: cannot await
-
-
-class _Unscored(Exception):
-    """Raised inside of a query in a thread: the event loop has to score these nodes first."""
-
-    def __init__(self, key: Hashable, postprocess: Callable[[], Awaitable[_Scores]]) -> None:
-        super().__init__("the scores have to be awaited")
-        self.key = key
-        self.postprocess = postprocess
-
-
-def run_search(search: Callable[[], _T]) -> _T:
-    """Run a search whose reranker must not be awaited."""
-    token = _awaited.set(None)
-    try:
-        return search()
-    finally:
-        _awaited.reset(token)
-
-
-async def arun_search(search: Callable[[], Awaitable[_T]]) -> _T:
-    """Run a search in a thread whose reranker may have to be awaited.
-
-    The query stops where it needs scores, which are awaited here, and runs again with them. No thread waits for the
-    event loop, so any number of queries can run at once, and no snapshot of the index stays open meanwhile.
-    """
-    awaited: dict[Hashable, _Scores] = {}
-    token = _awaited.set(awaited)
-    try:
-        while True:
-            try:
-                return await search()
-            except _Unscored as unscored:
-                missing = unscored
-            awaited[missing.key] = await missing.postprocess()
-    finally:
-        _awaited.reset(token)
-
-
 @dataclass(frozen=True)
 class _PostprocessorScores:
     """Scores passages by the order in which a postprocessor returns them. Hashable if the postprocessor is."""
 
     postprocessor: BaseNodePostprocessor
 
-    def __call__(self, question: str, chunks: Sequence[Chunk]) -> _Scores:
-        awaited = _awaited.get()
+    def __call__(self, question: str, chunks: Sequence[Chunk]) -> Scores:
         nodes = [NodeWithScore(node=stored_node(chunk), score=1 / rank) for rank, chunk in enumerate(chunks, 1)]
         texts = {node.node_id: node.node.get_content(MetadataMode.NONE) for node in nodes}
         bundle = QueryBundle(question)
-        if awaited is None or not self._has_coroutine:
+        if not (self._has_coroutine and can_await()):
             return self._scores(texts, self.postprocessor.postprocess_nodes(nodes, query_bundle=bundle))
 
-        async def postprocess() -> _Scores:
+        async def postprocess() -> Scores:
             return self._scores(texts, await self.postprocessor.apostprocess_nodes(nodes, query_bundle=bundle))
 
-        key = (id(self.postprocessor), question, tuple((chunk.id, chunk.text) for chunk in chunks))
-        if key not in awaited:
-            raise _Unscored(key, postprocess)
-        return awaited[key]
+        return awaited_scores(self.postprocessor, question, chunks, postprocess)
 
     @property
     def _has_coroutine(self) -> bool:
@@ -123,18 +75,18 @@ class _PostprocessorScores:
         kind, base = type(self.postprocessor), BaseNodePostprocessor
         return hasattr(base, names[0]) and any(getattr(kind, name) is not getattr(base, name) for name in names)
 
-    def _scores(self, texts: dict[str, str], returned: Sequence[NodeWithScore]) -> _Scores:
-        places = {name: place for place, name in enumerate(texts)}
-        order = []
-        for node in returned:
-            if texts.get(node.node_id) != node.node.get_content(MetadataMode.NONE):
-                known = node.node_id in texts
-                kind = type(self.postprocessor).__qualname__
-                problem = f"changed the text of {node.node_id!r}" if known else "returned a node that it was not given"
-                raise RerankerError(
-                    f"{kind} {problem}: a reranker may only order and drop nodes. Pass it to a query engine instead: "
-                    f"RetrieverQueryEngine.from_args(retriever, node_postprocessors=[{kind}(...)])"
-                )
-            order.append(places[node.node_id])
-        own = [None if node.score is None else float(node.score) for node in returned]
-        return scores_of_order(order, own, len(texts))
+    def _scores(self, texts: Mapping[str, str], nodes: Sequence[NodeWithScore]) -> Scores:
+        returned = [
+            Returned(
+                node.node_id,
+                node.node.get_content(MetadataMode.NONE),
+                None if node.score is None else float(node.score),
+            )
+            for node in nodes
+        ]
+        kind = type(self.postprocessor).__qualname__
+        instead = (
+            "Pass it to a query engine instead: "
+            f"RetrieverQueryEngine.from_args(retriever, node_postprocessors=[{kind}(...)])"
+        )
+        return scores_of_returned(returned, texts, self.postprocessor, instead)

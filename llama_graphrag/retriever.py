@@ -68,6 +68,7 @@ from graphrag_core.ingest.told_facts import Time
 from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.query.ask import MAX_TOKENS
 from graphrag_core.query.coverage import Reranker
+from graphrag_core.query.external_rerank import search_awaiting, search_now
 from graphrag_core.query.fusion import Fusion
 from graphrag_core.query.query import OnEmbedderError
 from graphrag_core.query.rerank import PassageScores
@@ -76,6 +77,7 @@ from graphrag_core.retriever import Method
 from llama_graphrag.embedding import EmbedModel, LlamaEmbedder, check_vectors, embedder_errors, to_embedder
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent, dispatcher
 from llama_graphrag.filters import checked_ids, ids_where, to_where
+from llama_graphrag.llm import count_tokens, to_chat_model
 from llama_graphrag.nodes import (
     SOURCE,
     default_embedding_text,
@@ -91,7 +93,7 @@ from llama_graphrag.nodes import (
     with_document_hashes,
     with_stable_ids,
 )
-from llama_graphrag.rerank import arun_search, run_search, to_reranker
+from llama_graphrag.rerank import to_reranker
 from llama_graphrag.sources import ReadNodes, read_property_graph, read_vector_index
 
 _log = logging.getLogger(__name__)
@@ -631,7 +633,7 @@ class GraphRAGRetriever(BaseRetriever):
                 embedding = self._checked(model.get_agg_embedding_from_queries(list(bundle.embedding_strs)))
             except Exception as error:  # noqa: BLE001 - the core falls back to keywords
                 embedding = error
-        return self._report(run_search(lambda: self._retrieve_core(bundle, embedding, settings)))
+        return self._report(search_now(lambda: self._retrieve_core(bundle, embedding, settings)))
 
     async def asearch(self, query: QueryType, **settings: Any) -> Result:
         """Async version of :meth:`search`; the query is embedded on the event loop."""
@@ -647,7 +649,7 @@ class GraphRAGRetriever(BaseRetriever):
         elif embedding is None and isinstance(self._core.reranker, ScoreReranker):  # the search may run twice
             embedding = await asyncio.to_thread(self._embed_question, bundle.query_str, settings)
         search = partial(asyncio.to_thread, self._retrieve_core, bundle, embedding, settings)
-        return self._report(await arun_search(search))
+        return self._report(await search_awaiting(search))
 
     def ask(self, query: QueryType, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
         """Answer a question from the documents, with numbered citations.
@@ -672,7 +674,9 @@ class GraphRAGRetriever(BaseRetriever):
         """
         settings["where"] = self._where(settings)  # read once
         result = self.search(query, **settings)
-        with self._core.answer_from(result, llm, where=settings["where"], max_tokens=max_tokens) as stream:
+        with self._core.answer_from(
+            result, to_chat_model(llm), where=settings["where"], max_tokens=max_tokens, tokenizer=count_tokens
+        ) as stream:
             return stream.answer
 
     async def aask(self, query: QueryType, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
@@ -682,7 +686,9 @@ class GraphRAGRetriever(BaseRetriever):
         """
         settings["where"] = self._where(settings)
         result = await self.asearch(query, **settings)
-        stream = self._core.answer_from(result, llm, where=settings["where"], max_tokens=max_tokens)
+        stream = self._core.answer_from(
+            result, to_chat_model(llm), where=settings["where"], max_tokens=max_tokens, tokenizer=count_tokens
+        )
         with stream:
             return await asyncio.to_thread(lambda: stream.answer)
 

@@ -118,7 +118,7 @@ def text_readers() -> dict[str, Callable[[str], object]]:
     def context(text: str) -> object:
         hits = (Hit(Chunk("1", "1", text, "Ab"), 1.0),)
         result = Result("Who is Ab of A?", "hybrid", hits=hits)
-        return [result.context(max_tokens=size, style="passages", count=tokens.estimate_tokens) for size in (20, 2_000)]
+        return [result.context(max_tokens=size, style="passages") for size in (20, 2_000)]
 
     def marked(text: str) -> object:
         return extractor.extract(

@@ -1,7 +1,7 @@
-"""Language models that write text: any OpenAI-compatible endpoint, LangChain and LlamaIndex models, and functions.
+"""Language models that write text: any OpenAI-compatible endpoint, functions, and what implements ``ChatModel``.
 
-:func:`as_chat_model` turns each of them into a :class:`ChatModel`. The models of the frameworks are recognised by their
-methods: this module imports no framework, and ``openai`` only where :class:`OpenAIChat` is used.
+:func:`as_chat_model` turns each of them into a :class:`ChatModel`. ``openai`` is imported only where
+:class:`OpenAIChat` is used.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import urllib.parse
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, cast, runtime_checkable
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, runtime_checkable
 
 from graphrag_core.errors import GraphRAGError, InputError, LLMError, LLMUnreachable, MissingDependency
 
@@ -31,7 +30,7 @@ _CHECK_TIMEOUT = 10.0  # seconds
 _LONGEST = 4_000_000  # characters of an answer
 _MAX_FAILURES = 3  # consecutive calls that failed after all retries
 _RETRIED = (408, 409, 429)  # and all from 500 on
-_LLAMA_MESSAGES = "llama_index.core.base.llms.types"
+_Piece = TypeVar("_Piece")
 
 
 class Message(TypedDict):
@@ -43,7 +42,7 @@ class Message(TypedDict):
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """A language model that writes its answer in pieces."""
+    """A language model that writes its answer in pieces. Messages name it by its ``model``, if it has one."""
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str]:
         """Yield the answer to a conversation, in pieces.
@@ -51,10 +50,6 @@ class ChatModel(Protocol):
         If it is a generator, closing it ends the answer: a model behind a connection closes it. An exception that is
         no :class:`~graphrag_core.errors.LLMError` becomes one.
         """
-
-
-Model = ChatModel | Callable[[str], str] | str
-"""What can be passed as ``llm``: also a LangChain chat model or a LlamaIndex LLM, which have other methods."""
 
 
 def parse_llm(value: str, url: str | None = None) -> tuple[str, str]:
@@ -285,7 +280,7 @@ def _body(error: openai.APIStatusError) -> str:
     return str(error)[:200]
 
 
-# -- models of frameworks, and functions
+# -- any model
 
 
 def as_chat_model(llm: Any) -> ChatModel:
@@ -294,9 +289,8 @@ def as_chat_model(llm: Any) -> ChatModel:
     Parameters
     ----------
     llm
-        A :class:`ChatModel` such as :class:`OpenAIChat`; a LangChain chat model, LLM or other runnable; a LlamaIndex
-        LLM; a function that takes a prompt and returns a text; or a text as for ``--llm``: the name of a model of
-        OpenAI, or ``http://host:port/v1/model``.
+        A :class:`ChatModel` such as :class:`OpenAIChat`; a function that takes a prompt and returns a text; or a text
+        as for ``--llm``: the name of a model of OpenAI, or ``http://host:port/v1/model``.
 
     Raises
     ------
@@ -307,25 +301,23 @@ def as_chat_model(llm: Any) -> ChatModel:
         return open_llm(llm)
     if isinstance(llm, type):
         raise InputError(f"llm is the class {llm.__name__}: pass an object of it")
-    if callable(getattr(llm, "stream_chat", None)):
-        return _LlamaIndexModel(llm)
-    if callable(getattr(llm, "stream", None)):
-        return _LangChainModel(llm) if callable(getattr(llm, "invoke", None)) else cast("ChatModel", llm)
+    if isinstance(llm, ChatModel):
+        return llm
     if callable(llm):
         return _Function(llm)
     raise InputError(
-        f"{llm!r:.80} is not a language model: pass OpenAIChat(model, url), a LangChain or LlamaIndex model, "
-        "a function from a prompt to a text, or a text such as 'http://localhost:11434/v1/llama3.1'"
+        f"{llm!r:.80} is not a language model: pass OpenAIChat(model, url), a function from a prompt to a text, or a "
+        "text such as 'http://localhost:11434/v1/llama3.1'"
     )
 
 
-def model_name(llm: Any) -> str:
-    """Return what a model is called in messages and caches: its ``model``, or the name of its class."""
-    llm = getattr(llm, "wrapped", llm)
-    for attribute in ("model", "model_name", "model_id"):
-        if isinstance(name := getattr(llm, attribute, None), str) and name:
-            return name
-    return getattr(llm, "__qualname__", None) or type(llm).__qualname__
+def read_pieces(pieces: Iterable[_Piece], text_of: Callable[[_Piece], str]) -> Generator[str, None, None]:
+    """Yield the text of each piece that a model yields. Closing it closes the model's generator."""
+    try:
+        yield from map(text_of, pieces)
+    finally:
+        if callable(close := getattr(pieces, "close", None)):
+            close()
 
 
 def complete(llm: Any, messages: Sequence[Message]) -> str:
@@ -339,27 +331,21 @@ def checked_stream(model: ChatModel, messages: Sequence[Message]) -> Generator[s
     written: list[str] = []
     length = 0
     try:
-        pieces = model.stream(messages)
-        try:
-            for piece in pieces:
-                if not isinstance(piece, str):
-                    raise TypeError(f"stream() yielded {type(piece).__name__}, not str")
-                text = piece.encode("utf-8", "replace").decode("utf-8")
-                written += [text] if text else []
+        with closing(read_pieces(model.stream(messages), _checked_text)) as pieces:
+            for text in pieces:
+                written.append(text)
                 length += len(text)
                 if length > _LONGEST:
-                    raise ValueError(f"it wrote more than {_LONGEST:,} characters and does not stop")
+                    problem = f"wrote more than {_LONGEST:,} characters and does not stop: use another one"
+                    raise LLMError(f"the language model {_name(model)} {problem}", model=_name(model))  # noqa: TRY301 - gets its partial text below
                 yield text
-        finally:
-            if callable(close := getattr(pieces, "close", None)):
-                close()
     except LLMError as error:
         error.partial = error.partial or "".join(written)
         raise
     except GraphRAGError:
         raise
     except Exception as error:
-        name, partial = model_name(model), "".join(written)
+        name, partial = _name(model), "".join(written)
         when = "broke off" if partial else "failed"
         message = (
             f"the language model {name} {when} ({type(error).__name__}: {error}): check its settings, or ask again"
@@ -367,69 +353,26 @@ def checked_stream(model: ChatModel, messages: Sequence[Message]) -> Generator[s
         raise LLMError(message, model=name, partial=partial) from error
 
 
+def _name(model: ChatModel) -> str:
+    return str(getattr(model, "model", "") or type(model).__qualname__)
+
+
+def _checked_text(piece: Any) -> str:
+    if not isinstance(piece, str):
+        kind = type(piece).__name__
+        raise TypeError(f"stream() yielded {kind}, not str; a function from a prompt to a text can be passed instead")
+    return piece.encode("utf-8", "replace").decode("utf-8")
+
+
 class _Function:
     """A function from a prompt to a text, as a model that writes one piece."""
 
     def __init__(self, function: Callable[[str], str]) -> None:
-        self.wrapped = function
+        self._function = function
+        self.model = getattr(function, "__qualname__", type(function).__qualname__)
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str]:
-        answer = self.wrapped("\n\n".join(message["content"] for message in messages))
+        answer = self._function("\n\n".join(message["content"] for message in messages))
         if not isinstance(answer, str):
             raise TypeError(f"the function returned {type(answer).__name__}, not str")
         yield answer
-
-
-class _LangChainModel:
-    """A LangChain chat model, LLM or other runnable that takes messages."""
-
-    def __init__(self, model: Any) -> None:
-        self.wrapped = model
-
-    def stream(self, messages: Sequence[Message]) -> Iterator[str]:
-        pieces = self.wrapped.stream([(message["role"], message["content"]) for message in messages])
-        with _closed(pieces):
-            for piece in pieces:
-                if text := _text_of(piece if isinstance(piece, str) else getattr(piece, "content", None)):
-                    yield text
-
-
-class _LlamaIndexModel:
-    """A LlamaIndex LLM. An object of its messages is made with the class that it has loaded itself."""
-
-    def __init__(self, model: Any) -> None:
-        self.wrapped = model
-
-    def stream(self, messages: Sequence[Message]) -> Iterator[str]:
-        types = sys.modules.get(_LLAMA_MESSAGES)
-        kind: Any = getattr(types, "ChatMessage", dict)
-        pieces = self.wrapped.stream_chat(
-            [kind(role=message["role"], content=message["content"]) for message in messages]
-        )
-        written = ""
-        with _closed(pieces):
-            for piece in pieces:
-                text = piece.delta
-                if text is None:  # a model that tells the whole text so far
-                    text = str(getattr(piece.message, "content", None) or "")[len(written) :]
-                if text:
-                    written += text
-                    yield text
-
-
-def _closed(pieces: Any) -> Any:
-    """Close a generator after use, so that a model closes its connection. Other iterators need it not."""
-    return closing(pieces) if callable(getattr(pieces, "close", None)) else nullcontext()
-
-
-def _text_of(content: Any) -> str:
-    """Return the text of a LangChain message: a text, or a list of texts and blocks."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, Iterable):
-        return ""
-    return "".join(
-        part if isinstance(part, str) else str(part.get("text") or "")
-        for part in content
-        if isinstance(part, (str, dict))
-    )

@@ -1,6 +1,6 @@
 """The interfaces that can be implemented outside this library.
 
-``Embedder``, ``Extractor`` and ``TokenCounter`` are small. ``Engine`` stores an index and
+``Embedder`` and ``Extractor`` are small. ``Engine`` stores an index and
 searches it; its reads go through a ``Snapshot``. :mod:`graphrag_core.testing` has a compliance
 suite for each of them.
 """
@@ -60,14 +60,6 @@ class Extractor(Protocol):
 
     def extract(self, chunks: Sequence[Chunk]) -> Sequence[Extraction]:
         """Return one extraction for each chunk, in order."""
-
-
-@runtime_checkable
-class TokenCounter(Protocol):
-    """Counts the tokens of a text."""
-
-    def __call__(self, text: str, /) -> int:
-        """Return the number of tokens, 0 for the empty text."""
 
 
 @dataclass(frozen=True, slots=True)

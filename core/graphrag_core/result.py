@@ -22,7 +22,7 @@ from graphrag_core.context import (
     write_context,
 )
 from graphrag_core.model import Chunk, Community, Entity, Fact
-from graphrag_core.ports import TokenCounter
+from graphrag_core.text import Tokenizer
 
 CONFIDENCE_WITHOUT_GRAPH = 0.5
 """The confidence of a result in which plain search decides."""
@@ -248,7 +248,7 @@ class Result:
         max_tokens: int = 500,
         *,
         style: Style = "graph",
-        count: TokenCounter | None = None,
+        tokenizer: Tokenizer | None = None,
         organise: bool = False,
         include_relationships: bool | None = None,
         include_sources: bool = True,
@@ -269,9 +269,10 @@ class Result:
             user's own first, else in order of relevance; the least relevant are left out. Without facts, or where
             the graph was not used, passages are written. A passage that does not fit is shortened to the
             sentences that match the question best.
-        count
-            Counts tokens. By default tiktoken if one of its encodings is already on disk, else an
-            estimate that is a few percent too high on English prose.
+        tokenizer
+            Counts tokens: a function from a text to a number, or the name of an encoding or a model that tiktoken
+            knows, such as ``"o200k_base"``, which tiktoken downloads if it is not in its cache. By default an
+            estimate, which is a few percent too high on English prose.
         organise
             True orders the passages of that style along a spanning tree of the facts, so that
             related passages are adjacent (KG2RAG).
@@ -294,7 +295,7 @@ class Result:
             self,
             max_tokens=max_tokens,
             style=style,
-            count=count,
+            tokenizer=tokenizer,
             organise=organise,
             include_relationships=include_relationships,
             include_sources=include_sources,

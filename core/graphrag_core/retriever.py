@@ -25,7 +25,7 @@ from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ingest.told_facts import SETTING, Time, changes_between, seconds, visible
 from graphrag_core.llm import as_chat_model
 from graphrag_core.model import Fact
-from graphrag_core.ports import Keys, Matrix, Snapshot, TokenCounter
+from graphrag_core.ports import Keys, Matrix, Snapshot
 from graphrag_core.query.ask import (
     MAX_TOKENS,
     Answer,
@@ -45,6 +45,7 @@ from graphrag_core.query.rerank import PassageScores, ScoreReranker
 from graphrag_core.query.routing import Router, TargetMethod
 from graphrag_core.query.strategies import GraphStrategy, PageRank
 from graphrag_core.result import Result, Trace
+from graphrag_core.text import Tokenizer
 
 Method = Literal["hybrid", "vector", "keyword", "graph", "global", "agentic"]
 _METHODS = get_args(Method)
@@ -408,7 +409,7 @@ class GraphRetriever:
         *,
         k: int | None = None,
         max_tokens: int = MAX_TOKENS,
-        count: TokenCounter | None = None,
+        tokenizer: Tokenizer | None = None,
         **settings: Any,
     ) -> Answer:
         """Answer a question from the documents, with numbered citations.
@@ -419,14 +420,14 @@ class GraphRetriever:
             The question.
         llm
             The language model that writes the answer: :class:`~graphrag_core.llm.OpenAIChat` for any OpenAI-compatible
-            endpoint, a LangChain or LlamaIndex model, a function from a prompt to a text, or a text such as
+            endpoint, another :class:`~graphrag_core.ChatModel`, a function from a prompt to a text, or a text such as
             ``"gpt-4o-mini"`` or ``"http://localhost:11434/v1/llama3.1"``. Without one the answer consists of the
             sentences of the passages that match best, and its ``kind`` is ``"extract"``.
         k
             How many passages to answer from.
         max_tokens
             The budget of the passages in the prompt.
-        count
+        tokenizer
             Counts tokens, as in :meth:`Result.context <graphrag_core.Result.context>`.
         settings
             Those of :meth:`retrieve`, such as ``where``, ``method`` and ``as_of``.
@@ -436,7 +437,7 @@ class GraphRetriever:
         LLMError
             The language model failed. Its ``partial`` is the text written before.
         """
-        with self.ask_stream(question, llm, k=k, max_tokens=max_tokens, count=count, **settings) as stream:
+        with self.ask_stream(question, llm, k=k, max_tokens=max_tokens, tokenizer=tokenizer, **settings) as stream:
             return stream.answer
 
     def ask_stream(
@@ -446,7 +447,7 @@ class GraphRetriever:
         *,
         k: int | None = None,
         max_tokens: int = MAX_TOKENS,
-        count: TokenCounter | None = None,
+        tokenizer: Tokenizer | None = None,
         **settings: Any,
     ) -> AnswerStream:
         """Answer a question as :meth:`ask` does, in pieces as they are written.
@@ -457,7 +458,7 @@ class GraphRetriever:
         if settings.get("where") is not None:
             settings["where"] = parse(settings["where"])
         result = self.retrieve(question, k=k, **settings)
-        return self.answer_from(result, model, where=settings.get("where"), max_tokens=max_tokens, count=count)
+        return self.answer_from(result, model, where=settings.get("where"), max_tokens=max_tokens, tokenizer=tokenizer)
 
     def answer_from(
         self,
@@ -466,7 +467,7 @@ class GraphRetriever:
         *,
         where: Where | None = None,
         max_tokens: int = MAX_TOKENS,
-        count: TokenCounter | None = None,
+        tokenizer: Tokenizer | None = None,
     ) -> AnswerStream:
         """Answer the question of a result from its passages; parameters as of :meth:`ask`.
 
@@ -482,7 +483,7 @@ class GraphRetriever:
             if not result.hits:
                 return (yield from write_nothing())
             if model is not None:
-                written = write_with(model, result.question, result, max_tokens=max_tokens, count=count)
+                written = write_with(model, result.question, result, max_tokens=max_tokens, tokenizer=tokenizer)
                 return (yield from written)
             embedder = self.index.embedding
             usable = embedder if embedder is not None and embedder.local and not result.embedder_failed else None

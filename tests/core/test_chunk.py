@@ -98,7 +98,7 @@ def test_impossible_settings_are_refused():
 
 
 def test_a_counter_of_your_own():
-    chunks = Chunker(max_tokens=3, overlap=0, whole_until=3, count=lambda text: len(text.split())).split(
+    chunks = Chunker(max_tokens=3, overlap=0, whole_until=3, tokenizer=lambda text: len(text.split())).split(
         Document("a", "One two three. Four five six.")
     )
     assert [chunk.text for chunk in chunks] == ["One two three. ", "Four five six."]
@@ -215,7 +215,7 @@ class TestSections:
                 return estimate_tokens(text)
 
             text = "".join(f"## S{i}\n\nA sentence of words. Another one here.\n\n- item {i}\n\n" for i in range(size))
-            Chunker(count=count).split(Document("a", text + "One line without an end " * size))
+            Chunker(tokenizer=count).split(Document("a", text + "One line without an end " * size))
             return sum(counted)
 
         assert work(4_000) < 5 * work(1_000)

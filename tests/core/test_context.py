@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import hypothesis.strategies as st
 import pytest
+import tiktoken
 from hypothesis import given, settings
 
 from graphrag_core import Chunk, Entity, Fact, Hit, Result, Step
-from graphrag_core.context import Highlighter, token_counter
+from graphrag_core.context import Highlighter
 from graphrag_core.context.relations import inverse
 from graphrag_core.errors import InputError
-from graphrag_core.testing import TokenCounterSuite
-from graphrag_core.text import estimate_tokens
+from graphrag_core.text import estimate_tokens, token_counter
 
 AUTH = Entity("auth service", "Auth Service", "concept", "Core authentication service handling JWT issuance.")
 OAUTH = Entity("oauth provider", "OAuth Provider", "tool", "External OAuth2 provider integration layer.")
@@ -84,8 +84,8 @@ def test_the_narrative_groups_by_subject_resolves_names_and_starts_with_the_user
 def test_the_budget_is_never_exceeded(style, count):
     sizes = []
     for budget in (1, 3, 10, 25, 60, 120, 1_000):
-        context = result().context(budget, style=style, count=count)
-        assert (count or token_counter())(context) == context.tokens <= budget
+        context = result().context(budget, style=style, tokenizer=count)
+        assert token_counter(count)(context) == context.tokens <= budget
         sizes.append(len(context))
     assert sizes == sorted(sizes)
     assert sizes[-1] > 70
@@ -135,8 +135,8 @@ def test_facts_that_join_the_entities_of_the_question_or_lie_on_a_path_come_firs
 
 
 def test_what_does_not_fit_is_left_out_whole_and_the_least_useful_first():
-    whole = result().context(1_000, count=len)
-    cut = result().context(len(whole) - 1, count=len)
+    whole = result().context(1_000, tokenizer=len)
+    cut = result().context(len(whole) - 1, tokenizer=len)
     relationships = [line for line in whole.splitlines() if line.startswith("- ")]
     assert [line for line in cut.splitlines() if line.startswith("- ")] in (relationships, relationships[:1])
     assert "## Knowledge Graph Context" in cut
@@ -234,14 +234,29 @@ def test_of_equally_strong_facts_the_earlier_one_is_on_the_tree():
     assert organised(chain(("b", "c", 5, "3"), ("a", "c", 5, "2"), ("a", "b", 5, "1")), "321") == "231"
 
 
-class TestTheDefaultCounter(TokenCounterSuite):
-    def make(self):
-        return token_counter()
+@pytest.fixture
+def bytes_encoding(monkeypatch):
+    """Let tiktoken know an encoding with a token for each byte."""
+    ranks = {bytes([number]): number for number in range(256)}
+    encoding = tiktoken.Encoding("bytes", pat_str=r".", mergeable_ranks=ranks, special_tokens={})
+    monkeypatch.setattr(tiktoken, "list_encoding_names", lambda: ["bytes"])
+    monkeypatch.setattr(tiktoken, "get_encoding", {"bytes": encoding}.__getitem__)
+    monkeypatch.setattr(tiktoken, "encoding_for_model", {"bytes-model": encoding}.__getitem__)
 
 
-class TestTheEstimate(TokenCounterSuite):
-    def make(self):
-        return estimate_tokens
+@pytest.mark.usefixtures("bytes_encoding")
+def test_a_tokenizer_is_an_encoding_or_a_model_of_tiktoken():
+    assert token_counter("bytes")("four") == token_counter("bytes-model")("four") == 4
+    assert result().context(200, tokenizer="bytes").tokens <= 200
+    with pytest.raises(InputError, match="tiktoken knows no encoding or model 'byts': the encodings are bytes"):
+        result().context(200, tokenizer="byts")
+
+
+def test_without_a_tokenizer_tokens_are_estimated():
+    assert token_counter() is estimate_tokens
+    assert result().context(200).tokens == estimate_tokens(result().context(200))
+    with pytest.raises(InputError, match="tokenizer is 3"):
+        result().context(200, tokenizer=3)
 
 
 def test_a_long_first_item_does_not_empty_the_context():
@@ -262,7 +277,7 @@ def test_a_book_in_one_passage_is_cut():
         return len(text)
 
     book = Hit(Chunk("a", "a", "A sentence of some words stands here. " * 5_000, "A"), 1.0)
-    context = result(hits=(book,), entities=(), facts=()).context(500, style="passages", count=count)
+    context = result(hits=(book,), entities=(), facts=()).context(500, style="passages", tokenizer=count)
     assert 250 < len(context) <= 500
     assert len(calls) < 30
 

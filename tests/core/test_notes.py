@@ -36,9 +36,9 @@ def test_every_fact_is_there_once_and_none_that_a_passage_states():
 def test_the_budget_holds_for_all_notes_together():
     passages = [("One.", {"facts": ["a b c", "a b c d e f g", "x y"]}), ("Two.", {"path": PATH})]
     for budget in range(1, 40):
-        notes = graph_notes(passages, max_tokens=budget, count=words)
+        notes = graph_notes(passages, max_tokens=budget, tokenizer=words)
         assert words("\n\n".join(filter(None, notes))) <= budget
-    assert graph_notes(passages, max_tokens=9, count=words)[0] == "Knowledge graph:\n- a b c\n- x y"
+    assert graph_notes(passages, max_tokens=9, tokenizer=words)[0] == "Knowledge graph:\n- a b c\n- x y"
     with pytest.raises(InputError, match="positive integer"):
         graph_notes(passages, max_tokens=0)
 

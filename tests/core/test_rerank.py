@@ -21,7 +21,7 @@ from graphrag_core import (
     ScoreReranker,
 )
 from graphrag_core.errors import InputError, MissingDependency, RerankerError
-from graphrag_core.query.rerank import scores_of_order
+from graphrag_core.query.external_rerank import scores_of_order
 from graphrag_core.testing import CHAIN, CHAIN_QUESTION, HashEmbedder
 
 NOTES = [Document(f"note-{i:02}", f"Harbour note {i}: the crane {'moves slowly ' * i}today.") for i in range(60)]

@@ -27,12 +27,10 @@ from graphrag_core import (
     SpreadingActivation,
     Weighted,
 )
-from graphrag_core.context import tokens
 from graphrag_core.context.relations import inverse
 from graphrag_core.errors import InputError
 from graphrag_core.query.query import Query
 from graphrag_core.testing import CHAIN, FixedExtractor, FusionSuite, HashEmbedder, StrategySuite
-from graphrag_core.text import estimate_tokens
 
 
 def triple(subject: str, relation: str, target: str, weight: float) -> Fact:
@@ -358,7 +356,7 @@ def test_the_blast_radius_can_be_traced(shown):
 
 def test_both_holds_the_passages_and_then_the_block(shown):
     result = GraphRetriever(shown, graph=Neighbourhood.as_published()).retrieve(QUESTION)
-    context = result.context(2_000, style="both", count=lambda text: len(text.split()))
+    context = result.context(2_000, style="both", tokenizer=lambda text: len(text.split()))
     passages, block = context.split("## Knowledge Graph Context")
     assert passages.count("[Score: ") == len(result.hits)
     assert "[Score: " not in block
@@ -377,7 +375,7 @@ def test_the_block_takes_500_tokens_and_half_of_the_budget_at_most():
             return len(text.split())
 
         for budget in (1, 5, 20, 100, 400, 3_000):
-            context = result.context(budget, style="both", count=count)
+            context = result.context(budget, style="both", tokenizer=count)
             assert context.tokens == count(context) <= budget
             block = context[context.index("## Knowledge") :] if "## Knowledge" in context else ""
             assert count(block) <= min(500, budget // 2)
@@ -397,40 +395,6 @@ def test_without_the_graph_there_is_neither_a_block_nor_related_entities(shown):
             assert "Knowledge Graph" not in context
             assert "It issues and validates tokens." in context
     assert "## Related Entities" in retriever.retrieve("Auth Service").context(1_000, style="passages")
-
-
-# -- token counts
-
-
-def test_tokens_are_counted_where_an_encoding_is_on_disk(monkeypatch, tmp_path):
-    """No network: an encoding that is on disk is used, else tokens are estimated."""
-    found = tokens._cached_encoding()
-    tokens.token_counter.cache_clear()
-    try:
-        if found is not None:
-            count = tokens.token_counter()
-            assert count is not estimate_tokens
-            assert count("hello world") == 2
-        for name in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
-            monkeypatch.setenv(name, str(tmp_path))
-        monkeypatch.setattr(tokens, "_SHIPPED", {})
-        monkeypatch.setattr(tokens.tempfile, "gettempdir", lambda: str(tmp_path))
-        tokens.token_counter.cache_clear()
-        assert tokens.token_counter() is estimate_tokens
-    finally:
-        tokens.token_counter.cache_clear()
-
-
-def test_another_encoding_than_the_first_serves_as_well(monkeypatch, tmp_path):
-    found = tokens._cached_encoding()
-    if found is None:
-        pytest.skip("no encoding on this disk")
-    name, folder = found
-    others = {"missing": "0" * 64, name: tokens._SHA256[name]}
-    monkeypatch.setattr(tokens, "_SHA256", others)
-    assert tokens._cached_encoding() == (name, folder)
-    monkeypatch.setattr(tokens, "_SHA256", {name: "0" * 64})
-    assert tokens._cached_encoding() is None, "a damaged file is not used"
 
 
 # -- relations from the other end

@@ -317,7 +317,7 @@ def test_the_context_of_the_document(answered):
         f"\n\n---\n\n[Score: 0.60]\n{PASSAGES['oauth']}"
     )
     # Rough count of the document: a token for four characters.
-    counted = answered.context(4_000, style="passages", count=lambda text: math.ceil(len(text) / 4))
+    counted = answered.context(4_000, style="passages", tokenizer=lambda text: math.ceil(len(text) / 4))
     assert counted.tokens == math.ceil(len(counted) / 4)
 
 

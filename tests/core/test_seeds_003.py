@@ -128,9 +128,10 @@ def test_cutting_drops_the_least_relevant_whatever_its_subject(memory):
     result = retriever_of(memory).retrieve("What is the JACQ Project of the User? DuckDB?", where=ADA)
     lines = [f"- {relation}: {target}" for _, relation, target, _, _ in EXAMPLE]
     least_last = [*lines[:2], *lines[3:], lines[2]]
-    whole = len(result.context(10_000, style="narrative", count=len))
+    whole = len(result.context(10_000, style="narrative", tokenizer=len))
     for budget in range(20, whole + 1, 7):
-        kept = [line for line in result.context(budget, style="narrative", count=len).splitlines() if line[:1] == "-"]
+        context = result.context(budget, style="narrative", tokenizer=len)
+        kept = [line for line in context.splitlines() if line[:1] == "-"]
         assert sorted(kept) == sorted(least_last[: len(kept)]), budget
 
 

@@ -163,7 +163,7 @@ class TestACompressor:
                 return [*documents, Document(page_content="new")]
 
         retriever.reranker = Adds()
-        with pytest.raises(RerankerError, match="Adds returned a document that it was not given"):
+        with pytest.raises(RerankerError, match="Adds returned a passage that it was not given"):
             retriever.invoke(QUESTION)
 
     async def test_of_an_llm_is_a_part_of_the_trace(self, retriever):

@@ -7,8 +7,8 @@ from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
 from llama_index.core.llms import CustomLLM, MockLLM
 from llama_index.core.schema import QueryBundle
 
-from graphrag_core import as_chat_model
 from graphrag_core.errors import LLMError
+from llama_graphrag.llm import to_chat_model
 
 
 class Scripted(CustomLLM):
@@ -44,7 +44,7 @@ async def test_a_model_answers_with_citations(retriever, question):
 
 
 def test_pieces_arrive_as_they_are_written():
-    assert list(as_chat_model(Scripted()).stream([{"role": "user", "content": "?"}])) == ["The ", "answer [1]."]
+    assert list(to_chat_model(Scripted()).stream([{"role": "user", "content": "?"}])) == ["The ", "answer [1]."]
 
 
 def test_a_mock_model_gets_the_instructions_first(retriever, question):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import llama_index.core
 import pytest
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -12,7 +13,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 from pydantic import Field
 
 from graphrag_core.testing import HashEmbedder
-from llama_graphrag import GraphContextPostprocessor, GraphRAGRetriever
+from llama_graphrag import GraphContextPostprocessor, GraphRAGRetriever, memory_search_tool
 
 QUESTION = "Which services does the Harbour Team have?"
 
@@ -83,3 +84,17 @@ def test_nodes_of_other_retrievers_pass_unless_facts_are_looked_up(retriever):
     (changed,) = GraphContextPostprocessor(retriever=retriever).postprocess_nodes(foreign)
     assert "- Keyring replaces Old Vault" in changed.node.get_content(MetadataMode.LLM)
     assert changed.score == 0.5
+
+
+def test_tokens_are_counted_with_the_tokenizer_of_the_framework(retriever, monkeypatch):
+    counted = []
+    monkeypatch.setattr(llama_index.core, "global_tokenizer", lambda text: counted.append(text) or text.split())
+    nodes = retriever.retrieve(QUESTION)
+    GraphContextPostprocessor(max_tokens=300).postprocess_nodes(nodes)
+    assert counted
+    counted.clear()
+    memory_search_tool(retriever).call(query=QUESTION)
+    assert counted
+    own = []
+    GraphContextPostprocessor(tokenizer=lambda text: own.append(text) or len(text)).postprocess_nodes(nodes)
+    assert own

@@ -165,7 +165,7 @@ class TestAPostprocessor:
             def _postprocess_nodes(self, nodes, query_bundle=None):
                 return [*nodes, NodeWithScore(node=TextNode(text="new"))]
 
-        with pytest.raises(RerankerError, match="Adds returned a node that it was not given"):
+        with pytest.raises(RerankerError, match="Adds returned a passage that it was not given"):
             with_reranker(Adds()).retrieve(QUESTION)
 
     def test_errors_are_raised_as_they_are(self):

@@ -1,6 +1,6 @@
 """Turn a result into prompt text within a token budget.
 
-Import from here: ``write_context`` and the values it returns, ``token_counter``, ``one_line``, which
+Import from here: ``write_context`` and the values it returns, ``one_line``, which
 escapes text from documents, ``graph_notes``, which adds what the graph knows to passages, and what is shown of a hit
 (``context.display``).
 """
@@ -24,7 +24,6 @@ from graphrag_core.context.display import (
 from graphrag_core.context.escape import for_terminal, json_for_terminal, one_line
 from graphrag_core.context.notes import graph_notes
 from graphrag_core.context.styles import ContextSource
-from graphrag_core.context.tokens import token_counter
 
 __all__ = [
     "Context",
@@ -46,7 +45,6 @@ __all__ = [
     "path_ends_in_link",
     "section",
     "shown_path",
-    "token_counter",
     "uncovered_words",
     "write_context",
 ]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from typing_extensions import Self
 
 from graphrag_core.context.styles import ContextSource, Item, Render, graph_block, narrative, passages
-from graphrag_core.context.tokens import token_counter
 from graphrag_core.errors import InputError
-from graphrag_core.ports import TokenCounter
+from graphrag_core.text import Tokenizer, token_counter
 
 if TYPE_CHECKING:
     from graphrag_core.result import Result
@@ -46,7 +45,7 @@ def write_context(
     *,
     max_tokens: int,
     style: Style,
-    count: TokenCounter | None,
+    tokenizer: Tokenizer | None,
     organise: bool,
     include_relationships: bool | None = None,
     include_sources: bool = True,
@@ -63,7 +62,7 @@ def write_context(
         raise InputError(f"unknown style {style!r}: use one of {', '.join(get_args(Style))}")
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
         raise InputError(f"max_tokens is {max_tokens!r}: it must be a positive integer")
-    count = count or token_counter()
+    count = token_counter(tokenizer)
     described = style in ("graph", "both") and any(entity.description for entity in result.entities)
     if not result.graph_ran or (not result.facts and not described):
         style = "passages"
@@ -94,7 +93,7 @@ def _sources(chosen: Sequence[Item], *, cited: bool) -> tuple[ContextSource, ...
 def _write_both(
     result: Result,
     max_tokens: int,
-    count: TokenCounter,
+    count: Callable[[str], int],
     organise: bool,
     *,
     relationships: bool,
@@ -119,7 +118,7 @@ def _write_both(
     return Context(both, count(both) if both else 0, sources, "both")
 
 
-def _fill(items: list[Item], render: Render, max_tokens: int, count: TokenCounter) -> tuple[str, list[Item]]:
+def _fill(items: list[Item], render: Render, max_tokens: int, count: Callable[[str], int]) -> tuple[str, list[Item]]:
     """Select items greedily, most useful first, and return the rendered text with the selected items.
 
     The whole text is counted after each item, separators included. An item that does not fit is
@@ -147,7 +146,7 @@ def _fill(items: list[Item], render: Render, max_tokens: int, count: TokenCounte
     return text, chosen
 
 
-def _truncate(item: Item, render: Render, max_tokens: int, count: TokenCounter) -> Item | None:
+def _truncate(item: Item, render: Render, max_tokens: int, count: Callable[[str], int]) -> Item | None:
     """Return the longest truncation of an item that fits, by binary search over its cut points."""
     shorten = item.truncate
     if shorten is None:

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphrag_core.context.escape import one_line, shortened
-from graphrag_core.context.tokens import token_counter
 from graphrag_core.errors import InputError
-from graphrag_core.ports import TokenCounter
+from graphrag_core.text import Tokenizer, token_counter
 
 _HEADING = "Knowledge graph:"
 _LONGEST = 300  # characters of a fact
 
 
 def graph_notes(
-    passages: Sequence[tuple[str, Mapping[str, Any]]], *, max_tokens: int = 300, count: TokenCounter | None = None
+    passages: Sequence[tuple[str, Mapping[str, Any]]], *, max_tokens: int = 300, tokenizer: Tokenizer | None = None
 ) -> list[str]:
     r"""Return a note for each passage: the facts that no passage states, and the path through the graph to it.
 
@@ -28,7 +27,7 @@ def graph_notes(
         Text and details (:meth:`graphrag_core.Result.details`) of each, best first. Without details the note is empty.
     max_tokens
         The budget of all notes together.
-    count
+    tokenizer
         Counts tokens, as for :meth:`graphrag_core.Result.context`.
 
     Examples
@@ -38,7 +37,7 @@ def graph_notes(
     """
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
         raise InputError(f"max_tokens is {max_tokens!r}: it must be a positive integer")
-    count = count or token_counter()
+    count = token_counter(tokenizer)
     stated = "\n".join(_words(text) for text, _ in passages)
     lines: list[list[str]] = [[] for _ in passages]
     told: set[str] = set()

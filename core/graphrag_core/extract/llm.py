@@ -20,7 +20,6 @@ from graphrag_core import forks
 from graphrag_core.errors import DiskError
 from graphrag_core.extract.knowledge import parse_knowledge
 from graphrag_core.model import Chunk, Extraction
-from graphrag_core.ports import TokenCounter
 from graphrag_core.text import estimate_tokens, fingerprint
 
 Complete = Callable[[str], str]
@@ -103,7 +102,6 @@ class LLMExtractor:
         concurrency: int = 4,
         backoff: float = 1.0,
         progress: bool | None = None,
-        count: TokenCounter = estimate_tokens,
     ) -> None:
         self.complete = complete
         self.model = model
@@ -114,7 +112,6 @@ class LLMExtractor:
         self.progress = progress
         self.report = LLMReport()
         self._cache = _AnswerCache(cache)
-        self._count = count
         self._lock = threading.Lock()
         forks.watch(self)
 
@@ -138,7 +135,7 @@ class LLMExtractor:
     def estimate(self, chunks: Sequence[Chunk]) -> int:
         """Estimate the prompt tokens that extraction would use. Cached answers use none."""
         prompts = (build_prompt(chunk, self.entity_types) for chunk in chunks)
-        return sum(self._count(prompt) for prompt in prompts if self._cache.get(self._key(prompt)) is None)
+        return sum(estimate_tokens(prompt) for prompt in prompts if self._cache.get(self._key(prompt)) is None)
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
         """Return one extraction per chunk, in order. Chunks with the same text share one call."""
@@ -196,8 +193,8 @@ class LLMExtractor:
         answer = answer.encode("utf-8", "replace").decode("utf-8")
         with self._lock:
             self.report.calls += 1
-            self.report.prompt_tokens += self._count(prompt)
-            self.report.answer_tokens += self._count(answer)
+            self.report.prompt_tokens += estimate_tokens(prompt)
+            self.report.answer_tokens += estimate_tokens(answer)
         return answer
 
     def _key(self, prompt: str) -> str:

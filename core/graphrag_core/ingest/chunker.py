@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
@@ -11,8 +11,7 @@ from typing import NamedTuple
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.titles import LONGEST_PAGE, heading_text, headings_of, is_markdown, page_of, title_of
 from graphrag_core.model import Chunk, Document, Mark
-from graphrag_core.ports import TokenCounter
-from graphrag_core.text import estimate_tokens, most_tokens, normalise, sentences, unwrap
+from graphrag_core.text import Tokenizer, most_tokens, normalise, sentences, token_counter, unwrap
 from graphrag_core.text.markup import BLOCKS, scan
 
 _VERSION = 2  # changes when the same settings give other passages
@@ -60,7 +59,7 @@ class Chunker:
     are exactly the document.
 
     With ``long_only``, a document of up to ``whole_until`` tokens is one passage whatever its headings, as for texts
-    that another splitter has cut.
+    that another splitter has cut. ``tokenizer`` counts tokens (:meth:`graphrag_core.Result.context`).
 
     >>> document = Document("a", "One two three four. Five six seven eight.")
     >>> parts = Chunker(max_tokens=8, overlap=0, whole_until=8).split(document)
@@ -71,7 +70,7 @@ class Chunker:
     max_tokens: int = 256
     overlap: int = 32
     whole_until: int = 512
-    count: TokenCounter = estimate_tokens
+    tokenizer: Tokenizer | None = None
     long_only: bool = False
 
     def __post_init__(self) -> None:
@@ -84,8 +83,13 @@ class Chunker:
     @property
     def identity(self) -> str:
         """The settings that determine the passages."""
-        counter = getattr(self.count, "__qualname__", type(self.count).__qualname__)
-        return f"chunks {_VERSION} {self.max_tokens}/{self.overlap}/{self.whole_until} {counter}"
+        named = self._count if self.tokenizer is None else self.tokenizer
+        name = named if isinstance(named, str) else getattr(named, "__qualname__", type(named).__qualname__)
+        return f"chunks {_VERSION} {self.max_tokens}/{self.overlap}/{self.whole_until} {name}"
+
+    @property
+    def _count(self) -> Callable[[str], int]:
+        return token_counter(self.tokenizer)
 
     def keeps_whole(self, document: Document) -> bool:
         """Return whether a document is not split at all, because it is short and only long ones are."""
@@ -139,9 +143,9 @@ class Chunker:
         """Return whether a text has at most ``whole_until`` tokens."""
         if len(text) <= self.whole_until:  # assuming at most one token per character
             return True
-        if self.count is estimate_tokens and most_tokens(text) <= self.whole_until:  # ten times as fast as counting
+        if self.tokenizer is None and most_tokens(text) <= self.whole_until:  # ten times as fast as counting
             return True
-        return self.count(text) <= self.whole_until
+        return self._count(text) <= self.whole_until
 
     # -- sections
 
@@ -168,11 +172,11 @@ class Chunker:
             if text[body:end].strip("=-~^ \t\r\n"):
                 if current:
                     yield current
-                current = _Section(begin, end, path, self.count(text[begin:end]))
+                current = _Section(begin, end, path, self._count(text[begin:end]))
                 begin = end
         if begin < len(text) or current is None:
             start, path = (current.start, current.path) if current else (begin, path)
-            current = _Section(start, len(text), path, self.count(text[start:]))
+            current = _Section(start, len(text), path, self._count(text[start:]))
         yield current
 
     def _joined(self, sections: Iterable[_Section]) -> Iterator[_Section]:
@@ -226,7 +230,7 @@ class Chunker:
         if len(spans) > 1:
             (start, middle), (_, end) = spans[-2:]
             limit = max(self.whole_until, self.max_tokens)
-            if self.count(text[middle:end]) < _TINY_SECTION and self.count(text[start:end]) <= limit:
+            if self._count(text[middle:end]) < _TINY_SECTION and self._count(text[start:end]) <= limit:
                 return [*spans[:-2], (start, end)]
         return spans
 
@@ -249,7 +253,7 @@ class Chunker:
 
     def _lines(self, text: str, start: int, end: int) -> Iterator[_Piece]:
         """Yield a table or code: whole, or its lines if it is too long."""
-        size = self.count(text[start:end])
+        size = self._count(text[start:end])
         if size <= max(self.whole_until, self.max_tokens):
             yield _Piece(start, end, size, size, is_prose=False)
             return
@@ -267,14 +271,14 @@ class Chunker:
 
     def _words(self, text: str, start: int, end: int) -> Iterator[_Piece]:
         """Yield a text whole if it fits into a passage, else its words."""
-        size = self.count(text[start:end])
+        size = self._count(text[start:end])
         if size <= self.max_tokens:
             yield _Piece(start, end, size, size)
             return
         for word in _WORD.finditer(text, start, end):
             for a in range(word.start(), word.end(), self.max_tokens):
                 b = min(a + self.max_tokens, word.end())
-                size = min(self.count(text[a:b]), self.max_tokens)
+                size = min(self._count(text[a:b]), self.max_tokens)
                 yield _Piece(a, b, size, size)
 
 

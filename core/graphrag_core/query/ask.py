@@ -23,10 +23,10 @@ from graphrag_core.context.escape import without_tags
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.llm import ChatModel, Message, checked_stream
-from graphrag_core.ports import Snapshot, TokenCounter
+from graphrag_core.ports import Snapshot
 from graphrag_core.query.routing import specific_words
 from graphrag_core.result import Hit, Result
-from graphrag_core.text import FUNCTION, has_cjk, sentences, unwrap
+from graphrag_core.text import FUNCTION, Tokenizer, has_cjk, sentences, unwrap
 from graphrag_core.text.statements import is_statement
 
 AnswerKind = Literal["llm", "extract", "none"]
@@ -238,14 +238,14 @@ def _citation(number: int, hit: Hit) -> Citation:
 
 
 def build_messages(
-    question: str, result: Result, *, max_tokens: int, count: TokenCounter | None = None
+    question: str, result: Result, *, max_tokens: int, tokenizer: Tokenizer | None = None
 ) -> tuple[list[Message], frozenset[int]]:
     """Return the conversation for a language model, and the numbers of the passages in it.
 
     What documents and the question say cannot close the markers: each ``<`` before the name of a marker is followed by
     a space in it.
     """
-    context = result.context(max_tokens, count=count, numbered=True)
+    context = result.context(max_tokens, tokenizer=tokenizer, numbered=True)
     numbers = frozenset(int(number) for number in _HEAD.findall(context))
     asked, inside = (without_tags(text, *_MARKERS) for text in (question.strip(), context))
     content = f"<passages>\n{inside}\n</passages>\n\nQuestion: {asked}"
@@ -253,10 +253,10 @@ def build_messages(
 
 
 def write_with(
-    model: ChatModel, question: str, result: Result, *, max_tokens: int, count: TokenCounter | None = None
+    model: ChatModel, question: str, result: Result, *, max_tokens: int, tokenizer: Tokenizer | None = None
 ) -> Generator[str, None, End]:
     """Yield the answer of a language model in pieces, of which some may be empty; return what it cites."""
-    messages, numbers = build_messages(question, result, max_tokens=max_tokens, count=count)
+    messages, numbers = build_messages(question, result, max_tokens=max_tokens, tokenizer=tokenizer)
     reader = CitationReader(numbers)
     opening = ""
     is_open = True  # whether the text may still be the sentinel

@@ -1,10 +1,10 @@
-"""Names, descriptions and defaults of the memory tools, and what those that write do; the adapters share them."""
+"""The memory tools for agents: names, descriptions, arguments and what they do. A framework's adapter wraps them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphrag_core.context import one_line
 from graphrag_core.errors import InputError
@@ -20,15 +20,48 @@ DESCRIPTION = (
     "Returns the best passages, including those that only the graph leads to."
 )
 NOTHING_FOUND = "Nothing was found."
-
-MAX_RESULTS = 10
-MIN_GRAPH_SCORE = 0.3
 MAX_TOKENS = 1_000
 
-QUERY_HELP = "What to look for, in words; names help."
-MAX_RESULTS_HELP = "The maximum number of passages to return."
-USE_GRAPH_HELP = "Whether to follow the knowledge graph."
-MIN_GRAPH_SCORE_HELP = "Leave out passages to which the graph leads by a weaker relation: its strength, from 0 to 1."
+
+class Argument(NamedTuple):
+    """An argument of a tool, as the model sees it. ``...`` as default: it is required."""
+
+    name: str
+    type: Any
+    help: str
+    default: Any = ...
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+class Tool(NamedTuple):
+    """A tool for an agent: what the model sees of it, and the function that it calls with the arguments."""
+
+    name: str
+    description: str
+    arguments: tuple[Argument, ...]
+    run: Callable[..., str]
+
+
+SEARCH_ARGUMENTS = (
+    Argument("query", str, "What to look for, in words; names help."),
+    Argument("max_results", int, "The maximum number of passages to return.", 10, 1, 100),
+    Argument("use_graph", bool, "Whether to follow the knowledge graph.", default=True),
+    Argument(
+        "min_graph_score",
+        float,
+        "Leave out passages to which the graph leads by a weaker relation: its strength, from 0 to 1.",
+        0.3,
+        0,
+        1,
+    ),
+)
+
+
+def search_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of the search that a model asks for by the arguments of the tool, without the query."""
+    given = {argument.name: arguments.get(argument.name, argument.default) for argument in SEARCH_ARGUMENTS[1:]}
+    return {"k": given.pop("max_results"), **given}
 
 
 def to_content(result: Result, **settings: Any) -> str:
@@ -42,27 +75,29 @@ def to_content(result: Result, **settings: Any) -> str:
 
 # -- the tools that write
 
-REMEMBER = "memory_remember"
-REMEMBER_DESCRIPTION = (
-    "Store a fact for later: a subject, a relation and an object, such as User, prefers, dark mode. "
-    "Write one fact in each call. Call the person you talk to User. Returns the id of the fact."
+_FACT = (
+    Argument("subject", str, "Whom or what the fact is about, by name."),
+    Argument("relation", str, "The relation in one or two words, such as prefers or works_on."),
+    Argument("object", str, "The other end of the relation: a name, or a value."),
+    Argument(
+        "literal",
+        bool,
+        "Whether the object is a value, such as a date or a wish, and not the name of a thing.",
+        default=False,
+    ),
+    Argument(
+        "supersedes",
+        bool,
+        "Whether this replaces what was true before: there can be only one such object at a time.",
+        default=False,
+    ),
+    Argument("valid_from", str | None, "The date from which it is true, such as 2024-05-01.", None),
+    Argument("valid_to", str | None, "The date until which it is true.", None),
+    Argument("confidence", float, "How certain the fact is, from 0 to 1.", 1.0, 0, 1),
 )
-CONFIRM = "memory_confirm"
-CONFIRM_DESCRIPTION = "Confirm a remembered fact by its id, when the user says that it is true."
-REJECT = "memory_reject"
-REJECT_DESCRIPTION = "Reject a remembered fact by its id, when the user says that it is wrong. It is not found again."
-FORGET = "memory_forget"
-FORGET_DESCRIPTION = "Delete a remembered fact by its id, when the user asks to forget it."
-
-SUBJECT_HELP = "Whom or what the fact is about, by name."
-RELATION_HELP = "The relation in one or two words, such as prefers or works_on."
-OBJECT_HELP = "The other end of the relation: a name, or a value."
-LITERAL_HELP = "Whether the object is a value, such as a date or a wish, and not the name of a thing."
-SUPERSEDES_HELP = "Whether this replaces what was true before: there can be only one such object at a time."
-VALID_FROM_HELP = "The date from which it is true, such as 2024-05-01."
-VALID_TO_HELP = "The date until which it is true."
-CONFIDENCE_HELP = "How certain the fact is, from 0 to 1."
-FACT_ID_HELP = "The id of the fact, such as fact:0123456789abcdef, from memory_search or memory_remember."
+_FACT_ID = (
+    Argument("fact_id", str, "The id of the fact, such as fact:0123456789abcdef, of memory_search or memory_remember."),
+)
 
 
 @dataclass(frozen=True)
@@ -113,6 +148,36 @@ class MemoryWriter:
         if self.where is None:
             return None
         return optional(parse({"or": [{f"{KEY}.subject": {"exists": False}}, self.where]}))
+
+    def tools(self) -> list[Tool]:
+        """Return the tools that remember, confirm, reject and forget facts."""
+        return [
+            Tool(
+                "memory_remember",
+                "Store a fact for later: a subject, a relation and an object, such as User, prefers, dark mode. "
+                "Write one fact in each call. Call the person you talk to User. Returns the id of the fact.",
+                _FACT,
+                self.remember,
+            ),
+            Tool(
+                "memory_confirm",
+                "Confirm a remembered fact by its id, when the user says that it is true.",
+                _FACT_ID,
+                self.confirm,
+            ),
+            Tool(
+                "memory_reject",
+                "Reject a remembered fact by its id, when the user says that it is wrong. It is not found again.",
+                _FACT_ID,
+                self.reject,
+            ),
+            Tool(
+                "memory_forget",
+                "Delete a remembered fact by its id, when the user asks to forget it.",
+                _FACT_ID,
+                self.forget,
+            ),
+        ]
 
     def remember(
         self,

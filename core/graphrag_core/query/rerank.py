@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -97,39 +96,6 @@ class ScoreReranker:
         rest = keys[~np.isin(keys, shown)]  # below the lowest score
         below = (values[-1] if len(values) else 0.0) - np.arange(1, len(rest) + 1) / (len(rest) + 1)
         return np.concatenate([best, rest]), np.concatenate([values, below]).astype(np.float32)
-
-
-def scores_of_order(order: Sequence[int], own: Sequence[float | None], count: int) -> list[float | None]:
-    """Return scores that put some of ``count`` passages into a given order and drop the others.
-
-    For rerankers that return passages instead of scores.
-
-    Parameters
-    ----------
-    order
-        Positions of passages, best first. A position that occurs again is ignored.
-    own
-        The reranker's own score of each, or None. They are kept if none is higher than the one before;
-        otherwise the score is 1 / rank.
-
-    Examples
-    --------
-    >>> scores_of_order([2, 0], [0.9, 0.4], 3), scores_of_order([2, 0], [None, None], 3)
-    ([0.4, None, 0.9], [0.5, None, 1.0])
-    """
-    given: dict[int, float | None] = {}
-    for place, score in zip(order, own, strict=True):
-        given.setdefault(place, score)
-    values = [score for score in given.values() if score is not None and np.isfinite(score)]
-    falls = all(one >= other for one, other in pairwise(values))
-    if len(values) < len(given) or not falls:
-        values = [1 / rank for rank in range(1, len(given) + 1)]
-    scores: list[float | None] = [None] * count
-    below = np.inf
-    for place, value in zip(given, values, strict=True):
-        below = min(float(value), float(np.nextafter(below, -np.inf)))  # equal scores would not keep the order
-        scores[place] = below
-    return scores
 
 
 def _checked(score: PassageScores, question: str, chunks: list[Chunk]) -> list[float | None]:

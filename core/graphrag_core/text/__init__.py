@@ -18,7 +18,7 @@ from graphrag_core.text.names import (
     title_names,
 )
 from graphrag_core.text.sentences import sentences, unwrap
-from graphrag_core.text.tokens import estimate_tokens, most_tokens
+from graphrag_core.text.tokens import Tokenizer, estimate_tokens, most_tokens, token_counter
 from graphrag_core.text.words import FUNCTION, OPENERS
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "FUNCTION",
     "OPENERS",
     "REFERS_TO",
+    "Tokenizer",
     "chunk_text",
     "estimate_tokens",
     "fact_text",
@@ -40,5 +41,6 @@ __all__ = [
     "segment",
     "sentences",
     "title_names",
+    "token_counter",
     "unwrap",
 ]

@@ -1,9 +1,15 @@
-"""Token counts estimated without a tokenizer."""
+"""Token counts: estimated, or by a tokenizer that the user names."""
 
 import re
+from collections.abc import Callable
+from functools import lru_cache
 from string import ascii_lowercase, ascii_uppercase
 
+from graphrag_core.errors import InputError
 from graphrag_core.text.cjk import CJK
+
+Tokenizer = Callable[[str], int] | str
+"""Counts the tokens of a text: a function, or the name of an encoding or a model that tiktoken knows."""
 
 _LETTERS = (ascii_uppercase + ascii_lowercase).encode()
 _SPACES = b" \t\n\r\x0b\x0c"
@@ -32,3 +38,47 @@ def most_tokens(text: str) -> int:
     marks = len(others.translate(None, _SPACES))
     # Each mark is a token. Marks and spaces end words, and a word has one token more than sevenths of its letters.
     return 2 * marks + (len(others) - marks) + 1 + (len(data) - len(others)) // 7
+
+
+def token_counter(tokenizer: Tokenizer | None = None) -> Callable[[str], int]:
+    """Return the function that counts tokens: that of a tokenizer, or :func:`estimate_tokens`.
+
+    Parameters
+    ----------
+    tokenizer
+        A function from a text to a number, which is returned as it is; or a name such as ``"o200k_base"`` or
+        ``"gpt-4o"``. tiktoken loads the encoding of a name, and downloads it if it is not in its cache.
+
+    Raises
+    ------
+    InputError
+        tiktoken does not know the name, or cannot load the encoding.
+    """
+    if tokenizer is None:
+        return estimate_tokens
+    if isinstance(tokenizer, str):
+        return _tiktoken_counter(tokenizer)
+    if not callable(tokenizer):
+        raise InputError(f"tokenizer is {tokenizer!r:.80}: pass a function from a text to a number, or a name")
+    return tokenizer
+
+
+@lru_cache
+def _tiktoken_counter(name: str) -> Callable[[str], int]:
+    import tiktoken  # noqa: PLC0415 - slow to import
+
+    try:
+        is_encoding = name in tiktoken.list_encoding_names()
+        encoding = tiktoken.get_encoding(name) if is_encoding else tiktoken.encoding_for_model(name)
+    except KeyError as error:
+        known = ", ".join(tiktoken.list_encoding_names())
+        raise InputError(f"tiktoken knows no encoding or model {name!r}: the encodings are {known}") from error
+    except OSError as error:  # what requests raises is one
+        raise InputError(
+            f"tiktoken cannot load {name!r} ({error}): set TIKTOKEN_CACHE_DIR to a folder with it"
+        ) from error
+
+    def count(text: str) -> int:
+        return len(encoding.encode(text, disallowed_special=()))
+
+    return count

@@ -1,0 +1,144 @@
+"""Rerankers of frameworks: they return passages instead of scores, and some have to be awaited.
+
+A query runs in a thread and cannot await anything. :func:`search_awaiting` lets it stop where it needs scores, awaits
+them on the event loop, and runs it again with them. No thread waits for the event loop, so any number of queries can
+run at once, and no snapshot of the index stays open meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from graphrag_core.errors import RerankerError
+from graphrag_core.model import Chunk
+
+Scores = list[float | None]
+_T = TypeVar("_T")
+_awaited: ContextVar[dict[Hashable, Scores] | None] = ContextVar("awaited", default=None)  # None: cannot await
+
+
+class _MissingScores(Exception):
+    """Raised inside of a query in a thread: the event loop has to compute these scores first."""
+
+    def __init__(self, key: Hashable, compute: Callable[[], Awaitable[Scores]]) -> None:
+        super().__init__("the scores have to be awaited")
+        self.key = key
+        self.compute = compute
+
+
+def search_now(search: Callable[[], _T]) -> _T:
+    """Run a search whose reranker must not be awaited."""
+    token = _awaited.set(None)
+    try:
+        return search()
+    finally:
+        _awaited.reset(token)
+
+
+async def search_awaiting(search: Callable[[], Awaitable[_T]]) -> _T:
+    """Run a search in a thread whose reranker may have to be awaited. ``search`` must keep context variables."""
+    awaited: dict[Hashable, Scores] = {}
+    token = _awaited.set(awaited)
+    try:
+        while True:
+            try:
+                return await search()
+            except _MissingScores as scores:
+                missing = scores
+            awaited[missing.key] = await missing.compute()
+    finally:
+        _awaited.reset(token)
+
+
+def can_await() -> bool:
+    """Return whether scores can be awaited, that is inside :func:`search_awaiting`."""
+    return _awaited.get() is not None
+
+
+def awaited_scores(
+    reranker: object, question: str, chunks: Sequence[Chunk], compute: Callable[[], Awaitable[Scores]]
+) -> Scores:
+    """Return the scores that ``compute`` returns, which the event loop awaits. Only if :func:`can_await`."""
+    awaited = _awaited.get()
+    key = (id(reranker), question, tuple((chunk.id, chunk.text) for chunk in chunks))
+    if awaited is None or key not in awaited:
+        raise _MissingScores(key, compute)
+    return awaited[key]
+
+
+class Returned(NamedTuple):
+    """A passage that a reranker returned, with the reranker's own score if there is one."""
+
+    id: str
+    text: str
+    score: float | None
+
+
+def scores_of_returned(
+    returned: Iterable[Returned], texts: Mapping[str, str], reranker: object, instead: str
+) -> Scores:
+    """Return scores that put passages into the order in which a reranker returned them, and drop the others.
+
+    Parameters
+    ----------
+    returned
+        What the reranker returned.
+    texts
+        The texts of the passages that it was given, by id.
+    reranker
+        For the error message.
+    instead
+        What to do with a reranker that changes passages.
+
+    Raises
+    ------
+    RerankerError
+        A passage was not among those given, or its text was changed.
+    """
+    places = {name: place for place, name in enumerate(texts)}
+    found = list(returned)
+    for name, text, _ in found:
+        if texts.get(name) != text:
+            problem = f"changed the text of {name!r}" if name in texts else "returned a passage that it was not given"
+            raise RerankerError(
+                f"{type(reranker).__qualname__} {problem}: a reranker may only order and drop passages. {instead}"
+            )
+    return scores_of_order([places[one.id] for one in found], [one.score for one in found], len(texts))
+
+
+def scores_of_order(order: Sequence[int], own: Sequence[float | None], count: int) -> Scores:
+    """Return scores that put some of ``count`` passages into a given order and drop the others.
+
+    For rerankers that return passages instead of scores.
+
+    Parameters
+    ----------
+    order
+        Positions of passages, best first. A position that occurs again is ignored.
+    own
+        The reranker's own score of each, or None. They are kept if none is higher than the one before;
+        otherwise the score is 1 / rank.
+
+    Examples
+    --------
+    >>> scores_of_order([2, 0], [0.9, 0.4], 3), scores_of_order([2, 0], [None, None], 3)
+    ([0.4, None, 0.9], [0.5, None, 1.0])
+    """
+    given: dict[int, float | None] = {}
+    for place, score in zip(order, own, strict=True):
+        given.setdefault(place, score)
+    values = [score for score in given.values() if score is not None and np.isfinite(score)]
+    falls = all(one >= other for one, other in pairwise(values))
+    if len(values) < len(given) or not falls:
+        values = [1 / rank for rank in range(1, len(given) + 1)]
+    scores: Scores = [None] * count
+    below = np.inf
+    for place, value in zip(given, values, strict=True):
+        below = min(float(value), float(np.nextafter(below, -np.inf)))  # equal scores would not keep the order
+        scores[place] = below
+    return scores
