@@ -874,7 +874,7 @@ class GraphRAGRetriever(DocumentIndex):
             return None
         if self._has_coroutine("aembed_query"):
             return await self._aembed_query(query)
-        if isinstance(self._core.reranker, ScoreReranker):  # the search may run twice
+        if isinstance(self._core.settings.reranker, ScoreReranker):  # the search may run twice
             return await run_in_executor(None, self._embed_query, query)
         return None
 

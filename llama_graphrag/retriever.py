@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -58,6 +58,7 @@ from graphrag_core import (
     Result,
     Router,
     ScoreReranker,
+    SearchSettings,
     SentenceExtractor,
 )
 from graphrag_core.engine.address import shown
@@ -72,8 +73,8 @@ from graphrag_core.query.external_rerank import search_awaiting, search_now
 from graphrag_core.query.fusion import Fusion
 from graphrag_core.query.query import OnEmbedderError
 from graphrag_core.query.rerank import PassageScores
+from graphrag_core.query.settings import Method
 from graphrag_core.query.strategies import GraphStrategy
-from graphrag_core.retriever import Method
 from llama_graphrag.embedding import EmbedModel, LlamaEmbedder, check_vectors, embedder_errors, to_embedder
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent, dispatcher
 from llama_graphrag.filters import checked_ids, ids_where, to_where
@@ -112,12 +113,21 @@ class _Setting(Generic[_T]):
         self._name = self._name or name
 
     def __get__(self, retriever: Any, owner: type | None = None) -> _T:
-        found: Any = self if retriever is None else getattr(retriever._core, self._name)  # noqa: SLF001 - its own
+        core = None if retriever is None else retriever._core  # noqa: SLF001 - its own
+        parts = () if core is None else (core, core.settings.plan, core.settings)
+        found: Any = next((getattr(part, self._name) for part in parts if hasattr(part, self._name)), self)
         value: _T = found
         return value
 
     def __set__(self, retriever: Any, value: _T) -> None:
-        setattr(retriever._core, self._name, to_reranker(value))  # noqa: SLF001 - its own
+        core = retriever._core  # noqa: SLF001 - its own
+        settings, others = core.settings, {"cache": core.cache, "refresh_every": core.refresh_every}
+        if self._name in others:
+            others[self._name] = value
+        else:
+            chosen = getattr(SearchSettings(), self._name) if value is None else to_reranker(value)
+            settings = replace(settings, **{self._name: chosen})
+        retriever._core = GraphRetriever(core.index, settings, **others)  # noqa: SLF001 - its own
 
 
 class GraphRAGRetriever(BaseRetriever):
@@ -646,7 +656,7 @@ class GraphRAGRetriever(BaseRetriever):
                 embedding = self._checked(await model.aget_agg_embedding_from_queries(list(bundle.embedding_strs)))
             except Exception as error:  # noqa: BLE001 - the core falls back to keywords
                 embedding = error
-        elif embedding is None and isinstance(self._core.reranker, ScoreReranker):  # the search may run twice
+        elif embedding is None and isinstance(self._core.settings.reranker, ScoreReranker):  # the search may run twice
             embedding = await asyncio.to_thread(self._embed_question, bundle.query_str, settings)
         search = partial(asyncio.to_thread, self._retrieve_core, bundle, embedding, settings)
         return self._report(await search_awaiting(search))
@@ -716,7 +726,7 @@ class GraphRAGRetriever(BaseRetriever):
 
     def _embed_question(self, question: str, settings: Mapping[str, Any]) -> Any:
         """Return the vector of a question, the exception if there is none, or None if none is needed."""
-        if self.index.embedding is None or (settings.get("method") or self._core.method) == "keyword":
+        if self.index.embedding is None or (settings.get("method") or self._core.settings.method) == "keyword":
             return None
         if not question.strip():
             return None
@@ -727,7 +737,7 @@ class GraphRAGRetriever(BaseRetriever):
 
     def _query_model(self, bundle: QueryBundle, settings: Mapping[str, Any]) -> BaseEmbedding | None:
         """Return the LlamaIndex model if the query has to be embedded with one."""
-        if bundle.embedding is not None or (settings.get("method") or self._core.method) == "keyword":
+        if bundle.embedding is not None or (settings.get("method") or self._core.settings.method) == "keyword":
             return None
         if not any(text.strip() for text in bundle.embedding_strs):
             return None

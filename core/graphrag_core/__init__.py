@@ -36,6 +36,7 @@ from graphrag_core.query.fusion import Additive, Anchored, Gate, OwnScores, Reci
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.query.routing import Route, Router, Rule
+from graphrag_core.query.settings import SearchSettings
 from graphrag_core.query.strategies import (
     CitationGraph,
     Expansion,
@@ -102,6 +103,7 @@ __all__ = [
     "Router",
     "Rule",
     "ScoreReranker",
+    "SearchSettings",
     "SentenceExtractor",
     "SpreadingActivation",
     "Stats",

@@ -31,6 +31,7 @@ from graphrag_core.query.cross_encoder import CrossEncoder
 from graphrag_core.query.fusion import Additive, Anchored, Fusion, Gate, OwnScores, ReciprocalRank, Weighted
 from graphrag_core.query.query import OnEmbedderError
 from graphrag_core.query.recognise import Recogniser
+from graphrag_core.query.settings import Method
 from graphrag_core.query.strategies import (
     CitationGraph,
     ExpansionQueries,
@@ -39,7 +40,7 @@ from graphrag_core.query.strategies import (
     RelatedEntities,
     SpreadingActivation,
 )
-from graphrag_core.retriever import Cache, Method
+from graphrag_core.retriever import Cache
 
 NAME = "hybrid-graphrag.toml"
 """The name of the file that :func:`find` looks for."""

@@ -10,12 +10,11 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial
-from operator import index as as_integer
-from typing import Any, Literal, NamedTuple, cast, get_args, overload
+from typing import Any, Literal, NamedTuple, cast, overload
 
 import numpy as np
+from typing_extensions import Unpack
 
 from graphrag_core import forks
 from graphrag_core.errors import InputError
@@ -35,20 +34,14 @@ from graphrag_core.query.ask import (
     write_nothing,
     write_with,
 )
-from graphrag_core.query.calibration import Calibration
-from graphrag_core.query.coverage import Coverage, Reranker
-from graphrag_core.query.fusion import CHANNELS, Anchored, Fusion, Gate, channel_fusion
-from graphrag_core.query.pipeline import Plan, answer, answer_globally
-from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT, OnEmbedderError
+from graphrag_core.query.pipeline import answer, answer_globally
 from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.rerank import PassageScores, ScoreReranker
-from graphrag_core.query.routing import Router, TargetMethod
-from graphrag_core.query.strategies import GraphStrategy, PageRank
+from graphrag_core.query.routing import TargetMethod
+from graphrag_core.query.settings import Plan, SearchFields, SearchSettings, positive
 from graphrag_core.result import Result, Trace
 from graphrag_core.text import Tokenizer
 
-Method = Literal["hybrid", "vector", "keyword", "graph", "global", "agentic"]
-_METHODS = get_args(Method)
+_DEFAULTS = SearchSettings()
 _log = logging.getLogger(__name__)
 _MAX_QUESTION = 100_000  # characters
 _MAX_SCANNED = 200  # facts of one entity, to find those that join names
@@ -126,62 +119,21 @@ class GraphRetriever:
     ----------
     index
         The index to search.
-    method
-        ``"hybrid"`` uses all three channels; ``"vector"``, ``"keyword"`` and ``"graph"`` use one, of
-        which the last two may find fewer than ``k``; ``"global"`` answers questions about the whole collection
-        with its communities and their central passages; ``"agentic"`` lets ``router`` choose a method for each
-        question.
-    k
-        How many passages to return.
-    graph
-        The graph strategy; :class:`~graphrag_core.PageRank` by default.
-    fusion
-        How plain search and graph become one ranking. By default the strategy's own, which for
-        PageRank is :class:`~graphrag_core.Anchored`.
-    reranker
-        Orders the passages of the hybrid method. True uses :class:`~graphrag_core.Coverage` where both the
-        strategy and the fusion are the default; False orders them by the fusion alone. A function that scores
-        passages, such as a :class:`~graphrag_core.CrossEncoder`, orders the best of them
-        (:class:`~graphrag_core.ScoreReranker`).
-    gate, recogniser, router
-        When the graph is trusted, how entities are found in a question, and how ``"agentic"`` chooses. A strategy may
-        bring its own gate and recogniser, as :class:`~graphrag_core.RelatedEntities` does.
-    use_graph
-        False restricts the hybrid method to vector and keyword search; a call can override it.
-    candidates
-        How many passages each channel is asked for, at least ``k``.
+    settings
+        The settings of every question. To change them, make another retriever.
     cache
         True for a new :class:`~graphrag_core.Cache`, or a cache to share; False or None for none.
-    vector_weight, text_weight
-        The weights of vector and keyword search in plain search, of which the sum is taken as 1. A channel with
-        weight 0 is not searched.
-    inverses
-        Names of relations seen from their object, such as ``{"feeds": "fed_by"}``, for the context of a result.
-        Each pair holds in both directions.
-    on_embedder_error
-        What a query does if the embedder fails or returns a vector that cannot be used. ``"raise"`` raises
-        :class:`~graphrag_core.errors.EmbedderError`, which is also of the type that the embedder raised, and whose
-        ``__cause__`` is that exception. ``"keyword"`` searches by keyword and graph, logs a warning, and says so in
-        ``fallback``, ``advice`` and ``embedder_failed`` of the result, which is not cached.
-    calibration
-        How the scores of the hybrid method are computed where a ranking says nothing but the order, as that of
-        ``Coverage`` and ``Anchored``: by default the probability that a passage belongs to the answer
-        (:class:`~graphrag_core.Calibration`). False for 1 / rank.
-    score_threshold
-        Hits with a lower score are left out, so that a result can be empty. It applies to
-        :attr:`Hit.score <graphrag_core.Hit>`, whatever the score of the method and the fusion is.
     refresh_every
         For an index that another process writes: before a query, if so many seconds passed since the last time, the
         index is refreshed. This costs little if nothing was written. 0 for every query; None for :meth:`refresh` only.
     clock
         Returns the time in seconds, for ``refresh_every``.
+    fields
+        Fields of :class:`~graphrag_core.SearchSettings`, such as ``k`` and ``graph``, which replace those of
+        ``settings``. None counts as not given.
 
     Notes
     -----
-    Each parameter is an attribute. Assigning to one checks the value as the constructor does, and settings that depend
-    on it follow, such as the default fusion of another graph strategy. A name that is no setting raises
-    ``AttributeError``.
-
     A retriever can be pickled if its index is in a folder: the copy opens the folder for reading. So does a deep
     copy, which shares an index in memory. The copy's cache is empty.
 
@@ -199,86 +151,26 @@ class GraphRetriever:
     def __init__(
         self,
         index: KnowledgeIndex,
+        settings: SearchSettings = _DEFAULTS,
         *,
-        method: Method = "hybrid",
-        k: int = 5,
-        graph: GraphStrategy | None = None,
-        fusion: Fusion | None = None,
-        reranker: Reranker | PassageScores | bool = True,
-        gate: Gate | None = None,
-        recogniser: Recogniser | None = None,
-        router: Router | None = None,
-        use_graph: bool = True,
-        candidates: int = 100,
         cache: Cache | bool | None = True,
-        vector_weight: float = VECTOR_WEIGHT,
-        text_weight: float = TEXT_WEIGHT,
-        inverses: Mapping[str, str] | None = None,
-        calibration: Calibration | bool = True,
-        score_threshold: float | None = None,
         refresh_every: float | None = None,
         clock: Callable[[], float] = time.monotonic,
-        on_embedder_error: OnEmbedderError = "raise",
+        **fields: Unpack[SearchFields],
     ) -> None:
-        given = {name: value for name, value in locals().items() if name != "self"}
+        if not isinstance(settings, SearchSettings):
+            raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
+        if refresh_every is not None and (isinstance(refresh_every, bool) or not 0 <= refresh_every < math.inf):
+            raise InputError(f"refresh_every is {refresh_every!r}: use a number of at least 0")
         self.index = index
-        self.method: Method = method
-        self.k = k
-        self.graph: GraphStrategy = graph if graph is not None else PageRank()
-        _require(self.graph, "expand", "graph strategy", "expand(query, plain, k)")
-        self.fusion: Fusion = fusion if fusion is not None else getattr(self.graph, "fusion", PageRank.fusion)
-        _require(self.fusion, "fuse", "fusion", "fuse(plain, graph, lead=...)")
-        by_channel = channel_fusion(self.fusion)
-        if by_channel is not None and (unknown := {*(by_channel.weights or ())} - CHANNELS):
-            raise InputError(f"no ranking is named {min(unknown)!r}: weights are for {', '.join(sorted(CHANNELS))}")
-        if reranker is True:
-            by_default = fusion is None and isinstance(self.graph, PageRank) and isinstance(self.fusion, Anchored)
-            self.reranker: Reranker | None = Coverage() if by_default else None
-        elif callable(reranker) and not isinstance(reranker, type) and not hasattr(reranker, "rerank"):
-            self.reranker = ScoreReranker(reranker)
-        else:
-            self.reranker = reranker or None  # type: ignore[assignment]
-        if self.reranker is not None:
-            _require(self.reranker, "rerank", "reranker", "rerank(query, plain, graph)")
-        self.gate = gate or getattr(self.graph, "gate", None) or Gate()
-        _require(self.gate, "lead", "gate", "lead(names_subject=..., bridged=...)")
-        self.recogniser = recogniser or getattr(self.graph, "recogniser", None) or Recogniser()
-        self.router = router or Router()
-        self.use_graph = bool(use_graph)
-        self.candidates = _positive(candidates, "candidates")
+        self.settings = settings.replace(**fields)
         self.cache = Cache() if cache is True else None if cache is False else cache
-        if self.cache is not None:
-            _require(self.cache, "get", "cache", "get(key) and put(key, result)")
-        self.vector_weight = _weight(vector_weight, "vector_weight")
-        self.text_weight = _weight(text_weight, "text_weight")
-        if self.vector_weight + self.text_weight == 0:
-            raise InputError("vector_weight and text_weight are both 0: one of them must be positive")
-        self.inverses = dict(inverses or {})
-        self.calibration = Calibration() if calibration is True else calibration or None
-        if self.calibration is not None:
-            _require(self.calibration, "scores", "calibration", "scores(signals)")
-        self.score_threshold = _threshold(score_threshold)
-        self.refresh_every = None if refresh_every is None else _weight(refresh_every, "refresh_every")
+        if self.cache is not None and not callable(getattr(self.cache, "put", None)):
+            raise InputError(f"{cache!r} is not a cache: it needs get(key) and put(key, result)")
+        self.refresh_every = refresh_every
         self._clock = clock
         self._refreshed = -math.inf
-        if on_embedder_error not in get_args(OnEmbedderError):
-            raise InputError(f'on_embedder_error is {on_embedder_error!r}: use "raise" or "keyword"')
-        self.on_embedder_error: OnEmbedderError = on_embedder_error
         self._answered: OrderedDict[Hashable, _Answered] = OrderedDict()  # by key of the cache
-        self._plan("", k, method, True, {})  # validates
-        self._given = {**given, "cache": self.cache}  # from here on, attributes are checked when they are set
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        given = self.__dict__.get("_given")
-        if given is not None and name in given:
-            fresh = GraphRetriever(**{**given, name: value})  # raises before anything is changed
-            self.__dict__.update({**fresh.__dict__, "_answered": self._answered})
-        elif given is None or name.startswith("_") or type(self) is not GraphRetriever:
-            super().__setattr__(name, value)
-        else:
-            near = get_close_matches(name, given, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(given)}"
-            raise AttributeError(f"a retriever has no setting {name!r}: {hint}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_answered": OrderedDict(), "_refreshed": -math.inf}
@@ -301,19 +193,14 @@ class GraphRetriever:
         self,
         question: str,
         *,
-        k: int | None = None,
-        method: Method | None = None,
         where: Where | None = None,
-        use_graph: bool | None = None,
         embedding: Iterable[float] | Exception | None = None,
-        min_graph_score: float | None = None,
-        min_score: float | None = None,
-        min_confidence: float | None = None,
-        score_threshold: float | None = None,
         as_of: Time | None = None,
-        count_access: bool = True,
         seed_entities: Iterable[str] | None = None,
         exclude: Iterable[str] | None = None,
+        count_access: bool = True,
+        settings: SearchSettings | None = None,
+        **overrides: Unpack[SearchFields],
     ) -> Result:
         """Return the passages that answer a question, best first, with the reason for each.
 
@@ -321,44 +208,37 @@ class GraphRetriever:
         ----------
         question
             The question. Nothing is found for a blank one without an ``embedding``, which is logged as a warning.
-        k, method
-            Override the retriever's settings.
         where
             A filter on document metadata; it applies at every hop (:mod:`graphrag_core.filters`).
-        use_graph
-            Overrides the retriever's setting: False restricts the hybrid method to vector and keyword search.
         embedding
             The question's vector, if it was computed before, or the exception that computing it raised.
-        min_graph_score
-            Overrides the gate's setting: passages that the graph finds with a lower strength (0 to 1)
-            are left to plain search. The strength of a relation from 1 to 10 counts, divided by 10.
-        min_score
-            Overrides the gate's setting: vector hits with a lower cosine similarity are left out.
-        min_confidence
-            Overrides the gate's setting: the graph does not run below this confidence.
-        score_threshold
-            Overrides the retriever's setting.
         as_of
             Answer with the facts that were valid at this time (:meth:`KnowledgeIndex.remember
             <graphrag_core.KnowledgeIndex.remember>`): a date, "2024-05-01", a datetime, or seconds since the
             epoch. By default now.
-        count_access
-            False if reading facts is not to count as an access, by which
-            :class:`~graphrag_core.SpreadingActivation` weighs them. An answer from the cache does not count again.
         seed_entities
             Names of entities from which the graph starts, as if the question named them, in any spelling or case.
             An unknown name raises :class:`~graphrag_core.errors.InputError` with names of similar spelling.
         exclude
             Names of entities and ids of documents. The graph does not walk through these entities, and no path or
             fact holds them; these documents are not searched. What is neither is said in ``advice``.
+        count_access
+            False if reading facts is not to count as an access, by which
+            :class:`~graphrag_core.SpreadingActivation` weighs them. An answer from the cache does not count again.
+        settings
+            Used instead of the retriever's.
+        overrides
+            Fields of :class:`~graphrag_core.SearchSettings` for this question, such as ``k`` and ``method``. None
+            counts as not given.
         """
         scope = None if where is None else parse(where)  # read once: nothing else decides scope and cache key
         _check_question(question)
         given = embedding if embedding is None or isinstance(embedding, Exception) else self._as_vector(embedding)
-        thresholds = {"min_graph_score": min_graph_score, "min_score": min_score, "min_confidence": min_confidence}
-        count = self.k if k is None else k
-        graph = self.use_graph if use_graph is None else use_graph
-        plan = self._plan(question, count, method or self.method, graph, thresholds, score_threshold)
+        chosen = (self.settings if settings is None else settings).replace(**overrides)
+        plan = chosen.plan
+        if plan.method == "agentic":
+            route = chosen.router.route(question)
+            plan = replace(plan, method=route.method, route=str(route))
         seeds, excluded = _names(seed_entities, "seed_entities"), _names(exclude, "exclude")
         plan = replace(plan, seeds=seeds, exclude=excluded) if seeds or excluded else plan
         if given is None and not question.strip():
@@ -373,34 +253,48 @@ class GraphRetriever:
             folded = " ".join(question.lower().split())
             key = (engine, folded, plan, scope, asked, None if given is None else given.tobytes())
             try:
-                cached = self._cached(self.cache, (engine.generation, key), question, at, count_access)
+                cached = self._cached(self.cache, (engine.generation, key), plan, question, at, count_access)
             except TypeError:  # a custom strategy that cannot be hashed
                 key = cached = None
             if cached is not None:
                 return replace(cached, trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
-        embedder = self.index.embedding
         inside = visible(engine, scope, at)
         uncounted: list[Keys] | None = None if count_access else []
-        if plan.method == "global":
-            state = self.index.community_store.state(scope)
-            result, generation = answer_globally(engine, embedder, question, plan, state, inside, given)
-        else:
-            result, generation = answer(engine, embedder, question, plan, inside, given, uncounted)
-        if not result.hits and (instead := _instead(plan, has_embedder=embedder is not None)):
-            other, why = instead
-            found, generation = answer(
-                engine, embedder, question, replace(plan, method=other), inside, given, uncounted
-            )
-            fallback = "; ".join(filter(None, (why, found.fallback)))
-            result = replace(found, method=plan.method, fallback=fallback)
+        result, generation = self._run(question, plan, scope, inside, given, uncounted)
         if result.embedder_failed:
             _log.warning("%s", result.fallback)
-        if self.cache is not None and key is not None and not (embedder is not None and result.fallback):
+        if self.cache is not None and key is not None and not (self.index.embedding is not None and result.fallback):
             self._answered[generation, key] = _Answered(at, inside, tuple(uncounted or ()))
             while len(self._answered) > _MOST_ANSWERED:
                 self._answered.popitem(last=False)
             self.cache.put((generation, key), result)
         return result
+
+    def _run(
+        self,
+        question: str,
+        plan: Plan,
+        scope: Filter | None,
+        inside: Filter | None,
+        given: Matrix | Exception | None,
+        uncounted: list[Keys] | None,
+    ) -> tuple[Result, int]:
+        """Run the query pipeline, and another method if that of the plan finds nothing; return the generation, too.
+
+        ``inside`` is the scope without facts that are hidden.
+        """
+        engine, embedder = self.index.engine, self.index.embedding
+        if plan.method == "global":
+            state = self.index.community_store.state(scope)
+            result, generation = answer_globally(engine, embedder, question, plan, state, inside, given)
+        else:
+            result, generation = answer(engine, embedder, question, plan, inside, given, uncounted)
+        if result.hits or (instead := _instead(plan, has_embedder=embedder is not None)) is None:
+            return result, generation
+        other, why = instead
+        found, generation = answer(engine, embedder, question, replace(plan, method=other), inside, given, uncounted)
+        fallback = "; ".join(filter(None, (why, found.fallback)))
+        return replace(found, method=plan.method, fallback=fallback), generation
 
     def ask(
         self,
@@ -496,7 +390,7 @@ class GraphRetriever:
         return AnswerStream(result.question, result, pieces)
 
     def _cached(
-        self, cache: Cache, key: tuple[int, Hashable], question: str, at: float, count_access: bool
+        self, cache: Cache, key: tuple[int, Hashable], plan: Plan, question: str, at: float, count_access: bool
     ) -> Result | None:
         """Return the stored result of a question in any spelling, unless it would be another one now."""
         result = cache.get(key)
@@ -510,7 +404,7 @@ class GraphRetriever:
         scope = visible(engine, None, at) if answered is None else answered.scope
         if question != result.question:
             with engine.snapshot(scope) as snapshot:
-                if not self._is_same(question, result.question, snapshot):
+                if not _is_same(plan.recogniser, question, result.question, snapshot):
                     return None
             result = _respelled(result, question)
         if count_access and answered is not None and answered.uncounted:
@@ -520,16 +414,6 @@ class GraphRetriever:
                         snapshot.record_access(facts, time.time())
             self._answered[key] = answered._replace(uncounted=())
         return result
-
-    def _is_same(self, question: str, other: str, snapshot: Snapshot) -> bool:
-        """Return whether two questions that differ in spacing and case have the same keywords and names."""
-        if type(self.recogniser) is not Recogniser:
-            return False
-        return (
-            snapshot.terms(question) == snapshot.terms(other)
-            and self.recogniser.phrases_in(question) == self.recogniser.phrases_in(other)
-            and self.recogniser.known_names(question, snapshot) == self.recogniser.known_names(other, snapshot)
-        )
 
     def facts_about(self, texts: Iterable[str], *, where: Where | None = None, limit: int = 10) -> list[Fact]:
         """Return facts that join names in some texts, those that hold the most of them first.
@@ -547,7 +431,9 @@ class GraphRetriever:
         """
         scope = visible(self.index.engine, None if where is None else parse(where), time.time())
         with self.index.engine.snapshot(scope) as snapshot:
-            names = {entity for text in texts for _, _, entity in self.recogniser.known_names(text, snapshot)}
+            names = {
+                entity for text in texts for _, _, entity in self.settings.plan.recogniser.known_names(text, snapshot)
+            }
             wanted = np.array(sorted(names), np.int64)
             rows = snapshot.fact_rows(snapshot.facts_of(wanted, limit=_MAX_SCANNED))
             owner = np.repeat(np.arange(len(rows.keys)), rows.counts)
@@ -589,7 +475,7 @@ class GraphRetriever:
             Those of :meth:`retrieve` with which they will be asked, such as ``where`` and ``k``.
         """
         if isinstance(questions, int):
-            _positive(questions, "the number of entities to warm")
+            positive(questions, "the number of entities to warm")
         elif isinstance(questions, str):
             raise InputError("warm takes an iterable of questions: warm([question])")
         else:
@@ -617,44 +503,6 @@ class GraphRetriever:
                 questions = [entity.name for entity in snapshot.entities(snapshot.top_entities(questions))]
         return len([self.retrieve(question, count_access=False, **settings) for question in questions])
 
-    def _plan(
-        self,
-        question: str,
-        k: int,
-        method: Method,
-        use_graph: bool,
-        thresholds: Mapping[str, float | None],
-        score_threshold: float | None = None,
-    ) -> Plan:
-        if method not in _METHODS:
-            raise InputError(f"unknown method {method!r}: use one of {', '.join(_METHODS)}")
-        gate = self.gate
-        for name, value in thresholds.items():
-            if value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-                raise InputError(f"{name} is {value!r}: use a number from 0 to 1")
-            gate = replace(gate, **{name: float(value)})  # type: ignore[arg-type, unused-ignore]
-        route = self.router.route(question) if method == "agentic" else None
-        return Plan(
-            k=_positive(k, "k"),
-            method=route.method if route else method,  # type: ignore[arg-type]
-            use_graph=bool(use_graph),
-            candidates=self.candidates,
-            recogniser=self.recogniser,
-            strategy=self.graph,
-            fusion=self.fusion,
-            reranker=self.reranker,
-            gate=gate,
-            route=str(route) if route else "",
-            vector_weight=self.vector_weight,
-            text_weight=self.text_weight,
-            inverses=tuple(self.inverses.items()),
-            calibration=self.calibration,
-            score_threshold=_threshold(self.score_threshold if score_threshold is None else score_threshold),
-            on_embedder_error=self.on_embedder_error,
-        )
-
     def _as_vector(self, embedding: Iterable[float]) -> Matrix:
         try:
             return unit_vector(embedding, int(self.index.engine.settings().get("dim", "0")) or None)
@@ -675,21 +523,15 @@ def _check_text(text: str, what: str) -> None:
         raise InputError(f"{what} has a lone surrogate at {error.start}: decode it correctly") from error
 
 
-def _positive(number: Any, name: str) -> int:
-    try:
-        integer = as_integer(number)
-    except TypeError:
-        integer = 0
-    if isinstance(number, bool) or not 1 <= integer < 1 << 31:  # search indexes count with 32 bits
-        raise InputError(f"{name} is {number!r:.80}: use an integer of at least 1, below 2^31")
-    return integer
-
-
-def _weight(number: Any, name: str) -> float:
-    is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
-    if not is_number or not 0 <= number < float("inf"):
-        raise InputError(f"{name} is {number!r}: use a number of at least 0")
-    return float(number)
+def _is_same(recogniser: Recogniser, question: str, other: str, snapshot: Snapshot) -> bool:
+    """Return whether two questions that differ in spacing and case have the same keywords and names."""
+    if type(recogniser) is not Recogniser:
+        return False
+    return (
+        snapshot.terms(question) == snapshot.terms(other)
+        and recogniser.phrases_in(question) == recogniser.phrases_in(other)
+        and recogniser.known_names(question, snapshot) == recogniser.known_names(other, snapshot)
+    )
 
 
 def _instead(plan: Plan, *, has_embedder: bool) -> tuple[TargetMethod, str] | None:
@@ -711,15 +553,6 @@ def _names(names: Any, argument: str) -> tuple[str, ...]:
     for name in given:
         _check_text(name, f"{argument}: the name {name!r:.80}")
     return tuple(dict.fromkeys(name.strip() for name in given))
-
-
-def _threshold(number: Any) -> float | None:
-    return None if number is None else _weight(number, "score_threshold")
-
-
-def _require(value: object, method: str, kind: str, signature: str) -> None:
-    if isinstance(value, type) or not callable(getattr(value, method, None)):
-        raise InputError(f"{value!r} is not a {kind}: it needs {signature}; pass an object, not a class or a name")
 
 
 class _Warming(Future[int]):

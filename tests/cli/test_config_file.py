@@ -143,7 +143,7 @@ def test_load_returns_arguments_of_a_retriever(write):
     index = KnowledgeIndex(HashEmbedder())
     index.add([Document("1", "The Auth Service uses Keyring.")])
     retriever = GraphRetriever(index, **found)
-    assert (retriever.k, retriever.vector_weight) == (2, 1.0)
+    assert (retriever.settings.k, retriever.settings.vector_weight) == (2, 1.0)
     assert len(retriever.retrieve("Auth Service")) == 1
 
 

@@ -56,8 +56,7 @@ def test_nothing_crosses_scopes_settings_or_indexes(index):
     assert len(retriever.retrieve("Ada Lovelace", k=1).hits) == 1
     assert retriever.retrieve("Ada Lovelace", method="keyword").method == "keyword"
     assert retriever.retrieve("Ada Lovelace", use_graph=False).expansion_skipped
-    retriever.graph = PageRank(facts=1)
-    assert "cache" not in retriever.retrieve("Ada Lovelace").trace.stages
+    assert "cache" not in retriever.retrieve("Ada Lovelace", graph=PageRank(facts=1)).trace.stages
     with KnowledgeIndex(HashEmbedder()) as other:
         other.add([Document("z", "Ada Lovelace elsewhere."), Document("y", "Ada Lovelace too.")])
         assert ids(GraphRetriever(other, cache=cache).retrieve("Ada Lovelace")) == {"y", "z"}

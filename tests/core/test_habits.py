@@ -6,9 +6,11 @@ import copy
 import logging
 import pickle
 from collections import OrderedDict
+from dataclasses import fields
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
+from functools import partial
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from uuid import UUID
@@ -26,10 +28,12 @@ from graphrag_core import (
     KnowledgeIndex,
     Neighbourhood,
     ReciprocalRank,
+    SearchSettings,
 )
 from graphrag_core.errors import DocumentError, EmbedderError, FilterError, InputError
 from graphrag_core.ingest.embedding import embedder_error
 from graphrag_core.query.memory_tool import MemoryWriter, to_content
+from graphrag_core.query.settings import SearchFields, options_of
 from graphrag_core.testing import CHAIN, CountingEmbedder, HashEmbedder
 
 
@@ -340,58 +344,52 @@ def test_documents_are_filtered_by_id(index, where, found):
     assert {hit.chunk.document_id for hit in hits} <= found
 
 
-# -- settings that are changed later
+# -- settings
 
 
-def test_settings_can_be_changed_and_what_depends_on_them_follows(index):
-    retriever = GraphRetriever(index)
-    assert isinstance(retriever.fusion, Anchored)
-    assert isinstance(retriever.reranker, Coverage)
-    cache = retriever.cache
-    retriever.graph = Neighbourhood()
-    assert retriever.fusion == GraphRetriever(index, graph=Neighbourhood()).fusion
-    assert retriever.reranker is None
-    retriever.fusion = ReciprocalRank()
-    retriever.k, retriever.method = 2, "keyword"
-    result = retriever.retrieve("Auth Service")
+def test_settings_that_depend_on_others_follow(index):
+    settings = SearchSettings()
+    assert isinstance(settings.plan.fusion, Anchored)
+    assert isinstance(settings.plan.reranker, Coverage)
+    other = settings.replace(graph=Neighbourhood())
+    assert other.plan.fusion == Neighbourhood().fusion
+    assert other.plan.reranker is None
+    retriever = GraphRetriever(index, other, k=2, fusion=ReciprocalRank(), method=None)
+    result = retriever.retrieve("Auth Service", method="keyword")
     assert (result.method, len(result.hits)) == ("keyword", 2)
-    retriever.graph = retriever.fusion = None
-    assert isinstance(retriever.fusion, Anchored)
-    assert retriever.cache is cache
-    retriever.reranker = lambda question, chunks: [1.0] * len(chunks)
-    assert retriever.retrieve("Auth Service", method="hybrid").hits[0].score == 1.0
-    retriever.cache = None
-    assert "cache" not in [stage for _ in range(2) for stage in retriever.retrieve("Auth Service").trace.stages]
+    assert len(retriever.retrieve("Auth Service", settings=settings).hits) == 5
+    scored = GraphRetriever(index, reranker=lambda question, chunks: [1.0] * len(chunks), cache=None)
+    assert scored.retrieve("Auth Service").hits[0].score == 1.0
+    assert "cache" not in [stage for _ in range(2) for stage in scored.retrieve("Auth Service").trace.stages]
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [("method", "magic"), ("k", 0), ("candidates", -1), ("graph", "pagerank"), ("fusion", Anchored), ("reranker", 3),
-     ("vector_weight", -1), ("on_embedder_error", "ignore")],
+     ("vector_weight", -1), ("on_embedder_error", "ignore"), ("min_score", 2), ("score_threshold", -1)],
 )  # fmt: skip
-def test_a_wrong_setting_is_refused_and_nothing_changes(index, name, value):
-    retriever = GraphRetriever(index)
-    before = getattr(retriever, name)
+def test_a_setting_that_cannot_be_used_is_refused(index, name, value):
     with pytest.raises(InputError):
-        setattr(retriever, name, value)
-    assert getattr(retriever, name) == before
-    assert retriever.retrieve("Auth Service").hits
+        SearchSettings(**{name: value})
+    with pytest.raises(InputError):
+        GraphRetriever(index).retrieve("Auth Service", **{name: value})
 
 
 def test_a_misspelt_setting_is_refused(index):
-    retriever = GraphRetriever(index)
-    with pytest.raises(AttributeError, match="did you mean 'method'"):
-        retriever.methd = "keyword"
-    with pytest.raises(AttributeError, match="the settings are index, method, k"):
-        retriever.zzz = 1
+    for call in (SearchSettings().replace, partial(GraphRetriever, index), partial(GraphRetriever(index).retrieve, "")):
+        with pytest.raises(InputError, match="unknown search setting 'methd': did you mean 'method'"):
+            call(methd="keyword")
+        with pytest.raises(InputError, match="the settings are method, k"):
+            call(zzz=1)
 
 
-def test_a_class_of_ones_own_has_its_own_attributes(index):
-    class Own(GraphRetriever):
-        def __init__(self, index):
-            super().__init__(index)
-            self.tenant = "acme"
+def test_the_keywords_of_type_checkers_are_the_fields():
+    assert [*SearchFields.__annotations__] == [one.name for one in fields(SearchSettings)]
 
-    own = Own(index)
-    own.tenant, own.k = "umbrella", 1
-    assert len(own.retrieve("Auth Service").hits) == 1
+
+def test_surfaces_list_the_settings_that_they_offer():
+    found = {option.name: option for option in options_of("cli")}
+    assert (found["k"].type, found["k"].minimum, found["k"].default) == (int, 1, 5)
+    assert found["min_score"].maximum == 1
+    assert "agentic" in found["method"].choices
+    assert {option.name for option in options_of("http")} == {"method", "k", "use_graph", "score_threshold"}

@@ -17,8 +17,8 @@ NAMES = {
         KnowledgeExtractor
         KnowledgeIndex LLMExtractor Link Mark Mention Message Neighbourhood OpenAIChat OwnScores PageRank
         ReciprocalRank Recogniser
-        RelatedEntities Relevance Reranked Result Route Router Rule ScoreReranker SentenceExtractor SpreadingActivation
-        Stats Step Trace TripleExtractor Verification Weighted __version__ as_chat_model
+        RelatedEntities Relevance Reranked Result Route Router Rule ScoreReranker SearchSettings SentenceExtractor
+        SpreadingActivation Stats Step Trace TripleExtractor Verification Weighted __version__ as_chat_model
     """,
     "graphrag_core.embedders": "FastEmbed OllamaEmbedder Onnx OpenAIEmbedder WordLlama",
     "graphrag_core.explore": "Asset Explorer asset server_page static_page",

@@ -125,7 +125,7 @@ def test_an_embedder_that_fails_leaves_the_question_to_keywords(chain, monkeypat
         raise ConnectionError("no route")
 
     monkeypatch.setattr(chain.index.embedding.embedder, "embed_query", fail)
-    chain.on_embedder_error = "keyword"
+    chain = GraphRetriever(chain.index, on_embedder_error="keyword")
     for method in ("hybrid", "vector"):
         result = chain.retrieve("Tallinn", method=method)
         assert ids(result)[0] == "keyring"

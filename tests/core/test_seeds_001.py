@@ -115,12 +115,12 @@ def test_the_defaults_of_the_design_are_one_setting_away(told):
     assert Gate.as_published() == Gate(
         min_confidence=0.5, min_graph_score=0.3, needs_entity=True, min_score=0.7, weigh_by_confidence=True
     )
-    retriever = GraphRetriever(told, graph=RelatedEntities.as_published())
+    retriever = GraphRetriever(told, graph=RelatedEntities.as_published()).settings.plan
     assert (retriever.k, retriever.gate) == (5, Gate.as_published())
     assert (retriever.graph.hops, retriever.graph.max_chunks, retriever.graph.min_graph_score) == (1, 4, 0.3)
     assert retriever.fusion == OwnScores(max_chunks=None, same_start=100)
     assert retriever.recogniser == Recogniser(phrases=5, nearest=0)
-    own = GraphRetriever(told, graph=RelatedEntities.as_published(), gate=Gate(), recogniser=Recogniser())
+    own = GraphRetriever(told, graph=RelatedEntities.as_published(), gate=Gate(), recogniser=Recogniser()).settings
     assert (own.gate, own.recogniser) == (Gate(), Recogniser())
 
 

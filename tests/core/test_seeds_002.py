@@ -185,7 +185,7 @@ def test_of_passages_with_the_same_first_hundred_characters_one_is_kept():
 def test_pure_vector_search_can_be_the_vanilla_list_and_rrf_joins_both():
     with make() as index:
         retriever = GraphRetriever(index, graph=ExpansionQueries.as_published(), text_weight=0)
-        assert retriever.fusion == ReciprocalRank(k=60)
+        assert retriever.settings.plan.fusion == ReciprocalRank(k=60)
         vanilla = [hit.chunk.id for hit in GraphRetriever(index, method="vector").retrieve(QUESTION).hits]
         result = retriever.retrieve(QUESTION)
         assert not any("keyword" in hit.channels for hit in result.hits)

@@ -434,9 +434,9 @@ class TestSettings:
         assert retriever.invoke("Keyring Tallinn").result.method == "keyword"
         assert len(retriever.invoke("Keyring Tallinn")) == 1
         retriever.method, retriever.k, retriever.graph = "hybrid", 5, Neighbourhood()
-        assert retriever._core.reranker is None
+        assert retriever._core.settings.plan.reranker is None
         retriever.graph = None
-        assert isinstance(retriever._core.fusion, Anchored)
+        assert isinstance(retriever._core.settings.plan.fusion, Anchored)
         retriever.reranker = lambda question, chunks: [float(chunk.id == "lunch") for chunk in chunks]
         assert ids(retriever.invoke(QUESTION))[0] == "lunch"
         retriever.filter = {"tenant": "acme"}

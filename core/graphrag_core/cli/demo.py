@@ -13,7 +13,7 @@ from graphrag_core.cli import render
 from graphrag_core.context import Highlighter
 from graphrag_core.demo import QUESTIONS, DemoQuestion, sample_documents
 from graphrag_core.embedders import WordLlama
-from graphrag_core.retriever import Method
+from graphrag_core.query.settings import Method
 
 _METHODS: tuple[Method, ...] = ("vector", "keyword", "graph", "hybrid")
 _TOP = 5

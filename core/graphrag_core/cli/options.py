@@ -35,7 +35,7 @@ from graphrag_core.errors import FileError, InputError, MissingDependency, NotAn
 from graphrag_core.ingest.edges import Edge, parse_edges
 from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.query.query import OnEmbedderError
-from graphrag_core.retriever import Method
+from graphrag_core.query.settings import Method
 from graphrag_core.testing import HashEmbedder
 
 RETRIEVER_OPTIONS = {

@@ -14,7 +14,7 @@ from graphrag_core import GraphRetriever
 from graphrag_core.cli import options, render
 from graphrag_core.context import Style, for_terminal
 from graphrag_core.errors import FileError, GraphRAGError
-from graphrag_core.retriever import Method
+from graphrag_core.query.settings import Method
 
 _HISTORY = Path.home() / ".hybrid_graphrag_history"
 _PROMPT = "\n? "

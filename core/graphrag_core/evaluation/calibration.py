@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -69,8 +68,8 @@ def judge_hits(
         Further arguments of :meth:`GraphRetriever.retrieve <graphrag_core.GraphRetriever.retrieve>`.
     """
     recorder = _Recorder()
-    asked = copy(retriever)
-    asked.cache, asked.calibration, asked.score_threshold = None, recorder, None
+    recording = replace(retriever.settings, calibration=recorder, score_threshold=None)
+    asked = GraphRetriever(retriever.index, recording, cache=None)
     right = is_answer or _is_gold
     signals: list[Signals] = [np.empty((0, len(fields(Calibration))))]
     labels: list[bool] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -429,9 +428,7 @@ def wanted(gold: Gold, depth: int) -> int:
 
 def without_cache(retriever: GraphRetriever) -> GraphRetriever:
     """Return a copy of a retriever that answers every question anew, with all hits."""
-    asked = copy(retriever)
-    asked.cache, asked.score_threshold = None, None
-    return asked
+    return GraphRetriever(retriever.index, replace(retriever.settings, score_threshold=None), cache=None)
 
 
 def embedded(index: KnowledgeIndex, text: str) -> Any:

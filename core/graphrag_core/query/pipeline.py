@@ -21,15 +21,14 @@ from graphrag_core.key_sets import among, distinct, without
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Snapshot
 from graphrag_core.query import global_search
-from graphrag_core.query.calibration import Calibration, signals_of
-from graphrag_core.query.coverage import Reranker
-from graphrag_core.query.fusion import Additive, Fusion, Gate, Lead, OwnScores, channel_fusion, confidence, how_to_raise
+from graphrag_core.query.calibration import signals_of
+from graphrag_core.query.fusion import Additive, Gate, Lead, OwnScores, channel_fusion, confidence, how_to_raise
 from graphrag_core.query.paths import EntityPath, choose_facts, find_paths, paths_from_passages, stated_strengths
-from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT, Expansion, GraphStrategy, OnEmbedderError, Query
+from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.reasons import Reason, Reasons
-from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.rerank import ScoreReranker
-from graphrag_core.query.routing import TargetMethod, with_bare_ids
+from graphrag_core.query.routing import with_bare_ids
+from graphrag_core.query.settings import Plan
 from graphrag_core.query.steering import seed_keys, without_documents, without_entities
 from graphrag_core.result import CONFIDENCE_WITHOUT_GRAPH, Channel, Hit, Link, Origin, Result, Step, Trace
 from graphrag_core.text import label, normalise
@@ -43,30 +42,6 @@ _MAX_UNNAMED = 5  # names of ``exclude`` that are listed
 _EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask again when it works"
 _GRAPH_CHANNELS = frozenset(("graph", "links"))
 _FOUND_BY_PLAIN = 10  # a passage that plain search ranks so high can be the start of a path
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """The settings of one query: those of the retriever and of the call together."""
-
-    k: int
-    method: TargetMethod
-    use_graph: bool
-    candidates: int
-    recogniser: Recogniser
-    strategy: GraphStrategy
-    fusion: Fusion
-    reranker: Reranker | None
-    gate: Gate
-    route: str = ""
-    vector_weight: float = VECTOR_WEIGHT
-    text_weight: float = TEXT_WEIGHT
-    inverses: tuple[tuple[str, str], ...] = ()
-    calibration: Calibration | None = None
-    score_threshold: float | None = None
-    seeds: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    on_embedder_error: OnEmbedderError = field(default="raise", compare=False)  # an answer is the same with both
 
 
 @dataclass(frozen=True)
@@ -372,7 +347,7 @@ def _expand(query: Query, plan: Plan, channels: dict[str, Ranking], plain: Ranki
     trust = confidence(query.text, len(query.entities), _best_similarity(channels))
     if skipped := plan.gate.skipped(trust, len(query.entities)):
         return Expanded(lead="plain", confidence=trust, skipped=skipped)
-    expansion = plan.strategy.expand(query, plain, max(plan.candidates, plan.k))
+    expansion = plan.graph.expand(query, plain, max(plan.candidates, plan.k))
     strong = _strong_enough(query, plan.gate, expansion)
     if plan.gate.weigh_by_confidence:
         strong = replace(strong, strength=strong.strengths * np.float32(trust))
