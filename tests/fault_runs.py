@@ -58,7 +58,7 @@ def answers(index: KnowledgeIndex) -> list[Any]:
         for method in ("keyword", "vector", "hybrid"):
             hits = retriever.retrieve(question, k=4, method=method).hits
             found.append([(hit.chunk.id, hit.chunk.text, round(hit.score, 5)) for hit in hits])
-    found.append(sorted((entity.name, entity.mentions) for entity in index.entities()))
+    found.append(sorted((entity.name, entity.mentions) for entity in index.graph.entities()))
     return found
 
 
@@ -68,7 +68,7 @@ def make_base(folder: Path) -> Path:
         index.add([*SERVICES, Document("gone", "Deleted text of the Vault.")])
         index.add([Document("mara", "Mara Lindqvist leads the identity team in Uppsala since May.")])
         index.delete("gone")
-        index.remember("Keyring", "is_owned_by", "Mara Lindqvist")
+        index.memory.remember("Keyring", "is_owned_by", "Mara Lindqvist")
     return folder
 
 
@@ -162,7 +162,7 @@ OPERATIONS = (
         lambda index: index.delete(["auth", "log"]),
         lambda state: [state, {k: v for k, v in state.items() if k not in ("auth", "log")}],
     ),
-    Operation("edit", lambda index: index.describe_entity("Mara Lindqvist", type="person"), lambda state: [state]),
+    Operation("edit", lambda index: index.graph.describe("Mara Lindqvist", type="person"), lambda state: [state]),
     Operation("query", _queried, lambda state: [state], warm=False),
     Operation("compact", lambda index: index.compact(), lambda state: [state]),
     Operation("rebuild", lambda index: index.rebuild(), lambda state: [state]),

@@ -80,7 +80,7 @@ def refuse(act: Callable[[], object], *words: str) -> None:
 def write_everything(index: KnowledgeIndex, *words: str) -> None:
     refuse(lambda: index.add([Document("new", "Something new.")]), *words)
     refuse(lambda: index.delete("auth"), *words)
-    refuse(lambda: index.remember("Ada", "likes", "tea"), *words)
+    refuse(lambda: index.memory.remember("Ada", "likes", "tea"), *words)
     refuse(index.rebuild, *words)
     refuse(index.compact, *words)
     refuse(lambda: index.engine.write(removed=["auth"]), *words)

@@ -94,9 +94,9 @@ class Tenants:
         for tenant in self._some():
             if chance.random() < 0.4:
                 said = chance.choice(THINGS), chance.choice(VERBS).replace(" ", "_"), chance.choice(THINGS)
-                fact = self.shared.remember(*said, metadata={"tenant": tenant}, valid_from="2024-01-01")
+                fact = self.shared.memory.remember(*said, metadata={"tenant": tenant}, valid_from="2024-01-01")
                 if chance.random() < 0.3:
-                    self.shared.reject(fact, where={"tenant": tenant})
+                    self.shared.memory.reject(fact, where={"tenant": tenant})
 
     def _some(self) -> list[str]:
         return self.chance.sample(NAMES, self.chance.randint(1, len(NAMES)))
@@ -144,13 +144,18 @@ class Tenants:
             with self._make(HashEmbedder(), progress=False, **self.settings) as alone:
                 alone.add(self.chance.sample(documents, len(documents)))
                 self._compare_queries(where, alone)
-                _equal("entities", where, self.shared.entities(where=where), alone.entities())
+                _equal("entities", where, self.shared.graph.entities(where=where), alone.graph.entities())
                 for name in self.chance.sample(THINGS, 3):
-                    _equal("entity", where, self.shared.entity(name, where=where), alone.entity(name))
-                    _equal("related", where, self.shared.related(name, where=where), alone.related(name))
-                    facts = self.shared.facts(name, where=where), alone.facts(name)
+                    _equal("entity", where, self.shared.graph.entity(name, where=where), alone.graph.entity(name))
+                    _equal(
+                        "related", where, self.shared.graph.neighbours(name, where=where), alone.graph.neighbours(name)
+                    )
+                    facts = self.shared.graph.facts(name, where=where), alone.graph.facts(name)
                     _equal("facts", where, *([_timeless(fact) for fact in own] for own in facts))
-                    relations = self.shared.relations(name, where=where, limit=None), alone.relations(name, limit=None)
+                    relations = (
+                        self.shared.graph.relations(name, where=where, limit=None),
+                        alone.graph.relations(name, limit=None),
+                    )
                     _equal("relations", where, *(sorted(map(_timeless, own), key=_id) for own in relations))
         return self.asked - before
 

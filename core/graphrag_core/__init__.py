@@ -4,7 +4,7 @@
 >>> from graphrag_core.testing import HashEmbedder
 >>> with KnowledgeIndex(HashEmbedder()) as index:
 ...     report = index.add([Document("1", "Ada Lovelace wrote to Charles Babbage.")])
-...     [entity.name for entity, weight in index.related("Ada Lovelace")]
+...     [entity.name for entity, weight in index.graph.neighbours("Ada Lovelace")]
 ['Charles Babbage']
 """
 

@@ -3,7 +3,7 @@
 >>> from tempfile import TemporaryDirectory
 >>> from graphrag_core import KnowledgeIndex
 >>> index = KnowledgeIndex()
->>> _ = index.remember("Harbour Team", "owns", "Keyring")
+>>> _ = index.memory.remember("Harbour Team", "owns", "Keyring")
 >>> with TemporaryDirectory() as folder:
 ...     exported = export_graph(index, f"{folder}/graph.graphml")
 >>> exported.entities, exported.facts
@@ -50,7 +50,7 @@ _NODE_FIELDS = {
 class Exported:
     """What :func:`export_graph` wrote. In GraphML and CSV a sentence has several ``edges``.
 
-    ``entities`` are those that ``KnowledgeIndex.entities`` lists. ``other_nodes`` are numbers, such as years, and
+    ``entities`` are those that ``index.graph.entities`` lists. ``other_nodes`` are numbers, such as years, and
     documents: only facts hold them.
     """
 
@@ -112,19 +112,19 @@ def export_graph(
     listed = facts = edges = others = 0
     try:
         with _open_writer(target, format, spreadsheet=spreadsheet) as writer:
-            with closing(index.iter_entities(where=where)) as entities:
+            with closing(index.graph.iter_entities(where=where)) as entities:
                 for entity in entities:
                     nodes.add(_node_id(entity.id))
                     writer.entity(entity)
                     listed += 1
-            with closing(index.iter_facts(where=where)) as found:
+            with closing(index.graph.iter_facts(where=where)) as found:
                 for fact in found:
                     if not fact.relation and not sentences:
                         continue
                     for name in fact.entities:
                         if (node := _node_id(name)) not in nodes:  # such as a year, which only facts hold
                             nodes.add(node)
-                            writer.entity(index.entity(name, where=where) or Entity(name, name))
+                            writer.entity(index.graph.entity(name, where=where) or Entity(name, name))
                             others += 1
                     if fact.value and (node := _node_id(fact.value, "v")) not in nodes:
                         nodes.add(node)

@@ -153,7 +153,7 @@ class Fact:
     id, chunk_id
         Set by the index.
     valid_from, valid_to
-        When a fact that was told (:meth:`~graphrag_core.KnowledgeIndex.remember`) is valid, in seconds since the
+        When a fact that was told (:meth:`~graphrag_core.memory.Memory.remember`) is valid, in seconds since the
         epoch, from the first until just before the second; None for no limit. Extractors cannot set them.
     """
 
@@ -319,8 +319,8 @@ NO_RELATIONS = (
 class Stats:
     """The size of an index and its most mentioned entities.
 
-    ``entities`` counts what ``KnowledgeIndex.entities`` lists: names, not numbers. ``facts`` are sentences that name
-    entities, relations, and ``links`` between sections. ``relations`` counts what ``KnowledgeIndex.relations`` lists,
+    ``entities`` counts what ``index.graph.entities`` lists: names, not numbers. ``facts`` are sentences that name
+    entities, relations, and ``links`` between sections. ``relations`` counts what ``index.graph.relations`` lists,
     by relation. Deleted relations are not counted; told facts that are no longer valid are. ``vectors`` counts vectors
     by kind. ``bytes_in_memory`` does not include the operating system's file cache.
     """

@@ -213,8 +213,8 @@ class GraphRetriever:
         embedding
             The question's vector, if it was computed before, or the exception that computing it raised.
         as_of
-            Answer with the facts that were valid at this time (:meth:`KnowledgeIndex.remember
-            <graphrag_core.KnowledgeIndex.remember>`): a date, "2024-05-01", a datetime, or seconds since the
+            Answer with the facts that were valid at this time (:meth:`index.memory.remember
+            <graphrag_core.memory.Memory.remember>`): a date, "2024-05-01", a datetime, or seconds since the
             epoch. By default now.
         seed_entities
             Names of entities from which the graph starts, as if the question named them, in any spelling or case.
@@ -285,7 +285,7 @@ class GraphRetriever:
         """
         engine, embedder = self.index.engine, self.index.embedding
         if plan.method == "global":
-            state = self.index.community_store.state(scope)
+            state = self.index.graph.community_store.state(scope)
             result, generation = answer_globally(engine, embedder, question, plan, state, inside, given)
         else:
             result, generation = answer(engine, embedder, question, plan, inside, given, uncounted)

@@ -18,8 +18,8 @@ def test_edges_are_stored_kept_and_removed(run, tmp_path):
     assert run(*base, "--edge", "author:author", "--edge", "links:$id").exit_code == 0
     with KnowledgeIndex.open("kb") as index:
         assert index.edges == (("author", "author"), ("links", "$id"))
-        assert index.entity("Mara Lindqvist").type == "author"
-        linked = [fact.text for fact in index.facts("Kestrels") if fact.relation == "links"]
+        assert index.graph.entity("Mara Lindqvist").type == "author"
+        linked = [fact.text for fact in index.graph.facts("Kestrels") if fact.relation == "links"]
         assert linked == ["Kestrels links: Ferns"]
     assert run(*base).exit_code == 0
     with KnowledgeIndex.open("kb") as index:
@@ -27,7 +27,7 @@ def test_edges_are_stored_kept_and_removed(run, tmp_path):
     assert run(*base, "--edge", "none").exit_code == 0
     with KnowledgeIndex.open("kb") as index:
         assert index.edges == ()
-        assert index.entity("Mara Lindqvist").type == ""  # the text of the row names her too
+        assert index.graph.entity("Mara Lindqvist").type == ""  # the text of the row names her too
 
 
 def test_a_wrong_edge_is_refused(run, tmp_path):

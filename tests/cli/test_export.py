@@ -13,6 +13,7 @@ import pytest
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.errors import FileError, InputError
 from graphrag_core.export import export_graph
+from graphrag_core.graph import KnowledgeGraph
 
 FORMATS = {"graphml": "graph.graphml", "csv": "csv", "parquet": "parquet"}
 
@@ -26,11 +27,11 @@ def index():
                 Document("key", "The Keyring is sold by Solheim Systems. Nobody knows.", "Keyring", {"tenant": "b"}),
             ]
         )
-        made.remember(
+        made.memory.remember(
             "Harbour Team", "owns", "Keyring", confidence=0.5, valid_from="2024-05-01", metadata={"tenant": "a"}
         )
-        made.remember("Harbour Team", "prefers", "dark mode", literal=True, metadata={"tenant": "b"})
-        made.describe_entity("Keyring", type="product", description="A vault.")
+        made.memory.remember("Harbour Team", "prefers", "dark mode", literal=True, metadata={"tenant": "b"})
+        made.graph.describe("Keyring", type="product", description="A vault.")
         yield made
 
 
@@ -82,9 +83,9 @@ def test_without_sentences_only_relations_are_exported(index, tmp_path):
 def test_hostile_text_is_valid_xml_and_no_formula(tmp_path):
     name = "=cmd|' /C calc'!A0 \x1b[31m\ufffe <b>&\"' Corp"
     with KnowledgeIndex() as index:
-        index.remember("Keyring", "note", "=1+1\x0b\x01 </data>", literal=True)
+        index.memory.remember("Keyring", "note", "=1+1\x0b\x01 </data>", literal=True)
         index.add([Document("x", f"Keyring depends on {name}.", metadata={})])
-        index.remember("@SUM Corp", "owns", "Keyring")
+        index.memory.remember("@SUM Corp", "owns", "Keyring")
         export_graph(index, tmp_path / "g.graphml")
         export_graph(index, tmp_path / "plain", "csv")
         export_graph(index, tmp_path / "safe", "csv", spreadsheet=True)
@@ -109,7 +110,7 @@ def test_a_failed_export_leaves_the_old_file(index, tmp_path, monkeypatch):
     file = tmp_path / "g.graphml"
     export_graph(index, file)
     before = file.read_bytes()
-    monkeypatch.setattr(KnowledgeIndex, "iter_facts", lambda *_, **__: iter([1]))
+    monkeypatch.setattr(KnowledgeGraph, "iter_facts", lambda *_, **__: iter([1]))
     with pytest.raises(AttributeError):
         export_graph(index, file)
     assert file.read_bytes() == before
@@ -117,12 +118,12 @@ def test_a_failed_export_leaves_the_old_file(index, tmp_path, monkeypatch):
 
 
 def test_listings_have_filters(index):
-    assert [entity.name for entity in index.entities(contains="service")] == ["Auth Service"]
-    assert [entity.name for entity in index.entities(type="Product")] == ["Keyring"]
-    connected = {entity.name for entity in index.entities(min_degree=2)}
+    assert [entity.name for entity in index.graph.entities(contains="service")] == ["Auth Service"]
+    assert [entity.name for entity in index.graph.entities(type="Product")] == ["Keyring"]
+    connected = {entity.name for entity in index.graph.entities(min_degree=2)}
     assert "Keyring" in connected
     assert "Solheim Systems" not in connected
-    assert [fact.relation for fact in index.relations(contains="DARK")] == ["prefers"]
+    assert [fact.relation for fact in index.graph.relations(contains="DARK")] == ["prefers"]
 
 
 def test_the_commands_export_and_list(run, tmp_path):
@@ -152,7 +153,7 @@ def test_the_commands_say_what_they_count(run, tmp_path):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_value_that_is_also_the_name_of_an_entity_is_kept(tmp_path, kind):
     with KnowledgeIndex() as index:
-        index.remember("keyring", "is_called", "keyring", literal=True)
+        index.memory.remember("keyring", "is_called", "keyring", literal=True)
         done = export_graph(index, tmp_path / FORMATS[kind], kind)
     assert (done.entities, done.facts) == (1, 1)
     if kind == "graphml":

@@ -76,8 +76,8 @@ def test_no_command_lets_text_act(run, hostile):
 
 def test_stats_of_names_that_look_like_markup(run, tmp_path):
     with KnowledgeIndex.open(tmp_path / "kb") as index:
-        index.remember("[/x]", "[bold]", "[/bold] [link=http://e]l[/link]")
-        index.remember("[/x] Corp", "[/]", "Keyring")
+        index.memory.remember("[/x]", "[bold]", "[/bold] [link=http://e]l[/link]")
+        index.memory.remember("[/x] Corp", "[/]", "Keyring")
     for command in (("stats",), ("entities",), ("relations",), ("memories",)):
         shown = run(*command)
         assert shown.exit_code == 0, shown.stderr

@@ -54,7 +54,7 @@ def index():
 
 
 def facts(index, name):
-    return {(fact.relation, fact.entities) for fact in index.facts(name) if fact.relation}
+    return {(fact.relation, fact.entities) for fact in index.graph.facts(name) if fact.relation}
 
 
 def test_papers_projects_people_and_concepts_are_typed(index):
@@ -66,7 +66,7 @@ def test_papers_projects_people_and_concepts_are_typed(index):
         "Python": "language",
         "2005.11401": "paper",
     }
-    assert {name: index.entity(name).type for name in kinds} == kinds
+    assert {name: index.graph.entity(name).type for name in kinds} == kinds
     assert index.verify()
 
 
@@ -85,8 +85,8 @@ def test_relations_join_them(index):
 
 
 def test_a_paper_is_known_by_its_arxiv_id_and_a_project_without_its_owner(index):
-    assert index.entity("2501.03236").name == "MAGMA Memory"
-    assert index.entity("langgraph").name == "langchain-ai/langgraph"
+    assert index.graph.entity("2501.03236").name == "MAGMA Memory"
+    assert index.graph.entity("langgraph").name == "langchain-ai/langgraph"
 
 
 def test_documents_carry_what_a_filter_needs(index):

@@ -42,9 +42,9 @@ def index(documents):
 
 
 def test_two_groups_of_names_are_two_communities(index):
-    first, second = index.communities(0)
+    first, second = index.graph.communities(0)
     assert {first.documents, second.documents} == {5}
-    by_name = index.community_of(["Mars", "saturn", "Joseph Haydn", "Fanny Hensel", "Nobody"])
+    by_name = index.graph.community_of(["Mars", "saturn", "Joseph Haydn", "Fanny Hensel", "Nobody"])
     assert by_name["Mars"] == by_name["saturn"] != by_name["Joseph Haydn"] == by_name["Fanny Hensel"]
     assert "Nobody" not in by_name
     sky = next(one for one in (first, second) if one.id == by_name["Mars"])
@@ -57,14 +57,14 @@ def test_two_groups_of_names_are_two_communities(index):
 def test_the_same_documents_have_the_same_communities(index, documents):
     with KnowledgeIndex(HashEmbedder()) as other:
         other.add(documents)
-        assert other.communities() == index.communities()
+        assert other.graph.communities() == index.graph.communities()
 
 
 def test_a_scope_has_its_own_communities_and_no_name_of_another_one(index):
-    everything = repr(index.communities(where={"tenant": "sky"}))
+    everything = repr(index.graph.communities(where={"tenant": "sky"}))
     assert "Mars" in everything
     assert not any(name in everything for name in [*COMPOSERS, "Leipzig"])
-    assert index.community_of(["Joseph Haydn"], where={"tenant": "sky"}) == {}
+    assert index.graph.community_of(["Joseph Haydn"], where={"tenant": "sky"}) == {}
     result = GraphRetriever(index).retrieve("What are the main themes?", method="global", where={"tenant": "music"})
     assert {hit.chunk.metadata["tenant"] for hit in result.hits} == {"music"}
     assert "Mars" not in result.explain()
@@ -72,10 +72,10 @@ def test_a_scope_has_its_own_communities_and_no_name_of_another_one(index):
 
 def test_an_empty_index_and_one_without_names_have_none(index):
     with KnowledgeIndex(HashEmbedder()) as empty:
-        assert empty.communities() == []
+        assert empty.graph.communities() == []
         assert GraphRetriever(empty).retrieve("What are the main themes?", method="global").hits == ()
         empty.add([Document("1", "nothing here has a name")])
-        assert empty.communities() == []
+        assert empty.graph.communities() == []
         result = GraphRetriever(empty).retrieve("what is named here", method="global")
         assert "hybrid search answers" in result.fallback
         assert [hit.chunk.id for hit in result.hits] == ["1"]
@@ -88,7 +88,7 @@ def test_they_are_stored_with_the_index_and_not_computed_again(documents, tmp_pa
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
         index.add(documents)
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), read_only=True) as reader:
-        computed = reader.communities()
+        computed = reader.graph.communities()
     assert computed
 
     def refuse(*_):
@@ -96,7 +96,7 @@ def test_they_are_stored_with_the_index_and_not_computed_again(documents, tmp_pa
 
     monkeypatch.setattr("graphrag_core.communities.compute", refuse)
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), read_only=True) as reader:
-        assert reader.communities() == computed
+        assert reader.graph.communities() == computed
         assert GraphRetriever(reader).retrieve("main themes", method="global").communities
 
 
@@ -108,20 +108,20 @@ def test_they_are_stored_with_the_index_and_not_computed_again(documents, tmp_pa
 def test_a_damaged_file_is_computed_again_with_a_warning(documents, tmp_path, damage, caplog):
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
         index.add(documents)
-        computed = index.communities()
+        computed = index.graph.communities()
     (stored,) = (path for path in (tmp_path / "kb" / "extras").rglob("*") if path.is_file())
     stored.write_bytes(damage)
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), read_only=True) as reader:
-        assert reader.communities() == computed
+        assert reader.graph.communities() == computed
     assert "computed again" in caplog.text
 
 
 def test_deleted_text_is_gone_from_the_communities_and_after_compact_from_the_disk(documents, tmp_path):
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
         index.add(documents)
-        index.communities()
+        index.graph.communities()
         index.delete([f"music-{at}" for at in range(5)])
-        assert not any(name in repr(index.communities()) for name in COMPOSERS)
+        assert not any(name in repr(index.graph.communities()) for name in COMPOSERS)
         index.compact()
         assert not (tmp_path / "kb" / "extras" / "communities").exists()
 
@@ -134,19 +134,19 @@ def test_a_small_change_keeps_ids_and_a_new_name_joins_its_neighbours(documents,
         index.add(
             [*documents, *collection([f"Peak {word}" for word in "Ada Bea Cleo Dora Eve".split()], "Alps", "hills")]
         )
-        before = index.community_of(["Mars", "Joseph Haydn"])
+        before = index.graph.community_of(["Mars", "Joseph Haydn"])
         calls = []
         monkeypatch.setattr("graphrag_core.communities._partition", lambda *given: calls.append(given))
         index.add([Document("new", "Mars is compared with Pluto by the Solar Survey.", "Pluto", {"tenant": "sky"})])
-        after = index.community_of(["Mars", "Joseph Haydn", "Pluto"])
+        after = index.graph.community_of(["Mars", "Joseph Haydn", "Pluto"])
         assert not calls, "less than 10 % changed"
         assert after == {**before, "Pluto": before["Mars"]}
 
 
 def test_a_large_change_runs_the_algorithm_again_and_old_themes_keep_their_ids(index):
-    before = index.community_of(["Mars", "Joseph Haydn"])
+    before = index.graph.community_of(["Mars", "Joseph Haydn"])
     index.add(collection([f"Peak {word}" for word in "Ada Bea Cleo Dora Eve".split()], "Alps Club", "hills"))
-    after = index.community_of(["Mars", "Joseph Haydn", "Peak Ada"])
+    after = index.graph.community_of(["Mars", "Joseph Haydn", "Peak Ada"])
     assert {name: after[name] for name in before} == before
     assert after["Peak Ada"] not in before.values()
 
@@ -163,13 +163,13 @@ def test_a_language_model_describes_each_once_and_its_words_are_stored(documents
 
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:
         index.add(documents)
-        described = index.summarise_communities(model, progress=False)
+        described = index.graph.summarise_communities(model, progress=False)
         assert {one.description for one in described} == {"Bodies that orbit the sun."}
         assert len(prompts) == 2
-        index.summarise_communities(model, progress=False)
+        index.graph.summarise_communities(model, progress=False)
         assert len(prompts) == 2
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), read_only=True) as reader:
-        assert {one.description for one in reader.communities(0)} == {"Bodies that orbit the sun."}
+        assert {one.description for one in reader.graph.communities(0)} == {"Bodies that orbit the sun."}
 
 
 # -- the method "global"
@@ -234,14 +234,14 @@ def test_callers_cannot_fill_the_disk_with_scopes(tmp_path, monkeypatch):
             [Document(f"d{at}", f"The Auth Service {at} calls the Keyring.", metadata={"n": at}) for at in range(9)]
         )
         for at in range(9):
-            index.communities(where={"n": {"lte": at}})
-        index.communities()
+            index.graph.communities(where={"n": {"lte": at}})
+        index.graph.communities()
         stored = [file.name for file in (tmp_path / "kb" / "extras" / "communities").iterdir()]
     assert "all" in stored
     assert len(stored) <= 5
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder()) as index:  # places hold other scopes
         for at in range(9):
-            assert {one.documents for one in index.communities(where={"n": {"lte": at}})} <= set(range(at + 2))
+            assert {one.documents for one in index.graph.communities(where={"n": {"lte": at}})} <= set(range(at + 2))
 
 
 def test_the_prompt_of_a_summary_cannot_be_closed_by_names_and_sentences():

@@ -24,7 +24,7 @@ def test_every_page_of_musique_indexes_with_its_triples(shared):
         assert stats.chunks == 1_890, "passages stay whole"
         assert sum(stats.relations.values()) > 15_000
         assert index.verify(), str(index.verify())
-        apa = [e.name for e, _ in index.related("Journal of Psychotherapy Integration")]
+        apa = [e.name for e, _ in index.graph.neighbours("Journal of Psychotherapy Integration")]
         assert "American Psychological Association" in apa
 
 

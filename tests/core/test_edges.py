@@ -39,7 +39,7 @@ def make(documents=DOCUMENTS, edges=EDGES, embedder=None, **settings):
 
 
 def facts(index, name):
-    return sorted(fact.text for fact in index.facts(name) if fact.relation)
+    return sorted(fact.text for fact in index.graph.facts(name) if fact.relation)
 
 
 # -- what an edge is
@@ -81,11 +81,11 @@ def test_only_a_value_that_is_written_like_a_name_becomes_one():
 
 def test_a_shared_value_is_an_entity_of_the_type_of_its_field():
     index = make()
-    mara = index.entity("mara lindqvist")
+    mara = index.graph.entity("mara lindqvist")
     assert (mara.name, mara.type, mara.mentions) == ("Mara Lindqvist", "author", 2)
     assert facts(index, "Mara Lindqvist") == ["Kestrels author: Mara Lindqvist", "Lupins author: Mara Lindqvist"]
     # Each fact weighs 10: the edge between the two ends weighs 10 / 10.
-    assert [(entity.name, weight) for entity, weight in index.related("Mara Lindqvist")] == [
+    assert [(entity.name, weight) for entity, weight in index.graph.neighbours("Mara Lindqvist")] == [
         ("Kestrels", 1.0),
         ("Lupins", 1.0),
     ]
@@ -94,9 +94,9 @@ def test_a_shared_value_is_an_entity_of_the_type_of_its_field():
 def test_an_id_leads_to_the_document_and_is_no_name():
     index = make()
     assert facts(index, "Kestrels") == ["Kestrels author: Mara Lindqvist", "Kestrels links: Ferns"]
-    assert [entity.name for entity, _ in index.related("Kestrels")] == ["Ferns", "Mara Lindqvist"]
+    assert [entity.name for entity, _ in index.graph.neighbours("Kestrels")] == ["Ferns", "Mara Lindqvist"]
     assert facts(index, "Ferns") == ["Ferns author: Rosa Millan", "Kestrels links: Ferns"]
-    assert index.entity("f-01aa") is None
+    assert index.graph.entity("f-01aa") is None
     result = GraphRetriever(index).retrieve("f-01aa Kestrels")
     assert [entity.name for entity in result.entities] == ["Kestrels"]
     assert "f-01aa" not in result.context(500).replace("f-01aa Kestrels", "")
@@ -175,7 +175,7 @@ def test_a_shared_value_meets_the_same_name_in_the_text():
         Document("1", "First text.", "One", {"author": "Mara Lindqvist"}),
         Document("2", "The prize went to Mara Lindqvist.", "Prize"),
     ]
-    assert make(documents).entity("Mara Lindqvist").mentions == 2
+    assert make(documents).graph.entity("Mara Lindqvist").mentions == 2
 
 
 # -- exactness and storage
@@ -218,7 +218,7 @@ def test_the_setting_is_stored_before_anything_is_added(tmp_path):
     KnowledgeIndex.open(tmp_path, HashEmbedder(), edges=["author"]).close()
     with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
         index.add([Document("a", "Kestrels hover.", metadata={"author": "Mara Lindqvist"})])
-        assert index.entity("Mara Lindqvist").type == "author"
+        assert index.graph.entity("Mara Lindqvist").type == "author"
         assert index.verify()
     KnowledgeIndex.open(tmp_path / "other", HashEmbedder(), edges=["author"]).close()
     KnowledgeIndex.open(tmp_path / "other", HashEmbedder(), edges=[]).close()
@@ -270,8 +270,8 @@ def test_other_edges_keep_the_knowledge_that_an_extractor_found_once(tmp_path):
         index.add([document])
         before = snapshot(index)
     with KnowledgeIndex.open(tmp_path, edges=["author", "year"], progress=False) as index:
-        assert index.entity("year: 2020").type == "year"
-        assert index.entity("ACME Corp").description == "Makes things."
+        assert index.graph.entity("year: 2020").type == "year"
+        assert index.graph.entity("ACME Corp").description == "Makes things."
     with KnowledgeIndex.open(tmp_path, edges=["author"], progress=False) as index:
         assert snapshot(index) == before
     assert Once.calls == 1
@@ -308,5 +308,5 @@ def test_every_chunk_of_a_document_has_its_edges():
     text = "\n\n".join(f"Paragraph {i} tells of otters and rivers at some length." * 12 for i in range(6))
     index = make([Document("1", text, "Otters", {"author": "Ada Byron"}), DOCUMENTS[1]], ["author"])
     assert len(index.chunks("1")) > 1
-    assert index.entity("Ada Byron").mentions == len(index.chunks("1"))
+    assert index.graph.entity("Ada Byron").mentions == len(index.chunks("1"))
     assert facts(index, "Ada Byron") == ["Otters author: Ada Byron"]

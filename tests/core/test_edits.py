@@ -43,7 +43,7 @@ def make(documents=DOCUMENTS, **settings):
 
 
 def triples(index):
-    return sorted((*fact.entities[:1], fact.relation, *fact.entities[1:]) for fact in index.relations(limit=None))
+    return sorted((*fact.entities[:1], fact.relation, *fact.entities[1:]) for fact in index.graph.relations(limit=None))
 
 
 BEFORE = [
@@ -58,19 +58,21 @@ BEFORE = [
 
 def test_entities_are_listed_by_mentions_prefix_type_and_limit():
     index = make()
-    assert [entity.name for entity in index.entities(limit=1)] == ["Keyring"]  # the only one that two passages mention
-    assert {entity.name for entity in index.entities("sol")} == {"Solheim Systems", "Solheim Sys"}
-    assert index.entities(type="vendor") == []
-    assert len(index.entities(limit=None)) == 5
+    assert [entity.name for entity in index.graph.entities(limit=1)] == [
+        "Keyring"
+    ]  # the only one that two passages mention
+    assert {entity.name for entity in index.graph.entities("sol")} == {"Solheim Systems", "Solheim Sys"}
+    assert index.graph.entities(type="vendor") == []
+    assert len(index.graph.entities(limit=None)) == 5
 
 
 def test_relations_are_listed_by_their_parts():
     index = make()
     assert triples(index) == BEFORE
-    assert [fact.text for fact in index.relations(subject="KEYRING")] == ["Keyring sold_by Solheim Systems"]
-    assert [fact.text for fact in index.relations(object="keyring")] == ["Auth Service calls Keyring"]
-    assert [fact.text for fact in index.relations(relation="based in")] == ["Solheim Sys based_in Bergen"]
-    assert len(index.relations(limit=2)) == 2
+    assert [fact.text for fact in index.graph.relations(subject="KEYRING")] == ["Keyring sold_by Solheim Systems"]
+    assert [fact.text for fact in index.graph.relations(object="keyring")] == ["Auth Service calls Keyring"]
+    assert [fact.text for fact in index.graph.relations(relation="based in")] == ["Solheim Sys based_in Bergen"]
+    assert len(index.graph.relations(limit=2)) == 2
 
 
 # -- each edit, with values worked out by hand
@@ -78,41 +80,41 @@ def test_relations_are_listed_by_their_parts():
 
 def test_a_renamed_entity_is_found_by_both_names_everywhere():
     index = make()
-    edit = index.rename_entity("keyring", "Secret Vault")
-    vault = index.entity("Keyring")
+    edit = index.graph.rename("keyring", "Secret Vault")
+    vault = index.graph.entity("Keyring")
     assert (vault.id, vault.name, vault.aliases, vault.mentions) == ("secret vault", "Secret Vault", ("Keyring",), 2)
-    assert index.entity("secret  vault") == vault
+    assert index.graph.entity("secret  vault") == vault
     assert triples(index)[0] == ("auth service", "calls", "secret vault")
     retriever = GraphRetriever(index)
     for question in ("Who sells Keyring?", "Who sells the Secret Vault?"):
         result = retriever.retrieve(question)
         assert [entity.name for entity in result.entities] == ["Secret Vault"]
         assert "- Secret Vault -> Solheim Systems" in result.context(500)
-    assert [one.text for one in index.edits()] == ["renamed 'Keyring' to 'Secret Vault'"]
+    assert [one.text for one in index.graph.edits()] == ["renamed 'Keyring' to 'Secret Vault'"]
     assert edit.number == 1
     assert index.verify()
 
 
 def test_merged_entities_are_one():
     index = make()
-    index.merge_entities(["Solheim Sys"], "Solheim Systems")
-    merged = index.entity("Solheim Sys")
+    index.graph.merge(["Solheim Sys"], "Solheim Systems")
+    merged = index.graph.entity("Solheim Sys")
     assert (merged.name, merged.aliases, merged.mentions) == ("Solheim Systems", ("Solheim Sys",), 2)
-    assert [entity.name for entity, _ in index.related("Solheim Systems")] == ["Bergen", "Keyring"]
+    assert [entity.name for entity, _ in index.graph.neighbours("Solheim Systems")] == ["Bergen", "Keyring"]
     assert index.verify()
 
 
 def test_entities_can_be_merged_into_a_new_name():
     index = make()
-    index.merge_entities(["Solheim Sys", "Solheim Systems"], "Solheim AS")
-    assert index.entity("solheim as").aliases == ("Solheim Sys", "Solheim Systems")
+    index.graph.merge(["Solheim Sys", "Solheim Systems"], "Solheim AS")
+    assert index.graph.entity("solheim as").aliases == ("Solheim Sys", "Solheim Systems")
 
 
 def test_a_deleted_entity_is_gone_with_its_links():
     index = make()
-    index.delete_entity("Keyring")
-    assert index.entity("Keyring") is None
-    assert index.related("Auth Service") == []
+    index.graph.delete_entity("Keyring")
+    assert index.graph.entity("Keyring") is None
+    assert index.graph.neighbours("Auth Service") == []
     assert triples(index) == [BEFORE[2]]
     assert GraphRetriever(index).retrieve("Keyring").entities == ()
     assert index.get("key") == DOCUMENTS[1]
@@ -121,10 +123,10 @@ def test_a_deleted_entity_is_gone_with_its_links():
 
 def test_a_deleted_relation_is_gone_and_its_ends_stay():
     index = make()
-    index.delete_relation(("Auth Service", "calls", "Keyring"))
+    index.graph.delete_relation(("Auth Service", "calls", "Keyring"))
     assert triples(index) == BEFORE[1:]
-    assert index.related("Auth Service") == []
-    assert index.entity("Auth Service").mentions == 1
+    assert index.graph.neighbours("Auth Service") == []
+    assert index.graph.entity("Auth Service").mentions == 1
     result = GraphRetriever(index).retrieve("What does the Auth Service call?")
     assert all(fact.relation != "calls" for fact in result.facts)
     assert index.verify()
@@ -133,28 +135,28 @@ def test_a_deleted_relation_is_gone_and_its_ends_stay():
 def test_a_sentence_can_be_deleted_by_its_fact():
     index = KnowledgeIndex(progress=False)
     index.add([Document("a", "Mara Lindqvist met Tomas Vael. Mara Lindqvist likes Oslo.")])
-    fact = next(fact for fact in index.facts("Tomas Vael") if "met" in fact.text)
-    index.delete_relation(fact.id)
-    assert [fact.text for fact in index.facts("Mara Lindqvist")] == ["Mara Lindqvist likes Oslo."]
+    fact = next(fact for fact in index.graph.facts("Tomas Vael") if "met" in fact.text)
+    index.graph.delete_relation(fact.id)
+    assert [fact.text for fact in index.graph.facts("Mara Lindqvist")] == ["Mara Lindqvist likes Oslo."]
 
 
 def test_a_description_and_a_type_replace_those_of_documents():
     index = make()
-    index.describe_entity("Keyring", type="vendor product", description="Stores secrets.")
-    keyring = index.entity("Keyring")
+    index.graph.describe("Keyring", type="vendor product", description="Stores secrets.")
+    keyring = index.graph.entity("Keyring")
     assert (keyring.type, keyring.description) == ("vendor product", "Stores secrets.")
-    assert [entity.name for entity in index.entities(type="vendor product")] == ["Keyring"]
+    assert [entity.name for entity in index.graph.entities(type="vendor product")] == ["Keyring"]
     assert "Description: Stores secrets." in GraphRetriever(index).retrieve("Keyring").context(300)
 
 
 def test_entities_and_relations_can_be_added():
     index = make()
-    index.add_entity("Harbour Team", type="team", description="Runs the quays.")
-    team = index.entity("harbour team")
+    index.graph.add_entity("Harbour Team", type="team", description="Runs the quays.")
+    team = index.graph.entity("harbour team")
     assert (team.name, team.type, team.description) == ("Harbour Team", "team", "Runs the quays.")
-    index.add_relation("Harbour Team", "owns", "Keyring")
-    assert [fact.text for fact in index.relations("Harbour Team", "owns")] == ["Harbour Team owns Keyring"]
-    assert [edit.action for edit in index.edits()] == ["add_entity", "add_relation"]
+    index.graph.add_relation("Harbour Team", "owns", "Keyring")
+    assert [fact.text for fact in index.graph.relations("Harbour Team", "owns")] == ["Harbour Team owns Keyring"]
+    assert [edit.action for edit in index.graph.edits()] == ["add_entity", "add_relation"]
 
 
 # -- reversible
@@ -163,48 +165,48 @@ def test_entities_and_relations_can_be_added():
 @pytest.mark.parametrize(
     "change",
     [
-        lambda index: index.rename_entity("Keyring", "Vault"),
-        lambda index: index.merge_entities(["Solheim Sys"], "Solheim Systems"),
-        lambda index: index.merge_entities(["Solheim Sys", "Keyring"], "New One"),
-        lambda index: index.delete_entity("Keyring"),
-        lambda index: index.delete_relation(("Auth Service", "calls", "Keyring")),
-        lambda index: index.describe_entity("Keyring", type="x", description="y"),
-        lambda index: index.add_entity("Other", type="x"),
-        lambda index: index.add_relation("Keyring", "used_by", "Others"),
-        lambda index: index.add_relation("Told", "prefers", "Tea", confidence=0.2),
-        lambda index: index.add_relation("Told", "prefers", "Milk", supersedes=True),
+        lambda index: index.graph.rename("Keyring", "Vault"),
+        lambda index: index.graph.merge(["Solheim Sys"], "Solheim Systems"),
+        lambda index: index.graph.merge(["Solheim Sys", "Keyring"], "New One"),
+        lambda index: index.graph.delete_entity("Keyring"),
+        lambda index: index.graph.delete_relation(("Auth Service", "calls", "Keyring")),
+        lambda index: index.graph.describe("Keyring", type="x", description="y"),
+        lambda index: index.graph.add_entity("Other", type="x"),
+        lambda index: index.graph.add_relation("Keyring", "used_by", "Others"),
+        lambda index: index.graph.add_relation("Told", "prefers", "Tea", confidence=0.2),
+        lambda index: index.graph.add_relation("Told", "prefers", "Milk", supersedes=True),
     ],
 )
 def test_every_edit_is_undone_exactly(change):
     index = make()
-    index.remember("Told", "prefers", "Tea")
-    before, told = snapshot(index), index.remembered()
+    index.memory.remember("Told", "prefers", "Tea")
+    before, told = snapshot(index), index.memory.facts()
     edit = change(index)
-    assert index.edits() == [edit]
-    assert snapshot(index) != before or index.remembered() != told
-    assert index.undo(edit.number) == edit
+    assert index.graph.edits() == [edit]
+    assert snapshot(index) != before or index.memory.facts() != told
+    assert index.graph.undo(edit.number) == edit
     assert snapshot(index) == before
-    assert index.remembered() == told
-    assert index.edits() == []
+    assert index.memory.facts() == told
+    assert index.graph.edits() == []
     assert index.verify()
 
 
 def test_edits_are_undone_in_any_order_and_numbers_are_not_used_twice():
     index = make()
     before = snapshot(index)
-    first = index.rename_entity("Keyring", "Vault")
-    second = index.rename_entity("Vault", "Safe")
-    third = index.merge_entities(["Auth Service"], "Safe")
-    index.undo(first.number)
-    assert index.entity("Keyring").name == "Safe"
-    assert index.entity("Vault") is None
-    index.undo(third.number)
-    assert index.entity("Auth Service").name == "Auth Service"
-    index.undo(second.number)
+    first = index.graph.rename("Keyring", "Vault")
+    second = index.graph.rename("Vault", "Safe")
+    third = index.graph.merge(["Auth Service"], "Safe")
+    index.graph.undo(first.number)
+    assert index.graph.entity("Keyring").name == "Safe"
+    assert index.graph.entity("Vault") is None
+    index.graph.undo(third.number)
+    assert index.graph.entity("Auth Service").name == "Auth Service"
+    index.graph.undo(second.number)
     assert snapshot(index) == before
-    assert index.rename_entity("Keyring", "Vault").number == 4
+    assert index.graph.rename("Keyring", "Vault").number == 4
     with pytest.raises(InputError, match="no edit 1: the edits are 4"):
-        index.undo(1)
+        index.graph.undo(1)
 
 
 # -- lasting
@@ -213,9 +215,9 @@ def test_edits_are_undone_in_any_order_and_numbers_are_not_used_twice():
 def test_edits_survive_reindexing_reopening_and_compacting_and_hold_for_later_documents(tmp_path):
     with KnowledgeIndex.open(tmp_path, HashEmbedder(), extractor=Triples(), progress=False) as index:
         index.add(DOCUMENTS)
-        index.rename_entity("Keyring", "Secret Vault")
-        index.merge_entities(["Solheim Sys"], "Solheim Systems")
-        index.delete_relation(("Auth Service", "calls", "Keyring"))
+        index.graph.rename("Keyring", "Secret Vault")
+        index.graph.merge(["Solheim Sys"], "Solheim Systems")
+        index.graph.delete_relation(("Auth Service", "calls", "Keyring"))
         wanted = snapshot(index)
         index.delete(["auth", "key", "vendor"])
         index.add(DOCUMENTS)
@@ -231,7 +233,7 @@ def test_edits_survive_reindexing_reopening_and_compacting_and_hold_for_later_do
         index.add([Document("new", "Login Page calls Keyring.", "Login Page")])
         assert ("login page", "calls", "secret vault") in triples(index)
         index.add([Document("plain", "The Secret Vault is slow.", "Secret Vault")])
-        assert index.entity("Keyring").name == "Secret Vault"
+        assert index.graph.entity("Keyring").name == "Secret Vault"
         assert index.verify()
 
 
@@ -244,21 +246,21 @@ def test_an_edit_embeds_nothing_and_a_reader_sees_it_after_refresh(tmp_path):
         with KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=True) as reader:
             retriever = GraphRetriever(reader)
             assert [entity.name for entity in retriever.retrieve("Keyring").entities] == ["Keyring"]
-            index.rename_entity("Keyring", "Vault")
+            index.graph.rename("Keyring", "Vault")
             assert len(embedder.texts) == count
-            assert reader.entity("Vault") is None
+            assert reader.graph.entity("Vault") is None
             reader.refresh()
-            assert reader.entity("Keyring").name == "Vault"
+            assert reader.graph.entity("Keyring").name == "Vault"
             assert [entity.name for entity in retriever.retrieve("Keyring").entities] == ["Vault"]
-            with pytest.raises(ReadOnlyIndex, match="open it for writing to edit"):
-                reader.rename_entity("Vault", "Safe")
+            with pytest.raises(ReadOnlyIndex, match="open it for writing to change it"):
+                reader.graph.rename("Vault", "Safe")
 
 
 def test_edits_hold_inside_a_scope():
     documents = [Document(one.id, one.text, one.title, {"team": one.id}) for one in DOCUMENTS]
     index = make(documents)
-    index.rename_entity("Keyring", "Vault")
-    index.delete_entity("Solheim Systems")
+    index.graph.rename("Keyring", "Vault")
+    index.graph.delete_entity("Solheim Systems")
     result = GraphRetriever(index).retrieve("Keyring Solheim Systems", where={"team": "key"})
     assert [entity.name for entity in result.entities] == ["Vault"]
 
@@ -266,15 +268,15 @@ def test_edits_hold_inside_a_scope():
 def test_what_cannot_be_edited_is_refused_with_a_hint():
     index = make()
     for wrong, hint in (
-        (lambda: index.rename_entity("Nobody", "Somebody"), "there is no entity 'Nobody'"),
-        (lambda: index.rename_entity("Keyring", "Bergen"), "use merge_entities"),
-        (lambda: index.rename_entity("Keyring", "--"), "needs a letter or digit"),
-        (lambda: index.merge_entities(["Keyring"], "Keyring"), "nothing to merge"),
-        (lambda: index.add_entity("Keyring"), "describe_entity"),
-        (lambda: index.describe_entity("Keyring"), "needs a type"),
-        (lambda: index.delete_relation(("Keyring", "eats", "Bergen")), "no relation"),
-        (lambda: index.delete_relation("nowhere/0"), "no fact 'nowhere/0'"),
+        (lambda: index.graph.rename("Nobody", "Somebody"), "there is no entity 'Nobody'"),
+        (lambda: index.graph.rename("Keyring", "Bergen"), "use merge"),
+        (lambda: index.graph.rename("Keyring", "--"), "needs a letter or digit"),
+        (lambda: index.graph.merge(["Keyring"], "Keyring"), "nothing to merge"),
+        (lambda: index.graph.add_entity("Keyring"), "describe"),
+        (lambda: index.graph.describe("Keyring"), "needs a type"),
+        (lambda: index.graph.delete_relation(("Keyring", "eats", "Bergen")), "no relation"),
+        (lambda: index.graph.delete_relation("nowhere/0"), "no fact 'nowhere/0'"),
     ):
         with pytest.raises(InputError, match=hint):
             wrong()
-    assert index.edits() == []
+    assert index.graph.edits() == []

@@ -35,7 +35,7 @@ def test_the_path_is_a_shortest_one(seed):
         for a in range(count):
             for b in range(count):
                 for most in (1, 2, 4):
-                    path = index.find_path(f"Node {a}", f"node {b}", max_hops=most)
+                    path = index.graph.find_path(f"Node {a}", f"node {b}", max_hops=most)
                     reached = distances[a][b] <= most and graph.degree(a) and graph.degree(b)
                     assert (path is not None) == bool(reached), (a, b, most)
                     if path is None:
@@ -49,7 +49,7 @@ def test_the_path_is_a_shortest_one(seed):
 
 def test_of_equally_short_paths_the_strongest_is_returned():
     with index_of([(0, 1, 2), (1, 3, 2), (0, 2, 9), (2, 3, 9), (2, 3, 3)]) as index:
-        path = index.find_path("node 0", "node 3")
+        path = index.graph.find_path("node 0", "node 3")
         assert [entity.name for entity in path.entities] == ["node 0", "node 2", "node 3"]
         assert [fact.weight for fact in path.facts] == [9, 9]
         assert str(path).startswith("node 0 → node 0 joins node 2 → node 2 → ")
@@ -58,17 +58,17 @@ def test_of_equally_short_paths_the_strongest_is_returned():
 def test_a_scope_restricts_the_whole_path():
     edges = [(0, 1, 5), (1, 2, 5), (0, 3, 5), (3, 4, 5), (4, 2, 5)]
     with index_of(edges, lambda at: {"tenant": "b" if at == 1 else "a"}) as index:
-        assert index.find_path("node 0", "node 2").hops == 2
-        assert index.find_path("node 0", "node 2", where={"tenant": "a"}).hops == 3
-        assert index.find_path("node 0", "node 2", where={"tenant": "a"}, max_hops=2) is None
-        assert index.find_path("node 0", "node 1", where={"tenant": "b"}) is None
+        assert index.graph.find_path("node 0", "node 2").hops == 2
+        assert index.graph.find_path("node 0", "node 2", where={"tenant": "a"}).hops == 3
+        assert index.graph.find_path("node 0", "node 2", where={"tenant": "a"}, max_hops=2) is None
+        assert index.graph.find_path("node 0", "node 1", where={"tenant": "b"}) is None
 
 
 def test_the_ends_of_a_path():
     with index_of([(0, 1, 5), (2, 3, 5)]) as index:
-        assert index.find_path("node 0", "NODE 0").hops == 0
-        assert index.find_path("node 0", "node 2") is None
-        assert index.find_path("node 0", "nobody") is None
+        assert index.graph.find_path("node 0", "NODE 0").hops == 0
+        assert index.graph.find_path("node 0", "node 2") is None
+        assert index.graph.find_path("node 0", "nobody") is None
         for hops in (0, -1, True, 1.5):
             with pytest.raises(InputError, match="max_hops"):
-                index.find_path("node 0", "node 1", max_hops=hops)
+                index.graph.find_path("node 0", "node 1", max_hops=hops)

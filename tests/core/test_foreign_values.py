@@ -164,7 +164,7 @@ USABLE = {
 def test_what_can_be_stored_is_stored_in_plain_types(tmp_path, kind):
     with KnowledgeIndex.open(tmp_path, HashEmbedder(16), extractor=Extracts(USABLE[kind])) as index:
         index.add([Document("a", "The Auth Service uses Keyring.")])
-        assert index.relations(relation="uses")
+        assert index.graph.relations(relation="uses")
         assert index.verify(), str(index.verify())
     with KnowledgeIndex.open(tmp_path, HashEmbedder(16)) as index:
         assert index.verify(), str(index.verify())

@@ -129,21 +129,21 @@ class TestKnowledgeExtractor(ExtractorSuite):
 def test_ready_knowledge_becomes_typed_entities_and_facts(extractor, metadata):
     with KnowledgeIndex(HashEmbedder(), extractor=extractor) as index:
         index.add([Document("oauth", "A thin layer.", metadata=metadata), Document("other", "Nothing known.")])
-        keyring = index.entity("keyring")
+        keyring = index.graph.entity("keyring")
         assert (keyring.type, keyring.description) == ("vendor", "A company.")
-        facts = {fact.relation: fact for fact in index.facts("Keyring")}
+        facts = {fact.relation: fact for fact in index.graph.facts("Keyring")}
         assert (facts["rests_on"].weight, facts["rests_on"].text) == (10.0, "OAuth Provider rests on Keyring")
         assert (facts["sits_in"].weight, facts["sits_in"].text) == (4.0, "Since 2011.")
         index.delete("oauth")
-        assert index.entity("keyring") is None
+        assert index.graph.entity("keyring") is None
 
 
 def test_an_extraction_is_knowledge_too():
     ready = Extraction((Mention("Ada Lovelace", "person"),), (Fact(("Ada Lovelace", "Charles Babbage"), "Ada wrote."),))
     with KnowledgeIndex(HashEmbedder(), extractor=KnowledgeExtractor(knowledge={"1": ready})) as index:
         index.add([Document("1", "A letter.")])
-        assert index.entity("Ada Lovelace").type == "person"
-        assert [entity.name for entity, _ in index.related("Ada Lovelace")] == ["Charles Babbage"]
+        assert index.graph.entity("Ada Lovelace").type == "person"
+        assert [entity.name for entity, _ in index.graph.neighbours("Ada Lovelace")] == ["Charles Babbage"]
 
 
 def test_changed_knowledge_is_read_again_and_the_same_is_not():
@@ -155,7 +155,7 @@ def test_changed_knowledge_is_read_again_and_the_same_is_not():
         index.add([document("vendor")])
         assert index.add([document("vendor")]).unchanged == 1
         assert index.add([document("company")]).replaced == 1
-        assert index.entity("Keyring").type == "company"
+        assert index.graph.entity("Keyring").type == "company"
 
 
 @pytest.mark.parametrize("nonsense", ["text", 7, {"words": []}, {"entities": 3}, {"entities": [{"nom": "x"}]}])

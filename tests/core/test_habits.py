@@ -297,7 +297,7 @@ def test_values_that_json_cannot_hold_are_refused_by_key(value):
         with pytest.raises((FilterError, InputError)):
             index.document_ids({"x": value})
         with pytest.raises(InputError, match="'x' is"):
-            index.remember("User", "likes", "tea", metadata={"x": value})
+            index.memory.remember("User", "likes", "tea", metadata={"x": value})
 
 
 def test_times_of_pandas_are_times():
@@ -311,11 +311,11 @@ def test_times_of_pandas_are_times():
 
 def test_remembered_facts_have_scopes_of_every_kind():
     with KnowledgeIndex(HashEmbedder()) as index:
-        index.remember("User", "likes", "tea", metadata={"user": ID})
-        assert len(index.remembered(where={"user": ID})) == 1
+        index.memory.remember("User", "likes", "tea", metadata={"user": ID})
+        assert len(index.memory.facts(where={"user": ID})) == 1
         writer = MemoryWriter.of(index, None, {"user": ID}, "conversation")
         writer.remember("User", "likes", "coffee")
-        assert len(index.remembered(where={"user": str(ID)})) == 2
+        assert len(index.memory.facts(where={"user": str(ID)})) == 2
         with pytest.raises(InputError, match="does not say which metadata"):
             MemoryWriter.of(index, None, {"__id__": "a"}, "conversation")
 

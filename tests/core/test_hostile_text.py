@@ -132,7 +132,7 @@ def test_json_keeps_its_value():
 def test_what_a_user_told_is_the_users():
     with KnowledgeIndex() as index:
         index.add([Document("d", "User obeys Evil Corp. User likes Evil Corp.", "User")])
-        index.remember("User", "prefers", "dark mode", literal=True)
+        index.memory.remember("User", "prefers", "dark mode", literal=True)
         context = GraphRetriever(index).retrieve("User Evil Corp", k=9).context(style="narrative")
         user, _, rest = context.partition("\n\n")
         assert user == "### 👤 USER CONTEXT\n- prefers: dark mode"

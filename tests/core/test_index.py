@@ -56,7 +56,7 @@ def test_a_changed_document_replaces_its_old_self():
         changed = Document("auth", SERVICES[0].text + " Grace Hopper reviews it.", "Auth Service")
         assert index.add([changed]).replaced == 1
         assert index.get("auth") == changed
-        assert index.entity("Grace Hopper") is not None
+        assert index.graph.entity("Grace Hopper") is not None
         unchanged_sentences = [t for t in embedder.texts if t == "Auth Service: The Auth Service issues tokens."]
         assert unchanged_sentences == [], "a sentence that stays was embedded again"
         assert index.verify()
@@ -77,7 +77,7 @@ def test_deletion_takes_everything_of_the_document_and_nothing_else(services):
     assert services.delete(["oauth", "unknown"]) == 1
     assert "oauth" not in services
     assert services.get("oauth") is None
-    assert services.entity("OAuth Provider") is not None, "auth still speaks of it"
+    assert services.graph.entity("OAuth Provider") is not None, "auth still speaks of it"
     with KnowledgeIndex(HashEmbedder()) as fresh:
         fresh.add([d for d in SERVICES if d.id != "oauth"])
         assert snapshot(services) == snapshot(fresh)
@@ -128,16 +128,16 @@ def test_whole_batches_stay_when_a_later_one_fails():
             index.add([*documents[:3], Document("bad", "")])
         assert sorted(d.id for d in index.documents()) == ["0", "1"]
         assert index.verify()
-        assert index.entity("Ada Lovelace").mentions == 2
+        assert index.graph.entity("Ada Lovelace").mentions == 2
 
 
 def test_a_lower_case_name_counts_whichever_came_first():
     for order in (SERVICES, SERVICES[::-1]):
         with KnowledgeIndex(HashEmbedder(), batch_size=1) as index:
             index.add(order)
-            assert index.entity("auth service").mentions == 2
+            assert index.graph.entity("auth service").mentions == 2
             index.delete("auth")
-            assert index.entity("auth service") is None, "nothing names it any more"
+            assert index.graph.entity("auth service") is None, "nothing names it any more"
 
 
 def test_aliases_are_one_entity_while_somebody_says_so(index):
@@ -147,26 +147,26 @@ def test_aliases_are_one_entity_while_somebody_says_so(index):
             Document("2", "We bought it from IBM."),
         ]
     )
-    assert index.entity("IBM") == index.entity("International Business Machines")
-    assert index.entity("IBM").aliases == ("IBM",)
-    assert index.entity("IBM").mentions == 2
+    assert index.graph.entity("IBM") == index.graph.entity("International Business Machines")
+    assert index.graph.entity("IBM").aliases == ("IBM",)
+    assert index.graph.entity("IBM").mentions == 2
     index.delete("1")
-    assert index.entity("IBM").id == "ibm"
-    assert index.entity("International Business Machines") is None
+    assert index.graph.entity("IBM").id == "ibm"
+    assert index.graph.entity("International Business Machines") is None
 
 
 def test_similar_names_merge_on_demand_and_reversibly(tmp_path):
     documents = [Document("1", "We met Vector Database Company."), Document("2", "We met Vector Databases Company.")]
     with KnowledgeIndex.open(tmp_path, WordLlama(), merge_similar=0.7) as index:
         index.add(documents)
-        assert index.entity("vector database company") == index.entity("vector databases company")
+        assert index.graph.entity("vector database company") == index.graph.entity("vector databases company")
         assert index.verify()
     with KnowledgeIndex.open(tmp_path, WordLlama()) as index:
-        assert index.entity("vector database company") != index.entity("vector databases company")
+        assert index.graph.entity("vector database company") != index.graph.entity("vector databases company")
     with KnowledgeIndex.open(tmp_path, WordLlama(), merge_similar=0.7) as index:
-        assert index.entity("vector database company").mentions == 2
+        assert index.graph.entity("vector database company").mentions == 2
         index.delete("1")
-        assert index.entity("vector database company") is None
+        assert index.graph.entity("vector database company") is None
         assert index.verify()
 
 
@@ -182,11 +182,11 @@ def test_types_and_descriptions_live_with_their_passages():
 
     with KnowledgeIndex(HashEmbedder(), extractor=Reads()) as index:
         index.add([Document("1", "vendor"), Document("2", "vendor"), Document("3", "tool")])
-        keyring = index.entity("keyring")
+        keyring = index.graph.entity("keyring")
         assert (keyring.type, keyring.description) == ("vendor", "Said by 1. Said by 2. Said by 3.")
         index.delete(["1", "2"])
-        assert (index.entity("keyring").type, index.entity("keyring").description) == ("tool", "Said by 3.")
-        (fact,) = index.facts("keyring")
+        assert (index.graph.entity("keyring").type, index.graph.entity("keyring").description) == ("tool", "Said by 3.")
+        (fact,) = index.graph.facts("keyring")
         assert (fact.relation, fact.value, fact.chunk_id, fact.entities) == ("is", "tool", "3", ("keyring",))
 
 
@@ -196,8 +196,8 @@ def test_triples_are_facts_with_relations():
     with KnowledgeIndex(HashEmbedder(), extractor=extractor) as index:
         index.add([Document("1", "…about them.", metadata=triples)])
         assert index.stats().relations == {"depends_on": 1}
-        assert index.related("auth service")[0][1] == 1.0
-        assert index.facts("oauth provider")[0].text == "Auth Service depends_on OAuth Provider"
+        assert index.graph.neighbours("auth service")[0][1] == 1.0
+        assert index.graph.facts("oauth provider")[0].text == "Auth Service depends_on OAuth Provider"
 
 
 def test_stats_tell_the_size(services):

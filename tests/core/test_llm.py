@@ -127,13 +127,13 @@ def test_a_bad_answer_costs_one_chunk_and_is_tried_again_next_time(tmp_path):
         assert report.added == 8
         assert list(report.problems) == ["3"]
         assert "could not be read" in extractor.report.failed["3"]
-        assert index.entity("auth service").mentions == 7
+        assert index.graph.entity("auth service").mentions == 7
         assert len(asked) == 9
         broken.clear()
         again = index.add([Document(c.id, c.text) for c in CHUNKS])
         assert (again.replaced, again.unchanged, dict(again.problems)) == (1, 7, {})
         assert len(asked) == 10
-        assert index.entity("auth service").mentions == 8
+        assert index.graph.entity("auth service").mentions == 8
         assert index.verify()
 
 

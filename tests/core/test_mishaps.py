@@ -200,8 +200,8 @@ def test_strange_output_of_an_extractor_does_no_harm():
     )
     with KnowledgeIndex(HashEmbedder(), extractor=Reads(odd)) as index:
         index.add([Document("1", "Some text.")])
-        assert index.entity("foo").type == "type"
-        assert {fact.entities for fact in index.facts("a")} == {("a", "a")}
+        assert index.graph.entity("foo").type == "type"
+        assert {fact.entities for fact in index.graph.facts("a")} == {("a", "a")}
         assert index.verify(), str(index.verify())
         assert index.delete("1") == 1
         assert index.stats().entities == 0
@@ -220,9 +220,9 @@ def test_strange_answers_of_a_model_do_no_harm():
     with KnowledgeIndex(HashEmbedder(), extractor=extractor) as index:
         report = index.add([Document(str(i), f"Text {i}.") for i in range(4)])
         assert list(report.problems) == ["2"]
-        assert index.entity("Foo") is not None
-        assert index.entity("Bar") is not None
-        assert index.entity("IBM") is not None
+        assert index.graph.entity("Foo") is not None
+        assert index.graph.entity("Bar") is not None
+        assert index.graph.entity("IBM") is not None
         assert index.verify()
 
 
@@ -235,7 +235,7 @@ def test_equal_chunks_are_asked_about_once():
 
     with KnowledgeIndex(HashEmbedder(), extractor=LLMExtractor(complete, progress=False)) as index:
         index.add([Document(str(i), "The same text.") for i in range(8)])
-        assert index.entity("IBM").mentions == 8
+        assert index.graph.entity("IBM").mentions == 8
     assert len(calls) == 1
 
 
@@ -245,7 +245,7 @@ def test_changed_triples_are_read_again():
     KnowledgeIndex(HashEmbedder(), engine=engine, extractor=extractors[0]).add([Document("1", "Text.")])
     index = KnowledgeIndex(HashEmbedder(), engine=engine, extractor=extractors[1])
     assert index.add([Document("1", "Text.")]).replaced == 1
-    assert index.entity("B") is None
+    assert index.graph.entity("B") is None
 
 
 @pytest.mark.parametrize("metadata", [{0: "a"}, {"a": {False: 1}}, {0: 1, "b": 2}, {None: 1, "null": 2}])
@@ -315,7 +315,7 @@ def test_long_texts_are_read_in_linear_time_enough_to_finish():
     opening = " ".join(f"Keyring{i} is new." for i in range(12_000))
     with KnowledgeIndex(HashEmbedder(), chunker=None, embed_facts=False) as index:
         index.add([Document("q", quoted), Document("o", opening)])
-        assert index.entity("The Book 17") is not None
+        assert index.graph.entity("The Book 17") is not None
 
 
 def test_vector_search_takes_the_question_of_any_length(services):

@@ -88,7 +88,7 @@ def test_every_entrance_reads_a_filter_once(index, where):
     assert seen(retriever.retrieve("Keyring", where=where())) == {"acme"}
     assert seen(retriever.retrieve("Keyring", where={"tenant": "acme"})) == {"acme"}, "from the cache"
     assert {name.partition("-")[0] for name in index.document_ids(where())} == {"acme"}
-    assert retriever.warm(5, where=where()) == len(retriever.index.entities(where={"tenant": "acme"}, limit=5))
+    assert retriever.warm(5, where=where()) == len(retriever.index.graph.entities(where={"tenant": "acme"}, limit=5))
     assert retriever.warm(["Keyring"], where=where(), background=True).result() == 1
     assert all("Umbrella" not in fact.text for fact in retriever.facts_about(["Keyring Umbrella Acme"], where=where()))
     assert {hit.chunk.metadata["tenant"] for hit in retriever.retrieve("Umbrella", where=where())} == {"acme"}
@@ -111,7 +111,7 @@ def test_a_parsed_filter_is_a_filter(index):
     both = parse_all(parsed, {"tenant": {"in": ["umbrella"]}})
     assert index.document_ids(both) == [], "a filter narrows, whatever the other one says"
     assert hash(both) == hash(parse_all({"tenant": "acme"}, {"tenant": {"in": ("umbrella",)}}))
-    assert index.remembered(where=parsed) == []
+    assert index.memory.facts(where=parsed) == []
     assert MemoryWriter.of(index, None, parsed, "conversation").metadata == {"tenant": "acme"}
 
 
@@ -202,10 +202,10 @@ def test_a_file_cannot_replace_what_the_application_says_of_it(tmp_path: Path):
 
 def test_entities_and_facts_within_a_scope(index):
     inside = {"tenant": "acme"}
-    assert index.entity("Umbrella") is not None
-    assert index.entity("Umbrella", where=inside) is None
-    assert index.facts("Umbrella", where=inside) == []
-    assert index.related("Umbrella", where=inside) == []
-    assert index.relations("Umbrella", where=inside) == []
-    assert not any("Umbrella" in (entity.name, *entity.aliases) for entity in index.entities(where=inside))
+    assert index.graph.entity("Umbrella") is not None
+    assert index.graph.entity("Umbrella", where=inside) is None
+    assert index.graph.facts("Umbrella", where=inside) == []
+    assert index.graph.neighbours("Umbrella", where=inside) == []
+    assert index.graph.relations("Umbrella", where=inside) == []
+    assert not any("Umbrella" in (entity.name, *entity.aliases) for entity in index.graph.entities(where=inside))
     assert [document.id for document in index.documents(where=inside)] == ["acme-0", "acme-1", "acme-2"]

@@ -88,7 +88,7 @@ def test_ready_knowledge_keeps_its_strengths():
     }
     with KnowledgeIndex(HashEmbedder(), extractor=KnowledgeExtractor(knowledge=known)) as index:
         index.add([Document(name, f"Text {name}.") for name in known])
-        weights = {fact.entities[1]: fact.weight for fact in index.facts("A1")}
+        weights = {fact.entities[1]: fact.weight for fact in index.graph.facts("A1")}
     assert weights == {"b1": 2.0, "b2": 7.5, "b3": 4.0, "b4": 10.0}
 
 

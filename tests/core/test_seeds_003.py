@@ -1,4 +1,4 @@
-"""The published design of the graph memory, by its own numbers and examples.
+"""The published design of the graph index, by its own numbers and examples.
 
 Numbers in the comments follow its formulas: confidence · source · decay · usage · status, with user_edit 2.0, file 1.5,
 system 1.2, conversation 1.0; 0.95 per week after one week; 1 + 0.5 · log10(accesses + 1); confirmed 1.2.
@@ -60,11 +60,11 @@ NARRATIVE = """\
 
 def tell_example(index: KnowledgeIndex) -> None:
     for subject, relation, target, literal, confidence in reversed(EXAMPLE):
-        index.remember(subject, relation, target, literal=literal, confidence=confidence, metadata=ADA)
+        index.memory.remember(subject, relation, target, literal=literal, confidence=confidence, metadata=ADA)
 
 
 @pytest.fixture
-def memory():
+def index():
     with KnowledgeIndex(HashEmbedder(), embed_names=True) as index:
         tell_example(index)
         yield index
@@ -80,19 +80,19 @@ def texts(result) -> list[str]:
 
 
 def counts(index: KnowledgeIndex, name: str) -> dict[str, int]:
-    return {fact.text: fact.access_count for fact in index.facts(name)}
+    return {fact.text: fact.access_count for fact in index.graph.facts(name)}
 
 
 # -- the document's own example
 
 
-def test_the_output_example_is_the_narrative(memory):
-    result = retriever_of(memory).retrieve("What is the JACQ Project of the User? DuckDB?", where=ADA)
+def test_the_output_example_is_the_narrative(index):
+    result = retriever_of(index).retrieve("What is the JACQ Project of the User? DuckDB?", where=ADA)
     assert result.context(1_000, style="narrative") == NARRATIVE
 
 
-def test_what_is_jacq_surfaces_technologies_and_not_the_project_alone(memory):
-    result = retriever_of(memory, graph=SpreadingActivation(anchors=1)).retrieve("JACQ Project", k=10)
+def test_what_is_jacq_surfaces_technologies_and_not_the_project_alone(index):
+    result = retriever_of(index, graph=SpreadingActivation(anchors=1)).retrieve("JACQ Project", k=10)
     # One anchor: three facts of the project; over DuckDB, a second hop, its two. Nothing points back to the user.
     assert {fact.text for fact in result.facts[:5]} == {
         "JACQ Project uses DuckDB", "JACQ Project uses Next.js 16", "JACQ Project status active development",
@@ -112,20 +112,22 @@ def test_the_published_settings_are_the_defaults():
 # -- narrative
 
 
-def test_the_narrative_is_in_order_of_relevance_whatever_the_question_names(memory):
+def test_the_narrative_is_in_order_of_relevance_whatever_the_question_names(index):
     # A conversation's fact weighs 1.0 · 1.0 (staged) = 0.5, below all others: its subject comes last.
-    memory.remember("JACQ Team", "meets", "Mondays", literal=True, source="conversation", confidence=0.5, metadata=ADA)
-    asked = retriever_of(memory, graph=SpreadingActivation(anchors=9)).retrieve("JACQ Team User")
+    index.memory.remember(
+        "JACQ Team", "meets", "Mondays", literal=True, source="conversation", confidence=0.5, metadata=ADA
+    )
+    asked = retriever_of(index, graph=SpreadingActivation(anchors=9)).retrieve("JACQ Team User")
     headings = [line for line in asked.context(1_000, style="narrative").splitlines() if line.startswith("#")]
     assert headings == [
         "### 👤 USER CONTEXT", "### 💡 CONTEXT: JACQ Project", "### 💡 CONTEXT: DuckDB", "### 💡 CONTEXT: JACQ Team"
     ]  # fmt: skip
 
 
-def test_cutting_drops_the_least_relevant_whatever_its_subject(memory):
+def test_cutting_drops_the_least_relevant_whatever_its_subject(index):
     # The user's third fact now has 0.5 · 2.4 = 1.2: the least of all nine, though it stands in the first section.
-    memory.remember("User", "works_on", "JACQ Project", confidence=0.5, metadata=ADA)
-    result = retriever_of(memory).retrieve("What is the JACQ Project of the User? DuckDB?", where=ADA)
+    index.memory.remember("User", "works_on", "JACQ Project", confidence=0.5, metadata=ADA)
+    result = retriever_of(index).retrieve("What is the JACQ Project of the User? DuckDB?", where=ADA)
     lines = [f"- {relation}: {target}" for _, relation, target, _, _ in EXAMPLE]
     least_last = [*lines[:2], *lines[3:], lines[2]]
     whole = len(result.context(10_000, style="narrative", tokenizer=len))
@@ -138,87 +140,89 @@ def test_cutting_drops_the_least_relevant_whatever_its_subject(memory):
 # -- telling facts
 
 
-def test_a_told_fact_is_found_by_every_method_and_is_exact(memory):
-    fact = memory.remember("Mara Lindqvist", "leads", "Identity Team", confidence=0.7, source="system", metadata=ADA)
+def test_a_told_fact_is_found_by_every_method_and_is_exact(index):
+    fact = index.memory.remember(
+        "Mara Lindqvist", "leads", "Identity Team", confidence=0.7, source="system", metadata=ADA
+    )
     assert (fact.entities, fact.relation, fact.status) == (("Mara Lindqvist", "Identity Team"), "leads", "staged")
-    assert memory.verify()
+    assert index.verify()
     for method in ("hybrid", "vector", "keyword", "graph"):
-        assert texts(GraphRetriever(memory).retrieve("Who leads the Identity Team?", method=method))[0] == fact.text
-    (stored,) = memory.facts("Mara Lindqvist")
+        assert texts(GraphRetriever(index).retrieve("Who leads the Identity Team?", method=method))[0] == fact.text
+    (stored,) = index.graph.facts("Mara Lindqvist")
     assert (stored.id, stored.confidence, stored.source) == (fact.id, 0.7, "system")
     # 0.7 · 1.2 (system) · 1.0 (staged) = 0.84; confirmed 0.84 · 1.2 = 1.008
     assert Relevance().score(stored, stored.created) == pytest.approx(0.84)
-    assert Relevance().score(memory.confirm(stored), stored.created) == pytest.approx(1.008)
+    assert Relevance().score(index.memory.confirm(stored), stored.created) == pytest.approx(1.008)
 
 
-def test_the_user_is_believed_and_others_are_staged(memory):
-    assert memory.remember("User", "likes", "tea").status == "confirmed"
+def test_the_user_is_believed_and_others_are_staged(index):
+    assert index.memory.remember("User", "likes", "tea").status == "confirmed"
     for source in ("file", "system", "conversation"):
-        assert memory.remember("User", "likes", source, source=source).status == "staged"
+        assert index.memory.remember("User", "likes", source, source=source).status == "staged"
 
 
-def test_telling_again_updates_the_fact_and_keeps_its_status_and_accesses(memory):
-    first = memory.remember("User", "likes", "Green Tea", source="conversation", metadata=ADA)
-    retriever_of(memory, cache=None).retrieve("User", where=ADA)
-    memory.confirm(first)
-    again = memory.remember("user", "Likes", "green tea", source="conversation", confidence=0.4, metadata=ADA)
+def test_telling_again_updates_the_fact_and_keeps_its_status_and_accesses(index):
+    first = index.memory.remember("User", "likes", "Green Tea", source="conversation", metadata=ADA)
+    retriever_of(index, cache=None).retrieve("User", where=ADA)
+    index.memory.confirm(first)
+    again = index.memory.remember("user", "Likes", "green tea", source="conversation", confidence=0.4, metadata=ADA)
     assert (again.id, again.status, again.confidence, again.created) == (first.id, "confirmed", 0.4, first.created)
-    assert [fact.access_count for fact in memory.facts("Green Tea")] == [1]
-    size, generation = len(memory), memory.engine.generation
-    memory.remember("user", "Likes", "green tea", source="conversation", confidence=0.4, metadata=ADA)
-    assert (len(memory), memory.engine.generation) == (size, generation), "the same again writes nothing"
+    assert [fact.access_count for fact in index.graph.facts("Green Tea")] == [1]
+    size, generation = len(index), index.engine.generation
+    index.memory.remember("user", "Likes", "green tea", source="conversation", confidence=0.4, metadata=ADA)
+    assert (len(index), index.engine.generation) == (size, generation), "the same again writes nothing"
 
 
-def test_scopes_do_not_meet(memory):
-    mine = memory.remember("User", "lives_in", "Malmö", metadata=ADA)
-    theirs = memory.remember("User", "lives_in", "Malmö", metadata=BOB)
+def test_scopes_do_not_meet(index):
+    mine = index.memory.remember("User", "lives_in", "Malmö", metadata=ADA)
+    theirs = index.memory.remember("User", "lives_in", "Malmö", metadata=BOB)
     assert mine.id != theirs.id
-    for change in (memory.confirm, memory.reject):
+    for change in (index.memory.confirm, index.memory.reject):
         with pytest.raises(InputError, match="no fact"):
             change(theirs.id, where=ADA)
-    assert memory.forget(theirs.id, where=ADA) == 0
+    assert index.memory.forget(theirs.id, where=ADA) == 0
     with pytest.raises(InputError, match="no fact"):
-        memory.remember("User", "lives_in", "Lund", metadata=ADA, supersedes=theirs.id)
-    memory.add([Document("diary", "Bob met Ada Lovelace.", metadata=BOB)])
+        index.memory.remember("User", "lives_in", "Lund", metadata=ADA, supersedes=theirs.id)
+    index.add([Document("diary", "Bob met Ada Lovelace.", metadata=BOB)])
     for hidden in ("diary", "diary/0"):  # an error must not tell that another user has such a document
-        for change in (memory.confirm, memory.reject):
+        for change in (index.memory.confirm, index.memory.reject):
             with pytest.raises(InputError, match="there is no fact"):
                 change(hidden, where=ADA)
         with pytest.raises(InputError, match="there is no fact"):
-            memory.remember("User", "lives_in", "Lund", metadata=ADA, supersedes=hidden)
-    memory.delete("diary")
-    memory.reject(mine, where=ADA)
-    assert "User lives in Malmö" in texts(GraphRetriever(memory).retrieve("lives in Malmö", where=BOB))
-    assert "User lives in Malmö" not in texts(GraphRetriever(memory).retrieve("lives in Malmö", where=ADA, k=20))
-    assert memory.forget(where=ADA) == len(EXAMPLE) + 1
-    assert [fact.id for fact in memory.remembered()] == [theirs.id]
+            index.memory.remember("User", "lives_in", "Lund", metadata=ADA, supersedes=hidden)
+    index.delete("diary")
+    index.memory.reject(mine, where=ADA)
+    assert "User lives in Malmö" in texts(GraphRetriever(index).retrieve("lives in Malmö", where=BOB))
+    assert "User lives in Malmö" not in texts(GraphRetriever(index).retrieve("lives in Malmö", where=ADA, k=20))
+    assert index.memory.forget(where=ADA) == len(EXAMPLE) + 1
+    assert [fact.id for fact in index.memory.facts()] == [theirs.id]
 
 
 def test_deletion_leaves_what_the_other_facts_alone_would_make(tmp_path):
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), embed_names=True) as index:
         tell_example(index)
         for number in range(3):
-            index.remember("User", "likes", f"Thing {number}", metadata=ADA)
-        assert index.forget(subject="User", relation="likes", where=ADA) == 3
+            index.memory.remember("User", "likes", f"Thing {number}", metadata=ADA)
+        assert index.memory.forget(subject="User", relation="likes", where=ADA) == 3
     with KnowledgeIndex.open(tmp_path / "kb", read_only=True) as index:
         assert index.verify()
-        assert index.entity("Thing 1") is None
-        assert len(index.remembered()) == len(EXAMPLE)
+        assert index.graph.entity("Thing 1") is None
+        assert len(index.memory.facts()) == len(EXAMPLE)
         with pytest.raises(ReadOnlyIndex):
-            index.remember("User", "likes", "Thing 1")
+            index.memory.remember("User", "likes", "Thing 1")
 
 
-def test_told_facts_are_copied_with_the_documents_whatever_the_extractor(memory):
-    memory.reject(memory.remember("User", "hates", "Rain", metadata=ADA))
-    memory.remember("User", "lives_in", "Malmö", metadata=ADA, valid_from="2020-01-01", valid_to="2021-01-01")
+def test_told_facts_are_copied_with_the_documents_whatever_the_extractor(index):
+    index.memory.reject(index.memory.remember("User", "hates", "Rain", metadata=ADA))
+    index.memory.remember("User", "lives_in", "Malmö", metadata=ADA, valid_from="2020-01-01", valid_to="2021-01-01")
     with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor({}), embed_names=True, chunker=None) as copy:
-        copy.add(memory.documents())
-        assert copy.remembered() == memory.remembered()
+        copy.add(index.documents())
+        assert copy.memory.facts() == index.memory.facts()
         assert copy.verify()
         for question, time_ in (("User Rain", None), ("lives in Malmö", "2020-06-01"), ("lives in Malmö", None)):
-            found = [texts(retriever_of(index).retrieve(question, as_of=time_, k=20)) for index in (memory, copy)]
+            found = [texts(retriever_of(one).retrieve(question, as_of=time_, k=20)) for one in (index, copy)]
             assert found[0] == found[1]
-    assert told_facts.KEY in next(memory.documents()).metadata
+    assert told_facts.KEY in next(index.documents()).metadata
 
 
 @pytest.mark.parametrize(
@@ -239,22 +243,22 @@ def test_told_facts_are_copied_with_the_documents_whatever_the_extractor(memory)
         (("User", "likes", "tea"), {"supersedes": "fact:0"}, "no fact"),
     ],
 )
-def test_what_cannot_be_stored_is_refused_and_nothing_changes(memory, arguments, settings, message):
-    generation = memory.engine.generation
+def test_what_cannot_be_stored_is_refused_and_nothing_changes(index, arguments, settings, message):
+    generation = index.engine.generation
     with pytest.raises(InputError, match=message):
-        memory.remember(*arguments, **settings)
-    assert memory.engine.generation == generation
+        index.memory.remember(*arguments, **settings)
+    assert index.engine.generation == generation
 
 
 def test_extracted_facts_are_changed_with_their_document():
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add([Document("a", "Ada Lovelace met Charles Babbage.")])
-        (fact,) = index.facts("Ada Lovelace")
+        (fact,) = index.graph.facts("Ada Lovelace")
         with pytest.raises(InputError, match="extracted from a document"):
-            index.reject(fact)
-        assert index.forget(fact) == 0
+            index.memory.reject(fact)
+        assert index.memory.forget(fact) == 0
         with pytest.raises(InputError, match="forget needs"):
-            index.forget()
+            index.memory.forget()
         with pytest.raises(DocumentError, match="remember"):
             index.add([Document("b", "x", metadata={"graphrag_fact": {"subject": "User"}})])
 
@@ -263,29 +267,30 @@ def test_extracted_facts_are_changed_with_their_document():
 
 
 @pytest.mark.parametrize("strategy", [None, SpreadingActivation()])
-def test_a_rejected_fact_reaches_no_result(memory, strategy):
-    fact = memory.remember("User", "works_on", "Apollo Project", metadata=ADA)
-    memory.remember("Apollo Project", "uses", "Saturn Rocket", metadata=ADA)
+def test_a_rejected_fact_reaches_no_result(index, strategy):
+    fact = index.memory.remember("User", "works_on", "Apollo Project", metadata=ADA)
+    index.memory.remember("Apollo Project", "uses", "Saturn Rocket", metadata=ADA)
     question = "Which rocket does the User use for the Apollo Project?"
-    assert fact.text in texts(GraphRetriever(memory, graph=strategy).retrieve(question, k=20))
-    memory.reject(fact)
+    assert fact.text in texts(GraphRetriever(index, graph=strategy).retrieve(question, k=20))
+    index.memory.reject(fact)
     for method in ("hybrid", "vector", "keyword", "graph"):
-        result = GraphRetriever(memory, graph=strategy).retrieve(question, method=method, k=50)
+        result = GraphRetriever(index, graph=strategy).retrieve(question, method=method, k=50)
         assert fact.text not in texts(result)
         assert fact.id not in [one.id for one in result.facts]
         assert all(step.id != fact.id for hit in result.hits for step in hit.path)
         assert all(fact.text not in result.context(5_000, style=s) for s in ("graph", "passages", "narrative"))
-    assert "apollo project" not in {other.id for other, _ in memory.related("User")}
-    with memory.engine.snapshot() as everything:  # no edge is left, not even in a snapshot that hides nothing
+    assert "apollo project" not in {other.id for other, _ in index.graph.neighbours("User")}
+    with index.engine.snapshot() as everything:  # no edge is left, not even in a snapshot that hides nothing
         keys = everything.find_entities(["user", "apollo project"])
         edges = everything.neighbours(np.array([keys["user"]]), to="entities")
         assert keys["apollo project"] not in edges.targets
-    assert memory.verify()
+    assert index.verify()
     assert (
-        memory.remember("User", "works_on", "Apollo Project", source="conversation", metadata=ADA).status == "rejected"
+        index.memory.remember("User", "works_on", "Apollo Project", source="conversation", metadata=ADA).status
+        == "rejected"
     )
-    memory.confirm(fact)
-    assert fact.text in texts(GraphRetriever(memory, graph=strategy).retrieve(question, k=20))
+    index.memory.confirm(fact)
+    assert fact.text in texts(GraphRetriever(index, graph=strategy).retrieve(question, k=20))
 
 
 def test_the_status_of_extracted_facts_is_validated_and_rejected_ones_are_not_stored():
@@ -294,7 +299,7 @@ def test_the_status_of_extracted_facts_is_validated_and_rejected_ones_are_not_st
 
     with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor({"a": [fact("rejected")]})) as index:
         index.add([Document("a", "A note.")])
-        assert (index.stats().facts, index.related("User")) == (0, [])
+        assert (index.stats().facts, index.graph.neighbours("User")) == (0, [])
     for broken in (fact("maybe"), Fact(("User", "Rain"), "x", "hates", valid_to=1.0)):
         with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor({"a": [broken]})) as index:
             with pytest.raises(ExtractionError, match=r"staged, confirmed, rejected|remember"):
@@ -305,11 +310,11 @@ def test_the_status_of_extracted_facts_is_validated_and_rejected_ones_are_not_st
 # -- contradiction and time
 
 
-def test_a_fact_supersedes_another_when_told_so(memory):
-    acme = memory.remember("Ada", "works_at", "Acme", valid_from="2019-01-01")
-    globex = memory.remember("Ada", "works_at", "Globex", valid_from="2022-01-01", supersedes=True)
-    memory.remember("Ada", "knows", "Acme")
-    retriever = GraphRetriever(memory)
+def test_a_fact_supersedes_another_when_told_so(index):
+    acme = index.memory.remember("Ada", "works_at", "Acme", valid_from="2019-01-01")
+    globex = index.memory.remember("Ada", "works_at", "Globex", valid_from="2022-01-01", supersedes=True)
+    index.memory.remember("Ada", "knows", "Acme")
+    retriever = GraphRetriever(index)
 
     def employer(as_of):
         found = texts(retriever.retrieve("Where does Ada work?", k=20, as_of=as_of))
@@ -320,43 +325,43 @@ def test_a_fact_supersedes_another_when_told_so(memory):
     assert employer("2021-12-31T23:59:59") == ["Acme"]
     assert employer("2022-01-01") == ["Globex"]
     assert employer(None) == ["Globex"]
-    by_id = {fact.id: (fact.valid_from, fact.valid_to) for fact in memory.remembered(relation="works at")}
+    by_id = {fact.id: (fact.valid_from, fact.valid_to) for fact in index.memory.facts(relation="works at")}
     # 2019-01-01 and 2022-01-01, UTC
     assert by_id == {acme.id: (1_546_300_800.0, 1_640_995_200.0), globex.id: (1_640_995_200.0, None)}
-    assert [fact.id for fact in memory.remembered(relation="works_at", as_of="2020-01-01")] == [acme.id]
-    assert memory.verify()
+    assert [fact.id for fact in index.memory.facts(relation="works_at", as_of="2020-01-01")] == [acme.id]
+    assert index.verify()
 
 
-def test_without_being_told_so_contradicting_facts_stay_beside_each_other(memory):
+def test_without_being_told_so_contradicting_facts_stay_beside_each_other(index):
     for town in ("Lund", "Malmö"):
-        memory.remember("Ada", "lives_in", town)
-    assert {"Ada lives in Lund", "Ada lives in Malmö"} <= set(texts(GraphRetriever(memory).retrieve("Ada", k=20)))
-    ystad = memory.remember("Ada", "lives_in", "Ystad", supersedes=memory.remembered(relation="lives_in")[0])
-    found = texts(GraphRetriever(memory).retrieve("Ada lives in", k=20))
+        index.memory.remember("Ada", "lives_in", town)
+    assert {"Ada lives in Lund", "Ada lives in Malmö"} <= set(texts(GraphRetriever(index).retrieve("Ada", k=20)))
+    ystad = index.memory.remember("Ada", "lives_in", "Ystad", supersedes=index.memory.facts(relation="lives_in")[0])
+    found = texts(GraphRetriever(index).retrieve("Ada lives in", k=20))
     assert {"Ada lives in Ystad", "Ada lives in Malmö"} <= set(found)
     assert "Ada lives in Lund" not in found
     assert ystad.valid_from == pytest.approx(time.time(), abs=60), "where nothing is said it begins now"
-    again = memory.remember("Ada", "lives_in", "Ystad", supersedes=True)
+    again = index.memory.remember("Ada", "lives_in", "Ystad", supersedes=True)
     assert (again.id, again.valid_from) == (ystad.id, ystad.valid_from), "told twice it is one fact"
-    back = memory.remember("Ada", "lives_in", "Lund", supersedes=True)
-    now = [fact.entities[1] for fact in memory.remembered(subject="Ada", relation="lives_in", as_of=time.time())]
+    back = index.memory.remember("Ada", "lives_in", "Lund", supersedes=True)
+    now = [fact.entities[1] for fact in index.memory.facts(subject="Ada", relation="lives_in", as_of=time.time())]
     assert now == ["Lund"]
-    assert len(memory.remembered(subject="Ada", relation="lives_in")) == 4, "the first time in Lund is kept"
+    assert len(index.memory.facts(subject="Ada", relation="lives_in")) == 4, "the first time in Lund is kept"
     assert back.valid_from > ystad.valid_from
 
 
-def test_a_rejected_fact_supersedes_nothing(memory):
-    memory.remember("Ada", "works_at", "Acme")
-    wrong = memory.remember("Ada", "works_at", "Globex")
-    memory.reject(wrong)
-    memory.remember("Ada", "works_at", "Globex", source="conversation", supersedes=True)
-    assert "Ada works at Acme" in texts(GraphRetriever(memory).retrieve("Ada works at", k=20))
+def test_a_rejected_fact_supersedes_nothing(index):
+    index.memory.remember("Ada", "works_at", "Acme")
+    wrong = index.memory.remember("Ada", "works_at", "Globex")
+    index.memory.reject(wrong)
+    index.memory.remember("Ada", "works_at", "Globex", source="conversation", supersedes=True)
+    assert "Ada works at Acme" in texts(GraphRetriever(index).retrieve("Ada works at", k=20))
 
 
-def test_a_cached_answer_ends_with_the_facts_in_it(memory, monkeypatch):
+def test_a_cached_answer_ends_with_the_facts_in_it(index, monkeypatch):
     now = time.time()
-    memory.remember("Ada", "is_at", "Lunch", valid_to=now + 30)
-    retriever = GraphRetriever(memory)
+    index.memory.remember("Ada", "is_at", "Lunch", valid_to=now + 30)
+    retriever = GraphRetriever(index)
     assert "Ada is at Lunch" in texts(retriever.retrieve("Ada"))
     assert list(retriever.retrieve("Ada").trace.stages) == ["cache"]
     monkeypatch.setattr("graphrag_core.retriever.time.time", lambda: now + 31)
@@ -366,23 +371,23 @@ def test_a_cached_answer_ends_with_the_facts_in_it(memory, monkeypatch):
 # -- accesses
 
 
-def test_warming_counts_no_access_and_the_first_question_after_it_counts_once(memory):
-    retriever = retriever_of(memory)
+def test_warming_counts_no_access_and_the_first_question_after_it_counts_once(index):
+    retriever = retriever_of(index)
     assert retriever.warm(["User"], where=ADA) == 1
-    assert set(counts(memory, "User").values()) == {0}
+    assert set(counts(index, "User").values()) == {0}
     assert list(retriever.retrieve("User", where=ADA).trace.stages) == ["cache"]
-    assert set(counts(memory, "User").values()) == {1}
+    assert set(counts(index, "User").values()) == {1}
     retriever.retrieve("User", where=ADA)
-    assert set(counts(memory, "User").values()) == {1}, "an answer from the cache is not read again"
+    assert set(counts(index, "User").values()) == {1}, "an answer from the cache is not read again"
     assert retriever.warm(2) == 2
     with pytest.raises(InputError, match="iterable"):
         retriever.warm("User")
 
 
-def test_warming_runs_in_the_background(memory, monkeypatch):
-    retriever = retriever_of(memory)
-    embed, go = memory.embedding.embedder.embed_query, threading.Event()
-    monkeypatch.setattr(memory.embedding.embedder, "embed_query", lambda text: go.wait(120) and embed(text))
+def test_warming_runs_in_the_background(index, monkeypatch):
+    retriever = retriever_of(index)
+    embed, go = index.embedding.embedder.embed_query, threading.Event()
+    monkeypatch.setattr(index.embedding.embedder, "embed_query", lambda text: go.wait(120) and embed(text))
     running = retriever.warm(["User"], background=True)
     assert not running.done()
     go.set()
@@ -400,7 +405,7 @@ def test_an_edit_keeps_the_accesses_of_the_facts_that_stayed():
         assert counts(index, "Ada Lovelace") == {
             "Ada Lovelace lived in London.": 9, "Ada Lovelace wrote to Mary Somerville.": 0
         }  # fmt: skip
-        kept, fresh = sorted(index.facts("Ada Lovelace"), key=lambda fact: -fact.access_count)
+        kept, fresh = sorted(index.graph.facts("Ada Lovelace"), key=lambda fact: -fact.access_count)
         # Nine accesses: 1 + 0.5 · log10(10) = 1.5 times the relevance of a fact that was never read.
         ratio = Relevance().score(kept, kept.last_accessed) / Relevance().score(fresh, kept.last_accessed)
         assert ratio == pytest.approx(1 + 0.5 * log10(10))
@@ -416,8 +421,8 @@ def test_relevance_of_the_design_by_hand():
 # -- the cache
 
 
-def test_other_spacing_and_case_hit_the_cache_and_the_answer_is_that_of_the_asker(memory):
-    retriever = GraphRetriever(memory)
+def test_other_spacing_and_case_hit_the_cache_and_the_answer_is_that_of_the_asker(index):
+    retriever = GraphRetriever(index)
     first = retriever.retrieve("What does the JACQ Project use?")
     for other in (
         "what does the jacq project use?",

@@ -330,7 +330,7 @@ class Nothing:
 def test_findings_have_their_facts_whatever_the_extractor(extractor, chunker):
     with KnowledgeIndex(extractor=extractor, chunker=chunker, progress=False) as index:
         index.add(research_documents(PAPERS))
-        triples = [(fact.relation, *fact.entities) for fact in index.facts("Petrel Notes") if fact.relation]
+        triples = [(fact.relation, *fact.entities) for fact in index.graph.facts("Petrel Notes") if fact.relation]
     assert sorted(triples) == [
         ("authored_by", "petrel notes", "ada chen"),
         ("cites", "heron notes", "petrel notes"),
@@ -341,12 +341,12 @@ def test_findings_have_their_facts_whatever_the_extractor(extractor, chunker):
 
 def test_labels_are_neither_names_nor_sentences(index):
     for label in ("arXiv", "Year", "By", "Cites", "Concepts", "Topics", "Implements", "2025"):
-        assert index.entity(label) is None, label
+        assert index.graph.entity(label) is None, label
     entities = {"petrel notes", "gannet notes", "heron notes", "osprey notes", "ada chen", "alpha memory",
                 "beta planning", "langchain ai langgraph", "orchestration"}  # fmt: skip
     with index.engine.snapshot() as snapshot:
         assert {entity.id for entity in snapshot.entities(snapshot.top_entities(100))} == entities
-    sentences = [fact.text for fact in index.facts("Petrel Notes") if not fact.relation]
+    sentences = [fact.text for fact in index.graph.facts("Petrel Notes") if not fact.relation]
     assert sentences == ["How agents keep what they were told."]
 
 
@@ -363,7 +363,7 @@ def test_labels_stay_in_the_text_and_no_model_reads_them():
 def test_metadata_that_only_looks_like_a_finding_is_left_alone():
     with KnowledgeIndex(progress=False) as index:
         index.add([Document("scan", "A nodule.", "Scan", {"finding": "nodule", "cites": ["Atlas"]})])
-        assert index.entity("Atlas") is None
+        assert index.graph.entity("Atlas") is None
 
 
 def test_indexing_as_in_the_document():
@@ -372,8 +372,8 @@ def test_indexing_as_in_the_document():
         {"academic_papers": [{"arxiv_id": "2501.03236", "title": "MAGMA Memory", "abstract": "..."}]}
     )
     system.add_research_findings({"github_projects": [{"name": "langchain-ai/langgraph", "description": "..."}]})
-    assert system.entity("2501.03236").type == "paper"
-    assert system.entity("langchain-ai/langgraph").type == "project"
+    assert system.graph.entity("2501.03236").type == "paper"
+    assert system.graph.entity("langchain-ai/langgraph").type == "project"
     with pytest.raises(InputError, match="no research findings"):
         system.add_research_findings({"papers": "none"})
 
@@ -384,7 +384,7 @@ def test_domains_are_joined_whichever_comes_first():
             for findings in order:
                 graphrag.add_research_findings(findings)
             result = GraphRetriever(graphrag, method="agentic").retrieve("orchestration patterns")
-            linked = {entity.name for entity, _ in graphrag.related("langchain-ai/langgraph")}
+            linked = {entity.name for entity, _ in graphrag.graph.neighbours("langchain-ai/langgraph")}
         assert found(result)[:2] == ["project:langchain-ai/langgraph", "arxiv:2501.00001"]
         assert "Petrel Notes" in linked
         assert (result.method, result.route) == ("hybrid", "routed to hybrid: no rule matched")

@@ -281,7 +281,7 @@ def test_reading_a_fact_counts_and_the_count_is_kept(tmp_path):
         assert second["duck"] == pytest.approx(0.7 * 1.5 * (1 + log10(2) * 0.5))
         assert index.engine.generation == generation, "reading changes nothing that is searched"
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), extractor=FixedExtractor(JACQ)) as index:
-        (kept,) = [f for f in index.facts("DuckDB") if f.relation == "supports"]
+        (kept,) = [f for f in index.graph.facts("DuckDB") if f.relation == "supports"]
         assert kept.access_count == 2
         assert kept.last_accessed >= before
         assert index.verify()

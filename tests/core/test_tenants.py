@@ -73,9 +73,9 @@ def test_the_spelling_of_a_name_is_that_of_the_scope():
     with KnowledgeIndex() as index:
         index.add(documents("umbrella", ["KeyRing Vault failed. KeyRing Vault broke."] * 5))
         index.add(documents("acme", ["Keyring Vault failed.", "Keyring Vault works.", "KeyRing Vault too."]))
-        assert index.entity("keyring vault").name == "KeyRing Vault"
-        assert index.entity("keyring vault", where=ACME).name == "Keyring Vault"
-        assert [entity.name for entity in index.entities("keyring", where=ACME)] == ["Keyring Vault"]
+        assert index.graph.entity("keyring vault").name == "KeyRing Vault"
+        assert index.graph.entity("keyring vault", where=ACME).name == "Keyring Vault"
+        assert [entity.name for entity in index.graph.entities("keyring", where=ACME)] == ["Keyring Vault"]
 
 
 def test_similar_names_are_merged_as_if_the_scope_were_alone():
@@ -89,7 +89,7 @@ def test_similar_names_are_merged_as_if_the_scope_were_alone():
         shared.add(documents("umbrella", [f"{name} failed. {name} works." for name in names * 2]))
         shared.add(mine)
         alone.add(mine)
-        assert shared.entities(where=ACME) == alone.entities()
+        assert shared.graph.entities(where=ACME) == alone.graph.entities()
 
 
 def test_a_scope_is_searched_exactly_if_it_would_be_alone():
@@ -113,7 +113,7 @@ def test_hidden_facts_stay_in_the_statistics_as_they_do_alone():
         shared.add(documents("umbrella", ["keyring"] * 9))
         shared.add(documents("acme", ["The keyring failed.", "The gateway failed."]))
         for at in range(4):
-            shared.reject(shared.remember("Keyring", "owns", f"Gateway {at}", metadata=ACME))
+            shared.memory.reject(shared.memory.remember("Keyring", "owns", f"Gateway {at}", metadata=ACME))
         alone.add(shared.documents(where=ACME))
         inside = GraphRetriever(shared).retrieve("keyring gateway", where=ACME)
         assert [(hit.chunk.id, hit.score) for hit in inside] == [

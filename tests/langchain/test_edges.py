@@ -31,5 +31,5 @@ def test_edges_are_a_setting_that_is_kept(tmp_path):
 def test_other_edges_replace_them(tmp_path):
     GraphRAGRetriever.from_documents(DOCUMENTS, HashEmbedder(), path=tmp_path, edges=["author"]).close()
     with GraphRAGRetriever.load(tmp_path, HashEmbedder(), edges=[("links", "id")]).index as index:
-        assert index.entity("Mara Lindqvist") is None
+        assert index.graph.entity("Mara Lindqvist") is None
         assert index.verify()

@@ -29,9 +29,9 @@ class TestChatModels:
     def test_read_entities_and_relations(self):
         llm = FakeListChatModel(responses=[ANSWER])
         with GraphRAGRetriever.from_texts([TEXT], HashEmbedder(), llm=llm) as retriever:
-            assert retriever.index.entity("keyring").type == "vendor"
-            assert retriever.index.entity("keyring").description == "Sells vaults."
-            (fact,) = [fact for fact in retriever.index.facts("Keyring") if fact.relation]
+            assert retriever.index.graph.entity("keyring").type == "vendor"
+            assert retriever.index.graph.entity("keyring").description == "Sells vaults."
+            (fact,) = [fact for fact in retriever.index.graph.facts("Keyring") if fact.relation]
             assert (fact.relation, fact.entities, fact.weight) == ("sells_to", ("keyring", "harbour"), 8)
             (found,) = retriever.invoke("What of Keyring?")
             assert found.metadata["graphrag"]["entities"] == ["Keyring"]
@@ -39,26 +39,26 @@ class TestChatModels:
     def test_beside_the_reading_that_needs_none(self):
         llm = FakeListChatModel(responses=['{"entities": [], "relations": []}'])
         with GraphRAGRetriever.from_texts(["The Auth Service needs Redis."], HashEmbedder(), llm=llm) as retriever:
-            assert retriever.index.entity("Auth Service").mentions == 1
+            assert retriever.index.graph.entity("Auth Service").mentions == 1
 
     def test_may_answer_in_blocks_or_plain_text(self):
         blocks = AIMessage(content=[{"type": "text", "text": ANSWER[:40]}, {"type": "text", "text": ANSWER[40:]}])
         for llm in (GenericFakeChatModel(messages=iter([blocks])), RunnableLambda(lambda prompt: ANSWER)):
             with GraphRAGRetriever.from_texts([TEXT], HashEmbedder(), llm=llm) as retriever:
-                assert retriever.index.entity("Harbour") is not None
+                assert retriever.index.graph.entity("Harbour") is not None
 
     def test_that_talk_nonsense_cost_one_passages_facts(self):
         extractor = llm_extractor(FakeListChatModel(responses=["no idea"]), retries=0, progress=False)
         with GraphRAGRetriever.from_texts(["The Auth Service."], HashEmbedder(), extractor=extractor) as retriever:
-            assert retriever.index.entity("Auth Service") is not None
-            assert retriever.index.entity("Keyring") is None
+            assert retriever.index.graph.entity("Auth Service") is not None
+            assert retriever.index.graph.entity("Keyring") is None
 
     async def test_read_what_is_added_later_too(self, tmp_path):
         GraphRAGRetriever.from_texts(["A."], HashEmbedder(), path=tmp_path / "kb").close()
         llm = FakeListChatModel(responses=[ANSWER])
         with GraphRAGRetriever.load(tmp_path / "kb", HashEmbedder(), llm=llm) as retriever:
             await retriever.aadd_documents([Document(id="later", page_content=TEXT)])
-            assert retriever.index.entity("Keyring") is not None
+            assert retriever.index.graph.entity("Keyring") is not None
 
     def test_are_asked_once_for_the_same_text(self):
         prompts = []
@@ -122,10 +122,10 @@ class TestGraphDocuments:
     def test_become_typed_entities_and_facts(self):
         with GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder(), k=2, method="graph") as retriever:
             index = retriever.index
-            assert index.entity("ada lovelace").type == "person"
-            assert index.entity("ada lovelace").description == "born: 1815; field: mathematics"
-            assert index.entity("Analytical Engine").description == "A computer of brass."
-            facts = {fact.relation: fact for fact in index.facts("Ada Lovelace") if fact.relation}
+            assert index.graph.entity("ada lovelace").type == "person"
+            assert index.graph.entity("ada lovelace").description == "born: 1815; field: mathematics"
+            assert index.graph.entity("Analytical Engine").description == "A computer of brass."
+            facts = {fact.relation: fact for fact in index.graph.facts("Ada Lovelace") if fact.relation}
             assert facts.keys() == {"WROTE_PROGRAMS_FOR", "father of"}
             assert facts["WROTE_PROGRAMS_FOR"].text == "Ada Lovelace wrote programs for Analytical Engine"
             assert facts["WROTE_PROGRAMS_FOR"].chunk_id == "work"
@@ -143,30 +143,32 @@ class TestGraphDocuments:
             made.close()
         with GraphRAGRetriever.load(tmp_path / "kb", HashEmbedder()) as retriever:
             assert retriever.index.stats().generation == generation == 1
-            assert retriever.index.entity("Lord Byron").type == "person"
+            assert retriever.index.graph.entity("Lord Byron").type == "person"
 
     def test_of_the_same_text_with_another_graph_replace_it(self, tmp_path):
         GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder(), path=tmp_path / "kb").close()
         changed = [GraphDocument([Node("Mary Somerville", "Person")], [], WORK)]
         with GraphRAGRetriever.from_graph_documents(changed, HashEmbedder(), path=tmp_path / "kb") as retriever:
-            assert retriever.index.entity("Mary Somerville") is not None
-            assert retriever.index.entity("Analytical Engine") is None
-            assert retriever.index.entity("Lord Byron") is not None
+            assert retriever.index.graph.entity("Mary Somerville") is not None
+            assert retriever.index.graph.entity("Analytical Engine") is None
+            assert retriever.index.graph.entity("Lord Byron") is not None
 
     def test_of_one_source_are_joined(self):
         both = [GraphDocument([ADA], [], WORK), GraphDocument([ENGINE], [], WORK)]
         with GraphRAGRetriever.from_graph_documents(both, HashEmbedder()) as retriever:
             assert len(retriever.index) == 1
-            assert retriever.index.entity("Ada Lovelace").mentions == 1
-            assert retriever.index.entity("Analytical Engine").mentions == 1
+            assert retriever.index.graph.entity("Ada Lovelace").mentions == 1
+            assert retriever.index.graph.entity("Analytical Engine").mentions == 1
 
     def test_with_broken_parts_keep_the_others(self):
         nowhere = Relationship(Node("…"), ADA, "KNOWS")
         numbered = Relationship(Node(1815, "Year"), ADA, "BIRTH_OF")
         graph = GraphDocument([Node(" "), ADA], [nowhere, numbered, Relationship(ADA, ADA, "")], WORK)
         with GraphRAGRetriever.from_graph_documents([graph], HashEmbedder()) as retriever:
-            assert [fact.relation for fact in retriever.index.facts("Ada Lovelace") if fact.relation] == ["BIRTH_OF"]
-            assert retriever.index.entity("1815").type == "year"
+            assert [fact.relation for fact in retriever.index.graph.facts("Ada Lovelace") if fact.relation] == [
+                "BIRTH_OF"
+            ]
+            assert retriever.index.graph.entity("1815").type == "year"
 
     def test_are_not_cut(self):
         with pytest.raises(InputError, match="remove chunker"):
@@ -175,7 +177,7 @@ class TestGraphDocuments:
     def test_say_nothing_of_what_is_added_later(self):
         with GraphRAGRetriever.from_graph_documents(graphs(), HashEmbedder()) as retriever:
             retriever.add_documents([WORK])
-            assert retriever.index.entity("Analytical Engine") is None
+            assert retriever.index.graph.entity("Analytical Engine") is None
             assert retriever.index.verify()
 
     def test_a_found_document_put_back_keeps_what_came_with_it(self):
@@ -184,7 +186,7 @@ class TestGraphDocuments:
             found = retriever.invoke("Which machine had to do with the child of Lord Byron?")
             retriever.add_documents(found)
             assert retriever.index.stats().generation == generation, "nothing is new"
-            assert retriever.index.entity("Analytical Engine").type == "machine"
+            assert retriever.index.graph.entity("Analytical Engine").type == "machine"
             (work,) = retriever.get(["work"])
             assert work.metadata == {"page": 3}
 
@@ -192,6 +194,6 @@ class TestGraphDocuments:
         with GraphRAGRetriever.from_graph_documents(graphs()[:1], HashEmbedder(), path=tmp_path / "kb") as retriever:
             assert retriever.add_graph_documents(graphs()[1:]) == ["family"]
         with GraphRAGRetriever.load(tmp_path / "kb", HashEmbedder()) as retriever:
-            assert retriever.index.entity("Lord Byron").type == "person"
-            assert retriever.index.entity("Analytical Engine").type == "machine"
+            assert retriever.index.graph.entity("Lord Byron").type == "person"
+            assert retriever.index.graph.entity("Analytical Engine").type == "machine"
             assert retriever.invoke("Ada", filter={"page": 3})[0].id == "work"

@@ -26,7 +26,7 @@ def retriever():
         edges=["owner"],
         k=3,
     )
-    retriever.index.remember("Keyring", "replaces", "Old Vault")
+    retriever.index.memory.remember("Keyring", "replaces", "Old Vault")
     return retriever
 
 

@@ -57,7 +57,7 @@ def confident():
 
 
 def test_a_relationship_keeps_its_strength(confident):
-    weights = {fact.entities[1]: fact.weight for fact in confident.index.facts("Auth Service")}
+    weights = {fact.entities[1]: fact.weight for fact in confident.index.graph.facts("Auth Service")}
     assert weights == {"oauth provider": 8.0, "login flow": 5.0, "session store": 2.0}
 
 

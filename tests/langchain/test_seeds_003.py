@@ -29,37 +29,37 @@ def test_the_tools_write_and_read_one_memory(memory):
     assert schema["required"] == ["subject", "relation", "object"]
     assert all(field["description"] for field in schema["properties"].values())
     said = tools["memory_remember"].invoke({"subject": "User", "relation": "prefers", "object": "Green Tea"})
-    (fact,) = memory.index.remembered()
+    (fact,) = memory.index.memory.facts()
     assert said == f"Remembered (staged): User prefers Green Tea ({fact.chunk_id})"
     assert (fact.source, memory.index.get(fact.chunk_id).metadata["user"]) == ("conversation", "ada")
     assert fact.chunk_id in tools["memory_search"].invoke({"query": "What does the User prefer?"})
     assert tools["memory_confirm"].invoke({"fact_id": fact.chunk_id}) == "Confirmed: User prefers Green Tea"
-    assert memory.index.remembered(status="confirmed")
+    assert memory.index.memory.facts(status="confirmed")
     assert tools["memory_reject"].invoke({"fact_id": fact.id}) == "Rejected: User prefers Green Tea"
     assert "Green Tea" not in tools["memory_search"].invoke({"query": "What does the User prefer?"})
     again = tools["memory_remember"].invoke({"subject": "User", "relation": "prefers", "object": "Green Tea"})
     assert again.startswith("Not remembered, as it was rejected before")
     assert tools["memory_forget"].invoke({"fact_id": fact.chunk_id}) == f"Forgotten: {fact.chunk_id}"
-    assert memory.index.remembered() == []
+    assert memory.index.memory.facts() == []
 
 
 async def test_the_tools_keep_to_their_scope_and_report_mistakes(memory):
-    theirs = memory.index.remember("User", "prefers", "Coffee", metadata={"user": "bob"})
+    theirs = memory.index.memory.remember("User", "prefers", "Coffee", metadata={"user": "bob"})
     tools = {tool.name: tool for tool in create_memory_tools(memory, metadata=ADA)}
     for name in ("memory_confirm", "memory_reject", "memory_forget"):
         assert "there is no fact" in await tools[name].ainvoke({"fact_id": theirs.chunk_id})
     assert "2024-05-01" in tools["memory_remember"].invoke(
         {"subject": "User", "relation": "moved", "object": "Lund", "valid_from": "soon"}
     )
-    assert [fact.id for fact in memory.index.remembered(status="confirmed")] == [theirs.id]
+    assert [fact.id for fact in memory.index.memory.facts(status="confirmed")] == [theirs.id]
     memory.filter = {"user": {"in": ["ada", "bob"]}}
     with pytest.raises(InputError, match="metadata="):
         create_memory_tools(memory)
 
 
 async def test_a_query_can_be_asked_as_of_a_time(memory):
-    memory.index.remember("Ada", "works_at", "Acme", valid_from="2019-01-01", metadata=ADA)
-    memory.index.remember("Ada", "works_at", "Globex", valid_from="2022-01-01", supersedes=True, metadata=ADA)
+    memory.index.memory.remember("Ada", "works_at", "Acme", valid_from="2019-01-01", metadata=ADA)
+    memory.index.memory.remember("Ada", "works_at", "Globex", valid_from="2022-01-01", supersedes=True, metadata=ADA)
     assert memory.invoke("Ada", as_of="2020-01-01")[0].page_content == "Ada works at Acme"
     assert (await memory.ainvoke("Ada", as_of="2020-01-01"))[0].page_content == "Ada works at Acme"
     assert memory.invoke("Ada")[0].page_content == "Ada works at Globex"
@@ -85,14 +85,14 @@ async def test_warming_counts_no_access():
     with GraphRAGRetriever.from_texts(
         ["x"], AsyncEmbeddings(), embed_names=True, graph=SpreadingActivation(), method="graph"
     ) as retriever:
-        retriever.index.remember("User", "prefers", "Green Tea")
+        retriever.index.memory.remember("User", "prefers", "Green Tea")
         assert retriever.warm(["User"]) == 1
         assert retriever.warm(1, background=True).result(120) == 1
         assert await retriever.awarm(["User"]) == 1
-        assert [fact.access_count for fact in retriever.index.facts("User")] == [0]
+        assert [fact.access_count for fact in retriever.index.graph.facts("User")] == [0]
         assert list(retriever.invoke("User").result.trace.stages) == ["cache"]
         assert list((await retriever.ainvoke("user")).result.trace.stages) == ["cache"]
-        assert [fact.access_count for fact in retriever.index.facts("User")] == [2]
+        assert [fact.access_count for fact in retriever.index.graph.facts("User")] == [2]
 
 
 def test_the_agent_is_told_what_the_least_graph_score_compares():

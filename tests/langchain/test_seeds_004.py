@@ -35,8 +35,8 @@ def test_findings_have_their_facts(retriever):
     ids = ["arxiv:2501.03236", "arxiv:2404.16130", "project:langchain-ai/langgraph"]
     assert retriever.add_research_findings(FINDINGS) == ids
     assert retriever.index.stats().relations == RELATIONS
-    assert retriever.index.entity("arXiv") is None
-    assert retriever.index.entity("2501.03236").name == "MAGMA Memory"
+    assert retriever.index.graph.entity("arXiv") is None
+    assert retriever.index.graph.entity("2501.03236").name == "MAGMA Memory"
 
 
 async def test_findings_are_added_in_a_coroutine(retriever):
@@ -52,7 +52,7 @@ def test_findings_as_documents_have_their_facts_too(retriever):
     ]
     retriever.add_documents(documents)
     assert retriever.index.stats().relations == RELATIONS
-    assert retriever.index.entity("Year") is None
+    assert retriever.index.graph.entity("Year") is None
 
 
 def test_the_published_system(retriever):

@@ -199,13 +199,13 @@ class TestEveryStore:
             assert len(retriever.index) == COUNT + 1
             assert NAMES[4] in retriever.index
             assert embedding.texts == []
-            retriever.index.remember("Ada", "likes", "tea")
+            retriever.index.memory.remember("Ada", "likes", "tea")
         embedding.texts.clear()
         with GraphRAGRetriever.from_vectorstore(store, persist_directory=folder, remove_missing=True) as retriever:
             assert NAMES[4] not in retriever.index
             assert new in retriever.index
             assert len(retriever.index) == COUNT + 1
-            assert [fact.entities[0] for fact in retriever.index.remembered()] == ["Ada"]
+            assert [fact.entities[0] for fact in retriever.index.memory.facts()] == ["Ada"]
             assert retriever.index.verify()
         assert embedding.texts == []
 
@@ -530,7 +530,7 @@ class TestNames:
         graph = SimpleNamespace(nodes=[oauth, keyring], relationships=[relation], source=source)
         made = await GraphRAGRetriever.afrom_graph_documents([graph], embedding, persist_directory=tmp_path)
         with made as retriever:
-            assert retriever.index.entity("Keyring") is not None
+            assert retriever.index.graph.entity("Keyring") is not None
             assert await retriever.aadd_graph_documents([graph]) == ["a"]
         with pytest.raises(InputError, match="remove chunker"):
             await GraphRAGRetriever.afrom_graph_documents([graph], embedding, chunker=Chunker())

@@ -35,7 +35,7 @@ def test_a_link_to_a_document_leads_to_its_nodes():
         documents, False, transformations=[splitter], edges=[("links", "id")], similarity_top_k=3
     )
     assert "ferns.md#1" in retriever.index.document_ids()
-    texts = [fact.text for fact in retriever.index.facts("Kestrels") if fact.relation == "links"]
+    texts = [fact.text for fact in retriever.index.graph.facts("Kestrels") if fact.relation == "links"]
     assert texts == ["Kestrels links: Ferns"]
     found = [node.node.ref_doc_id for node in retriever.retrieve("kestrels hover")]
     assert found[0] == "guide"

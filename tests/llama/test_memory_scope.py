@@ -21,8 +21,8 @@ def make(**settings: object) -> GraphRAGRetriever:
 
 def test_facts_of_another_scope_are_not_found_even_without_a_filter():
     retriever = make()
-    retriever.index.remember("User", "password_is", "Hunter2", literal=True, metadata={"user": "bob"})
-    retriever.index.remember("User", "password_is", "Swordfish", literal=True, metadata={"user": "ada"})
+    retriever.index.memory.remember("User", "password_is", "Hunter2", literal=True, metadata={"user": "bob"})
+    retriever.index.memory.remember("User", "password_is", "Swordfish", literal=True, metadata={"user": "ada"})
     answer = str(memory_tools(retriever, metadata={"user": "ada"})[0].call(query="What is the User password?"))
     assert "Swordfish" in answer
     assert "twelve letters" in answer
@@ -40,5 +40,5 @@ def test_tools_of_a_retriever_restricted_by_ids_need_a_scope():
     retriever = make(node_ids=["policy"])
     with pytest.raises(InputError, match="metadata"):
         memory_tools(retriever)
-    retriever.index.remember("User", "password_is", "Hunter2", literal=True, metadata={"user": "bob"})
+    retriever.index.memory.remember("User", "password_is", "Hunter2", literal=True, metadata={"user": "bob"})
     assert "Hunter2" not in str(memory_tools(retriever, metadata={"user": "ada"})[0].call(query="User password"))

@@ -43,7 +43,7 @@ def retriever():
         TextNode(id_="vendor", text="Solheim is based in Bergen."),
     ]
     retriever = GraphRAGRetriever.from_nodes(nodes, HashEmbedder(), similarity_top_k=3, edges=["owner"])
-    retriever.index.add_relation("Keyring", "replaces", "Old Vault", metadata={"scope": "told"})
+    retriever.index.graph.add_relation("Keyring", "replaces", "Old Vault", metadata={"scope": "told"})
     return retriever
 
 

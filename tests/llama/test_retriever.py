@@ -141,7 +141,7 @@ def test_what_is_embedded_is_the_title_once_and_what_metadata_shows(model):
         "Nothing but text.",
         "auth\nIssues tokens.",
     ]
-    assert retriever.index.entity("identity") is None, "metadata is not read for entities"
+    assert retriever.index.graph.entity("identity") is None, "metadata is not read for entities"
     model.asked.clear()
     retriever.insert_nodes(nodes)
     assert model.texts == [], "unchanged nodes cost nothing"
@@ -155,7 +155,7 @@ def test_the_nodes_of_a_document_share_its_title(model):
     retriever = GraphRAGRetriever.from_documents([Document(text=text)], model)
     assert len(retriever.index) > 1
     assert {document.title for document in retriever.index.documents()} == {"Auth Service"}
-    assert [other.name for other, _ in retriever.index.related("Keyring")] == ["Auth Service"]
+    assert [other.name for other, _ in retriever.index.graph.neighbours("Keyring")] == ["Auth Service"]
 
 
 def test_top_k_is_given_where_so_many_exist(retriever):
@@ -238,7 +238,7 @@ def test_inserted_nodes_are_found_and_deleted_ones_are_not(retriever):
     assert ids(retriever.retrieve("Grace Hopper"))[0] == "new"
     assert retriever.delete_nodes(["new", "never there"]) == 1
     assert "new" not in ids(retriever.retrieve("Grace Hopper"))
-    assert retriever.index.entity("Grace Hopper") is None
+    assert retriever.index.graph.entity("Grace Hopper") is None
     assert retriever.index.verify()
 
 

@@ -47,7 +47,7 @@ def confident():
 
 
 def test_a_relation_keeps_its_strength(confident):
-    weights = {fact.entities[1]: fact.weight for fact in confident.index.facts("Auth Service")}
+    weights = {fact.entities[1]: fact.weight for fact in confident.index.graph.facts("Auth Service")}
     assert weights == {"oauth provider": 8.0, "login flow": 5.0, "session store": 2.0}
 
 
@@ -60,7 +60,7 @@ def test_a_relation_of_a_property_graph_keeps_its_strength():
     store.upsert_nodes([ChunkNode(id_="auth", text=PASSAGES["auth"]), *ends])
     store.upsert_relations([link])
     with GraphRAGRetriever.from_property_graph(store, Cosines(), extractor=FixedExtractor({})) as retriever:
-        (fact,) = retriever.index.facts("Auth Service")
+        (fact,) = retriever.index.graph.facts("Auth Service")
         assert (fact.relation, fact.weight) == ("uses", 2.0)
 
 
@@ -69,7 +69,7 @@ def test_metadata_that_an_extractor_copied_is_no_strength():
     node.metadata["weight"] = 4
     node.metadata[KG_RELATIONS_KEY][0].properties = {"weight": 4}
     with GraphRAGRetriever.from_nodes([node], Cosines(), extractor=FixedExtractor({})) as retriever:
-        assert [fact.weight for fact in retriever.index.facts("Auth Service")] == [10.0]
+        assert [fact.weight for fact in retriever.index.graph.facts("Auth Service")] == [10.0]
 
 
 async def test_the_retrieval_of_the_document(confident):

@@ -39,7 +39,7 @@ def retriever(embed_model):
 def test_findings_have_their_facts(retriever):
     assert retriever.add_research_findings(FINDINGS).added == 3
     assert retriever.index.stats().relations == RELATIONS
-    assert retriever.index.entity("arXiv") is None
+    assert retriever.index.graph.entity("arXiv") is None
     assert retriever.retrieve("MAGMA Memory")[0].node_id == "arxiv:2501.03236"
 
 
@@ -54,7 +54,7 @@ def test_findings_as_documents_have_their_facts_too(embed_model):
     documents = [Document(id_=d.id, text=d.text, metadata=dict(d.metadata)) for d in research_documents(FINDINGS)]
     with GraphRAGRetriever.from_documents(documents, embed_model) as retriever:
         assert retriever.index.stats().relations == RELATIONS
-        assert retriever.index.entity("Year") is None
+        assert retriever.index.graph.entity("Year") is None
 
 
 def test_the_published_system(retriever):

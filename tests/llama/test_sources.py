@@ -85,9 +85,9 @@ class Knows(TransformComponent):
 
 
 def check_knowledge(retriever):
-    keyring = retriever.index.entity("keyring")
+    keyring = retriever.index.graph.entity("keyring")
     assert (keyring.type, keyring.description) == ("vendor", "A company.")
-    (fact,) = [fact for fact in retriever.index.facts("Keyring") if fact.relation]
+    (fact,) = [fact for fact in retriever.index.graph.facts("Keyring") if fact.relation]
     assert (fact.relation, fact.entities) == ("RESTS_ON", ("oauth provider", "keyring"))
 
 
@@ -95,7 +95,7 @@ def test_what_an_extractor_among_the_transformations_finds_goes_into_the_graph(m
     documents = [Document(id_="d", text="a thin layer in lower case.", metadata={"file": "x.md"})]
     retriever = GraphRAGRetriever.from_documents(documents, model, transformations=[SentenceSplitter(), Knows()])
     check_knowledge(retriever)
-    assert retriever.index.entity("x.md") is None, "bookkeeping is no knowledge"
+    assert retriever.index.graph.entity("x.md") is None, "bookkeeping is no knowledge"
     node = retriever.retrieve("Keyring")[0].node
     assert set(node.metadata) == {"file", "graphrag"}
     assert model.texts == ["file: x.md\n\na thin layer in lower case."]
@@ -112,9 +112,9 @@ def test_llama_indexs_own_extractors_are_read(model):
     llm = Scripted(answer="(Auth Service, delegates to, OAuth Provider)\nnonsense")
     steps = [SentenceSplitter(), SimpleLLMPathExtractor(llm=llm, num_workers=1), ImplicitPathExtractor()]
     retriever = GraphRAGRetriever.from_documents([Document(text="it does so daily.")], model, transformations=steps)
-    (fact,) = [fact for fact in retriever.index.facts("auth service") if fact.relation]
+    (fact,) = [fact for fact in retriever.index.graph.facts("auth service") if fact.relation]
     assert fact.text == "Auth service Delegates to Oauth provider", "as that extractor writes it"
-    names = {name for f in retriever.index.facts("auth service") for name in f.entities}
+    names = {name for f in retriever.index.graph.facts("auth service") for name in f.entities}
     assert names == {"auth service", "oauth provider"}, "links between nodes are no knowledge"
 
 
@@ -141,7 +141,7 @@ def test_any_llm_reads_entities_and_relations(model):
     }
     retriever = GraphRAGRetriever.from_nodes(make_nodes()[:1], model, llm=Scripted(answer=json.dumps(answer)))
     check_knowledge(retriever)
-    assert retriever.index.entity("Auth Service") is not None, "beside what is read without a model"
+    assert retriever.index.graph.entity("Auth Service") is not None, "beside what is read without a model"
 
 
 # -- an index that exists
@@ -264,11 +264,11 @@ def graph() -> SimplePropertyGraphStore:
 def test_a_property_graph_is_taken_over(graph, model):
     retriever = GraphRAGRetriever.from_property_graph(graph, model)
     assert sorted(d.id for d in retriever.index.documents()) == ["one", "three", "two"]
-    assert retriever.index.entity("Tallinn").type == "city"
-    facts = {fact.relation: fact for fact in retriever.index.facts("Keyring")}
+    assert retriever.index.graph.entity("Tallinn").type == "city"
+    facts = {fact.relation: fact for fact in retriever.index.graph.facts("Keyring")}
     assert (facts["RESTS_ON"].chunk_id, facts["SITS_IN"].chunk_id) == ("one", "two")
     assert facts["SITS_IN"].text == "Keyring sits in Tallinn since 2011."
-    assert retriever.index.entity("one") is None, "links between chunks are no knowledge"
+    assert retriever.index.graph.entity("one") is None, "links between chunks are no knowledge"
     found = retriever.retrieve("Where is what the OAuth Provider rests on?")
     steps = {one.node_id: [step["text"] for step in one.metadata["graphrag"]["path"][1::2]] for one in found}
     assert steps["two"] == ["OAuth Provider", "Keyring"]
@@ -276,7 +276,7 @@ def test_a_property_graph_is_taken_over(graph, model):
 
 def test_a_description_stays_where_it_was_read(graph, model):
     retriever = GraphRAGRetriever.from_property_graph(graph, model)
-    assert retriever.index.entity("Keyring").description == "Secret."
+    assert retriever.index.graph.entity("Keyring").description == "Secret."
     (acme,) = retriever.search("Keyring?", where={"tenant": "acme"}).entities
     assert (acme.type, acme.description) == ("vendor", "")
 
@@ -296,7 +296,7 @@ def test_facts_without_a_text_are_spelt_out(model):
         "entity:Keyring": "Keyring: A company.\nKeyring sits in Tallinn.",
         "entity:OAuth Provider": "OAuth Provider rests on Keyring.",
     }
-    assert retriever.index.entity("Keyring").description == "A company."
+    assert retriever.index.graph.entity("Keyring").description == "A company."
 
 
 class OnlyTheProtocol(SimplePropertyGraphStore):
@@ -313,13 +313,13 @@ class OnlyTheProtocol(SimplePropertyGraphStore):
 
 def test_any_property_graph_store_will_do(graph, model):
     retriever = GraphRAGRetriever.from_property_graph(OnlyTheProtocol(graph), model)
-    assert {fact.relation for fact in retriever.index.facts("Keyring")} >= {"RESTS_ON", "SITS_IN"}
+    assert {fact.relation for fact in retriever.index.graph.facts("Keyring")} >= {"RESTS_ON", "SITS_IN"}
 
 
 def test_what_property_graph_index_built_is_taken_over_with_its_embeddings(model):
     retriever = GraphRAGRetriever.from_property_graph(built(model).property_graph_store, model)
     assert model.asked == []
-    assert any(fact.relation == "Delegates to" for fact in retriever.index.facts("keyring"))
+    assert any(fact.relation == "Delegates to" for fact in retriever.index.graph.facts("keyring"))
     assert retriever.retrieve("Auth Service")[0].node.ref_doc_id == "acme.md"
 
 
@@ -340,7 +340,7 @@ def built(model, **settings):
 def test_a_property_graph_index_is_taken_over_with_its_model_and_embeddings(model):
     retriever = GraphRAGRetriever.from_property_graph(built(model))
     assert model.asked == []
-    assert any(fact.relation == "Delegates to" for fact in retriever.index.facts("keyring"))
+    assert any(fact.relation == "Delegates to" for fact in retriever.index.graph.facts("keyring"))
     assert {one.node_id for one in retriever.retrieve("Auth Service")} == {"auth", "oauth"}
     assert {way for way, _ in model.asked} == {"query"}, "the questions are embedded by the model of the index"
 

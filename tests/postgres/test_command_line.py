@@ -188,8 +188,8 @@ class TestCopies:
         path = tmp_path / "kb"
         assert run("index", docs, "--kb", path, "--embedder", "hash").exit_code == 0
         with KnowledgeIndex.open(path, HashEmbedder()) as index:
-            index.remember("Ada", "likes", "dark mode", literal=True, metadata={"user": "ada"})
-            index.rename_entity("Identity Team", "ID Team")
+            index.memory.remember("Ada", "likes", "dark mode", literal=True, metadata={"user": "ada"})
+            index.graph.rename("Identity Team", "ID Team")
             with index.engine.snapshot() as snapshot:
                 facts = snapshot.facts_of(snapshot.top_entities(1))
                 snapshot.record_access(facts, 1_700_000_000.0)
@@ -205,8 +205,8 @@ class TestCopies:
             assert rankings(path) == expected
             with KnowledgeIndex.open(path, read_only=True) as index:
                 assert index.verify()
-                assert [edit.text for edit in index.edits()] == ["renamed 'Identity Team' to 'ID Team'"]
-                assert [fact.text for fact in index.remembered()] == ["Ada likes dark mode"]
+                assert [edit.text for edit in index.graph.edits()] == ["renamed 'Identity Team' to 'ID Team'"]
+                assert [fact.text for fact in index.memory.facts()] == ["Ada likes dark mode"]
             assert "4 unchanged" in run("index", docs, "--kb", path).stdout
 
     def test_accesses_of_facts_are_copied(self, folder, url):

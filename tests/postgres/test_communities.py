@@ -23,18 +23,18 @@ def test_the_same_communities_stored_in_the_database(both, url, monkeypatch):
     _, database = both
     partitions = []
     for index in both:
-        found = index.community_of([entity.name for entity in index.entities()])
+        found = index.graph.community_of([entity.name for entity in index.graph.entities()])
         partitions.append({frozenset(name for name in found if found[name] == key) for key in found.values()})
     assert partitions[0] == partitions[1]
     assert len(partitions[0]) > 2
-    computed = database.communities()
+    computed = database.graph.communities()
 
     def refuse(*_):
         raise AssertionError("computed again")
 
     monkeypatch.setattr("graphrag_core.communities.compute", refuse)
     with KnowledgeIndex.open(url, HashEmbedder(), read_only=True) as reader:
-        assert reader.communities() == computed
+        assert reader.graph.communities() == computed
         assert GraphRetriever(reader).retrieve("What are the main themes?", method="agentic").communities
 
 
@@ -54,7 +54,7 @@ def test_steering_and_answers_are_the_same(both):
 
 def test_compact_deletes_what_is_stored(both):
     _, database = both
-    database.communities()
+    database.graph.communities()
     assert database.engine.load_extra("communities/all")
     database.compact()
     assert database.engine.load_extra("communities/all") is None

@@ -69,7 +69,7 @@ def test_two_writers_on_the_same_document(url):
         assert one.verify(), str(one.verify())
         with opened(url, read_only=True) as reader, KnowledgeIndex(HashEmbedder()) as alone:
             alone.add(reader.documents())
-            assert reader.entities() == alone.entities()
+            assert reader.graph.entities() == alone.graph.entities()
 
 
 def _add_many(url: str, mark: int, count: int) -> None:
@@ -118,12 +118,12 @@ def test_a_name_deleted_by_another_process_is_embedded_again(url):
 def test_edits_of_two_processes_are_both_kept(url):
     with opened(url) as one, opened(url) as other:
         one.add(documents(3))
-        one.rename_entity("Ada Lovelace", "Countess Lovelace")
-        other.rename_entity("Auth Service", "Login Service")
-        assert [edit.number for edit in one.edits()] == [1, 2]
+        one.graph.rename("Ada Lovelace", "Countess Lovelace")
+        other.graph.rename("Auth Service", "Login Service")
+        assert [edit.number for edit in one.graph.edits()] == [1, 2]
         with pytest.raises(ChangedMeanwhile):
             one.engine.write(settings={"edits": "{}"}, expected={"edits": "something else"})
-        assert len(one.edits()) == 2
+        assert len(one.graph.edits()) == 2
 
 
 # -- what is killed

@@ -203,9 +203,9 @@ def test_edits_apply_to_the_whole_graph_and_are_undone_without_a_trace(urls) -> 
     with make_index() as wanted, make_index(PostgresEngine(urls())) as found:
         for index in (wanted, found):
             index.add(documents[:15])
-            index.rename_entity("Redis", "Key Value Store")
-            index.merge_entities(["IBM"], into="Ada Lovelace")
-            index.delete_entity("Red Fox")
+            index.graph.rename("Redis", "Key Value Store")
+            index.graph.merge(["IBM"], into="Ada Lovelace")
+            index.graph.delete_entity("Red Fox")
         assert problems(found) == []
         assert_same(wanted, found)
         for index in (wanted, found):
@@ -213,8 +213,8 @@ def test_edits_apply_to_the_whole_graph_and_are_undone_without_a_trace(urls) -> 
         assert_same(wanted, found)
         assert_same(wanted, found, {"team": "y"})
         for index in (wanted, found):
-            for edit in [*index.edits()]:
-                index.undo(edit.number)
+            for edit in [*index.graph.edits()]:
+                index.graph.undo(edit.number)
             index.delete(["d3"])
         assert problems(found) == []
         assert_same(wanted, found)
@@ -254,7 +254,7 @@ def test_names_with_similar_vectors_are_one_entity(urls) -> None:
     ):
         for index in (wanted, found):
             index.add(documents)
-        assert any(entity.aliases for entity in found.entities(limit=None))
+        assert any(entity.aliases for entity in found.graph.entities(limit=None))
         assert problems(found) == []
         assert_same(wanted, found)
         for index in (wanted, found):

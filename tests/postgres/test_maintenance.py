@@ -108,7 +108,7 @@ def test_documents_move_between_the_engines_without_embedding(url):
         back.write(again, name_vectors=names, settings=index.engine.settings())
         back.flush()
         with KnowledgeIndex(HashEmbedder(), engine=back) as returned:
-            assert returned.entities() == other.entities()
+            assert returned.graph.entities() == other.graph.entities()
             assert returned.verify()
 
 
@@ -131,7 +131,7 @@ def test_accesses_are_counted_and_survive_a_replacement(url):
             read.record_access(facts, 99.0)
             assert [fact.access_count for fact in read.facts(facts)] == [1]
         index.add([Document("a", "Ada Lovelace met Charles Babbage. More.")])
-        (fact, *_) = index.facts("Ada Lovelace")
+        (fact, *_) = index.graph.facts("Ada Lovelace")
         assert (fact.access_count, fact.last_accessed) == (1, 99.0)
 
 

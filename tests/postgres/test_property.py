@@ -84,8 +84,8 @@ def test_the_spelling_of_a_name_is_that_of_the_scope(url):
     with KnowledgeIndex.open(url) as index:
         index.add(documents("umbrella", ["KeyRing Vault failed. KeyRing Vault broke."] * 5))
         index.add(documents("acme", ["Keyring Vault failed.", "Keyring Vault works.", "KeyRing Vault too."]))
-        assert index.entity("keyring vault").name == "KeyRing Vault"
-        assert index.entity("keyring vault", where=ACME).name == "Keyring Vault"
+        assert index.graph.entity("keyring vault").name == "KeyRing Vault"
+        assert index.graph.entity("keyring vault", where=ACME).name == "Keyring Vault"
 
 
 def test_an_index_does_not_see_the_others_of_its_database(urls):
@@ -97,4 +97,4 @@ def test_an_index_does_not_see_the_others_of_its_database(urls):
         assert len(one) == 2
         assert one.verify(), str(one.verify())
         assert not GraphRetriever(other).retrieve("keyring").hits
-        assert other.entities() == []
+        assert other.graph.entities() == []

@@ -113,13 +113,13 @@ def test_an_answer_without_end_is_an_error():
 def test_the_explorer_does_not_wait_for_communities_within_a_snapshot():
     """Who computes communities waits for a snapshot behind a writer, and the writer for snapshots that are open."""
     with index_of(OURS) as index:
-        explorer, state, seen = Explorer(GraphRetriever(index)), index.community_store.state, []
+        explorer, state, seen = Explorer(GraphRetriever(index)), index.graph.community_store.state, []
 
         def watched(scope):
             seen.append(index.engine._lock.is_reading())
             return state(scope)
 
-        index.community_store.state = watched
+        index.graph.community_store.state = watched
         explorer.overview()
         explorer.search("auth", {"tenant": "a"})
         explorer.overview({"tenant": {"in": []}})

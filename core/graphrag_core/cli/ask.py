@@ -201,9 +201,9 @@ def _communities(
     index: KnowledgeIndex, level: int, where: Any, model: OpenAIChat | None, *, quiet: bool
 ) -> Sequence[Community]:
     if model is None:
-        return index.communities(level, where=where)
+        return index.graph.communities(level, where=where)
     try:
-        return index.summarise_communities(model, level, where=where, progress=False if quiet else None)
+        return index.graph.summarise_communities(model, level, where=where, progress=False if quiet else None)
     finally:
         model.close()
 

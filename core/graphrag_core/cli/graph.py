@@ -29,7 +29,7 @@ def entities(
 ) -> None:
     """List entities, the most mentioned first. Numbers, such as years, are not listed."""
     with options.open_index(kb, embeds=False) as index:
-        found = index.entities(
+        found = index.graph.entities(
             prefix,
             type=type,
             contains=contains,
@@ -63,10 +63,10 @@ def relations(
 ) -> None:
     """List relations: facts with a subject, a relation and an object. Links between sections: --relation refers_to."""
     with options.open_index(kb, embeds=False) as index:
-        found = index.relations(
+        found = index.graph.relations(
             subject, relation, object, contains=contains, where=options.parse_where(where), limit=limit or None
         )
-        has_relations = bool(found or index.relations(limit=1))
+        has_relations = bool(found or index.graph.relations(limit=1))
     if json:
         render.print_json([{**asdict(fact), "entities": list(fact.entities)} for fact in found])
         return
@@ -113,7 +113,7 @@ def rename(
     kb: options.Kb = options.KB,
 ) -> None:
     """Rename an entity. Questions with the old name find it too."""
-    _edit(kb, lambda index: index.rename_entity(name, new_name))
+    _edit(kb, lambda index: index.graph.rename(name, new_name))
 
 
 def merge(
@@ -122,7 +122,7 @@ def merge(
     kb: options.Kb = options.KB,
 ) -> None:
     """Treat several entities as one."""
-    _edit(kb, lambda index: index.merge_entities(names, into))
+    _edit(kb, lambda index: index.graph.merge(names, into))
 
 
 def describe(
@@ -132,7 +132,7 @@ def describe(
     kb: options.Kb = options.KB,
 ) -> None:
     """Set the type or the description of an entity."""
-    _edit(kb, lambda index: index.describe_entity(name, type=type, description=description))
+    _edit(kb, lambda index: index.graph.describe(name, type=type, description=description))
 
 
 def add_entity(
@@ -142,7 +142,7 @@ def add_entity(
     kb: options.Kb = options.KB,
 ) -> None:
     """Add an entity that no document mentions. Add relations with remember or add-relation."""
-    _edit(kb, lambda index: index.add_entity(name, type=type, description=description), embeds=True)
+    _edit(kb, lambda index: index.graph.add_entity(name, type=type, description=description), embeds=True)
 
 
 def add_relation(
@@ -152,12 +152,12 @@ def add_relation(
     kb: options.Kb = options.KB,
 ) -> None:
     """Add a relation between two entities, as remember does, so that undo takes it back."""
-    _edit(kb, lambda index: index.add_relation(subject, relation, object), embeds=True)
+    _edit(kb, lambda index: index.graph.add_relation(subject, relation, object), embeds=True)
 
 
 def delete_entity(name: _Name, kb: options.Kb = options.KB) -> None:
     """Take an entity out of the graph. Documents stay as they are."""
-    _edit(kb, lambda index: index.delete_entity(name))
+    _edit(kb, lambda index: index.graph.delete_entity(name))
 
 
 def delete_relation(
@@ -165,13 +165,13 @@ def delete_relation(
     kb: options.Kb = options.KB,
 ) -> None:
     """Take a relation out of the graph, wherever documents state it."""
-    _edit(kb, lambda index: index.delete_relation(fact))
+    _edit(kb, lambda index: index.graph.delete_relation(fact))
 
 
 def edits(kb: options.Kb = options.KB, json: options.Json = False) -> None:
     """List the edits of the graph that are in force."""
     with options.open_index(kb, embeds=False) as index:
-        found = index.edits()
+        found = index.graph.edits()
     if json:
         render.print_json([{**asdict(edit), "details": dict(edit.details)} for edit in found])
         return
@@ -187,7 +187,7 @@ def undo(
 ) -> None:
     """Take back an edit of the graph."""
     with options.open_index(kb, read_only=False) as index:
-        edit = index.undo(number)
+        edit = index.graph.undo(number)
     _print(f"taken back: {edit.text}")
 
 

@@ -48,7 +48,7 @@ def remember(
     if supersedes and replace:
         raise typer.BadParameter("give --supersedes or --replace, not both", param_hint="--replace")
     with options.open_for_writing(kb, embedder, embedder_url) as index:
-        fact = index.remember(
+        fact = index.memory.remember(
             subject, relation, object, literal=literal, source=source, confidence=confidence, status=status,
             metadata=options.parse_metadata(metadata), valid_from=valid_from, valid_to=valid_to,
             supersedes=supersedes or replace,
@@ -61,7 +61,7 @@ def confirm(
 ) -> None:
     """Confirm remembered facts."""
     with options.open_for_writing(kb, embedder) as index:
-        _show([index.confirm(fact, where=options.parse_where(where)) for fact in ids], index, as_json=False)
+        _show([index.memory.confirm(fact, where=options.parse_where(where)) for fact in ids], index, as_json=False)
 
 
 def reject(
@@ -69,7 +69,7 @@ def reject(
 ) -> None:
     """Reject remembered facts: no query finds them, and they stay rejected when they are told again."""
     with options.open_for_writing(kb, embedder) as index:
-        _show([index.reject(fact, where=options.parse_where(where)) for fact in ids], index, as_json=False)
+        _show([index.memory.reject(fact, where=options.parse_where(where)) for fact in ids], index, as_json=False)
 
 
 def forget(
@@ -84,7 +84,7 @@ def forget(
     if not ids and subject is None and relation is None and not where:
         raise typer.BadParameter("give ids, --subject, --relation or --where", param_hint="[ID]...")
     with options.open_index(kb, embeds=False, read_only=False) as index:
-        count = index.forget(ids or None, subject=subject, relation=relation, where=options.parse_where(where))
+        count = index.memory.forget(ids or None, subject=subject, relation=relation, where=options.parse_where(where))
     if not quiet:
         render.stdout().print(f"{count:,} forgotten")
     if count < len(ids or [""]):
@@ -105,7 +105,7 @@ def memories(
 ) -> None:
     """List the remembered facts, also those that are rejected or no longer valid."""
     with options.open_index(kb, embeds=False) as index:
-        facts = index.remembered(
+        facts = index.memory.facts(
             subject=subject, relation=relation, status=status, where=options.parse_where(where), as_of=as_of
         )
         _show(facts[: limit or None], index, as_json=json)

@@ -326,7 +326,7 @@ class Explorer:
                     return
             # Not within a snapshot: who computes communities waits for a snapshot, which a writer may hold up until
             # this one is closed.
-            state = self.index.community_store.state(parsed)
+            state = self.index.graph.community_store.state(parsed)
 
     def _scope_of(self, generation: int, parsed: Filter | None, now: float) -> _Scope:
         key = generation, parsed

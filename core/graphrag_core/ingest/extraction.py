@@ -101,7 +101,7 @@ def _fact(fact: Any, length: int) -> Fact:
     except (InputError, TypeError) as error:
         raise _Unusable(f"the status {of}: {error}") from error
     if fact.valid_from is not None or fact.valid_to is not None:
-        raise _Unusable(f"it set the validity {of}: tell a fact that is valid for a time with KnowledgeIndex.remember")
+        raise _Unusable(f"it set the validity {of}: tell a fact that is valid for a time with index.memory.remember")
     return replace(
         fact,
         entities=tuple(_text(name, f"entity {of}") for name in _items(fact.entities, f"entities {of}")),

@@ -3,16 +3,20 @@
 import gc
 import json
 import sys
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from graphrag_core.errors import ChangedMeanwhile, DocumentError, InputError
+from graphrag_core import forks
+from graphrag_core.errors import ChangedMeanwhile, DocumentError, InputError, ReadOnlyIndex
 from graphrag_core.extract import SentenceExtractor
 from graphrag_core.filters import json_value, posing_key
 from graphrag_core.ingest import told_facts
@@ -34,6 +38,7 @@ NO_EMBEDDER = "none"
 """What an index that was filled without an embedder stores as the embedder's identity."""
 
 _to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_NONE: Vectors = MappingProxyType({})
 _LONGEST_NAME = 300
 _ATTEMPTS = 10  # to write a batch whose names other processes delete meanwhile
 _WHOLE = "whole 2"  # the identity of a document that is not split
@@ -106,14 +111,43 @@ class Pipeline:
         self.batch_size = batch_size
         self.progress = progress
         self.edges = tuple(edges)
+        self.lock = threading.RLock()
+        forks.watch(self)
         self._built_with = ""  # the embedder of the stored documents; read again by each call of add
         self._identities = (
             chunker.identity if chunker else _WHOLE,
             _identity(extractor),
         )
 
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which another thread may have held. For :mod:`graphrag_core.forks`."""
+        self.lock = threading.RLock()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the write lock. Raise :class:`ReadOnlyIndex` if the index cannot be written."""
+        if getattr(self.engine, "read_only", False):
+            path = getattr(self.engine, "path", None)
+            unspecific = f"{path} was opened with read_only=True: open it for writing to change it"
+            raise ReadOnlyIndex(getattr(self.engine, "read_only_reason", "") or unspecific)
+        with self.lock:
+            yield
+
+    def delete(self, document_ids: Sequence[str]) -> int:
+        """Delete documents, all or nothing; return how many existed."""
+        with self.writing():
+            existing = list(self.engine.stored(document_ids)) if document_ids else []
+            if existing:
+                self.engine.write(removed=existing)
+                self.engine.flush()
+            return len(existing)
+
     def add(
-        self, documents: Iterable[Document], vectors: Vectors, embeddings: Vectors, progress: bool | None = None
+        self,
+        documents: Iterable[Document],
+        vectors: Vectors = _NONE,
+        embeddings: Vectors = _NONE,
+        progress: bool | None = None,
     ) -> Added:
         """Add documents in batches; a batch is added completely or not at all.
 
@@ -122,28 +156,31 @@ class Pipeline:
         total = len(documents) if isinstance(documents, Sized) else None
         progress = self.progress if progress is None else progress
         disable = None if progress is None else not progress
-        began, previous, results = self.engine.generation, set[str](), list[Added]()
-        self._read_settings()
-        collects = gc.isenabled()
-        bar = tqdm(total=total, desc="indexing", unit=" documents", disable=disable, leave=False, dynamic_ncols=True)
-        try:
+        results, previous = list[Added](), set[str]()
+        with self.writing():
+            began, collects = self.engine.generation, gc.isenabled()
+            self._read_settings()
+            bar = tqdm(
+                total=total, desc="indexing", unit=" documents", disable=disable, leave=False, dynamic_ncols=True
+            )
             try:
-                for batch in self._batches(documents):
-                    gc.disable()  # a batch creates many objects and no cycles
-                    results.append(self._add_batch(batch, began, previous, vectors, embeddings))
+                try:
+                    for batch in self._batches(documents):
+                        gc.disable()  # a batch creates many objects and no cycles
+                        results.append(self._add_batch(batch, began, previous, vectors, embeddings))
+                        if collects:
+                            gc.enable()
+                        added = {document.id for document in batch}
+                        previous = previous | added if is_shared(self.engine) else added
+                        bar.update(len(batch))
+                finally:  # complete batches stay, whatever stopped the rest
                     if collects:
                         gc.enable()
-                    added = {document.id for document in batch}
-                    previous = previous | added if is_shared(self.engine) else added
-                    bar.update(len(batch))
-            finally:  # complete batches stay, whatever stopped the rest
-                if collects:
-                    gc.enable()
-                bar.close()
-                self.engine.flush()
-        except BaseException:
-            self._read_settings()  # forget those of a first batch that failed
-            raise
+                    bar.close()
+                    self.engine.flush()
+            except BaseException:
+                self._read_settings()  # forget those of a first batch that failed
+                raise
         return sum(results[1:], results[0]) if results else Added()
 
     def _read_settings(self) -> None:

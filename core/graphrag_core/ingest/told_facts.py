@@ -77,7 +77,7 @@ def to_fact(document: Document | Chunk) -> Fact:
     """
     stored = document.metadata[KEY]
     if not isinstance(stored, Mapping) or not all(isinstance(stored.get(name), str) for name in _TEXTS):
-        raise InputError(f"metadata[{KEY!r}] must have the texts {', '.join(_TEXTS)}: use KnowledgeIndex.remember")
+        raise InputError(f"metadata[{KEY!r}] must have the texts {', '.join(_TEXTS)}: use index.memory.remember")
     fact = make_fact(
         stored["subject"],
         stored["relation"],

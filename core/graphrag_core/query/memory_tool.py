@@ -191,7 +191,7 @@ class MemoryWriter:
         confidence: float = 1.0,
     ) -> str:
         """Store a fact."""
-        fact = self.index.remember(
+        fact = self.index.memory.remember(
             subject, relation, object, literal=literal, supersedes=supersedes, valid_from=valid_from or None,
             valid_to=valid_to or None, confidence=confidence, source=self.source, metadata=self.metadata,
         )  # fmt: skip
@@ -201,15 +201,15 @@ class MemoryWriter:
 
     def confirm(self, fact_id: str) -> str:
         """Confirm a fact."""
-        return f"Confirmed: {one_line(self.index.confirm(fact_id, where=self.where).text)}"
+        return f"Confirmed: {one_line(self.index.memory.confirm(fact_id, where=self.where).text)}"
 
     def reject(self, fact_id: str) -> str:
         """Reject a fact."""
-        return f"Rejected: {one_line(self.index.reject(fact_id, where=self.where).text)}"
+        return f"Rejected: {one_line(self.index.memory.reject(fact_id, where=self.where).text)}"
 
     def forget(self, fact_id: str) -> str:
         """Delete a fact."""
-        if not self.index.forget(fact_id, where=self.where or {}):
+        if not self.index.memory.forget(fact_id, where=self.where or {}):
             raise InputError(f"there is no fact {fact_id!r} in this scope: use the id that memory_search returned")
         return f"Forgotten: {one_line(fact_id)}"
 

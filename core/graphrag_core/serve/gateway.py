@@ -511,7 +511,7 @@ class Gateway:
     def remember(self, key: Key, fact: api.FactRequest, source: FactSource = "user_edit") -> api.FactValue:
         """Store a fact within the scope of a key."""
         self.may_write(key)
-        told = self.index.remember(
+        told = self.index.memory.remember(
             fact.subject, fact.relation, fact.object, literal=fact.literal, supersedes=fact.supersedes, source=source,
             valid_from=fact.valid_from, valid_to=fact.valid_to, confidence=fact.confidence,
             metadata=key.stamp(fact.metadata),
@@ -531,7 +531,7 @@ class Gateway:
     ) -> api.EntityList:
         """Return entities, the most mentioned first."""
         limit = self._checked_limit(limit)
-        found = self.index.entities(prefix, type=type, limit=limit, where=self.scope(key, where))
+        found = self.index.graph.entities(prefix, type=type, limit=limit, where=self.scope(key, where))
         return api.EntityList(entities=[entity_value(entity) for entity in found])
 
     def entity(self, key: Key, name: str, *, where: Where | None = None) -> api.EntityResponse:
@@ -570,7 +570,7 @@ class Gateway:
         if offset < 0:
             raise InputError(f"the offset is {offset}: use a number of at least 0")
         entity = self._known(name, scope)
-        related = self.index.related(name, where=scope)
+        related = self.index.graph.neighbours(name, where=scope)
         return api.NeighboursResponse(
             entity=entity_value(entity),
             neighbours=[
@@ -589,7 +589,7 @@ class Gateway:
         scope = self.scope(key, where)
         for name in (start, end):
             self._known(name, scope)
-        path = self.index.find_path(start, end, max_hops=max_hops, where=scope)
+        path = self.index.graph.find_path(start, end, max_hops=max_hops, where=scope)
         if path is None:
             return api.PathResponse(found=False)
         return api.PathResponse(
@@ -599,7 +599,7 @@ class Gateway:
         )
 
     def _known(self, name: str, scope: Filter | None) -> Entity:
-        entity = self.index.entity(name, where=scope)
+        entity = self.index.graph.entity(name, where=scope)
         if entity is None:
             raise _no_entity(name)
         return entity
@@ -609,7 +609,7 @@ class Gateway:
     ) -> api.CommunityList:
         """Return the themes of the collection, the largest first."""
         limit = self._checked_limit(limit)
-        found = self.index.communities(level, where=self.scope(key, where))
+        found = self.index.graph.communities(level, where=self.scope(key, where))
         return api.CommunityList(communities=[community_value(one) for one in found[:limit]])
 
     def stats(self, key: Key, *, where: Where | None = None) -> api.StatsResponse:
@@ -641,7 +641,7 @@ class Gateway:
         def prepare() -> None:
             try:
                 if self._where is None and not self.closing:
-                    self.index.communities()
+                    self.index.graph.communities()
             except GraphRAGError as error:
                 _log.warning("the communities could not be computed: %s", error)
 

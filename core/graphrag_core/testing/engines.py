@@ -298,7 +298,7 @@ class EngineSuite:
             added = Fact(("Bravo", "Erin"), "Bravo, Erin", weight=3)
             index.pipeline.extractor = FixedExtractor({"b": [added, *_FACTS["b"][1:]]}, _SUBJECTS)
             index.add([replace(_DOCUMENTS[1], text="Bravo text, edited.")])
-            counts = {fact.text: (fact.access_count, fact.last_accessed) for fact in index.facts("Bravo")}
+            counts = {fact.text: (fact.access_count, fact.last_accessed) for fact in index.graph.facts("Bravo")}
             assert counts == {"Alpha owns Bravo": (2, 124.0), "Bravo, Erin": (0, None), "Alpha, Bravo": (2, 124.0)}
             assert index.verify()
 
@@ -306,14 +306,14 @@ class EngineSuite:
         """With their validity. What is rejected or not valid is in no search, edge or count."""
         with self._filled() as index:
             before = _description(index)
-            index.remember("Alpha", "owns", "Echo", valid_from=100.0, valid_to=200.0, confidence=0.5)
-            wrong = index.remember("Alpha", "hates", "Foxtrot")
+            index.memory.remember("Alpha", "owns", "Echo", valid_from=100.0, valid_to=200.0, confidence=0.5)
+            wrong = index.memory.remember("Alpha", "hates", "Foxtrot")
             with index.engine.snapshot() as snapshot:
                 (owned,) = snapshot.facts(snapshot.facts_of(_entities(snapshot, "echo")))
             assert (owned.valid_from, owned.valid_to, owned.confidence) == (100.0, 200.0, 0.5)
-            index.reject(wrong)
-            assert index.entity("Foxtrot") is None
-            assert {other.id for other, _ in index.related("Alpha")} == {"bravo", "dora"}
+            index.memory.reject(wrong)
+            assert index.graph.entity("Foxtrot") is None
+            assert {other.id for other, _ in index.graph.neighbours("Alpha")} == {"bravo", "dora"}
             found = [
                 {hit.chunk.text for hit in GraphRetriever(index).retrieve("Alpha Echo Foxtrot", k=9, as_of=at).hits}
                 for at in (99.0, 100.0, 199.0, 200.0)
@@ -321,7 +321,7 @@ class EngineSuite:
             assert [any("Echo" in text for text in texts) for texts in found] == [False, True, True, False]
             assert not any("Foxtrot" in text for texts in found for text in texts)
             assert index.verify()
-            assert index.forget(subject="alpha") == 2
+            assert index.memory.forget(subject="alpha") == 2
             assert _description(index) == before
 
     def test_stats_count_what_is_listed(self) -> None:
@@ -333,16 +333,16 @@ class EngineSuite:
                     Document("b.md", "# Bravo\n\nBravo Works met Dora Finch, says [Alpha](a.md)."),
                 ]
             )
-            index.remember("Carol Reed", "likes", "Bravo Works")
-            index.remember("Carol Reed", "hates", "Dora Finch")
-            index.delete_relation(("Carol Reed", "hates", "Dora Finch"))
+            index.memory.remember("Carol Reed", "likes", "Bravo Works")
+            index.memory.remember("Carol Reed", "hates", "Dora Finch")
+            index.graph.delete_relation(("Carol Reed", "hates", "Dora Finch"))
             stats = index.stats()
-            assert stats.entities == len(index.entities(limit=None))
+            assert stats.entities == len(index.graph.entities(limit=None))
             assert stats.relations == {"likes": 1}
-            assert [fact.relation for fact in index.relations(limit=None)] == ["likes"]
-            links = [fact for fact in index.iter_facts() if fact.relation == "refers_to"]
-            assert stats.links == len(index.relations(relation="refers_to")) == len(links) > 0
-            assert stats.facts == len(list(index.iter_facts()))
+            assert [fact.relation for fact in index.graph.relations(limit=None)] == ["likes"]
+            links = [fact for fact in index.graph.iter_facts() if fact.relation == "refers_to"]
+            assert stats.links == len(index.graph.relations(relation="refers_to")) == len(links) > 0
+            assert stats.facts == len(list(index.graph.iter_facts()))
 
     def test_entities_are_found_by_parts_of_their_names(self) -> None:
         """In any case and spelling, also by an alias and by a new name, and within the scope alone."""
@@ -362,12 +362,12 @@ class EngineSuite:
                 ("19", ""): set(),
                 ("nothing", ""): set(),
             }.items():
-                assert {entity.id for entity in index.entities(asked[0], contains=asked[1])} == expected
-            assert [entity.id for entity in index.entities("auth", where={"team": 1})] == ["authority board"]
-            assert index.entities(contains="u")[0].id == "hub", "the most mentioned first"
-            index.rename_entity("Old Auth", "Zeppelin")
-            assert [entity.id for entity in index.entities("zep")] == ["zeppelin"]
-            assert [entity.id for entity in index.entities("old")] == ["zeppelin"]
+                assert {entity.id for entity in index.graph.entities(asked[0], contains=asked[1])} == expected
+            assert [entity.id for entity in index.graph.entities("auth", where={"team": 1})] == ["authority board"]
+            assert index.graph.entities(contains="u")[0].id == "hub", "the most mentioned first"
+            index.graph.rename("Old Auth", "Zeppelin")
+            assert [entity.id for entity in index.graph.entities("zep")] == ["zeppelin"]
+            assert [entity.id for entity in index.graph.entities("old")] == ["zeppelin"]
 
     def test_a_retriever_answers_over_two_hops(self) -> None:
         """The whole pipeline on this engine."""

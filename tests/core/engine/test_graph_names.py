@@ -131,10 +131,10 @@ def test_a_dangling_address_is_left_out_and_comes_back():
 
 def test_nothing_that_a_user_sees_names_an_address():
     built = index(*LINKED)
-    assert ("Beta - Retries", 1.0) in [(entity.name, weight) for entity, weight in built.related("Alpha")]
-    assert ("alpha", "beta retries") in [fact.entities for fact in built.facts("Alpha")]
+    assert ("Beta - Retries", 1.0) in [(entity.name, weight) for entity, weight in built.graph.neighbours("Alpha")]
+    assert ("alpha", "beta retries") in [fact.entities for fact in built.graph.facts("Alpha")]
     for name in ("Alpha", "Beta", "Retries"):
-        assert "→" not in f"{built.entity(name)} {built.facts(name)} {built.related(name)}"
+        assert "→" not in f"{built.graph.entity(name)} {built.graph.facts(name)} {built.graph.neighbours(name)}"
     result = GraphRetriever(built).retrieve("After which while is it sent again, says the guide of brokers of Alpha?")
     assert [fact for fact in result.facts if fact.relation == "refers_to"]
     assert "→" not in f"{result.entities} {result.facts} {result.known} {[hit.path for hit in result]}"

@@ -1,0 +1,533 @@
+"""``index.graph``: look entities and facts up, find communities, and edit the graph."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import asdict
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from graphrag_core.communities import Communities
+from graphrag_core.engine.shortest_path import shortest_path
+from graphrag_core.errors import ChangedMeanwhile, InputError
+from graphrag_core.filters import Where, parse
+from graphrag_core.ingest import told_facts
+from graphrag_core.ingest.pipeline import Pipeline, clean_name
+from graphrag_core.llm import as_chat_model
+from graphrag_core.memory import Memory
+from graphrag_core.model import Community, Document, Edit, EditAction, Entity, Fact, GraphPath
+from graphrag_core.ports import Keys, Snapshot, is_shared
+from graphrag_core.text import REFERS_TO, normalise
+
+_ALL = 1 << 40  # more entities than there are
+_ATTEMPTS = 10  # to change a setting that other processes change, too
+_EDITS = "edits"  # the setting under which edits of the graph are stored; the engine applies them
+_PAGE = 1_000
+
+
+class KnowledgeGraph:
+    """The entities and facts of an index: ``index.graph``.
+
+    ``where`` of its methods is a filter: what other documents say is not seen.
+
+    Examples
+    --------
+    >>> from graphrag_core import Document, KnowledgeIndex
+    >>> index = KnowledgeIndex()
+    >>> _ = index.add([Document("1", "Ada Lovelace wrote to Charles Babbage."),
+    ...                Document("2", "Charles Babbage met Ludwig Moser.")])
+    >>> [entity.name for entity, weight in index.graph.neighbours("Ada Lovelace")]
+    ['Charles Babbage']
+    >>> [entity.name for entity in index.graph.find_path("ada lovelace", "Ludwig Moser").entities]
+    ['Ada Lovelace', 'Charles Babbage', 'Ludwig Moser']
+    """
+
+    def __init__(self, pipeline: Pipeline, memory: Memory) -> None:
+        self._pipeline = pipeline
+        self._engine = pipeline.engine
+        self._memory = memory
+        self.community_store = Communities(self._engine)
+
+    # -- entities and facts
+
+    def entity(self, name: str, *, where: Where | None = None) -> Entity | None:
+        """Return the entity of a name, in any spelling or case, or None.
+
+        ``where`` is a filter: what other documents say is not seen.
+        """
+        with self._snapshot(where) as snapshot:
+            keys = _entity_keys(snapshot, name)
+            return snapshot.entities(keys)[0] if len(keys) else None
+
+    def facts(self, name: str, *, where: Where | None = None) -> list[Fact]:
+        """Return the facts that hold an entity, in order of id; with ``where``, those of matching documents."""
+        with self._snapshot(where) as snapshot:
+            return sorted(snapshot.facts(snapshot.facts_of(_entity_keys(snapshot, name))), key=lambda fact: fact.id)
+
+    def neighbours(self, name: str, *, where: Where | None = None) -> list[tuple[Entity, float]]:
+        """Return the entities that share a fact with an entity, and the weights of the edges, strongest first.
+
+        ``where`` is a filter: what other documents say is not seen.
+        """
+        with self._snapshot(where) as snapshot:
+            keys = _entity_keys(snapshot, name)
+            edges = snapshot.neighbours(keys, to="entities")
+            own = {entity.id for entity in snapshot.entities(keys)}
+            found: dict[str, tuple[Entity, float]] = {}
+            for entity, weight in zip(snapshot.entities(edges.targets), edges.weights.tolist(), strict=True):
+                if entity.id not in own:  # a section and what it is about are one
+                    found[entity.id] = entity, max(weight, found.get(entity.id, (entity, 0.0))[1])
+            return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].id))
+
+    def find_path(self, start: str, end: str, *, where: Where | None = None, max_hops: int = 4) -> GraphPath | None:
+        """Return the shortest path between two entities, by the facts that join them; None if there is none.
+
+        Of several paths with the same number of facts, the strongest: links to entities that many passages mention
+        are weak.
+
+        Parameters
+        ----------
+        start, end
+            The names of the entities, in any spelling or case.
+        where
+            A filter: what other documents say is not seen.
+        max_hops
+            The largest number of facts on the path.
+        """
+        if isinstance(max_hops, bool) or not isinstance(max_hops, int) or max_hops < 1:
+            raise InputError(f"max_hops is {max_hops!r}: use an integer of at least 1")
+        with self._snapshot(where) as snapshot:
+            return shortest_path(snapshot, _entity_keys(snapshot, start), _entity_keys(snapshot, end), max_hops)
+
+    def entities(
+        self,
+        prefix: str = "",
+        *,
+        type: str | None = None,  # noqa: A002 - the usual word
+        contains: str = "",
+        min_degree: int = 0,
+        limit: int | None = 100,
+        where: Where | None = None,
+    ) -> list[Entity]:
+        """Return entities, the most mentioned first.
+
+        Parameters
+        ----------
+        prefix
+            What a name or alias begins with, in any case.
+        type
+            Only entities of this type, in any case.
+        contains
+            What a name or alias contains, in any case.
+        min_degree
+            Only entities that share facts with at least so many others.
+        limit
+            At most so many; None for all.
+        where
+            A filter: what other documents say is not seen.
+        """
+        found = self.iter_entities(prefix, type=type, contains=contains, min_degree=min_degree, where=where)
+        with closing(found):
+            return list(islice(found, limit))
+
+    def iter_entities(
+        self,
+        prefix: str = "",
+        *,
+        type: str | None = None,  # noqa: A002
+        contains: str = "",
+        min_degree: int = 0,
+        where: Where | None = None,
+    ) -> Generator[Entity, None, None]:
+        """Yield entities as :meth:`entities` returns them, a page at a time, all from one state of the index."""
+        start, inside = normalise(prefix), normalise(contains)
+        wanted = None if type is None else type.casefold()
+        with self._snapshot(where) as snapshot:
+            search = getattr(snapshot, "search_names", None) if start or inside else None
+            keys = snapshot.top_entities(_ALL) if search is None else search(start, inside)
+            for first in range(0, len(keys), _PAGE):
+                page = keys[first : first + _PAGE]
+                if min_degree > 0:
+                    page = page[snapshot.neighbours(page, to="entities").counts >= min_degree]
+                for entity in snapshot.entities(page):
+                    names = (entity.id, *map(normalise, entity.aliases)) if start or inside else ("",)
+                    if wanted in (None, entity.type.casefold()) and any(
+                        name.startswith(start) and inside in name for name in names
+                    ):
+                        yield entity
+
+    def relations(
+        self,
+        subject: str | None = None,
+        relation: str | None = None,
+        object: str | None = None,  # noqa: A002 - the usual word
+        *,
+        contains: str = "",
+        limit: int | None = 100,
+        where: Where | None = None,
+    ) -> list[Fact]:
+        """Return the facts that are triples: subject, relation and object. Those of the most mentioned entities first.
+
+        Links between sections are returned only if ``relation`` is ``"refers_to"``.
+
+        Parameters
+        ----------
+        subject, relation, object
+            Restrict them, names in any spelling or case.
+        contains
+            What the text of a fact contains, in any case.
+        limit
+            At most so many; None for all.
+        where
+            A filter: what other documents say is not seen.
+        """
+        found = self.iter_facts(subject, relation, object, where=where)
+        with closing(found):
+            text = contains.casefold()
+            others = {""} if normalise(relation or "") == normalise(REFERS_TO) else {"", REFERS_TO}
+            triples = (fact for fact in found if fact.relation not in others and text in fact.text.casefold())
+            return list(islice(triples, limit))
+
+    def iter_facts(
+        self,
+        subject: str | None = None,
+        relation: str | None = None,
+        object: str | None = None,  # noqa: A002
+        *,
+        where: Where | None = None,
+    ) -> Generator[Fact, None, None]:
+        """Yield facts, each once, a page at a time, all from one state of the index.
+
+        Parameters are those of :meth:`relations`. Without them, sentences and links between sections are yielded too.
+        """
+        wanted, seen = normalise(relation or ""), set[int]()
+        with self._snapshot(where) as snapshot:
+            ends = [None if end is None else _entity_keys(snapshot, end) for end in (subject, object)]
+            own = [None if keys is None else {e.id for e in snapshot.entities(keys)} for keys in ends]
+            given = [keys for keys in ends if keys is not None]
+            keys = given[0] if given else snapshot.top_entities(_ALL)
+            for start in range(0, len(keys), _PAGE):
+                page = [key for key in snapshot.facts_of(keys[start : start + _PAGE]).tolist() if key not in seen]
+                seen.update(page)
+                for fact in snapshot.facts(np.array(page, np.int64)):
+                    target = fact.entities[1] if len(fact.entities) > 1 else normalise(fact.value)
+                    if (
+                        wanted in ("", normalise(fact.relation))
+                        and (own[0] is None or _is_one_of(snapshot, fact.entities[:1], own[0]))
+                        and (own[1] is None or _is_one_of(snapshot, (target,), own[1]))
+                    ):
+                        yield fact
+
+    # -- communities
+
+    def communities(self, level: int | None = None, *, where: Where | None = None) -> list[Community]:
+        """Return the communities of entities, the themes of the collection: broadest first, then by documents.
+
+        They are found by the Leiden algorithm, stored with the index and computed again after it has changed
+        (:mod:`graphrag_core.communities`). The same index has the same communities.
+
+        Parameters
+        ----------
+        level
+            0 for the broadest, 1 and 2 for finer ones; None for all levels. A small index has fewer levels.
+        where
+            A filter: communities of the matching documents alone.
+        """
+        state = self.community_store.state(None if where is None else parse(where))
+        return [one.community for one in state.described.values() if level in (None, one.community.level)]
+
+    def community_of(self, names: Iterable[str], *, level: int = 0, where: Where | None = None) -> dict[str, str]:
+        """Return the id of the community of each name, in any spelling or case.
+
+        Names that are unknown, or in no community of three entities, are left out.
+        """
+        given = list(names)
+        state = self.community_store.state(None if where is None else parse(where))
+        with self._snapshot(where) as snapshot:
+            keys = {name: _entity_keys(snapshot, name) for name in given}
+            found = {name: snapshot.entities(key)[0].id for name, key in keys.items() if len(key)}
+        paths = state.paths_of(found.values())
+        known = zip(found, paths, strict=True)
+        return {name: path[level] for name, path in known if level < len(path) and path[level]}
+
+    def summarise_communities(
+        self, llm: Any, level: int | None = 0, *, where: Where | None = None, progress: bool | None = None
+    ) -> list[Community]:
+        """Let a language model describe communities; return those of the level.
+
+        Its descriptions are stored with the index. A community is described again when its names or its central
+        sentences have changed.
+
+        Parameters
+        ----------
+        llm
+            As for :meth:`GraphRetriever.ask <graphrag_core.GraphRetriever.ask>`.
+        level
+            The level to describe; None for all.
+        where
+            A filter: communities of the matching documents alone.
+        progress
+            True or False to show or hide the progress bar; None shows it on a terminal only.
+        """
+        model = as_chat_model(llm)
+        bar = partial(
+            tqdm,
+            desc="Summarising",
+            unit=" communities",
+            disable=None if progress is None else not progress,
+            leave=False,
+            dynamic_ncols=True,
+        )
+        state = self.community_store.summarise(None if where is None else parse(where), level, model, bar)
+        return [one.community for one in state.described.values() if level in (None, one.community.level)]
+
+    def edits(self) -> list[Edit]:
+        """Return the edits of the graph that are in force, oldest first."""
+        stored = self._engine.settings().get(_EDITS)
+        return [Edit(**edit) for edit in json.loads(stored)["edits"]] if stored else []
+
+    def undo(self, number: int) -> Edit:
+        """Take back an edit, whatever came after it; return it.
+
+        Raises
+        ------
+        InputError
+            No edit in force has this number.
+        """
+        with self._editing():
+            edits = self.edits()
+            edit = next((one for one in edits if one.number == number), None)
+            if edit is None:
+                known = ", ".join(str(one.number) for one in edits) or "none"
+                raise InputError(f"there is no edit {number}: the edits are {known}")
+            for document_id, before in edit.details.get("documents", {}).items():
+                if before is not None:
+                    self._pipeline.add([Document(document_id, before["text"], before["title"], before["metadata"])])
+                else:
+                    self._pipeline.delete([document_id])
+            self._store_edits(lambda edits, following: ([one for one in edits if one.number != number], following))
+            return edit
+
+    def rename(self, name: str, new_name: str) -> Edit:
+        """Give an entity another name. Questions with the old one find it too, and so do documents added later.
+
+        Raises
+        ------
+        InputError
+            There is no such entity, or another one has the new name: merge the two.
+        """
+        with self._editing():
+            old, new_name = self._known_entity(name), _name(new_name)
+            other = self.entity(new_name)
+            if other is not None and other.id != old.id:
+                raise InputError(f"there is an entity {other.name!r}: use merge([{name!r}], {new_name!r})")
+            spellings = self._spellings(name)[:1]
+            return self._edit("rename", f"renamed {old.name!r} to {new_name!r}", of=spellings, name=new_name)
+
+    def merge(self, names: str | Iterable[str], into: str) -> Edit:
+        """Treat several entities as one, with the name ``into``, which may be new. Their names become its aliases.
+
+        Raises
+        ------
+        InputError
+            There is no entity of one of the names, or they are one entity already.
+        """
+        with self._editing():
+            into = _name(into)
+            target = self.entity(into)
+            merged = [self._known_entity(name) for name in ([names] if isinstance(names, str) else names)]
+            merged = [entity for entity in dict.fromkeys(merged) if target is None or entity.id != target.id]
+            if len(merged) + (target is not None) < 2:
+                raise InputError(f"there is nothing to merge into {into!r}: name at least two different entities")
+            of = [self._spellings(entity.name)[0] for entity in merged]
+            told = f"merged {', '.join(repr(entity.name) for entity in merged)} into {into!r}"
+            own = self._spellings(into)[:1] if target is not None else []
+            return self._edit("merge", told, of=of, into=own, name=target.name if target else into)
+
+    def describe(self, name: str, *, type: str | None = None, description: str | None = None) -> Edit:  # noqa: A002
+        """Set the type or the description of an entity, instead of what documents say. None leaves one as it is.
+
+        Raises
+        ------
+        InputError
+            There is no such entity, or nothing is given.
+        """
+        with self._editing():
+            if type is None and description is None:
+                raise InputError("describe needs a type or a description")
+            entity = self._known_entity(name)
+            given = {"type": type, "description": description}
+            what = ", ".join(f"{key} {value!r}" for key, value in given.items() if value is not None)
+            return self._edit("describe", f"described {entity.name!r}: {what}", of=self._spellings(name)[:1], **given)
+
+    def delete_entity(self, name: str) -> Edit:
+        """Take an entity out of the graph with its links, also for documents added later. Documents stay as they are.
+
+        Raises
+        ------
+        InputError
+            There is no such entity.
+        """
+        with self._editing():
+            entity = self._known_entity(name)
+            return self._edit("delete_entity", f"deleted {entity.name!r}", of=self._spellings(name))
+
+    def delete_relation(self, fact: str | Fact | tuple[str, str, str]) -> Edit:
+        """Take a relation out of the graph, wherever documents state it, also in those added later.
+
+        Parameters
+        ----------
+        fact
+            A fact as :meth:`relations`, :meth:`facts` and queries return it, its id, or the triple (subject, relation,
+            object). A sentence is taken out wherever it is word by word the same.
+
+        Raises
+        ------
+        InputError
+            There is no such fact.
+        """
+        with self._editing():
+            if isinstance(fact, tuple):
+                found = self.relations(*fact, limit=1)
+                if not found:
+                    raise InputError(f"there is no relation {fact!r}: see relations()")
+                fact = found[0]
+            elif isinstance(fact, str):
+                fact = self._fact_by_id(fact)
+            ends = [spellings[0] for end in fact.entities[:2] if (spellings := self._spellings(end))]
+            if not ends:
+                raise InputError(f"the fact {fact.text!r:.80} holds no entity: edit the document that states it")
+            ends = ends if fact.relation else ends[:1]
+            details = {"ends": ends, "relation": fact.relation, "value": fact.value, "text": fact.text}
+            return self._edit("delete_relation", f"deleted the relation {fact.text!r:.200}", **details)
+
+    def add_entity(
+        self,
+        name: str,
+        *,
+        type: str = "",  # noqa: A002
+        description: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Edit:
+        """Add an entity that no document mentions yet. It is stored as a remembered fact.
+
+        Raises
+        ------
+        InputError
+            There is such an entity: :meth:`describe` changes it.
+        """
+        with self._editing():
+            name = _name(name)
+            if self.entity(name) is not None:
+                raise InputError(f"there is an entity {name!r}: change it with describe")
+            said = ": ".join(filter(None, (type, description))) or "entity"
+            fact = self._memory.remember(
+                name, "is_a" if type or not description else "is", said, literal=True, metadata=metadata
+            )
+            documents: dict[str, Any] = {fact.chunk_id: None}
+            given = {"type": type or None, "description": description or None}
+            return self._edit("add_entity", f"added {name!r}", of=[normalise(name)], documents=documents, **given)
+
+    def add_relation(self, subject: str, relation: str, object: str, **options: Any) -> Edit:  # noqa: A002 - the usual word
+        """Add a relation between two entities, which need not exist: a remembered fact, as an edit that can be undone.
+
+        ``options`` are those of :meth:`Memory.remember <graphrag_core.memory.Memory.remember>`.
+        """
+        with self._editing():
+            before = {document.id: document for document in self._memory.documents()}
+            fact = self._memory.remember(subject, relation, object, **options)
+            after = {document.id: document for document in self._memory.documents()}
+            changed = [key for key, document in after.items() if before.get(key) != document]
+            documents = {
+                key: None if (old := before.get(key)) is None
+                else {"text": old.text, "title": old.title, "metadata": dict(old.metadata)}
+                for key in changed
+            }  # fmt: skip
+            return self._edit("add_relation", f"added {fact.text!r:.200}", documents=documents)
+
+    @contextmanager
+    def _editing(self) -> Iterator[None]:
+        if not hasattr(self._engine, "spellings"):
+            raise InputError(f"{type(self._engine).__qualname__} does not support edits of the graph")
+        with self._pipeline.writing():
+            yield
+
+    def _edit(self, action: EditAction, text: str, /, **details: Any) -> Edit:
+        moment = time.time()
+
+        def append(edits: list[Edit], number: int) -> tuple[list[Edit], int]:
+            return [*edits, Edit(number, moment, action, text, details)], number + 1
+
+        return self._store_edits(append)[-1]
+
+    def _store_edits(self, change: Callable[[list[Edit], int], tuple[list[Edit], int]]) -> list[Edit]:
+        """Store what a function makes of the edits and the next number; once more if another process was faster."""
+        for attempt in range(_ATTEMPTS):
+            stored = self._engine.settings().get(_EDITS)
+            before: dict[str, Any] = json.loads(stored) if stored else {"next": 1, "edits": []}
+            edits, following = change([Edit(**edit) for edit in before["edits"]], before["next"])
+            rows = [asdict(edit) for edit in edits]
+            settings = {_EDITS: json.dumps({"next": following, "edits": rows}, ensure_ascii=False)}
+            expected: dict[str, Any] = {"expected": {_EDITS: stored or ""}} if is_shared(self._engine) else {}
+            try:
+                self._engine.write(settings=settings, **expected)
+            except ChangedMeanwhile:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            self._engine.flush()
+            break
+        return edits
+
+    def _known_entity(self, name: str) -> Entity:
+        entity = self.entity(name)
+        if entity is None:
+            raise InputError(f"there is no entity {name!r}: list them with entities()")
+        return entity
+
+    def _spellings(self, name: str) -> list[str]:
+        """Return the names of an entity as documents write them, normalised, the one that represents it first."""
+        found: list[str] = self._engine.spellings(name)  # type: ignore[attr-defined]
+        return found
+
+    def _fact_by_id(self, fact_id: str) -> Fact:
+        chunk_id, _, _ = fact_id.rpartition("/")
+        with self._snapshot() as snapshot:
+            keys = snapshot.top_entities(_ALL)
+            for start in range(0, len(keys), _PAGE):
+                for fact in snapshot.facts(snapshot.facts_of(keys[start : start + _PAGE])):
+                    if fact.id == fact_id and fact.chunk_id == chunk_id:
+                        return fact
+        raise InputError(f"there is no fact {fact_id!r}: use the id that relations(), facts() or a query returned")
+
+    def _snapshot(self, where: Where | None = None) -> AbstractContextManager[Snapshot]:
+        """Open a snapshot of what is valid now, within a filter."""
+        scope = None if where is None else parse(where)
+        return self._engine.snapshot(told_facts.visible(self._engine, scope, time.time()))
+
+
+def _name(name: str) -> str:
+    """Return the name that a person gave an entity."""
+    cleaned = clean_name(name) if isinstance(name, str) else ""
+    if not cleaned or cleaned.startswith("→"):
+        raise InputError(f"{name!r:.80} is no name of an entity: it needs a letter or digit")
+    return cleaned
+
+
+def _is_one_of(snapshot: Snapshot, ids: Sequence[str], wanted: set[str]) -> bool:
+    """Return whether the first of some ids, as a fact holds them, is one of some entities."""
+    if not ids:
+        return False
+    return ids[0] in wanted or any(entity.id in wanted for entity in snapshot.entities(_entity_keys(snapshot, ids[0])))
+
+
+def _entity_keys(snapshot: Snapshot, name: str) -> Keys:
+    """Return the key of a name's entity; none if it is unknown."""
+    return np.array(list(snapshot.find_entities([normalise(name)]).values()), np.int64)

@@ -1,0 +1,298 @@
+"""``index.memory``: facts that a user or an agent states, instead of a document."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from graphrag_core.errors import InputError
+from graphrag_core.filters import Condition, Filter, Group, Where, optional, parse
+from graphrag_core.ingest import told_facts
+from graphrag_core.ingest.pipeline import Pipeline
+from graphrag_core.ingest.told_facts import Time
+from graphrag_core.model import Document, Fact, FactSource, FactStatus
+from graphrag_core.text import normalise
+
+
+class Memory:
+    """The remembered facts of an index: ``index.memory``.
+
+    A remembered fact is stored as a document: it is searched, filtered and deleted like one, and copied with
+    :meth:`KnowledgeIndex.documents <graphrag_core.KnowledgeIndex.documents>` and
+    :meth:`KnowledgeIndex.add <graphrag_core.KnowledgeIndex.add>`.
+
+    Examples
+    --------
+    >>> from graphrag_core import KnowledgeIndex
+    >>> index = KnowledgeIndex()
+    >>> fact = index.memory.remember("Ada", "prefers", "dark mode", literal=True)
+    >>> [fact.text for fact in index.memory.facts(subject="ada")]
+    ['Ada prefers dark mode']
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._engine = pipeline.engine
+
+    def remember(
+        self,
+        subject: str,
+        relation: str,
+        object: str,  # noqa: A002 - the usual word
+        *,
+        literal: bool = False,
+        source: FactSource = "user_edit",
+        confidence: float = 1.0,
+        status: FactStatus | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        valid_from: Time | None = None,
+        valid_to: Time | None = None,
+        supersedes: bool | str | Fact | Iterable[str | Fact] = False,
+    ) -> Fact:
+        """Store a fact and return it. A fact that was remembered before in the same scope is updated.
+
+        Parameters
+        ----------
+        subject, relation, object
+            The triple. Subject and object are entities.
+        literal
+            True if the object is a value ("dark mode") and no entity.
+        source, confidence
+            Where the fact comes from and how certain it is, from 0 to 1: what
+            :class:`~graphrag_core.Relevance` weighs.
+        status
+            ``"staged"``, ``"confirmed"`` or ``"rejected"``. By default the status that the fact has; of a new fact
+            confirmed if it is the user's (``source="user_edit"``), else staged. So a fact that was rejected stays
+            so when it is heard again.
+        metadata
+            The scope, such as ``{"user": "ada"}``, for ``where``. The same triple in another scope is another fact.
+        valid_from, valid_to
+            When it is valid: from the first until just before the second. A date, "2024-05-01", a datetime, or
+            seconds since the epoch. ``as_of`` of a query selects by them.
+        supersedes
+            Facts of the same scope that this one replaces, by id, or True for all remembered facts of the same subject
+            and relation with another object that are valid when this one begins. They end where this one begins: at
+            ``valid_from``, by default now. A rejected fact supersedes nothing.
+
+        Raises
+        ------
+        InputError
+            A part of the fact cannot be used, or there is no fact to supersede with such an id.
+        """
+        now, scope = time.time(), told_facts.check_scope(metadata or {})
+        if status is not None:
+            told_facts.check_status(status)
+        start = None if valid_from is None else told_facts.seconds(valid_from, "valid_from")
+        fact = told_facts.make_fact(
+            subject, relation, object, literal=literal, source=source, confidence=confidence,
+            status=status or ("confirmed" if source == "user_edit" else "staged"),
+            valid_from=valid_from, valid_to=valid_to, created=now,
+        )  # fmt: skip
+        with self._pipeline.writing():
+            stored = self._facts_with(scope, "triple", told_facts.triple_key(subject, relation, object))
+            same = [one for one in stored if (_is_valid(one, now) if start is None else one.valid_from == start)]
+            if same:
+                known = same[-1]
+                spelling = known if bool(known.value) == literal else fact  # the first spelling stays
+                fact = replace(
+                    spelling, confidence=fact.confidence, source=fact.source, status=status or known.status,
+                    created=known.created, valid_from=known.valid_from,
+                    valid_to=known.valid_to if valid_to is None else fact.valid_to, chunk_id=known.chunk_id,
+                )  # fmt: skip
+            elif stored and start is None and valid_to is None:  # true again
+                fact = replace(fact, valid_from=now, status=status or stored[-1].status)
+            superseded = [] if fact.status == "rejected" else self._superseded(fact, supersedes, scope, now)
+            if superseded and fact.valid_from is None:
+                fact = replace(fact, valid_from=now)
+            changed = [told_facts.to_document(fact, scope)]
+            for known in superseded:
+                end = max(_start(known), _start(fact))
+                if known.valid_to is None or known.valid_to > end:
+                    changed.append(told_facts.to_document(replace(known, valid_to=end), scope))
+            self._pipeline.add(changed)
+        return told_facts.to_fact(changed[0])
+
+    def confirm(self, fact: str | Fact, *, where: Where | None = None) -> Fact:
+        """Confirm a remembered fact, also one that was rejected; return it.
+
+        Parameters
+        ----------
+        fact
+            The fact or its id, as :meth:`remember` and queries return it.
+        where
+            A filter that the fact has to match, such as the user's scope.
+
+        Raises
+        ------
+        InputError
+            There is no such fact, or it was extracted from a document.
+        """
+        return self._set_status(fact, "confirmed", where)
+
+    def reject(self, fact: str | Fact, *, where: Where | None = None) -> Fact:
+        """Reject a remembered fact: it stays rejected when it is remembered again, and no query finds it.
+
+        Parameters are those of :meth:`confirm`.
+        """
+        return self._set_status(fact, "rejected", where)
+
+    def forget(
+        self,
+        facts: str | Fact | Iterable[str | Fact] | None = None,
+        *,
+        subject: str | None = None,
+        relation: str | None = None,
+        where: Where | None = None,
+    ) -> int:
+        """Delete remembered facts; return how many. All or nothing, and as exact as ``KnowledgeIndex.delete``.
+
+        Parameters
+        ----------
+        facts
+            Facts or ids. Without them, all remembered facts that match the rest.
+        subject, relation
+            Restrict them to facts of this subject and relation, in any spelling or case.
+        where
+            A filter that they have to match, such as ``{"user": "ada"}``.
+        """
+        if facts is None and subject is None and relation is None and where is None:
+            raise InputError(
+                "forget needs facts, a subject, a relation or a filter; where={} matches every remembered fact"
+            )
+        with self._pipeline.writing():
+            if subject is None and relation is None:
+                known = set(self._engine.document_ids(_filter(where)))
+            else:
+                known = {fact.chunk_id for fact in self.facts(subject=subject, relation=relation, where=where)}
+            if facts is not None:
+                known &= {_document_id(fact) for fact in ([facts] if isinstance(facts, (str, Fact)) else facts)}
+            return self._pipeline.delete(sorted(known))
+
+    def facts(
+        self,
+        *,
+        subject: str | None = None,
+        relation: str | None = None,
+        status: FactStatus | None = None,
+        where: Where | None = None,
+        as_of: Time | None = None,
+    ) -> list[Fact]:
+        """Return the remembered facts, oldest first: also those that are rejected or no longer valid.
+
+        Parameters
+        ----------
+        subject, relation, status
+            Restrict them, names in any spelling or case.
+        where
+            A filter on their metadata.
+        as_of
+            Only facts that were valid at this time.
+        """
+        if status is not None:
+            told_facts.check_status(status)
+        at = None if as_of is None else told_facts.seconds(as_of, "as_of")
+        wanted = normalise(subject or ""), normalise(relation or "")
+        facts = [told_facts.to_fact(document) for document in self.documents(where)]
+        return sorted(
+            (
+                fact for fact in facts
+                if wanted[0] in ("", normalise(fact.entities[0])) and wanted[1] in ("", normalise(fact.relation))
+                and status in (None, fact.status) and (at is None or _is_valid(fact, at))
+            ),
+            key=lambda fact: (fact.created or 0.0, fact.id),
+        )  # fmt: skip
+
+    def documents(self, where: Where | None = None) -> Iterator[Document]:
+        """Yield the documents in which the facts are stored."""
+        return self._matching(_filter(where))
+
+    def _matching(self, scope: Filter) -> Iterator[Document]:
+        for document_id in list(self._engine.document_ids(scope)):
+            if (document := self._engine.document(document_id)) is not None:
+                yield document
+
+    def _set_status(self, fact: str | Fact, status: FactStatus, where: Where | None) -> Fact:
+        with self._pipeline.writing():
+            stored = self._stored(fact, where)
+            changed = replace(told_facts.to_fact(stored), status=status)
+            document = told_facts.to_document(changed, told_facts.scope_of(stored))
+            self._pipeline.add([document])
+        return told_facts.to_fact(document)
+
+    def _stored(self, fact: str | Fact, where: Where | None = None) -> Document:
+        """Return the document of a fact. Raise if there is none in the scope."""
+        document_id = _document_id(fact)
+        document = self._engine.document(document_id)
+        if document is not None and where is not None:
+            inside = document_id in self._engine.document_ids(optional(parse(where)))
+            document = document if inside else None
+        if document is not None and told_facts.KEY in document.metadata:
+            return document
+        if document is not None or "/" in document_id:
+            raise InputError(
+                f"the fact {document_id!r} was extracted from a document: edit or delete the document, "
+                "or state the fact with remember"
+            )
+        raise _unknown_fact(document_id)
+
+    def _superseded(
+        self, fact: Fact, supersedes: bool | str | Fact | Iterable[str | Fact], scope: dict[str, Any], now: float
+    ) -> list[Fact]:
+        """Return the facts that a fact supersedes, all of them of its scope."""
+        if not isinstance(supersedes, bool):
+            listed = [supersedes] if isinstance(supersedes, (str, Fact)) else list(supersedes)
+            for one in listed:
+                document = self._engine.document(_document_id(one))
+                if document is not None and told_facts.scope_of(document) != scope:
+                    raise _unknown_fact(document.id)
+            documents = [self._stored(one) for one in listed]
+            return [told_facts.to_fact(document) for document in documents if document.id != fact.chunk_id]
+        if not supersedes:
+            return []
+        begins = now if fact.valid_from is None else fact.valid_from
+        triple = told_facts.triple_of(fact)
+        return [
+            known
+            for known in self._facts_with(scope, "about", told_facts.about_key(fact.entities[0], fact.relation))
+            if told_facts.triple_of(known) != triple and known.status != "rejected" and _is_valid(known, begins)
+        ]
+
+    def _facts_with(self, scope: Mapping[str, Any], key: str, value: str) -> list[Fact]:
+        """Return the facts of exactly this scope whose key has a value, oldest first."""
+        stored = f"{told_facts.KEY}.{key}"
+        matching = Group(all=True, parts=(Condition(stored, "exists", ()), Condition(stored, "eq", (("text", value),))))
+        facts = [
+            told_facts.to_fact(document)
+            for document in self._matching(matching)
+            if told_facts.scope_of(document) == scope
+        ]
+        return sorted(facts, key=lambda fact: (_start(fact), fact.created or 0.0))
+
+
+def _document_id(fact: str | Fact) -> str:
+    """Return the id of a fact's document. The id of a fact ends with its number in the document."""
+    document_id = fact.chunk_id or fact.id if isinstance(fact, Fact) else fact
+    if not isinstance(document_id, str) or not document_id:
+        raise InputError(f"{fact!r:.80} is no fact: pass a fact or its id")
+    return document_id.removesuffix("/0")
+
+
+def _filter(where: Where | None) -> Filter:
+    """Return a filter for remembered facts, and for another filter if one is given."""
+    remembered = Condition(f"{told_facts.KEY}.subject", "exists", ())
+    return remembered if where is None else Group(all=True, parts=(remembered, optional(parse(where))))
+
+
+def _unknown_fact(document_id: str) -> InputError:
+    return InputError(f"there is no fact {document_id!r} in this scope: use the id that remember or a query returned")
+
+
+def _start(fact: Fact) -> float:
+    return -math.inf if fact.valid_from is None else fact.valid_from
+
+
+def _is_valid(fact: Fact, at: float) -> bool:
+    return (fact.valid_from is None or fact.valid_from <= at) and (fact.valid_to is None or at < fact.valid_to)
