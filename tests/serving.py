@@ -57,6 +57,7 @@ def wait_until(condition):
 def served(app, gateway: Gateway) -> Iterator[str]:
     """Serve an application on a free port; yield its URL; shut it down gracefully."""
     with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)  # what a slow client does not read, waits
         listening.bind(("127.0.0.1", 0))
         server = make_server(app, gateway, "127.0.0.1", 0)
         started = threading.Event()

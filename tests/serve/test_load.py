@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 
 import httpx
@@ -105,11 +106,12 @@ async def test_a_request_whose_client_went_away_is_not_run(monkeypatch):
     ran, entered, release = [], threading.Event(), threading.Event()
     query = gateway.query
 
-    def slow(key, request):
-        ran.append(request.question)
+    @functools.wraps(query)
+    def slow(key, question):
+        ran.append(question)
         entered.set()
         assert release.wait(LIMIT)
-        return query(key, request)
+        return query(key, question)
 
     monkeypatch.setattr(gateway, "query", slow)
     with served(create_app(gateway), gateway) as url:

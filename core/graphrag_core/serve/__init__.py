@@ -13,8 +13,9 @@ from graphrag_core.errors import MissingDependency
 
 if TYPE_CHECKING:
     from graphrag_core.serve.app import create_app
-    from graphrag_core.serve.gateway import Gateway, Limits
+    from graphrag_core.serve.gateway import Gateway
     from graphrag_core.serve.keys import ApiKeys, Key, make_key
+    from graphrag_core.serve.limits import Limits
     from graphrag_core.serve.tools import mcp_server
 
 __all__ = ["ApiKeys", "Gateway", "Key", "Limits", "create_app", "make_key", "mcp_server"]
@@ -23,7 +24,7 @@ _MODULES = {
     "ApiKeys": "keys",
     "Gateway": "gateway",
     "Key": "keys",
-    "Limits": "gateway",
+    "Limits": "limits",
     "create_app": "app",
     "make_key": "keys",
     "mcp_server": "tools",

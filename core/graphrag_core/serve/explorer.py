@@ -19,11 +19,11 @@ from graphrag_core.explore import Explorer, asset, server_page
 from graphrag_core.explore.explorer import MAX_DRAWN, MAX_PAGE
 from graphrag_core.explore.page import POLICY
 from graphrag_core.filters import Where
-from graphrag_core.serve.app import Caller
 from graphrag_core.serve.errors import TooLarge
 from graphrag_core.serve.gateway import Gateway
 from graphrag_core.serve.http import while_connected
 from graphrag_core.serve.keys import Key
+from graphrag_core.serve.routes import Caller
 
 _HEADERS = {
     "Content-Security-Policy": POLICY,

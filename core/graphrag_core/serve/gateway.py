@@ -1,23 +1,21 @@
 """``Gateway``: the one place that authorises a request, narrows its filter, limits it, and calls the core.
 
-The methods without ``async`` do the work and may take long; ``await gateway.run(key, method, ...)`` runs one of them
-in a bounded pool of threads. Both servers, and the pages that they serve, reach the index through this class only.
+Its operations are methods that take a key and typed, documented parameters: the HTTP routes and the MCP tools are made
+from them. They do the work and may take long; ``await gateway.run(key, method, ...)`` runs one in a bounded pool of
+threads. Both servers, and the pages that they serve, reach the index through this class only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Callable
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
+from pydantic import Field
 from typing_extensions import ParamSpec, Self
 
 from graphrag_core.errors import GraphRAGError, InputError
@@ -35,12 +33,14 @@ from graphrag_core.filters import (
 )
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.told_facts import visible
-from graphrag_core.model import Document, Entity, Fact, FactSource
+from graphrag_core.model import Chunk, Document, Entity, FactSource
+from graphrag_core.query.ask import AnswerStream
 from graphrag_core.result import Result
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.serve import models as api
-from graphrag_core.serve.errors import Conflict, NotAllowed, NotFound, TimeLimit, TooLarge, TooManyRequests, Unavailable
+from graphrag_core.serve.errors import Conflict, NotAllowed, NotFound, TimeLimit, TooLarge, Unavailable
 from graphrag_core.serve.keys import ApiKeys, Key, make_key
+from graphrag_core.serve.limits import Limits, RateLimits, ThreadPool, WaitingAnswer
 from graphrag_core.text import normalise
 
 _log = logging.getLogger(__name__)
@@ -50,106 +50,6 @@ _ALL = 1 << 40  # more entities than there are
 _MAX_FACTS = 50  # of one entity
 _MAX_PASSAGES = 5  # of one entity
 _ABANDONED = 4  # threads per answer allowed, as a language model that writes nothing cannot be interrupted
-_PIECES = 1_000_000  # characters of an answer that wait for a slow client
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What one request, one key and all requests together may use.
-
-    Parameters
-    ----------
-    body_bytes
-        The size of a request's body.
-    question
-        The length of a question, in characters.
-    k
-        The number of passages; also of entities and documents, times ten.
-    workers
-        How many threads search. By default the number of CPUs and two more, at most 8.
-    waiting
-        How many requests wait for a thread before others are refused with status 503.
-    answers
-        How many answers of a language model are written at once.
-    seconds
-        How long a request may wait and run.
-    answer_seconds, write_seconds
-        The same for an answer of a language model and for a change of documents.
-    requests_per_minute
-        The rate limit of a key that has none; None for no limit.
-    """
-
-    body_bytes: int = 10_000_000
-    question: int = 10_000
-    k: int = 100
-    workers: int = min(8, (os.cpu_count() or 2) + 2)
-    waiting: int = 500
-    answers: int = 64
-    seconds: float = 30.0
-    answer_seconds: float = 300.0
-    write_seconds: float = 300.0
-    requests_per_minute: float | None = None
-
-    def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name == "requests_per_minute" and value is None:
-                continue
-            least = 0 if one.name == "waiting" else 1
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or (value < least and value <= 0):
-                raise InputError(f"the limit {one.name} is {value!r}: use a number of at least {least}")
-
-
-class _Pool:
-    """Threads, and a queue of limited length. A job that is cancelled while it waits does not run."""
-
-    def __init__(self, name: str, workers: int, waiting: int) -> None:
-        self.most = workers + waiting
-        self.jobs = 0
-        self._lock = threading.Lock()
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix=f"graphrag-{name}")
-
-    def submit(self, function: Callable[[], _T]) -> Future[_T]:
-        with self._lock:
-            if self.jobs >= self.most:
-                raise Unavailable("the server is busy: try again in a moment", retry_after=1)
-            self.jobs += 1
-        try:
-            job = self._threads.submit(function)
-        except RuntimeError as error:
-            self._ended(None)
-            raise Unavailable("the server is closing: try again later", retry_after=5) from error
-        job.add_done_callback(self._ended)
-        return job
-
-    def _ended(self, _: object) -> None:
-        with self._lock:
-            self.jobs -= 1
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=True, cancel_futures=True)
-
-
-class _Rates:
-    """A token bucket for each key."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def count(self, name: str, per_minute: float) -> None:
-        """Count a request, or raise."""
-        most = max(1.0, per_minute)
-        with self._lock:
-            now = self._clock()
-            left, at = self._left.get(name, (most, now))
-            left = min(most, left + (now - at) * per_minute / 60)
-            allowed = left >= 1
-            self._left[name] = (left - 1 if allowed else left, now)
-        if not allowed:
-            wait = (1 - left) * 60 / per_minute
-            raise TooManyRequests(f"this key may send {per_minute:g} requests per minute: wait", retry_after=wait)
 
 
 class Gateway:
@@ -207,13 +107,13 @@ class Gateway:
         self.closing = False
         self._where = self.anonymous.where
         self._clock = clock
-        self._rates = _Rates(clock)
+        self._rates = RateLimits(clock)
         self._refreshed = clock()
         self._refreshing = threading.Lock()
-        self._pool = _Pool("search", self.limits.workers, self.limits.waiting)
-        self._writer = _Pool("write", 1, self.limits.waiting)
+        self._pool = ThreadPool("search", self.limits.workers, self.limits.waiting)
+        self._writer = ThreadPool("write", 1, self.limits.waiting)
         self._lock = threading.Lock()
-        self._answers: set[_Answer] = set()
+        self._answers: set[WaitingAnswer] = set()
         self._readers = 0  # threads that read a language model
 
     # -- who may do what
@@ -290,7 +190,7 @@ class Gateway:
         self.may_write(key)
         return await self._run(self._writer, self.limits.write_seconds, lambda: function(*args, **kwargs))
 
-    async def _run(self, pool: _Pool, seconds: float, function: Callable[[], _T]) -> _T:
+    async def _run(self, pool: ThreadPool, seconds: float, function: Callable[[], _T]) -> _T:
         if self.closing:
             raise Unavailable("the server is closing: try again later", retry_after=5)
         job = pool.submit(function)
@@ -329,52 +229,56 @@ class Gateway:
 
     # -- questions
 
-    def retrieve(self, key: Key, request: api.QueryRequest | api.AskRequest) -> Result:
-        """Return the result of a question within the scope of a key."""
-        self._check(request.question, request.k)
-        given = request.model_dump(
-            include={"k", "method", "use_graph", "seed_entities", "exclude", "score_threshold", "as_of"}
+    def retrieve(
+        self,
+        key: Key,
+        question: api.Question,
+        *,
+        where: api.Where = None,
+        seed_entities: api.SeedEntities = None,
+        exclude: api.Exclude = None,
+        as_of: api.AsOf = None,
+        **settings: Any,
+    ) -> Result:
+        """Return the result of a question within the scope of a key. ``settings`` are search settings."""
+        self._check(question, settings.get("k"))
+        return self.retriever.retrieve(
+            question,
+            where=self.scope(key, where),
+            seed_entities=seed_entities,
+            exclude=exclude,
+            as_of=as_of,
+            **settings,
         )
-        settings: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        return self.retriever.retrieve(request.question, where=self.scope(key, request.where), **settings)
 
-    def query(self, key: Key, request: api.QueryRequest) -> api.QueryResponse:
-        """Return the passages for a question."""
-        return api.QueryResponse(**self._response(request, self.retrieve(key, request)))
+    def query(
+        self, key: Key, question: api.Question, *, context_tokens: api.ContextTokens = None, **arguments: Any
+    ) -> api.QueryResponse:
+        """Return the passages for a question, best first, with the reason for each.
 
-    def explain(self, key: Key, request: api.QueryRequest) -> api.ExplainResponse:
-        """Return the passages for a question, and a report for a person."""
-        result = self.retrieve(key, request)
-        return api.ExplainResponse(**self._response(request, result), explanation=result.explain())
+        ``arguments`` are those of :meth:`retrieve`.
+        """
+        return api.QueryResponse(**_response(self.retrieve(key, question, **arguments), context_tokens))
 
-    def explain_page(self, key: Key, request: api.QueryRequest) -> str:
-        """Return a page that explains a result, as HTML."""
-        return self.retrieve(key, request).html()
+    def explain(
+        self, key: Key, question: api.Question, *, context_tokens: api.ContextTokens = None, **arguments: Any
+    ) -> api.ExplainResponse:
+        """Return the passages for a question as :meth:`query` does, and a report for a person."""
+        result = self.retrieve(key, question, **arguments)
+        return api.ExplainResponse(**_response(result, context_tokens), explanation=result.explain())
 
-    @staticmethod
-    def _response(request: api.QueryRequest, result: Result) -> dict[str, Any]:
-        tokens = request.context_tokens
-        return {
-            "question": result.question,
-            "method": result.method,
-            "hits": hits_of(result),
-            "entities": [entity_value(entity) for entity in result.entities],
-            "facts": [fact_value(fact) for fact in result.facts],
-            "communities": [community_value(one) for one in getattr(result, "communities", ())],
-            "confidence": result.graph_confidence,
-            "graph_ran": result.graph_ran,
-            "route": result.route,
-            "expansion_skipped": result.expansion_skipped,
-            "fallback": result.fallback,
-            "advice": result.advice,
-            "context": None if tokens is None else str(result.context(tokens)),
-        }
+    def explain_page(self, key: Key, question: api.Question, **arguments: Any) -> str:
+        """Return the page that explains a result, as HTML."""
+        arguments.pop("context_tokens", None)
+        return self.retrieve(key, question, **arguments).html()
 
-    async def answer(self, key: Key, request: api.AskRequest) -> AsyncGenerator[str | api.AskResponse, None]:
+    async def answer(
+        self, key: Key, question: api.Question, **arguments: Any
+    ) -> AsyncGenerator[str | api.AskResponse, None]:
         """Yield the pieces of an answer as they are written, then the whole answer with its citations.
 
         The pieces are read from the language model in a thread, and wait here for the client. Close the iterator to
-        stop the language model.
+        stop the language model. ``arguments`` are those of :meth:`retrieve`.
 
         Raises
         ------
@@ -383,8 +287,8 @@ class Gateway:
         Unavailable, TimeLimit
             Too many answers are being written, the server is closing, or the answer took too long.
         """
-        self._check(request.question, request.k)
-        answer = _Answer(asyncio.get_running_loop())
+        self._check(question, arguments.get("k"))
+        answer = WaitingAnswer(asyncio.get_running_loop())
         with self._lock:
             if self.closing:
                 raise Unavailable("the server is closing: try again later", retry_after=5)
@@ -393,10 +297,10 @@ class Gateway:
             self._answers.add(answer)
         until = answer.loop.time() + self.limits.answer_seconds
         try:
-            answer.stream = await self.run(key, self._open_answer, key, request)
+            answer.stream = await self.run(key, self._open_answer, key, question, **arguments)
             with self._lock:
                 self._readers += 1
-            answer.start(self._read)
+            answer.start(self._count_ended_reader)
             while True:
                 left = until - answer.loop.time()
                 try:
@@ -407,7 +311,7 @@ class Gateway:
                 if isinstance(piece, BaseException):
                     raise piece
                 if not isinstance(piece, str):
-                    yield answer_value(piece)
+                    yield api.AskResponse.model_validate(piece)
                     return
                 yield piece
         finally:
@@ -415,13 +319,11 @@ class Gateway:
             with self._lock:
                 self._answers.discard(answer)
 
-    def _open_answer(self, key: Key, request: api.AskRequest) -> Any:
+    def _open_answer(self, key: Key, question: str, *, where: Where | None = None, **arguments: Any) -> AnswerStream:
         """Search the passages of an answer. The stream that is returned calls the language model."""
-        given = request.model_dump(include={"k", "method", "seed_entities", "exclude"})
-        settings = {name: value for name, value in given.items() if value is not None}
-        return self.retriever.ask_stream(request.question, self.llm, where=self.scope(key, request.where), **settings)
+        return self.retriever.ask_stream(question, self.llm, where=self.scope(key, where), **arguments)
 
-    def _read(self) -> None:
+    def _count_ended_reader(self) -> None:
         """Count a thread that ended. One whose client went away ends when the language model writes or times out."""
         with self._lock:
             self._readers -= 1
@@ -429,9 +331,14 @@ class Gateway:
     # -- documents
 
     def documents(
-        self, key: Key, *, where: Where | None = None, after: str | None = None, limit: int = 100
+        self,
+        key: Key,
+        *,
+        where: api.Where = None,
+        after: Annotated[str | None, Field(description="The field next of the page before.")] = None,
+        limit: api.Limit = 100,
     ) -> api.DocumentPage:
-        """Return documents in order of id, without their texts."""
+        """List documents in order of id, without their texts."""
         limit = self._checked_limit(limit)
         parts = [part for part in (self.scope(key, where),) if part is not None]
         if after is not None:
@@ -455,7 +362,7 @@ class Gateway:
         return api.DocumentPage(documents=found)
 
     def document(self, key: Key, document_id: str) -> api.DocumentValue:
-        """Return a document.
+        """Return a document as it was added.
 
         Raises
         ------
@@ -465,17 +372,19 @@ class Gateway:
         document = self._inside(key, document_id)
         if document is None:
             raise _no_document(document_id)
-        return api.DocumentValue(
-            id=document.id, text=document.text, title=document.title, metadata=dict(document.metadata)
-        )
+        return api.DocumentValue.model_validate(document)
 
     def _inside(self, key: Key, document_id: str) -> Document | None:
         """Return a document if it is within the scope of a key: the very state of it that is returned."""
         document = self.index.get(document_id)
         return document if document is not None and matches(key.where, document.metadata, document.id) else None
 
-    def add(self, key: Key, documents: Iterable[api.NewDocument]) -> api.AddResponse:
-        """Add documents within the scope of a key, all or none.
+    def add(
+        self, key: Key, documents: Annotated[list[api.NewDocument], Field(min_length=1, max_length=1_000)]
+    ) -> api.AddResponse:
+        """Add documents, all or none; replace those whose id exists. Needs --write and a key that may write.
+
+        A document gets the fields that the filter of the key demands, and is refused if its metadata contradicts them.
 
         Raises
         ------
@@ -490,13 +399,10 @@ class Gateway:
             existing = self.index.get(document.id)
             if existing is not None and not matches(key.where, existing.metadata, existing.id):
                 raise Conflict(f"the id {document.id!r} cannot be used: choose another one")
-        added = self.index.add(stamped, progress=False)
-        return api.AddResponse(
-            added=added.added, replaced=added.replaced, unchanged=added.unchanged, problems=dict(added.problems)
-        )
+        return api.AddResponse.model_validate(self.index.add(stamped, progress=False))
 
     def delete(self, key: Key, document_id: str) -> api.DeleteResponse:
-        """Delete a document.
+        """Delete a document with its passages, entities and facts. Needs --write and a key that may write.
 
         Raises
         ------
@@ -508,33 +414,46 @@ class Gateway:
             raise _no_document(document_id)
         return api.DeleteResponse(deleted=1)
 
-    def remember(self, key: Key, fact: api.FactRequest, source: FactSource = "user_edit") -> api.FactValue:
-        """Store a fact within the scope of a key."""
+    def remember(
+        self,
+        key: Key,
+        subject: api.Subject,
+        relation: api.Relation,
+        object: api.Object,  # noqa: A002 - the usual word
+        *,
+        literal: api.IsLiteral = False,
+        supersedes: api.Supersedes = False,
+        valid_from: api.ValidFrom = None,
+        valid_to: api.ValidTo = None,
+        confidence: api.Confidence = 1.0,
+        metadata: api.Metadata = None,
+        source: FactSource = "user_edit",
+    ) -> api.FactValue:
+        """Remember a fact. Needs --write and a key that may write."""
         self.may_write(key)
-        told = self.index.memory.remember(
-            fact.subject, fact.relation, fact.object, literal=fact.literal, supersedes=fact.supersedes, source=source,
-            valid_from=fact.valid_from, valid_to=fact.valid_to, confidence=fact.confidence,
-            metadata=key.stamp(fact.metadata),
+        fact = self.index.memory.remember(
+            subject, relation, object, literal=literal, supersedes=supersedes, source=source, valid_from=valid_from,
+            valid_to=valid_to, confidence=confidence, metadata=key.stamp(metadata or {}),
         )  # fmt: skip
-        return fact_value(told)
+        return api.FactValue.model_validate(fact)
 
     # -- the graph
 
     def entities(
         self,
         key: Key,
-        prefix: str = "",
         *,
-        type: str | None = None,  # noqa: A002 - the usual word
-        limit: int = 100,
-        where: Where | None = None,
+        prefix: Annotated[str, Field(max_length=1_000, description="What a name begins with, in any case.")] = "",
+        type: Annotated[str | None, Field(description="Only entities of this type.")] = None,  # noqa: A002
+        limit: api.Limit = 100,
+        where: api.Where = None,
     ) -> api.EntityList:
-        """Return entities, the most mentioned first."""
+        """List entities, the most mentioned first."""
         limit = self._checked_limit(limit)
         found = self.index.graph.entities(prefix, type=type, limit=limit, where=self.scope(key, where))
-        return api.EntityList(entities=[entity_value(entity) for entity in found])
+        return api.EntityList(entities=found)
 
-    def entity(self, key: Key, name: str, *, where: Where | None = None) -> api.EntityResponse:
+    def entity(self, key: Key, name: api.EntityName, *, where: api.Where = None) -> api.EntityResponse:
         """Return an entity with its strongest facts and some passages about it.
 
         Raises
@@ -548,55 +467,41 @@ class Gateway:
                 raise _no_entity(name)
             facts = snapshot.facts_of(keys)
             order = np.lexsort((snapshot.id_order("facts", facts), -snapshot.fact_rows(facts).weights))
-            passages = snapshot.neighbours(keys, to="chunks", limit=_MAX_PASSAGES).targets
-            return api.EntityResponse(
-                entity=entity_value(snapshot.entities(keys)[0]),
-                facts=[fact_value(fact) for fact in snapshot.facts(facts[order[:_MAX_FACTS]])],
-                more_facts=max(0, len(facts) - _MAX_FACTS),
-                passages=[
-                    api.PassageValue(
-                        chunk_id=chunk.id, document_id=chunk.document_id, title=chunk.title,
-                        headings=list(chunk.headings), page=chunk.page, text=chunk.text,
-                    )
-                    for chunk in snapshot.chunks(passages[:_MAX_PASSAGES])
-                ],
-            )  # fmt: skip
+            chunks = snapshot.chunks(snapshot.neighbours(keys, to="chunks", limit=_MAX_PASSAGES).targets)
+            return api.EntityResponse.model_validate(
+                {
+                    "entity": snapshot.entities(keys)[0],
+                    "facts": snapshot.facts(facts[order[:_MAX_FACTS]]),
+                    "more_facts": max(0, len(facts) - _MAX_FACTS),
+                    "passages": [_passage(number, chunk) for number, chunk in enumerate(chunks[:_MAX_PASSAGES], 1)],
+                }
+            )
 
     def neighbours(
-        self, key: Key, name: str, *, offset: int = 0, limit: int = 50, where: Where | None = None
+        self, key: Key, name: api.EntityName, *, offset: api.Offset = 0, limit: api.Limit = 50, where: api.Where = None
     ) -> api.NeighboursResponse:
         """Return the entities that share facts with an entity, strongest first."""
         limit, scope = self._checked_limit(limit), self.scope(key, where)
-        if offset < 0:
-            raise InputError(f"the offset is {offset}: use a number of at least 0")
         entity = self._known(name, scope)
         related = self.index.graph.neighbours(name, where=scope)
-        return api.NeighboursResponse(
-            entity=entity_value(entity),
-            neighbours=[
-                api.NeighbourValue(entity=entity_value(other), weight=weight)
-                for other, weight in related[offset : offset + limit]
-            ],
-            total=len(related),
-        )
+        page = [api.Neighbour(entity=other, weight=weight) for other, weight in related[offset : offset + limit]]
+        return api.NeighboursResponse(entity=entity, neighbours=page, total=len(related))
 
     def path(
-        self, key: Key, start: str, end: str, *, max_hops: int = 4, where: Where | None = None
+        self,
+        key: Key,
+        start: api.EntityName,
+        end: api.EntityName,
+        *,
+        max_hops: api.MaxHops = 4,
+        where: api.Where = None,
     ) -> api.PathResponse:
-        """Return the shortest path between two entities."""
-        if not 1 <= max_hops <= 10:
-            raise InputError(f"max_hops is {max_hops}: use a number from 1 to 10")
+        """Return the shortest path between two entities, by the facts that join them."""
         scope = self.scope(key, where)
         for name in (start, end):
             self._known(name, scope)
         path = self.index.graph.find_path(start, end, max_hops=max_hops, where=scope)
-        if path is None:
-            return api.PathResponse(found=False)
-        return api.PathResponse(
-            found=True,
-            entities=[entity_value(entity) for entity in path.entities],
-            facts=[fact_value(fact) for fact in path.facts],
-        )
+        return api.PathResponse(found=False) if path is None else api.PathResponse.model_validate(path)
 
     def _known(self, name: str, scope: Filter | None) -> Entity:
         entity = self.index.graph.entity(name, where=scope)
@@ -605,32 +510,32 @@ class Gateway:
         return entity
 
     def communities(
-        self, key: Key, *, level: int | None = None, limit: int = 50, where: Where | None = None
+        self,
+        key: Key,
+        *,
+        level: Annotated[int | None, Field(ge=0, description="0 has the largest communities.")] = None,
+        limit: api.Limit = 50,
+        where: api.Where = None,
     ) -> api.CommunityList:
         """Return the themes of the collection, the largest first."""
         limit = self._checked_limit(limit)
         found = self.index.graph.communities(level, where=self.scope(key, where))
-        return api.CommunityList(communities=[community_value(one) for one in found[:limit]])
+        return api.CommunityList(communities=found[:limit])
 
-    def stats(self, key: Key, *, where: Where | None = None) -> api.StatsResponse:
-        """Return the size of what a key sees, within the filter of the caller."""
+    def stats(self, key: Key, *, where: api.Where = None) -> api.StatsResponse:
+        """Return the size of what the key sees."""
         scope = self.scope(key, where)
         if scope is None:
-            stats = self.index.stats()
-            own = ("documents", "chunks", "entities", "facts", "embedder", "generation", "bytes_on_disk")
-            return api.StatsResponse(
-                **{name: getattr(stats, name) for name in own}, top_entities=list(stats.top_entities)
-            )
+            return api.StatsResponse.model_validate(self.index.stats())
         engine = self.index.engine
         with engine.snapshot(visible(engine, scope, time.time())) as snapshot:
             keys = snapshot.top_entities(_ALL)
-            top = snapshot.entities(keys[:10])
             return api.StatsResponse(
                 documents=sum(1 for _ in engine.document_ids(scope)),
                 chunks=snapshot.chunk_count,
                 entities=len(keys),
                 facts=len(snapshot.facts_of(keys)),
-                top_entities=[(entity.name, entity.mentions) for entity in top],
+                top_entities=[(entity.name, entity.mentions) for entity in snapshot.entities(keys[:10])],
             )
 
     # -- start and end
@@ -674,122 +579,46 @@ class Gateway:
         self.close()
 
 
-class _Answer:
-    """An answer that a thread reads from a language model, and that waits in a queue for its client."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.pieces: asyncio.Queue[Any] = asyncio.Queue()
-        self.stream: Any = None
-        self._stopped = threading.Event()
-        self._waiting = 0  # characters in the queue, by the thread's count
-        self._thread: threading.Thread | None = None
-
-    def start(self, ended: Callable[[], None]) -> None:
-        """Read the language model in a thread; call a function when the thread ends."""
-        # A daemon: a language model that does not answer must not keep the process from ending.
-        self._thread = threading.Thread(target=self._read, args=(ended,), name="graphrag-answer", daemon=True)
-        self._thread.start()
-
-    def _read(self, ended: Callable[[], None]) -> None:
-        try:
-            for piece in self.stream:
-                self._waiting += len(piece)
-                if self._stopped.is_set() or self._waiting > _PIECES:
-                    break
-                self.put(piece)
-            else:
-                self.put(self.stream.answer)
-                return
-            self.put(TooLarge(f"the answer has more than {_PIECES:,} characters"))
-        except BaseException as error:  # noqa: BLE001 - whoever waits for the answer gets it
-            self.put(error)
-        finally:
-            with suppress(Exception):
-                self.stream.close()
-            ended()
-
-    def put(self, piece: Any) -> None:
-        """Hand something to the client, from any thread."""
-        with suppress(RuntimeError):  # the event loop is closed
-            self.loop.call_soon_threadsafe(self.pieces.put_nowait, piece)
-
-    def stop(self) -> None:
-        """Stop the language model: at once if it is not being read, else with its next piece."""
-        self._stopped.set()
-        if self.stream is not None:
-            with suppress(Exception):  # ValueError while the thread reads it
-                self.stream.close()
-
-
-# -- values of the core as values of the API
-
-
-def entity_value(entity: Entity) -> api.EntityValue:
-    """Return an entity for a response."""
-    return api.EntityValue(**{**asdict(entity), "aliases": list(entity.aliases)})
-
-
-def fact_value(fact: Fact) -> api.FactValue:
-    """Return a fact for a response."""
-    return api.FactValue(
-        id=fact.id, text=fact.text, entities=list(fact.entities), relation=fact.relation, value=fact.value,
-        weight=fact.weight, confidence=fact.confidence, source=fact.source, status=fact.status, chunk_id=fact.chunk_id,
-        valid_from=fact.valid_from, valid_to=fact.valid_to,
-    )  # fmt: skip
-
-
-def hits_of(result: Result) -> list[api.HitValue]:
-    """Return the hits of a result for a response."""
-    return [
-        api.HitValue(
-            number=number,
-            chunk_id=hit.chunk.id,
-            document_id=hit.chunk.document_id,
-            title=hit.chunk.title,
-            headings=list(hit.chunk.headings),
-            page=hit.chunk.page,
-            text=hit.chunk.text,
-            score=hit.score,
-            metadata=dict(hit.chunk.metadata),
-            origin=hit.origin,
-            channels={
-                name: api.ChannelValue(rank=channel.rank, score=channel.score, share=channel.share)
-                for name, channel in hit.channels.items()
-            },
-            path=[api.StepValue(kind=step.kind, id=step.id, text=step.text) for step in hit.path],
-            copies=list(hit.copies),
-        )
-        for number, hit in enumerate(result.hits, 1)
-    ]
-
-
-def community_value(community: Any) -> api.CommunityValue:
-    """Return a community for a response."""
-    parent = community.parent
-    return api.CommunityValue(
-        id=str(community.id), level=community.level, parent=None if parent is None else str(parent),
-        name=community.name, names=list(community.names), entities=community.entities, documents=community.documents,
-        description=community.description, sentences=list(community.sentences),
-    )  # fmt: skip
-
-
-def answer_value(answer: Any) -> api.AskResponse:
-    """Return an answer for a response."""
-    return api.AskResponse(
-        question=answer.question,
-        text=answer.text,
-        kind=answer.kind,
-        cited=answer.cited,
-        citations=[
-            api.CitationValue(
-                number=one.number, document_id=one.document_id, chunk_id=one.chunk_id, title=one.title,
-                section=one.section or "", page=one.page, text=one.text,
-            )
-            for one in answer.citations
+def _response(result: Result, context_tokens: int | None) -> dict[str, Any]:
+    """Return the fields of a response to a question."""
+    return {
+        "question": result.question,
+        "method": result.method,
+        "hits": [
+            {
+                **_passage(number, hit.chunk),
+                "score": hit.score,
+                "metadata": dict(hit.chunk.metadata),
+                "origin": hit.origin,
+                "channels": dict(hit.channels),
+                "path": hit.path,
+                "copies": hit.copies,
+            }
+            for number, hit in enumerate(result.hits, 1)
         ],
-        unknown_citations=list(answer.unknown_citations),
-    )  # fmt: skip
+        "entities": result.entities,
+        "facts": result.facts,
+        "communities": result.communities,
+        "confidence": result.graph_confidence,
+        "graph_ran": result.graph_ran,
+        "route": result.route,
+        "expansion_skipped": result.expansion_skipped,
+        "fallback": result.fallback,
+        "advice": result.advice,
+        "context": None if context_tokens is None else str(result.context(context_tokens)),
+    }
+
+
+def _passage(number: int, chunk: Chunk) -> dict[str, Any]:
+    return {
+        "number": number,
+        "chunk_id": chunk.id,
+        "document_id": chunk.document_id,
+        "title": chunk.title,
+        "section": " › ".join(chunk.headings),
+        "page": chunk.page,
+        "text": chunk.text,
+    }
 
 
 def _no_document(document_id: str) -> NotFound:

@@ -100,10 +100,12 @@ def error_of(kind: str, message: str) -> dict[str, Any]:
 class Guard:
     """ASGI middleware: limits bodies, checks hosts, logs requests without their words, answers failures with JSON."""
 
-    def __init__(self, app: ASGIApp, gateway: Gateway, hosts: Sequence[str], *, log_questions: bool = False) -> None:
+    def __init__(
+        self, app: ASGIApp, gateway: Gateway, hosts: Sequence[str] | None, *, log_questions: bool = False
+    ) -> None:
         self.app = app
         self.gateway = gateway
-        self.hosts = tuple(hosts)
+        self.hosts = hosts if hosts is not None else ("*",) if gateway.keys is not None else LOCAL
         self.log_questions = log_questions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,7 @@
-"""What the servers take and return, as Pydantic models: the schema of the HTTP API and of the MCP tools."""
+"""What operations take and return: the types of their parameters, and Pydantic models of what they return.
+
+The HTTP routes and the MCP tools take names, descriptions and bounds of parameters from here.
+"""
 
 from __future__ import annotations
 
@@ -6,66 +9,66 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-MethodName = Literal["hybrid", "vector", "keyword", "graph", "agentic", "global"]
-WhereMapping = Annotated[
+from graphrag_core.model import Community, Entity
+
+# -- parameters
+
+Question = Annotated[
+    str, Field(description="The question, in words; names help.", examples=["Who runs the OAuth Provider?"])
+]
+Where = Annotated[
     dict[str, Any] | None,
     Field(
-        description="A filter on metadata. It narrows the filter of the API key and cannot widen it.",
+        description="A filter on metadata. It narrows that of the API key and cannot widen it. Omit it if unsure.",
         examples=[{"team": "identity", "year": {"gte": 2020}}],
     ),
 ]
+SeedEntities = Annotated[
+    list[str] | None,
+    Field(
+        max_length=50, description="Names of entities from which to follow the graph, besides those in the question."
+    ),
+]
+Exclude = Annotated[
+    list[str] | None,
+    Field(
+        max_length=1_000, description="Names of entities or ids of documents to leave out, such as those already read."
+    ),
+]
+AsOf = Annotated[
+    str | None, Field(description="Use the remembered facts that were valid then.", examples=["2024-05-01"])
+]
+ContextTokens = Annotated[
+    int | None, Field(ge=1, le=100_000, description="Also return the result as prompt text of at most so many tokens.")
+]
+EntityName = Annotated[
+    str, Field(min_length=1, max_length=1_000, description="The name, in any spelling or case, as results show it.")
+]
+Limit = Annotated[int, Field(ge=1, description="How many to return.")]
+Offset = Annotated[int, Field(ge=0, description="How many to skip.")]
+MaxHops = Annotated[int, Field(ge=1, le=10, description="The largest number of facts.")]
+Subject = Annotated[
+    str,
+    Field(description="Whom or what the fact is about. Call the person you talk to User.", examples=["User"]),
+]
+Relation = Annotated[
+    str, Field(description="The relation in one or two words, such as prefers or works_on.", examples=["prefers"])
+]
+Object = Annotated[str, Field(description="The other end of the relation: a name, or a value.", examples=["dark mode"])]
+IsLiteral = Annotated[bool, Field(description="Whether the object is a value and not the name of a thing.")]
+Supersedes = Annotated[
+    bool, Field(description="Whether this replaces what was true before: there can be only one such object.")
+]
+ValidFrom = Annotated[str | None, Field(description="The date from which it is true.", examples=["2024-05-01"])]
+ValidTo = Annotated[str | None, Field(description="The date until which it is true.")]
+Confidence = Annotated[float, Field(ge=0, le=1, description="How certain it is.")]
+Metadata = Annotated[dict[str, Any] | None, Field(description="The scope of the fact.")]
 
 
-class Request(BaseModel):
-    """A request body. Unknown fields are refused, so that a misspelled filter does not open the scope."""
+class NewDocument(BaseModel):
+    """A document to add. One with the same id is replaced."""
 
     model_config = ConfigDict(extra="forbid")
-
-
-class QueryRequest(Request):
-    """A question, and how to search for it."""
-
-    question: str = Field(description="The question, in words; names help.", examples=["Who runs the OAuth Provider?"])
-    k: int | None = Field(default=None, ge=1, description="The number of passages. Default: the server's setting.")
-    method: MethodName | None = Field(
-        default=None,
-        description="hybrid uses vectors, keywords and the graph; agentic chooses; global is for overviews.",
-    )
-    where: WhereMapping = None
-    use_graph: bool = Field(default=True, description="False restricts hybrid to vector and keyword search.")
-    seed_entities: list[str] | None = Field(
-        default=None,
-        max_length=50,
-        description="Names of entities at which the graph search starts, besides those found.",
-    )
-    exclude: list[str] | None = Field(
-        default=None, max_length=1_000, description="Names of entities or ids of documents that must not be used."
-    )
-    score_threshold: float | None = Field(default=None, ge=0, description="Leave out hits with a lower score.")
-    as_of: str | None = Field(
-        default=None, description="Use the remembered facts that were valid then.", examples=["2024-05-01"]
-    )
-    context_tokens: int | None = Field(
-        default=None, ge=1, le=100_000, description="Also return the result as prompt text of at most so many tokens."
-    )
-
-
-class AskRequest(Request):
-    """A question to be answered in words."""
-
-    question: str = Field(description="The question.", examples=["Who runs the OAuth Provider?"])
-    k: int | None = Field(default=None, ge=1, description="The number of passages. Default: the server's setting.")
-    method: MethodName | None = Field(default=None, description="As for query.")
-    where: WhereMapping = None
-    seed_entities: list[str] | None = Field(default=None, max_length=50, description="As for query.")
-    exclude: list[str] | None = Field(default=None, max_length=1_000, description="As for query.")
-    stream: bool = Field(
-        default=False, description="True answers with Server-Sent Events: piece, then answer, or error."
-    )
-
-
-class NewDocument(Request):
-    """A document to add. One with the same id is replaced."""
 
     id: str = Field(min_length=1, max_length=1_000, description="Identifies the document.", examples=["auth.md"])
     text: str = Field(description="The whole text, plain or Markdown.", examples=["The Auth Service issues tokens."])
@@ -73,41 +76,16 @@ class NewDocument(Request):
     metadata: dict[str, Any] = Field(default_factory=dict, description="For filters.", examples=[{"team": "identity"}])
 
 
-class AddRequest(Request):
-    """Documents to add, all or none."""
-
-    documents: list[NewDocument] = Field(min_length=1, max_length=1_000)
+# -- values that operations return
 
 
-class FactRequest(Request):
-    """A fact to remember."""
+class _Value(BaseModel):
+    """A value that is read from the attributes of a value of the core."""
 
-    subject: str = Field(description="Whom or what the fact is about.", examples=["User"])
-    relation: str = Field(description="The relation in one or two words.", examples=["prefers"])
-    object: str = Field(description="The other end: a name or a value.", examples=["dark mode"])
-    literal: bool = Field(default=False, description="Whether the object is a value and no entity.")
-    supersedes: bool = Field(default=False, description="Whether it replaces other facts of this subject and relation.")
-    valid_from: str | None = Field(default=None, description="The date from which it is true.", examples=["2024-05-01"])
-    valid_to: str | None = Field(default=None, description="The date until which it is true.")
-    confidence: float = Field(default=1.0, ge=0, le=1, description="How certain it is.")
-    metadata: dict[str, Any] = Field(default_factory=dict, description="The scope of the fact.")
+    model_config = ConfigDict(from_attributes=True)
 
 
-# -- responses
-
-
-class EntityValue(BaseModel):
-    """A thing that passages mention."""
-
-    id: str = Field(description="The normalised name.")
-    name: str
-    type: str = ""
-    description: str = ""
-    aliases: list[str] = []
-    mentions: int = Field(default=0, description="How many passages mention it, within the scope.")
-
-
-class FactValue(BaseModel):
+class FactValue(_Value):
     """A statement about entities."""
 
     id: str
@@ -124,7 +102,19 @@ class FactValue(BaseModel):
     valid_to: float | None = None
 
 
-class StepValue(BaseModel):
+class Passage(_Value):
+    """A passage to cite."""
+
+    number: int = Field(description="The rank, from 1.")
+    chunk_id: str
+    document_id: str
+    title: str = ""
+    section: str = Field(default="", description="The headings above the passage, outermost first.")
+    page: int | None = None
+    text: str
+
+
+class StepValue(_Value):
     """One node of a path from the question to a passage."""
 
     kind: Literal["question", "entity", "fact", "chunk"]
@@ -132,7 +122,7 @@ class StepValue(BaseModel):
     text: str
 
 
-class ChannelValue(BaseModel):
+class ChannelValue(_Value):
     """How one channel ranked a passage."""
 
     rank: int
@@ -140,16 +130,9 @@ class ChannelValue(BaseModel):
     share: float
 
 
-class HitValue(BaseModel):
+class HitValue(Passage):
     """A passage, and why it was found."""
 
-    number: int = Field(description="The rank, from 1.")
-    chunk_id: str
-    document_id: str
-    title: str = ""
-    headings: list[str] = Field(default=[], description="The headings above the passage, outermost first.")
-    page: int | None = None
-    text: str
     score: float = Field(description="With the default settings how likely the passage belongs to the answer.")
     metadata: dict[str, Any] = {}
     origin: Literal["plain", "graph"] = Field(description="graph: plain search alone would not have returned it.")
@@ -158,29 +141,15 @@ class HitValue(BaseModel):
     copies: list[str] = Field(default=[], description="The ids of passages that say the same.")
 
 
-class CommunityValue(BaseModel):
-    """A group of entities that belong together: a theme of the collection."""
-
-    id: str
-    level: int
-    parent: str | None = None
-    name: str
-    names: list[str] = Field(description="The names of its main entities.")
-    entities: int
-    documents: int
-    description: str = ""
-    sentences: list[str] = []
-
-
 class QueryResponse(BaseModel):
     """The passages for a question, best first."""
 
     question: str
     method: str
     hits: list[HitValue]
-    entities: list[EntityValue] = Field(description="The entities that the question names.")
+    entities: list[Entity] = Field(description="The entities that the question names.")
     facts: list[FactValue] = Field(description="The facts that support the answer, most important first.")
-    communities: list[CommunityValue] = Field(default=[], description="The themes that matter, for the method global.")
+    communities: list[Community] = Field(default=[], description="The themes that matter, for the method global.")
     confidence: float = Field(description="How far the graph can be trusted with this question, from 0 to 1.")
     graph_ran: bool
     route: str = ""
@@ -196,19 +165,7 @@ class ExplainResponse(QueryResponse):
     explanation: str = Field(description="Each hit with its channels, its best sentence, its path, and what it adds.")
 
 
-class CitationValue(BaseModel):
-    """A passage that an answer cites."""
-
-    number: int
-    document_id: str
-    chunk_id: str
-    title: str = ""
-    section: str = ""
-    page: int | None = None
-    text: str
-
-
-class AskResponse(BaseModel):
+class AskResponse(_Value):
     """An answer with citations."""
 
     question: str
@@ -216,8 +173,8 @@ class AskResponse(BaseModel):
     kind: Literal["llm", "extract", "none"] = Field(
         description="llm: a language model wrote it. extract: sentences of the passages. none: not in the documents."
     )
-    cited: bool = Field(description="Whether the answer cites a passage.")
-    citations: list[CitationValue]
+    cited: bool = Field(description="Whether the answer cites a passage. Do not rely on one that does not.")
+    citations: list[Passage]
     unknown_citations: list[int] = Field(default=[], description="Numbers that the answer cites and no passage has.")
 
 
@@ -237,7 +194,7 @@ class DocumentPage(BaseModel):
     next: str | None = Field(default=None, description="Pass it as after to get the next page; null on the last page.")
 
 
-class DocumentValue(BaseModel):
+class DocumentValue(_Value):
     """A document as it was added."""
 
     id: str
@@ -246,7 +203,7 @@ class DocumentValue(BaseModel):
     metadata: dict[str, Any] = {}
 
 
-class AddResponse(BaseModel):
+class AddResponse(_Value):
     """What an addition did, in numbers of documents."""
 
     added: int
@@ -264,59 +221,48 @@ class DeleteResponse(BaseModel):
 class EntityList(BaseModel):
     """Entities, the most mentioned first."""
 
-    entities: list[EntityValue]
-
-
-class PassageValue(BaseModel):
-    """A passage that mentions an entity."""
-
-    chunk_id: str
-    document_id: str
-    title: str = ""
-    headings: list[str] = []
-    page: int | None = None
-    text: str
+    entities: list[Entity]
 
 
 class EntityResponse(BaseModel):
     """An entity with its facts."""
 
-    entity: EntityValue
+    entity: Entity
     facts: list[FactValue]
     more_facts: int = Field(default=0, description="How many facts were left out.")
-    passages: list[PassageValue] = Field(default=[], description="Some passages that mention it, those about it first.")
+    passages: list[Passage] = Field(default=[], description="Some passages that mention it, those about it first.")
 
 
-class NeighbourValue(BaseModel):
+class Neighbour(BaseModel):
     """An entity that shares facts with another one."""
 
-    entity: EntityValue
+    entity: Entity
     weight: float = Field(description="The sum of weight / 10 over the facts that hold both.")
 
 
 class NeighboursResponse(BaseModel):
     """The entities that share facts with an entity, strongest first."""
 
-    entity: EntityValue
-    neighbours: list[NeighbourValue]
+    entity: Entity
+    neighbours: list[Neighbour]
     total: int
 
 
-class PathResponse(BaseModel):
+class PathResponse(_Value):
     """The shortest path between two entities."""
 
-    found: bool
-    entities: list[EntityValue] = []
+    found: bool = True
+    entities: list[Entity] = []
     facts: list[FactValue] = Field(default=[], description="One for each link.")
 
 
 class CommunityList(BaseModel):
     """The themes of the collection, the largest first."""
 
-    communities: list[CommunityValue]
+    communities: list[Community]
 
 
-class StatsResponse(BaseModel):
+class StatsResponse(_Value):
     """The size of what the API key sees. The last fields are for keys without a filter only."""
 
     documents: int
