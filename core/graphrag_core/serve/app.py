@@ -181,7 +181,7 @@ def _add_questions(app: FastAPI, gateway: Gateway) -> None:
     add_route(
         app, "POST", "/v1/explain", explain,
         [
-            parameter("body", request_model("explain", parameters(gateway.explain))),
+            parameter("body", request_model("explain", parameters(gateway.explain, "http"))),
             parameter("format", formats, "json"),
         ],
         tags=["questions"], response_model=api.ExplainResponse, description=described(gateway.explain),
@@ -209,9 +209,9 @@ def _add_questions(app: FastAPI, gateway: Gateway) -> None:
                 await pieces.aclose()
 
     streams = Annotated[bool, Field(description="True answers with Server-Sent Events: piece, then answer, or error.")]
+    asked = request_model("ask", [*parameters(gateway.answer, "http"), parameter("stream", streams, False)])
     add_route(
-        app, "POST", "/v1/ask", ask,
-        [parameter("body", request_model("ask", [*parameters(gateway.answer), parameter("stream", streams, False)]))],
+        app, "POST", "/v1/ask", ask, [parameter("body", asked)],
         tags=["questions"], response_model=api.AskResponse,
         responses={200: {"content": {"text/event-stream": {}}, "description": "The answer, or its events."}},
     )  # fmt: skip

@@ -75,7 +75,7 @@ def add_operation(
     omit: Collection[str] = (),
 ) -> None:
     """Add a route whose parameters, documentation and response are those of an operation of the gateway."""
-    name, listed = operation.__name__, parameters(operation, omit=omit)
+    name, listed = operation.__name__, parameters(operation, "http", omit=omit)
     if verb == "POST":
         listed = [parameter("body", request_model(name, listed))]
     listed = [parameter("where", Annotated[Any, Depends(_where)]) if one.name == "where" else one for one in listed]
