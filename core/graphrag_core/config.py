@@ -1,37 +1,39 @@
-"""The configuration file ``hybrid-graphrag.toml``: options of commands, and settings of the retriever.
+"""The settings file ``hybrid-graphrag.toml``, for the command line, the servers and Python.
 
 ::
 
-    kb = "kb"                       # options of every command that has them
+    kb = "kb"                                       # the folder of the index, or the address of its database
     embedder = "openai:text-embedding-3-small"
 
-    [query]                         # options of one command, by their long names
+    [index]                                         # how files are indexed
+    chunk-size = 512
+
+    [serve]                                         # the servers
+    port = 9000
+
+    [retriever]                                     # arguments of GraphRetriever: fields of SearchSettings
     k = 8
+    graph = {name = "neighbourhood", hops = 2}
 
-    [retriever]                     # keyword arguments of GraphRetriever
-    graph = "neighbourhood"
-    vector_weight = 0.5
-
-``GraphRetriever(index, **load().retriever)`` uses the last section in Python. The command line checks the others.
+``GraphRetriever(index, **load().retriever_arguments())`` uses the last section in Python.
 """
 
-import math
 import os
 import types
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from graphrag_core.errors import ConfigError, MissingDependency
-from graphrag_core.query.calibration import Calibration
-from graphrag_core.query.coverage import Coverage
+from graphrag_core.engine.address import is_address
+from graphrag_core.errors import ConfigError, InputError, MissingDependency
+from graphrag_core.query.coverage import Coverage, Reranker
 from graphrag_core.query.cross_encoder import CrossEncoder
-from graphrag_core.query.fusion import Additive, Anchored, Fusion, Gate, OwnScores, ReciprocalRank, Weighted
-from graphrag_core.query.query import OnEmbedderError
-from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.settings import Method
+from graphrag_core.query.fusion import Additive, Anchored, Fusion, OwnScores, ReciprocalRank, Weighted
+from graphrag_core.query.query import GraphStrategy
+from graphrag_core.query.settings import SearchSettings
 from graphrag_core.query.strategies import (
     CitationGraph,
     ExpansionQueries,
@@ -41,6 +43,19 @@ from graphrag_core.query.strategies import (
     SpreadingActivation,
 )
 from graphrag_core.retriever import Cache
+
+try:
+    from pydantic import (
+        BaseModel,
+        BeforeValidator,
+        ConfigDict,
+        Field,
+        PrivateAttr,
+        ValidationError,
+        create_model,
+    )
+except ModuleNotFoundError as error:
+    raise MissingDependency("pydantic", "cli", "Reading a settings file") from error
 
 NAME = "hybrid-graphrag.toml"
 """The name of the file that :func:`find` looks for."""
@@ -60,41 +75,88 @@ FUSIONS: Mapping[str, type] = {
     "additive": Additive,
     "own_scores": OwnScores,
 }
-RERANKERS: Mapping[str, type] = {"coverage": Coverage}
+_NAMED: Mapping[Any, Mapping[str, type]] = {
+    GraphStrategy: STRATEGIES,
+    Fusion: FUSIONS,
+    Reranker: {"coverage": Coverage},
+}
+_NO_SETTINGS = ("cache", "refresh_every")  # arguments of a retriever that are no settings of a question
+_UNIONS = (Union, types.UnionType)
+_STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 
-_SECTION = "retriever"
+
+class _Table(BaseModel):
+    model_config = ConfigDict(**_STRICT, alias_generator=lambda name: name.replace("_", "-"), populate_by_name=True)
 
 
-@dataclass(frozen=True)
-class Config:
-    """What a configuration file says. Without a file it is empty.
+class _CacheTable(_Table):
+    seconds: float = 60.0
+    entries: int = 1_024
 
-    Parameters
-    ----------
-    path
-        The file; None if there is none.
-    options
-        The keys above the first section: options of every command that has them.
-    sections
-        Options by command.
-    retriever_settings
-        The section ``[retriever]`` as it is written. It is checked when the file is loaded.
+
+class IndexTable(_Table):
+    """The table ``[index]``: how ``index`` and ``watch`` read files. Options of the command replace it.
+
+    ``max_size`` is in megabytes; ``embed_facts`` is fixed when an index is created; ``llm`` extracts facts.
     """
 
-    path: Path | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    sections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    retriever_settings: Mapping[str, Any] = field(default_factory=dict)
+    chunk_size: Annotated[int, Field(ge=16)] | None = None
+    graph: bool | None = None
+    embed_facts: bool | None = None
+    edge: list[str] | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    max_size: Annotated[int, Field(ge=1)] = 100
+    llm: str | None = None
+
+
+class ServeTable(_Table):
+    """The table ``[serve]``: settings of ``serve`` and ``mcp --http``.
+
+    ``limits`` are fields of :class:`graphrag_core.serve.Limits`; the times are in seconds.
+    """
+
+    host: str | None = None
+    port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    keys: str | None = None
+    allowed_hosts: list[str] | None = None
+    refresh_every: Annotated[float, Field(ge=0)] = 1.0
+    llm_timeout: Annotated[float, Field(ge=1)] = 60.0
+    log_questions: bool = False
+    limits: dict[str, float] = Field(default_factory=dict)
+
+
+class Config(_Table):
+    """What a settings file contains. Without a file it is empty."""
+
+    kb: str | None = None
+    embedder: str | None = None
+    embedder_url: str | None = None
+    llm: str | None = None
+    index: IndexTable = IndexTable()
+    serve: ServeTable = ServeTable()
+    retriever: dict[str, Any] = Field(default_factory=dict)
+    _path: Path | None = PrivateAttr(None)
 
     @property
-    def retriever(self) -> dict[str, Any]:
-        """Keyword arguments for :class:`~graphrag_core.GraphRetriever`. A cross-encoder is loaded here."""
-        return retriever_arguments(self.retriever_settings, folder=self.folder)
+    def path(self) -> Path | None:
+        """The file; None if there is none."""
+        return self._path
 
-    @property
-    def folder(self) -> Path:
-        """The folder of the file, to which relative paths in it refer."""
-        return Path() if self.path is None else self.path.parent
+    def retriever_arguments(self) -> dict[str, Any]:
+        """Return keyword arguments for :class:`~graphrag_core.GraphRetriever`. A cross-encoder is loaded here."""
+        return retriever_arguments(self.retriever, folder=self._path.parent if self._path else "")
+
+    def relative(self, value: str | None) -> str | None:
+        """Return a folder or file that the settings file names, relative to the working directory.
+
+        Addresses of databases and names of models stay as they are, except the folder of ``onnx:FOLDER``.
+        """
+        if value is None or self._path is None or self._path.parent == Path.cwd() or is_address(value):
+            return value
+        kind, _, model = value.partition(":")
+        if kind == "onnx" and model:
+            return f"onnx:{os.path.relpath(self._path.parent / model)}"
+        return os.path.relpath(self._path.parent / Path(value).expanduser())
 
 
 def find(folder: str | Path | None = None) -> Path | None:
@@ -111,7 +173,7 @@ def find(folder: str | Path | None = None) -> Path | None:
 
 
 def load(path: str | Path | None = None) -> Config:
-    r"""Read a configuration file.
+    r"""Read a settings file.
 
     Parameters
     ----------
@@ -121,7 +183,7 @@ def load(path: str | Path | None = None) -> Config:
     Raises
     ------
     ConfigError
-        The file cannot be read, is not TOML, or has a section ``[retriever]`` with unknown keys or unusable values.
+        The file cannot be read, is not TOML, or has an unknown key or a value that cannot be used.
 
     Examples
     --------
@@ -129,21 +191,21 @@ def load(path: str | Path | None = None) -> Config:
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder) / "hybrid-graphrag.toml"
     ...     _ = file.write_text('[retriever]\nk = 8\ngraph = {name = "neighbourhood", hops = 2}\n')
-    ...     load(file).retriever["graph"].hops
+    ...     load(file).retriever_arguments()["graph"].hops
     2
     """
     file = find() if path is None else Path(path)
     if file is None:
         return Config()
-    content = _read(file)
-    tables = {name: value for name, value in content.items() if isinstance(value, dict)}
-    options = {name: value for name, value in content.items() if not isinstance(value, dict)}
-    settings = tables.pop(_SECTION, options.pop(_SECTION, {}))
     try:
-        retriever_arguments(settings, folder=file.parent, load_models=False)
+        found = Config.model_validate(_read(file))
+        retriever_arguments(found.retriever, folder=file.parent, load_models=False)
+    except ValidationError as error:
+        raise ConfigError(f"{file}: {_first_problem(error, Config)}") from error
     except ConfigError as error:
-        raise ConfigError(f"{file}, [{_SECTION}]: {error}") from error
-    return Config(file.absolute(), options, tables, settings)
+        raise ConfigError(f"{file}, [retriever]: {error}") from error
+    found._path = file.absolute()  # noqa: SLF001 - no key of the file
+    return found
 
 
 def retriever_arguments(
@@ -154,11 +216,9 @@ def retriever_arguments(
     Parameters
     ----------
     settings
-        ``method``, ``k``, ``candidates``, ``use_graph``, ``vector_weight``, ``text_weight``, ``score_threshold``,
-        ``refresh_every``, ``on_embedder_error`` and ``inverses`` as the retriever takes them. ``graph`` and
-        ``fusion`` are a name, or a table with the name and fields: ``{"name": "pagerank", "damping": 0.8}``.
-        ``reranker`` is true, false, "coverage", such a table, "onnx:FOLDER" or "fastembed:MODEL". ``gate`` and
-        ``recogniser`` are tables of fields; ``calibration`` and ``cache`` true, false or a table.
+        Fields of :class:`~graphrag_core.SearchSettings`, ``cache`` and ``refresh_every``. ``graph`` and ``fusion`` are
+        a name, or a table with the name and fields: ``{"name": "pagerank", "damping": 0.8}``. ``reranker`` is true,
+        false, "coverage", such a table, "onnx:FOLDER" or "fastembed:MODEL". Other objects are tables of their fields.
     folder
         To which a relative folder of an ONNX model refers.
     load_models
@@ -174,20 +234,19 @@ def retriever_arguments(
     >>> retriever_arguments({"k": 8, "fusion": {"name": "weighted", "alpha": 0.5}})
     {'k': 8, 'fusion': Weighted(alpha=0.5, beta=0.3)}
     """
-    if not isinstance(settings, Mapping):
-        raise ConfigError(f"{settings!r:.80} must be a table of settings")
+    hints = get_type_hints(SearchSettings)
     arguments: dict[str, Any] = {}
     for name, value in settings.items():
-        if name not in _ARGUMENTS:
-            raise ConfigError(unknown(name, _ARGUMENTS, "setting"))
-        if name == "reranker" and isinstance(value, str) and value not in RERANKERS:
-            _check_model(value)
-            arguments[name] = _cross_encoder(value, Path(folder)) if load_models else True
+        if name == "cache" and isinstance(value, Mapping):
+            arguments[name] = _cache(value)
+        elif name == "reranker" and isinstance(value, str) and value != "coverage":
+            arguments[name] = _cross_encoder(value, Path(folder), load=load_models)
         else:
-            arguments[name] = _ARGUMENTS[name](value, name)
-    weights = [arguments.get(name) for name in ("vector_weight", "text_weight")]
-    if weights == [0, 0]:
-        raise ConfigError("vector_weight and text_weight are both 0: one of them must be positive")
+            arguments[name] = _object(hints.get(name), value, name)
+    try:
+        SearchSettings().replace(**{name: value for name, value in arguments.items() if name not in _NO_SETTINGS})
+    except InputError as error:
+        raise ConfigError(str(error)) from error
     return arguments
 
 
@@ -203,145 +262,7 @@ def unknown(name: str, known: Iterable[str], kind: str) -> str:
     return f"unknown {kind} {name!r}: use {', '.join(names)}"
 
 
-# -- values
-
-
-def _value(hint: Any) -> Callable[[Any, str], Any]:
-    return lambda value, name: _convert(value, hint, name)
-
-
-def _number(least: float, *, whole: bool = False) -> Callable[[Any, str], float]:
-    def check(value: Any, name: str) -> float:
-        number: float = _convert(value, int if whole else float, name)
-        if not least <= number < (1 << 31 if whole else math.inf):
-            raise ConfigError(f"{name} is {value!r:.80}: use a number of at least {least:g}{', below 2^31' * whole}")
-        return number
-
-    return check
-
-
-def _object(kinds: Mapping[str, type], *, default: str = "") -> Callable[[Any, str], Any]:
-    """Return a function that makes an object of a name or a table; with ``default`` the table needs no name."""
-
-    def make(value: Any, name: str) -> Any:
-        table = {"name": value} if isinstance(value, str) else value
-        if not isinstance(table, Mapping) or not isinstance(kind := table.get("name", default), str):
-            raise ConfigError(f"{name} is {value!r:.80}: use one of {', '.join(kinds)}, or a table with a name")
-        if kind not in kinds:
-            raise ConfigError(f"{name}: {unknown(kind, kinds, 'name')}")
-        return _make(kinds[kind], {key: one for key, one in table.items() if key != "name"}, name)
-
-    return make
-
-
-def _switch(kind: type) -> Callable[[Any, str], Any]:
-    """Return a function that takes true, false or a table of fields."""
-    return lambda value, name: value if isinstance(value, bool) else _make(kind, value, name)
-
-
-def _reranker(value: Any, name: str) -> Any:
-    return value if isinstance(value, bool) else _object(RERANKERS, default="coverage")(value, name)
-
-
-def _cache(value: Any, name: str) -> Any:
-    if isinstance(value, bool):
-        return value
-    table = _convert(value, Mapping[str, float], name)
-    if extra := table.keys() - {"seconds", "entries"}:
-        raise ConfigError(f"{name}: {unknown(min(extra), ('seconds', 'entries'), 'field')}")
-    try:
-        return Cache(seconds=table.get("seconds", 60.0), entries=int(table.get("entries", 1_024)))
-    except (ValueError, OverflowError) as error:  # InputError is a ValueError; infinity is no whole number
-        raise ConfigError(f"{name}: {error}") from error
-
-
-def _make(kind: type, table: Any, name: str) -> Any:
-    """Return an object of a dataclass with fields of a table, checked against the types of the class."""
-    if not isinstance(table, Mapping):
-        raise ConfigError(f"{name} is {table!r:.80}: use a table of fields")
-    known = {one.name: one for one in fields(kind) if one.init}
-    hints = get_type_hints(kind)
-    given = {}
-    for key, value in table.items():
-        if key not in known:
-            raise ConfigError(f"{name}: {unknown(str(key), known, 'field')}")
-        given[key] = _convert(value, hints[key], f"{name}.{key}")
-    missing = [one.name for one in known.values() if one.default is MISSING and one.default_factory is MISSING]
-    if absent := [one for one in missing if one not in given]:
-        raise ConfigError(f"{name} needs {', '.join(absent)}")
-    try:
-        return kind(**given)
-    except (ValueError, TypeError) as error:  # InputError is a ValueError
-        raise ConfigError(f"{name}: {error}") from error
-
-
-def _convert(value: Any, hint: Any, name: str) -> Any:  # noqa: PLR0911 - one return for each kind of type
-    """Return a value of TOML as a type; raise if it is another one."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if hint is Fusion:
-        return _object(FUSIONS)(value, name)
-    if is_dataclass(hint):
-        return _make(hint, value, name)  # type: ignore[arg-type]
-    if origin in (Union, types.UnionType):
-        return _convert(value, next(one for one in inner if one is not type(None)), name)
-    if origin is Literal:
-        if value in inner:
-            return value
-        raise ConfigError(f"{name} is {value!r:.80}: use {' or '.join(map(repr, inner))}")
-    if origin is tuple and isinstance(value, list):
-        return tuple(_convert(one, inner[0], name) for one in value)
-    if origin is not None and issubclass(origin, Mapping) and isinstance(value, Mapping):
-        return {key: _convert(one, inner[1], f"{name}.{key}") for key, one in value.items()}
-    accepted = {float: (int, float), int: (int,), bool: (bool,), str: (str,)}.get(hint, ())
-    is_number = not isinstance(value, float) or not math.isnan(value)
-    if isinstance(value, accepted) and (hint is bool or not isinstance(value, bool)) and is_number:
-        return float(value) if hint is float else value
-    wanted = {float: "a number", int: "a whole number", bool: "true or false", str: "a text", tuple: "a list"}
-    raise ConfigError(f"{name} is {value!r:.80}: use {wanted.get(origin or hint, 'a table')}")
-
-
-_ARGUMENTS: Mapping[str, Callable[[Any, str], Any]] = {
-    "method": _value(Method),
-    "k": _number(1, whole=True),
-    "candidates": _number(1, whole=True),
-    "use_graph": _value(bool),
-    "graph": _object(STRATEGIES),
-    "fusion": _object(FUSIONS),
-    "reranker": _reranker,
-    "gate": _object({"gate": Gate}, default="gate"),
-    "recogniser": _object({"recogniser": Recogniser}, default="recogniser"),
-    "calibration": _switch(Calibration),
-    "cache": _cache,
-    "vector_weight": _number(0),
-    "text_weight": _number(0),
-    "score_threshold": _number(0),
-    "refresh_every": _number(0),
-    "inverses": _value(Mapping[str, str]),
-    "on_embedder_error": _value(OnEmbedderError),
-}
-
-
-def _check_model(name: str) -> None:
-    kind, _, model = name.partition(":")
-    if kind not in ("onnx", "fastembed") or not model:
-        raise ConfigError(f"reranker is {name!r}: use true, false, 'coverage', 'onnx:FOLDER' or 'fastembed:MODEL'")
-
-
-def _cross_encoder(name: str, folder: Path) -> CrossEncoder:
-    kind, _, model = name.partition(":")
-    return CrossEncoder(folder / model) if kind == "onnx" else CrossEncoder.fastembed(model)
-
-
-# -- TOML
-
-
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        text = file.read_text("utf-8-sig")
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: is not UTF-8 ({error.reason})") from error
     try:
         import tomllib as toml  # noqa: PLC0415 - Python 3.10 has none
     except ModuleNotFoundError:
@@ -350,6 +271,105 @@ def _read(file: Path) -> dict[str, Any]:
         except ModuleNotFoundError as error:
             raise MissingDependency("tomli", "cli", f"Reading {NAME} with Python 3.10") from error
     try:
-        return toml.loads(text)
+        return toml.loads(file.read_text("utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: is not UTF-8 ({error.reason})") from error
     except toml.TOMLDecodeError as error:
         raise ConfigError(f"{file}: is not TOML ({error})") from error
+
+
+def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
+    """Return the first problem of a table in one line: the key, its value, and what it should be."""
+    found = error.errors()[0]
+    if isinstance(inner := found.get("ctx", {}).get("error"), ConfigError):
+        return str(inner)
+    *parents, key = map(str, found["loc"])
+    if found["type"] == "extra_forbidden":
+        for parent in parents:
+            model = model.model_fields[parent.replace("-", "_")].annotation  # type: ignore[assignment]
+        known = [one.alias or name for name, one in model.model_fields.items()]
+        where = f"[{'.'.join(parents)}]: " if parents else ""
+        return f"{where}{unknown(key, known, 'key')}"
+    return f"{'.'.join((*parents, key))} is {found['input']!r:.80}: {found['msg'][:1].lower()}{found['msg'][1:]}"
+
+
+# -- objects of the section [retriever]
+
+
+def _object(hint: Any, value: Any, name: str) -> Any:
+    """Return the object that a name or a table stands for; other values as they are."""
+    for kind in get_args(hint) if get_origin(hint) in _UNIONS else (hint,):
+        if kind in _NAMED and not isinstance(value, bool):
+            return _named(_NAMED[kind], name, value)
+        if is_dataclass(kind) and isinstance(value, Mapping):
+            return _build(kind, name, value)  # type: ignore[arg-type]
+    return value
+
+
+def _named(kinds: Mapping[str, type], name: str, value: Any) -> Any:
+    """Return an object by its name, or by a table with the name and fields."""
+    table = {"name": value} if isinstance(value, str) else value
+    only = next(iter(kinds)) if len(kinds) == 1 else None
+    if not isinstance(table, Mapping) or not isinstance(kind := table.get("name", only), str):
+        raise ConfigError(f"{name} is {value!r:.80}: use one of {', '.join(kinds)}, or a table with a name")
+    if kind not in kinds:
+        raise ConfigError(f"{name}: {unknown(kind, kinds, 'name')}")
+    return _build(kinds[kind], name, {key: one for key, one in table.items() if key != "name"})
+
+
+def _build(kind: type, name: str, table: Any) -> Any:
+    """Return an object of a dataclass with fields of a table, checked against the types of the class."""
+    model = _model_of(kind)
+    try:
+        checked = model.model_validate(table)
+        return kind(**{field: getattr(checked, field) for field in checked.model_fields_set})
+    except ValidationError as error:
+        raise ConfigError(f"{name}.{_first_problem(error, model)}") from error
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{name}: {error}") from error
+
+
+@cache
+def _model_of(kind: Any) -> type[BaseModel]:
+    """Return a model with the fields of a dataclass."""
+    hints = get_type_hints(kind)
+    definitions: dict[str, Any] = {
+        one.name: (_checked_type(hints[one.name], one.name),
+                   ... if one.default is MISSING and one.default_factory is MISSING else None)
+        for one in fields(kind)
+        if one.init
+    }  # fmt: skip
+    return create_model(kind.__name__, __config__=_STRICT, **definitions)
+
+
+def _checked_type(hint: Any, name: str) -> Any:
+    """Return the type of a field as it is in a file: a list for a tuple, a table for an object."""
+    if get_origin(hint) in _UNIONS:
+        (inner,) = (one for one in get_args(hint) if one is not type(None))
+        return _checked_type(inner, name) | None
+    if hint in _NAMED:
+        return Annotated[Any, BeforeValidator(partial(_named, _NAMED[hint], name))]
+    if is_dataclass(hint):
+        return Annotated[Any, BeforeValidator(partial(_build, hint, name))]  # type: ignore[arg-type]
+    return Annotated[hint, Field(strict=False)] if get_origin(hint) is tuple else hint
+
+
+def _cache(table: Any) -> Cache:
+    try:
+        return Cache(**_CacheTable.model_validate(table).model_dump())
+    except ValidationError as error:
+        raise ConfigError(f"cache.{_first_problem(error, _CacheTable)}") from error
+    except InputError as error:
+        raise ConfigError(f"cache: {error}") from error
+
+
+def _cross_encoder(name: str, folder: Path, *, load: bool) -> CrossEncoder | bool:
+    """Return the cross-encoder of a name; without loading it True, if the name is right."""
+    kind, _, model = name.partition(":")
+    if kind not in ("onnx", "fastembed") or not model:
+        raise ConfigError(f"reranker is {name!r}: use true, false, 'coverage', 'onnx:FOLDER' or 'fastembed:MODEL'")
+    if not load:
+        return True
+    return CrossEncoder(folder / model) if kind == "onnx" else CrossEncoder.fastembed(model)

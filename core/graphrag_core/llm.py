@@ -74,7 +74,7 @@ def parse_llm(value: str, url: str | None = None) -> tuple[str, str]:
 
 
 def open_llm(value: str, url: str | None = None, *, timeout: float = 120.0) -> OpenAIChat:
-    """Return the model of ``--llm`` and ``--llm-url``, with the API key of the environment (``OPENAI_API_KEY``)."""
+    """Return the model of ``--llm``, with the API key of the environment (``OPENAI_API_KEY``)."""
     base_url, model = parse_llm(value, url)
     return OpenAIChat(model, base_url, api_key=os.environ.get(KEY_VARIABLE, ""), timeout=timeout)
 

@@ -33,7 +33,7 @@ def indexed(tmp_path_factory, wordllama):
     folder = tmp_path_factory.mktemp("indexed") / "kb"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(options, "WordLlama", lambda: wordllama)
-        assert CliRunner().invoke(app, ["index", str(FOLDER), "--out", str(folder)]).exit_code == 0
+        assert CliRunner().invoke(app, ["index", str(FOLDER), "--kb", str(folder)]).exit_code == 0
     return folder
 
 
@@ -55,3 +55,13 @@ def run(tmp_path, monkeypatch, wordllama):
         return result
 
     return invoke
+
+
+@pytest.fixture
+def retriever_settings(tmp_path):
+    """A function that writes the section [retriever] of a settings file."""
+
+    def write(text):
+        (tmp_path / "hybrid-graphrag.toml").write_text(f"[retriever]\n{text}\n", "utf-8")
+
+    return write

@@ -32,12 +32,11 @@ def test_a_model_streams_and_its_citations_are_listed(run, indexed, server):
     assert server.bodies[0]["model"] == "tiny"
 
 
-def test_the_model_can_be_in_the_environment_and_its_server_an_option(run, indexed, server, monkeypatch):
+def test_the_model_and_its_server_can_be_in_the_environment(run, indexed, server, monkeypatch):
     monkeypatch.setenv("HYBRID_GRAPHRAG_LLM", "tiny")
-    assert "It delegates" in run("ask", QUESTION, "--kb", indexed, "--llm-url", server.url).stdout
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    assert "It delegates" in run("ask", QUESTION, "--kb", indexed).stdout
     assert "Extracted" in run("ask", QUESTION, "--kb", indexed, "--llm", "none").stdout
-    monkeypatch.delenv("HYBRID_GRAPHRAG_LLM")
-    assert run("ask", QUESTION, "--kb", indexed, "--llm-url", server.url).exit_code == 2
 
 
 def test_what_is_wrong_with_an_answer_is_said(run, indexed, server):
@@ -87,13 +86,13 @@ def test_an_overview_question_is_answered_with_themes(run, indexed):
 
 
 def test_communities_are_listed_by_level_and_as_json(run, indexed):
-    shown = run("communities", "--kb", indexed)
+    shown = run("graph", "communities", "--kb", indexed)
     assert shown.exit_code == 0
     assert " documents, " in shown.stdout
-    listed = json.loads(run("communities", "--kb", indexed, "--json", "--limit", 2).stdout)
+    listed = json.loads(run("graph", "communities", "--kb", indexed, "--json", "--limit", 2).stdout)
     assert len(listed) == 2
     assert listed[0]["level"] == 0
-    nothing = run("communities", "--kb", indexed, "--level", 2)
+    nothing = run("graph", "communities", "--kb", indexed, "--level", 2)
     assert nothing.exit_code == 1
     assert "no themes on level 2" in nothing.stderr
 
@@ -101,10 +100,10 @@ def test_communities_are_listed_by_level_and_as_json(run, indexed):
 def test_a_model_describes_communities(run, docs, server):
     server.pieces = ["A theme."]
     run("index", docs)
-    count = len(json.loads(run("communities", "--json", "--limit", 99).stdout))
-    described = run("communities", "--llm", f"{server.url}/tiny", "--quiet", "--limit", 99)
+    count = len(json.loads(run("graph", "communities", "--json", "--limit", 99).stdout))
+    described = run("graph", "communities", "--llm", f"{server.url}/tiny", "--quiet", "--limit", 99)
     assert described.stdout.count("A theme.") == count == len(server.bodies)
-    assert run("communities", "--limit", 99).stdout.count("A theme.") == count
+    assert run("graph", "communities", "--limit", 99).stdout.count("A theme.") == count
 
 
 def test_the_graph_is_steered(run, indexed):

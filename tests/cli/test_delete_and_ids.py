@@ -87,9 +87,11 @@ def test_an_index_without_a_graph_stays_without(run, tmp_path):
 
 def test_facts_are_embedded_as_asked(run, tmp_path):
     (tmp_path / "a.md").write_text("# Auth Service\n\nThe Auth Service trusts the Keyring.")
-    run("index", "a.md", "--embedder", "hash", "--no-embed-facts")
+    (tmp_path / "hybrid-graphrag.toml").write_text("[index]\nembed-facts = false")
+    run("index", "a.md", "--embedder", "hash")
     assert json.loads(run("stats", "--json").stdout)["vectors"].get("facts", 0) == 0
-    again = run("index", "a.md", "--embed-facts")
+    (tmp_path / "hybrid-graphrag.toml").write_text("[index]\nembed-facts = true")
+    again = run("index", "a.md")
     assert again.exit_code == 1
     assert "was built with embed_facts=False" in again.stderr
 
@@ -102,7 +104,7 @@ def test_ids_are_never_cut_or_wrapped(run, tmp_path, monkeypatch, width):
     run("index", name, "--embedder", "hash")
     for command in (("query", "Auth Service"), ("explain", "Auth Service")):
         assert name in run(*command).stdout
-    run("remember", "Auth Service", "trusts", "Keyring")
-    fact = json.loads(run("memories", "--json").stdout)[0]["id"]
-    assert fact in run("memories").stdout
-    assert fact in run("relations").stdout
+    run("memory", "remember", "Auth Service", "trusts", "Keyring")
+    fact = json.loads(run("memory", "list", "--json").stdout)[0]["id"]
+    assert fact in run("memory", "list").stdout
+    assert fact in run("graph", "relations").stdout

@@ -14,7 +14,7 @@ def test_edges_are_stored_kept_and_removed(run, tmp_path):
     ]
     file = tmp_path / "rows.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)), "utf-8")
-    base = ("index", file, "--out", "kb", "--embedder", "none")
+    base = ("index", file, "--kb", "kb", "--embedder", "none")
     assert run(*base, "--edge", "author:author", "--edge", "links:$id").exit_code == 0
     with KnowledgeIndex.open("kb") as index:
         assert index.edges == (("author", "author"), ("links", "$id"))

@@ -11,7 +11,7 @@ from embedding_server import EMBEDDER, embedding_server
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.cli import options
-from graphrag_core.cli.options import Settings
+from graphrag_core.cli.options import IndexSettings
 from graphrag_core.documents import open_catalogue
 from graphrag_core.embedders import OllamaEmbedder, OpenAIEmbedder, openai
 from graphrag_core.errors import EmbedderError, EmbedderMismatch, InputError, MissingDependency
@@ -154,7 +154,8 @@ def test_an_index_remembers_its_embedder_and_server(run, docs, server, tmp_path,
     assert not any(b"secret" in path.read_bytes() for path in (tmp_path / "kb").rglob("*") if path.is_file())
     assert run("index", docs / "tide.md").exit_code == 0
     for other in ("hash", "openai:large"):
-        refused = run("query", "Who?", "--embedder", other)
+        (tmp_path / "hybrid-graphrag.toml").write_text(f"embedder = '{other}'")
+        refused = run("query", "Who?")
         assert refused.exit_code == 1
         assert "was built with openai:small" in refused.stderr
         assert "index the documents again into another folder" in refused.stderr
@@ -194,9 +195,9 @@ def test_another_model_of_the_same_server_is_a_mismatch(server, tmp_path):
 def test_a_server_that_only_the_index_names_is_not_trusted(docs, run, monkeypatch):
     assert run("index", docs / "tide.md", "--embedder", "hash").exit_code == 0
     with open_catalogue("kb") as catalogue:
-        Settings("openai:small", embedder_url="https://models.example/v1").save(catalogue)
+        IndexSettings("openai:small", embedder_url="https://models.example/v1").save(catalogue)
     result = run("query", "tide")
     assert result.exit_code == 1
-    assert "--embedder-url https://models.example/v1" in result.stderr
+    assert "embedder-url = 'https://models.example/v1' in hybrid-graphrag.toml" in result.stderr
     monkeypatch.setenv("OPENAI_BASE_URL", "https://models.example/v1")
-    assert Settings.load("kb").changed(None, None, None, None).embedder_url == "https://models.example/v1"
+    assert IndexSettings.load("kb").changed(None, None).embedder_url == "https://models.example/v1"

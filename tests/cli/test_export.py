@@ -129,24 +129,24 @@ def test_listings_have_filters(index):
 def test_the_commands_export_and_list(run, tmp_path):
     (tmp_path / "a.md").write_text("# Auth Service\n\nThe Auth Service trusts the Keyring.", "utf-8")
     run("index", "a.md", "--embedder", "none", "--metadata", "tenant=a")
-    run("add-relation", "Harbour Team", "owns", "Keyring")
-    exported = run("export", "graph.graphml")
+    run("graph", "add-relation", "Harbour Team", "owns", "Keyring")
+    exported = run("graph", "export", "graph.graphml")
     assert exported.exit_code == 0
     assert exported.stdout.endswith("exported to graph.graphml\n")
-    assert run("export", "out").exit_code == 1
-    assert run("export", "out", "--format", "csv", "--no-sentences", "-q").stdout == ""
-    assert "Harbour Team owns Keyring" in run("relations").stdout
-    assert run("relations", "--contains", "nothing").stdout == ""
-    assert run("entities", "--contains", "team").stdout.startswith("Harbour Team")
-    assert run("entities", "--where", "tenant=a", "--contains", "team").stdout == ""
-    assert len(json.loads(run("entities", "--min-degree", 1, "--json", "-n", 0).stdout)) >= 2
+    assert run("graph", "export", "out").exit_code == 1
+    assert run("graph", "export", "out", "--format", "csv", "--no-sentences", "-q").stdout == ""
+    assert "Harbour Team owns Keyring" in run("graph", "relations").stdout
+    assert run("graph", "relations", "--contains", "nothing").stdout == ""
+    assert run("graph", "entities", "--contains", "team").stdout.startswith("Harbour Team")
+    assert run("graph", "entities", "--where", "tenant=a", "--contains", "team").stdout == ""
+    assert len(json.loads(run("graph", "entities", "--min-degree", 1, "--json", "-n", 0).stdout)) >= 2
 
 
 def test_the_commands_say_what_they_count(run, tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/a.md").write_text("# Alpha\n\nMara Lindqvist met Ivo Kask in 1998.\n")
-    run("index", "docs", "--out", "kb", "--embedder", "none")
-    exported = run("export", "graph.graphml", "--kb", "kb").stdout
+    run("index", "docs", "--kb", "kb", "--embedder", "none")
+    exported = run("graph", "export", "graph.graphml", "--kb", "kb").stdout
     assert exported.startswith("3 entities (and 1 numbers and documents that facts name) and 1 facts")
 
 

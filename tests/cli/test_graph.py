@@ -11,62 +11,62 @@ import pytest
 def kb(run, tmp_path):
     (tmp_path / "a.md").write_text("# Auth Service\n\nThe Auth Service trusts the Keyring.", "utf-8")
     (tmp_path / "b.md").write_text("# Keyring\n\nThe Keyring is sold by Solheim Systems.", "utf-8")
-    assert run("index", tmp_path / "a.md", tmp_path / "b.md", "--out", "kb", "--embedder", "none").exit_code == 0
+    assert run("index", tmp_path / "a.md", tmp_path / "b.md", "--kb", "kb", "--embedder", "none").exit_code == 0
     return "kb"
 
 
 def test_entities_are_listed_renamed_merged_and_restored(run, kb):
-    assert run("entities", "key").stdout == "Keyring  (2 passages)\n"
-    assert run("rename", "keyring", "Vault").stdout == "1  renamed 'Keyring' to 'Vault'\n"
-    assert run("merge", "Solheim Systems", "--into", "Auth Service").exit_code == 0
-    rows = json.loads(run("entities", "--json").stdout)
+    assert run("graph", "entities", "key").stdout == "Keyring  (2 passages)\n"
+    assert run("graph", "rename", "keyring", "Vault").stdout == "1  renamed 'Keyring' to 'Vault'\n"
+    assert run("graph", "merge", "Solheim Systems", "--into", "Auth Service").exit_code == 0
+    rows = json.loads(run("graph", "entities", "--json").stdout)
     assert {row["name"]: row["aliases"] for row in rows}["Vault"] == ["Keyring"]
-    assert run("describe", "Vault", "--type", "product").exit_code == 0
-    assert run("entities", "--type", "product").stdout == "Vault  (product, 2 passages, also Keyring)\n"
-    assert [edit["number"] for edit in json.loads(run("edits", "--json").stdout)] == [1, 2, 3]
-    assert "renamed 'Keyring' to 'Vault'" in run("edits").stdout
+    assert run("graph", "describe", "Vault", "--type", "product").exit_code == 0
+    assert run("graph", "entities", "--type", "product").stdout == "Vault  (product, 2 passages, also Keyring)\n"
+    assert [edit["number"] for edit in json.loads(run("graph", "edits", "--json").stdout)] == [1, 2, 3]
+    assert "renamed 'Keyring' to 'Vault'" in run("graph", "edits").stdout
     for number in (1, 3, 2):
-        assert run("undo", number).exit_code == 0
-    assert run("entities", "key").stdout == "Keyring  (2 passages)\n"
-    assert run("edits").output.strip().endswith("the graph has no edits")
+        assert run("graph", "undo", number).exit_code == 0
+    assert run("graph", "entities", "key").stdout == "Keyring  (2 passages)\n"
+    assert run("graph", "edits").output.strip().endswith("the graph has no edits")
     assert run("verify").exit_code == 0
 
 
 def test_without_typed_relations_stats_and_relations_say_where_they_come_from(run, kb):
-    for command in ("stats", "relations"):
-        said = " ".join(run(command).output.split())
+    for command in (["stats"], ["graph", "relations"]):
+        said = " ".join(run(*command).output.split())
         assert "no typed relations: they come from an LLM (index --llm) or from triples that you give" in said
-    assert run("add-relation", "Harbour Team", "owns", "Keyring").exit_code == 0
+    assert run("graph", "add-relation", "Harbour Team", "owns", "Keyring").exit_code == 0
     assert "relation types 1 " in " ".join(run("stats").output.split())
-    assert run("relations", "--relation", "sells").output.strip().endswith("no relation was found")
+    assert run("graph", "relations", "--relation", "sells").output.strip().endswith("no relation was found")
 
 
 def test_relations_and_entities_are_added_and_deleted(run, kb):
-    assert run("add-entity", "Harbour Team", "--type", "team").exit_code == 0
-    assert run("add-relation", "Harbour Team", "owns", "Keyring").exit_code == 0
-    line = run("relations", "--relation", "owns").stdout
+    assert run("graph", "add-entity", "Harbour Team", "--type", "team").exit_code == 0
+    assert run("graph", "add-relation", "Harbour Team", "owns", "Keyring").exit_code == 0
+    line = run("graph", "relations", "--relation", "owns").stdout
     assert "Harbour Team owns Keyring  (owns)" in line
-    assert run("delete-relation", line.split()[0]).exit_code == 0
-    assert run("relations", "--relation", "owns").stdout == ""
-    assert run("delete-entity", "Harbour Team").exit_code == 0
-    assert run("entities", "harbour").stdout == ""
+    assert run("graph", "delete-relation", line.split()[0]).exit_code == 0
+    assert run("graph", "relations", "--relation", "owns").stdout == ""
+    assert run("graph", "delete-entity", "Harbour Team").exit_code == 0
+    assert run("graph", "entities", "harbour").stdout == ""
 
 
 def test_errors_are_one_line(run, kb):
-    result = run("rename", "Nobody", "Somebody")
+    result = run("graph", "rename", "Nobody", "Somebody")
     assert result.exit_code == 1
     assert "there is no entity 'Nobody'" in result.output
-    assert run("undo", 7).exit_code == 1
+    assert run("graph", "undo", 7).exit_code == 1
 
 
 def test_a_filter_with_an_unknown_key_suggests_what_where_accepts(run, kb):
-    result = run("entities", "--where", "year=2020")
+    result = run("graph", "entities", "--where", "year=2020")
     assert result.exit_code == 1
     assert "{" not in result.output
     assert "test for it with --where 'KEY?'" in " ".join(result.output.split())
-    assert run("entities", "--where", "year?").stdout == ""
-    run("add-relation", "Harbour Team", "owns", "Keyring")
-    run("remember", "Rosa", "owns", "Keyring", "--metadata", "year=2020", "--embedder", "none")
-    assert run("entities", "rosa", "--where", "year?").stdout.startswith("Rosa")
-    assert run("entities", "harbour", "--where", "year?").stdout == ""
-    assert "KEY?" in run("entities", "--where", "year").output
+    assert run("graph", "entities", "--where", "year?").stdout == ""
+    run("graph", "add-relation", "Harbour Team", "owns", "Keyring")
+    run("memory", "remember", "Rosa", "owns", "Keyring", "--metadata", "year=2020", "--embedder", "none")
+    assert run("graph", "entities", "rosa", "--where", "year?").stdout.startswith("Rosa")
+    assert run("graph", "entities", "harbour", "--where", "year?").stdout == ""
+    assert "KEY?" in run("graph", "entities", "--where", "year").output

@@ -166,7 +166,7 @@ def test_bad_files_cost_one_line_each_and_the_run_goes_on(tmp_path):
     assert set(reasons) >= {"number.json", "nested.json", "mail.eml", "\ufffd.md"}
     assert sum(problem.path.startswith(str(docs / "rows.csv")) for problem in problems) == 21
     assert "4,980 more of its rows" in reasons["rows.csv"]
-    result = CliRunner().invoke(app, ["index", str(docs), "--out", str(tmp_path / "kb"), "--embedder", "hash"])
+    result = CliRunner().invoke(app, ["index", str(docs), "--kb", str(tmp_path / "kb"), "--embedder", "hash"])
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert "4 added" in result.output
 

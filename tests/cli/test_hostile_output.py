@@ -39,10 +39,10 @@ def test_no_command_lets_text_act(run, hostile):
         ("stats", "--json"),
         ("verify",),
         ("verify", "--json"),
-        ("entities",),
-        ("entities", "--json"),
-        ("relations",),
-        ("relations", "--json"),
+        ("graph", "entities"),
+        ("graph", "entities", "--json"),
+        ("graph", "relations"),
+        ("graph", "relations", "--json"),
         ("query", "Auth Service Keyring"),
         ("query", "Auth Service Keyring", "--json"),
         ("query", f"Auth {NAME}", "--method", "agentic"),
@@ -53,16 +53,16 @@ def test_no_command_lets_text_act(run, hostile):
         ("query", "Keyring", "--where", "\x1b[31m=x"),
         ("explain", f"Auth {NAME}"),
         ("explain", "Keyring", "--html", "\x1b[31m.html"),
-        ("remember", NAME, "[/x]", TEXT, "--literal"),
-        ("memories",),
-        ("memories", "--json"),
-        ("confirm", "fact:\x1b[31m"),
-        ("forget", "fact:\x1b[31m[/x]"),
-        ("rename", "Keyring", f"Keyring {NAME}"),
-        ("edits",),
-        ("edits", "--json"),
-        ("undo", "1"),
-        ("undo", "7"),
+        ("memory", "remember", NAME, "[/x]", TEXT, "--literal"),
+        ("memory", "list"),
+        ("memory", "list", "--json"),
+        ("memory", "confirm", "fact:\x1b[31m"),
+        ("memory", "forget", "fact:\x1b[31m[/x]"),
+        ("graph", "rename", "Keyring", f"Keyring {NAME}"),
+        ("graph", "edits"),
+        ("graph", "edits", "--json"),
+        ("graph", "undo", "1"),
+        ("graph", "undo", "7"),
         ("delete", NAME),
         ("stats", "--kb", "\x1b[31m[/x]"),
         ("nonsense-\x1b[31m",),
@@ -78,7 +78,7 @@ def test_stats_of_names_that_look_like_markup(run, tmp_path):
     with KnowledgeIndex.open(tmp_path / "kb") as index:
         index.memory.remember("[/x]", "[bold]", "[/bold] [link=http://e]l[/link]")
         index.memory.remember("[/x] Corp", "[/]", "Keyring")
-    for command in (("stats",), ("entities",), ("relations",), ("memories",)):
+    for command in (("stats",), ("graph", "entities"), ("graph", "relations"), ("memory", "list")):
         shown = run(*command)
         assert shown.exit_code == 0, shown.stderr
         assert "[/x] Corp" in shown.stdout or command == ("stats",)

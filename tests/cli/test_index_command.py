@@ -31,11 +31,11 @@ def counts(result):
 
 
 def test_a_first_run_adds_and_a_second_changes_nothing(run, docs, tmp_path):
-    first = run("index", docs, "--out", "kb")
+    first = run("index", docs, "--kb", "kb")
     assert (first.exit_code, first.stderr) == (0, "")
     assert counts(first) == f"{DOCUMENTS} added, 0 changed, 0 removed, 0 unchanged"
     assert 'query "your question" --kb kb' in first.stdout
-    second = run("index", docs, "--out", "kb")
+    second = run("index", docs, "--kb", "kb")
     assert counts(second) == f"0 added, 0 changed, 0 removed, {DOCUMENTS} unchanged"
     assert run("verify").exit_code == 0
     assert len(ids(tmp_path / "kb")) == DOCUMENTS
@@ -105,8 +105,8 @@ def test_a_moved_folder_is_not_indexed_again(run, docs, tmp_path):
 
 
 def test_the_folder_of_an_index_is_skipped(run, docs, tmp_path):
-    run("index", tmp_path, "--out", docs / "kb")
-    second = run("index", tmp_path, "--out", docs / "kb")
+    run("index", tmp_path, "--kb", docs / "kb")
+    second = run("index", tmp_path, "--kb", docs / "kb")
     assert counts(second) == f"0 added, 0 changed, 0 removed, {DOCUMENTS} unchanged"
 
 
@@ -167,7 +167,7 @@ def test_no_index_is_created_if_there_is_nothing_to_index(run, tmp_path):
 
 
 def test_a_folder_with_other_files_is_refused_in_one_line(run, docs, tmp_path):
-    result = run("index", docs, "--out", docs)
+    result = run("index", docs, "--kb", docs)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.splitlines() == [f"✗ {docs} is not empty and holds no index: choose another folder"]
 
@@ -175,12 +175,12 @@ def test_a_folder_with_other_files_is_refused_in_one_line(run, docs, tmp_path):
 def test_an_index_of_another_embedder_is_refused_in_one_line(run, docs, tmp_path):
     with KnowledgeIndex.open(tmp_path / "other", HashEmbedder()) as index:
         index.add([Document("1", "One is one.")])
-    for command in (["index", docs, "--out", "other"], ["query", "One?", "--kb", "other"]):
+    for command in (["index", docs, "--kb", "other"], ["query", "One?", "--kb", "other"]):
         result = run(*command)
         assert result.exit_code == 1
         assert len(result.stderr.splitlines()) == 1
         assert "was built with" in result.stderr
-    assert run("index", docs, "--embedder", "word2vec", "--out", "new").stderr.startswith("✗ unknown embedder")
+    assert run("index", docs, "--embedder", "word2vec", "--kb", "new").stderr.startswith("✗ unknown embedder")
 
 
 def test_metadata_and_chunk_size_are_applied_and_stored(run, tmp_path):
@@ -221,7 +221,7 @@ def test_a_backup_is_an_index_that_knows_its_files(run, docs, tmp_path):
     result = run("backup", "copy")
     assert (result.exit_code, result.stderr) == (0, "")
     assert ids(tmp_path / "copy") == ids(tmp_path / "kb")
-    assert counts(run("index", docs, "--out", "copy")) == f"0 added, 0 changed, 0 removed, {DOCUMENTS} unchanged"
+    assert counts(run("index", docs, "--kb", "copy")) == f"0 added, 0 changed, 0 removed, {DOCUMENTS} unchanged"
     assert run("verify", "--kb", "copy").exit_code == 0
     again = run("backup", "copy")
     assert again.exit_code == 1
@@ -283,7 +283,7 @@ def test_ctrl_c_in_the_middle_of_a_file_keeps_what_was_done(tmp_path):
     count = 5_000
     row = "p{0},Port {0},The Port of Harbour {0} has quays for Line {1}.\n"
     (tmp_path / "ports.csv").write_text("id,name,text\n" + "".join(row.format(n, n % 101) for n in range(count)))
-    command = [sys.executable, "-m", "graphrag_core", "index", "ports.csv", "--out", "kb"]
+    command = [sys.executable, "-m", "graphrag_core", "index", "ports.csv", "--kb", "kb"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "NO_COLOR": "1", "COLUMNS": "200"}
     settings = {"cwd": tmp_path, "env": environment, "text": True}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **settings) as process:

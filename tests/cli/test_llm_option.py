@@ -58,15 +58,15 @@ def test_the_api_key_is_not_stored(run, docs, server, tmp_path, monkeypatch):
 
 
 def test_confirmation_is_required_before_the_llm_is_called(run, docs, server):
-    no = run("index", docs, "--llm", "tiny", "--llm-url", server.url, stdin="n\n")
+    no = run("index", docs, "--llm", f"{server.url}/tiny", stdin="n\n")
     assert no.exit_code == 1
     assert "Continue?" in no.stderr
     assert "nothing was indexed" in no.stderr
     assert server.prompts == []
-    nobody_there = run("index", docs, "--llm", "tiny", "--llm-url", server.url, stdin="")
+    nobody_there = run("index", docs, "--llm", f"{server.url}/tiny", stdin="")
     assert nobody_there.exit_code == 1
     assert server.prompts == []
-    yes = run("index", docs, "--llm", "tiny", "--llm-url", server.url, stdin="y\n")
+    yes = run("index", docs, "--llm", f"{server.url}/tiny", stdin="y\n")
     assert yes.exit_code == 0
     assert len(server.prompts) == DOCUMENTS
     assert f"{DOCUMENTS} changed" in run("index", docs, "--llm", "none").stdout

@@ -147,21 +147,10 @@ def test_findings_are_indexed_and_synced_like_files(run, tmp_path):
     stats = json.loads(run("stats", "--json").stdout)
     assert {"authored_by", "cites", "introduces", "implements", "relates_to"} <= set(stats["relations"])
     assert "3 unchanged" in run("index", ".").stdout, "a folder that holds findings reads them as findings"
-    answer = json.loads(run("query", "Which papers cite From Local to Global?", "-m", "agentic", "--json").stdout)
+    answer = json.loads(run("query", "Which papers cite From Local to Global?", "--method", "agentic", "--json").stdout)
     assert answer["method"] == "graph"
     assert answer["hits"][0]["document"] == "findings.json#arxiv:2404.16130"
     assert "findings.json#arxiv:2501.03236" in [hit["document"] for hit in answer["hits"]]
-
-
-def test_findings_are_queried_in_memory(run, tmp_path):
-    (tmp_path / "findings.json").write_text(json.dumps(FINDINGS))
-    for command in (["query"], []):
-        asked = run(*command, "--load", "findings.json", "--query", "orchestration patterns", "--method", "agentic")
-        assert asked.exit_code == 0
-        assert "langchain-ai/langgraph" in asked.stdout
-    stats = run("--load", "findings.json", "--stats", "--json")
-    assert json.loads(stats.stdout)["documents"] == 3
-    assert not (tmp_path / "kb").exists()
 
 
 def test_a_file_without_findings_is_one_line(run, tmp_path, docs):
@@ -172,4 +161,3 @@ def test_a_file_without_findings_is_one_line(run, tmp_path, docs):
     assert "11 added" in result.stdout, "the others are indexed"
     assert len(result.stderr.splitlines()) == 3
     assert "other.json: has neither academic_papers nor github_projects" in result.stderr
-    assert run("query", "x", "--load", "broken.json").exit_code == 1

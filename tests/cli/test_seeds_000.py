@@ -21,17 +21,20 @@ def answer(run, *options: str):
     return json.loads(result.stdout)
 
 
-def test_the_published_neighbourhood_adds_up_to_four_passages(run, kb):
-    plain = answer(run, "-k", "3", "--no-graph")
+def test_the_published_neighbourhood_adds_up_to_four_passages(run, kb, retriever_settings):
+    plain = answer(run, "-k", "3", "--no-use-graph")
     found = answer(run, "-k", "3", "--strategy", "neighbourhood", "--as-published")
     assert plain["expansion_skipped"] == "the graph was not used"
     assert len(plain["hits"]) == 3
     assert {hit["id"] for hit in plain["hits"]} <= {hit["id"] for hit in found["hits"]}
     assert 3 < len(found["hits"]) <= 3 + 4
-    one = answer(run, "-k", "3", "--strategy", "neighbourhood", "--additive", "1")
-    assert len(one["hits"]) == 4
-    assert len(answer(run, "-k", "3", "--additive", "2")["hits"]) == 5
-    weighted = answer(run, "-k", "3", "--additive", "2", "--weight", "graph=1", "--weight", "vector=1")
+    retriever_settings("graph = 'neighbourhood'\nfusion = {name = 'additive', max_chunks = 1}")
+    assert len(answer(run, "-k", "3")["hits"]) == 4
+    retriever_settings(
+        "fusion = {name = 'additive', max_chunks = 2, "
+        "fusion = {name = 'reciprocal_rank', weights = {graph = 1, vector = 1}}}"
+    )
+    weighted = answer(run, "-k", "3")
     assert len(weighted["hits"]) == 5
     assert weighted["hits"][0]["score"] <= 2 / 61  # by reciprocal rank
 
@@ -40,16 +43,17 @@ def test_the_published_expansion_queries_are_joined_with_vector_search(run, kb):
     found = answer(run, "--strategy", "expansion", "--as-published")
     assert not any("keyword" in hit["channels"] for hit in found["hits"])
     assert any("graph" in hit["channels"] for hit in found["hits"])
-    weighted = answer(run, "--strategy", "expansion", "--as-published", "--text-weight", "0.4")
-    assert any("keyword" in hit["channels"] for hit in weighted["hits"])
 
 
-def test_weights_of_plain_search(run, kb):
-    by_vector = answer(run, "--no-graph", "--text-weight", "0")
-    assert [hit["id"] for hit in by_vector["hits"]] == [hit["id"] for hit in answer(run, "-m", "vector")["hits"]]
-    by_keyword = answer(run, "--no-graph", "--vector-weight", "0")
+def test_weights_of_plain_search(run, kb, retriever_settings):
+    by_vector = answer(run, "--method", "vector")
+    retriever_settings("text_weight = 0")
+    assert [hit["id"] for hit in answer(run, "--no-use-graph")["hits"]] == [hit["id"] for hit in by_vector["hits"]]
+    retriever_settings("vector_weight = 0")
+    by_keyword = answer(run, "--no-use-graph")
     assert {name for hit in by_keyword["hits"] for name in hit["channels"]} == {"keyword"}
-    failed = run("query", QUESTION, "--vector-weight", "0", "--text-weight", "0")
+    retriever_settings("vector_weight = 0\ntext_weight = 0")
+    failed = run("query", QUESTION)
     assert failed.exit_code == 1
     assert "both 0" in failed.stderr
 
@@ -58,7 +62,7 @@ def test_the_context_has_both_and_without_the_graph_passages_alone(run, kb):
     context = run("query", QUESTION, "--context", "both", "--max-tokens", "2000").stdout
     assert context.startswith("[Score: ")
     assert "## Knowledge Graph Context\nQuery entities: [Auth Service]" in context
-    plain = run("query", QUESTION, "--context", "both", "--no-graph").stdout
+    plain = run("query", QUESTION, "--context", "both", "--no-use-graph").stdout
     assert "Knowledge Graph" not in plain
     assert "Related Entities" not in plain
 
@@ -72,10 +76,8 @@ def test_options_that_do_not_fit_are_refused(run, kb):
     for options, message in (
         (["--as-published"], "--strategy"),
         (["--strategy", "pagerank", "--as-published"], "published"),
-        (["--inverse", "feeds"], "RELATION=INVERSE"),
         (["--strategy", "magic"], "magic"),
     ):
         failed = run("query", QUESTION, *options)
         assert failed.exit_code == 2
         assert message in failed.stderr
-    assert run("query", QUESTION, "--inverse", "feeds=fed_by").exit_code == 0

@@ -14,10 +14,9 @@ def _kb(indexed, monkeypatch, run):
     monkeypatch.setenv("HYBRID_GRAPHRAG_KB", str(indexed))
 
 
-def test_the_strategy_with_its_gate(run):
-    found = json.loads(
-        run("query", QUESTION, "--json", "--strategy", "related", "--as-published", "--min-score", "0.2").stdout
-    )
+def test_the_strategy_with_its_gate(run, retriever_settings):
+    retriever_settings("min_score = 0.2")
+    found = json.loads(run("query", QUESTION, "--json", "--strategy", "related", "--as-published").stdout)
     by_origin = [hit["origin"] for hit in found["hits"]]
     assert found["counts"] == {"plain": by_origin.count("plain"), "graph": by_origin.count("graph")}
     scores = [hit["score"] for hit in found["hits"]]
@@ -31,34 +30,31 @@ def test_the_strategy_with_its_gate(run):
             assert (hit["hops"], bool(hit["entity"])) == (1, True)
 
 
-def test_min_score_leaves_vector_hits_out_and_says_so(run):
-    few = json.loads(run("query", QUESTION, "--json", "--method", "vector", "--min-score", "0.3").stdout)["hits"]
+def test_min_score_leaves_vector_hits_out_and_says_so(run, retriever_settings):
+    retriever_settings("min_score = 0.3")
+    few = json.loads(run("query", QUESTION, "--json", "--method", "vector").stdout)["hits"]
     assert all(hit["score"] >= 0.3 for hit in few)
-    none = run("query", QUESTION, "--method", "vector", "--min-score", "1")
+    retriever_settings("min_score = 1")
+    none = run("query", QUESTION, "--method", "vector")
     assert none.exit_code == 1
     assert "no results: no passage has the similarity 1.00 that min_score asks for" in none.stderr
-    assert "lower min_score" in run("explain", QUESTION, "--method", "vector", "--min-score", "1").stderr
+    assert "lower min_score" in run("explain", QUESTION, "--method", "vector").stderr
 
 
-def test_a_low_confidence_skips_the_graph_and_says_what_to_do(run):
-    explained = " ".join(run("explain", QUESTION, "--min-confidence", "1").stdout.split())
+def test_a_low_confidence_skips_the_graph_and_says_what_to_do(run, retriever_settings):
+    retriever_settings("min_confidence = 1")
+    explained = " ".join(run("explain", QUESTION).stdout.split())
     assert "the graph was skipped: confidence" in explained
     assert "or lower min_confidence" in explained
 
 
-def test_min_graph_score_is_passed_on(run):
-    asked = ["query", QUESTION, "--json", "--method", "graph", "--k", "50"]
-    lax, strict = (json.loads(run(*asked, "--min-graph-score", least).stdout)["hits"] for least in ("0", "1"))
-    assert len(strict) < len(lax)
-    assert run("query", QUESTION, "--min-graph-score", "7").exit_code == 2
-
-
-def test_relationships_and_sources_of_the_context(run):
-    asked = ["query", QUESTION, "--max-tokens", "4000", "--context"]
-    graph = run(*asked, "graph").stdout
-    assert "### Relevant Relationships" in graph
-    assert "### Relevant Relationships" not in run(*asked, "graph", "--no-relationships").stdout
-    assert "## Relationships" in run(*asked, "passages", "--relationships").stdout
-    cited, plain = run(*asked, "passages").stdout, run(*asked, "passages", "--no-sources").stdout
-    assert "tide-feed.md" in cited
-    assert all(line.endswith("]") for line in plain.splitlines() if line.startswith("[Score: "))
+def test_min_graph_score_is_passed_on(run, retriever_settings):
+    found = []
+    for least in (0, 1):
+        retriever_settings(f"min_graph_score = {least}")
+        found.append(json.loads(run("query", QUESTION, "--json", "--method", "graph", "--k", "50").stdout)["hits"])
+    assert len(found[1]) < len(found[0])
+    retriever_settings("min_graph_score = 7")
+    refused = run("query", QUESTION)
+    assert refused.exit_code == 1
+    assert "min_graph_score is 7: use a number from 0 to 1" in refused.stderr

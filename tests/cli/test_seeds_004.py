@@ -52,50 +52,48 @@ def embedder(request, tmp_path, run):
     ],
 )
 def test_the_calls_of_the_document(run, embedder, query, method, first):
-    shown = run("--query", query, "--method", method)
-    answer = json.loads(run("--query", query, "--method", method, "--json").stdout)
+    shown = run("query", query, "--method", method)
+    answer = json.loads(run("query", query, "--method", method, "--json").stdout)
     assert shown.exit_code == 0
     assert answer["hits"][0]["document"] == f"academic_research_output.json#{first}"
     assert answer["method"] == ("hybrid" if method == "agentic" else method)
 
 
-def test_findings_are_loaded_and_queried_in_one_call(run, embedder):
-    result = run("--load", FILE, "--query", "orchestration patterns", "--embedder", embedder)
-    assert result.exit_code == 0
-    assert "langchain-ai/langgraph" in result.stdout
-
-
 def test_statistics(run, embedder):
-    stats = json.loads(run("--stats", "--json").stdout)
+    stats = json.loads(run("stats", "--json").stdout)
     assert stats["documents"] == 3
     assert stats["relations"] == {"cites": 1, "implements": 1, "introduces": 1, "relates_to": 1}
-    shown = run("--stats").stdout
+    shown = run("stats").stdout
     assert ("vectors         none" in shown) == (embedder == "none")
     names = {top["name"] for top in stats["top_entities"]}
     assert not names & {"arXiv", "Year"}
 
 
 def test_an_id_is_found_first(run, embedder):
-    answer = json.loads(run("--query", "What is arXiv 2404.16130 about?", "--method", "agentic", "--json").stdout)
+    answer = json.loads(run("query", "What is arXiv 2404.16130 about?", "--method", "agentic", "--json").stdout)
     assert answer["hits"][0]["document"] == "academic_research_output.json#arxiv:2404.16130"
     assert answer["method"] == "keyword"
 
 
-def test_the_published_graph_search_and_fusion(run, embedder):
+def test_the_published_graph_search_and_fusion(run, embedder, retriever_settings):
     # 1 for the paper that introduces the concept, 0.5 for the one that it cites.
-    answer = json.loads(run("query", "semantic memory", "-m", "graph", "--strategy", "citations", "--json").stdout)
+    answer = json.loads(
+        run("query", "semantic memory", "--method", "graph", "--strategy", "citations", "--json").stdout
+    )
     scores = {hit["document"].partition("#")[2]: hit["channels"]["graph"]["score"] for hit in answer["hits"]}
     assert scores == {"arxiv:2501.03236": 1.0, "arxiv:2404.16130": 0.5}
     # Reciprocal ranks: the paper is first in the graph and first by keyword, 0.3/61 + 0.7/61 = 0.0163934.
-    weights = ("--weight", "keyword=0.3", "--weight", "graph=0.7")
-    answer = json.loads(run("query", "semantic memory", "--strategy", "citations", *weights, "--json").stdout)
+    retriever_settings(
+        "graph = 'citations'\nfusion = {name = 'reciprocal_rank', weights = {keyword = 0.3, graph = 0.7}}"
+    )
+    answer = json.loads(run("query", "semantic memory", "--json").stdout)
     assert answer["hits"][0]["document"].endswith("arxiv:2501.03236")
     assert answer["hits"][0]["score"] == pytest.approx(1 / 61, abs=1e-7)
 
 
-def test_weights_that_make_no_sense_are_refused(run, embedder):
-    assert run("query", "x", "--weight", "vector").exit_code == 2
-    refused = run("query", "x", "--weight", "text=1")
+def test_weights_that_make_no_sense_are_refused(run, embedder, retriever_settings):
+    retriever_settings("fusion = {name = 'reciprocal_rank', weights = {text = 1}}")
+    refused = run("query", "x")
     assert (refused.exit_code, "no ranking is named 'text'" in refused.stderr) == (1, True)
 
 
@@ -123,7 +121,7 @@ def test_without_wordllama_the_message_names_the_way_without_a_model(run, tmp_pa
 
 @pytest.mark.parametrize("embedder", ["hash"], indirect=True)
 def test_the_routing_rules_of_the_document_are_one_option_away(run, embedder):
-    call = ("--query", "arXiv 2501.03236", "--method", "agentic", "--json")
+    call = ("query", "arXiv 2501.03236", "--method", "agentic", "--json")
     published = json.loads(run(*call, "--strategy", "citations", "--as-published").stdout)
     assert published["method"] == "vector"  # the document: "arxiv" in query -> VECTOR
     assert json.loads(run(*call).stdout)["method"] == "keyword"

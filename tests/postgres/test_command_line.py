@@ -78,10 +78,10 @@ class TestCommands:
         assert answer["hits"]
         assert json.loads(run("stats", "--json").stdout)["documents"] == 4
         assert run("verify").exit_code == 0
-        assert run("remember", "Ada", "likes", "dark mode").exit_code == 0
-        assert "Ada" in run("memories").stdout
-        assert run("rename", "Identity Team", "ID Team").exit_code == 0
-        assert "ID Team" in run("edits").stdout
+        assert run("memory", "remember", "Ada", "likes", "dark mode").exit_code == 0
+        assert "Ada" in run("memory", "list").stdout
+        assert run("graph", "rename", "Identity Team", "ID Team").exit_code == 0
+        assert "ID Team" in run("graph", "edits").stdout
         assert "1 deleted" in run("delete", "keyring.md").stdout
         assert "1 added, 0 changed, 0 removed, 3 unchanged" in run("index", docs).stdout  # its file is still there
         assert run("db", "check").exit_code == 0
@@ -333,7 +333,7 @@ def test_files_and_folders_are_deleted_and_the_graph_is_exported(run, docs, url)
     (docs / "people.csv").write_text("id,name\n1,Ada\n2,Bob\n")
     assert run("index", docs, "--kb", url, "--embedder", "hash").exit_code == 0
     assert run("delete", docs / "people.csv", "--kb", url).stdout == "2 deleted\n"
-    exported = run("export", "graph.graphml", "--kb", url)
+    exported = run("graph", "export", "graph.graphml", "--kb", url)
     assert exported.exit_code == 0
     imported = run("import", "graph.graphml", "--kb", url, "--metadata", "from=graph")
     assert imported.exit_code == 0, imported.output

@@ -146,7 +146,7 @@ def test_numbers_that_are_none_are_refused_in_the_configuration_file(tmp_path, t
 def test_a_retriever_that_is_no_section_is_refused(tmp_path):
     file = tmp_path / "hybrid-graphrag.toml"
     file.write_text("retriever = 5\n")
-    with pytest.raises(ConfigError, match="must be a table"):
+    with pytest.raises(ConfigError, match="retriever is 5: input should be a valid dictionary"):
         load(file)
 
 

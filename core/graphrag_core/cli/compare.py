@@ -8,7 +8,7 @@ from rich.table import Column, Table
 from rich.text import Text
 from tqdm import tqdm
 
-from graphrag_core import GraphRetriever, KnowledgeIndex
+from graphrag_core import KnowledgeIndex
 from graphrag_core.cli import options, render
 from graphrag_core.evaluation import WITHOUT_GRAPH, Answered, Difference, Measure, Report, load_questions
 from graphrag_core.evaluation import compare as run_comparison
@@ -29,7 +29,7 @@ def compare(
         ),
     ],
     kb: options.Kb = options.KB,
-    k: options.Count = 5,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="Number of documents that count.")] = 5,
     measure: Annotated[
         list[str] | None,
         typer.Option(
@@ -49,9 +49,6 @@ def compare(
         int, typer.Option("--show", metavar="N", min=0, help="How many won and lost questions to print.")
     ] = 2,
     json: options.Json = False,
-    embedder: options.EmbedderName = None,
-    embedder_url: options.EmbedderUrl = None,
-    rerank: options.RerankerName = None,
     quiet: options.Quiet = False,
 ) -> None:
     """Measure whether the graph helps on your questions, with intervals.
@@ -62,10 +59,9 @@ def compare(
         raise typer.BadParameter(f"{html.parent} is no folder", param_hint="--html")
     measures = [Measure.parse(one) for one in measure or ()]
     asked = load_questions(questions, split=split)
-    with options.open_index(kb, embedder, embedder_url=embedder_url) as index:
+    with options.open_index(kb) as index:
         bar = tqdm(asked, "querying", unit=" questions", disable=quiet or None, leave=False, dynamic_ncols=True)
-        settings = {**options.CONFIG.get().retriever, **options.rerank_settings(rerank), "cache": None}
-        report = run_comparison(GraphRetriever(index, **settings), bar, k=k, measures=measures)
+        report = run_comparison(options.make_retriever(index, {}), bar, k=k, measures=measures)
         _show_report(report, index, show, json=json)
     if html is not None:
         report.save(html)

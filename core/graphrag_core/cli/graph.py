@@ -1,20 +1,28 @@
-"""The commands that list and edit the graph: ``entities``, ``relations``, ``rename``, ``undo`` and others."""
+"""The group ``graph``: list entities and relations, show communities, export the graph, and edit it."""
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from graphrag_core import Edit, KnowledgeIndex
+from graphrag_core import Community, Edit, KnowledgeIndex
 from graphrag_core.cli import options, render
+from graphrag_core.context import one_line
+from graphrag_core.engine.address import is_address
+from graphrag_core.explore import Explorer, static_page
 from graphrag_core.export import Format, export_graph
 from graphrag_core.model import NO_RELATIONS
 
 _Name = Annotated[str, typer.Argument(help="The entity, in any spelling or case.", show_default=False)]
 
+graph = typer.Typer(no_args_is_help=True, help="List, show, export and edit entities and relations.")
 
+
+@graph.command()
 def entities(
     prefix: Annotated[str, typer.Argument(help="What a name begins with.")] = "",
     kb: options.Kb = options.KB,
@@ -38,7 +46,7 @@ def entities(
             limit=limit or None,
         )
     if json:
-        render.print_json([{**asdict(entity), "aliases": list(entity.aliases)} for entity in found])
+        render.print_json([asdict(entity) for entity in found])
         return
     for entity in found:
         notes = [
@@ -46,14 +54,15 @@ def entities(
             f"{entity.mentions:,} passage{'' if entity.mentions == 1 else 's'}",
             *(f"also {alias}" for alias in entity.aliases),
         ]
-        _print(f"{entity.name}  ({', '.join(filter(None, notes))})")
+        _print_line(f"{entity.name}  ({', '.join(filter(None, notes))})")
     if not found:
         render.print_error("no entity was found")
 
 
+@graph.command()
 def relations(
     subject: Annotated[str | None, typer.Option("--subject", help="Only relations of this subject.")] = None,
-    relation: Annotated[str | None, typer.Option("--relation", "--type", help="Only this relation.")] = None,
+    relation: Annotated[str | None, typer.Option("--relation", help="Only this relation.")] = None,
     object: Annotated[str | None, typer.Option("--object", help="Only relations to this object.")] = None,  # noqa: A002
     contains: Annotated[str, typer.Option("--contains", help="Only relations whose text contains this.")] = "",
     where: options.Where = None,
@@ -68,14 +77,91 @@ def relations(
         )
         has_relations = bool(found or index.graph.relations(limit=1))
     if json:
-        render.print_json([{**asdict(fact), "entities": list(fact.entities)} for fact in found])
+        render.print_json([asdict(fact) for fact in found])
         return
     for fact in found:
-        _print(f"{fact.id}  {' '.join(fact.text.split())}  ({fact.relation})")
+        _print_line(f"{fact.id}  {' '.join(fact.text.split())}  ({fact.relation})")
     if not found:
         render.print_error("no relation was found" if has_relations else NO_RELATIONS)
 
 
+@graph.command()
+def communities(
+    kb: options.Kb = options.KB,
+    level: Annotated[
+        int, typer.Option("--level", "-l", min=0, max=2, help="0 for the broadest themes, 2 for the finest.")
+    ] = 0,
+    limit: options.Limit = 20,
+    where: options.Where = None,
+    llm: options.LLM = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Show the themes of the collection: communities of entities, their names and a central sentence.
+
+    With --llm, a language model describes each; its descriptions are stored with the index and used by later
+    questions.
+    """
+    model = options.make_llm(llm)
+    scope = options.parse_where(where)
+    # The tables of a database can only be written by an index that is opened for writing; a folder's file always can.
+    with options.open_index(kb, embeds=False, read_only=not (is_address(kb) and model is not None)) as index:
+        if model is None:
+            found = index.graph.communities(level, where=scope)
+        else:
+            with closing(model):
+                found = index.graph.summarise_communities(model, level, where=scope, progress=False if quiet else None)
+    listed = found[: limit or None]
+    if json:
+        render.print_json([asdict(community) for community in listed])
+        return
+    for community in listed:
+        _print_community(community)
+    if len(found) > len(listed):
+        render.stdout().print(Text(f"… and {len(found) - len(listed):,} more", "quiet"))
+    if not found:
+        render.print_error(f"no themes on level {level}: the documents name too few entities, or use another level")
+        raise typer.Exit(1)
+
+
+def _print_community(community: Community) -> None:
+    console = render.stdout()
+    noun = "document" if community.documents == 1 else "documents"
+    size = f"{community.documents:,} {noun}, {community.entities:,} entities"
+    title = Text.assemble((one_line(community.name), "title"), (f"  {size}", "quiet"))
+    render.print_indented(console, title, 6, label=Text(community.id, "quiet"))
+    if more := community.names[3:]:
+        render.print_indented(console, Text(one_line(", ".join(more)), "graph"), 6)
+    if community.description:
+        render.print_indented(console, Text(one_line(community.description)), 6)
+
+
+@graph.command()
+def explore(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page to write.")] = Path("explore.html"),
+    question: Annotated[str | None, typer.Option("--question", "-q", help="Show the answer to this question.")] = None,
+    entity: Annotated[
+        str | None, typer.Option("--entity", "-e", metavar="NAME", help="Show this entity and its neighbours.")
+    ] = None,
+    max_nodes: Annotated[
+        int, typer.Option("--max-nodes", min=1, max=2_000, help="How many entities the page holds.")
+    ] = 150,
+    kb: options.Kb = options.KB,
+    where: options.Where = None,
+) -> None:
+    """Write the graph explorer as one HTML page: a part of the graph, to search and click through, which works offline.
+
+    Without a question or an entity it starts with the communities and the most mentioned entities. serve shows the
+    whole graph.
+    """
+    scope = options.parse_where(where)
+    with options.open_index(kb, embeds=question is not None) as index:
+        explorer = Explorer(options.make_retriever(index, {}))
+        page = static_page(explorer, question=question, entity=entity, max_nodes=max_nodes, where=scope)
+    render.write_page(out, page)
+
+
+@graph.command()
 def export(
     path: Annotated[
         str,
@@ -95,18 +181,17 @@ def export(
         bool,
         typer.Option("--spreadsheet", help="In csv, put an apostrophe before texts that Excel would run as formulas."),
     ] = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Export entities and facts: GraphML (Gephi, igraph, networkx), CSV for Neo4j, or Parquet."""
     with options.open_index(kb, embeds=False) as index:
         done = export_graph(
             index, path, format, where=options.parse_where(where), sentences=sentences, spreadsheet=spreadsheet
         )
-    if not quiet:
-        others = f" (and {done.other_nodes:,} numbers and documents that facts name)" if done.other_nodes else ""
-        _print(f"{done.entities:,} entities{others} and {done.facts:,} facts exported to {done.path}")
+    others = f" (and {done.other_nodes:,} numbers and documents that facts name)" if done.other_nodes else ""
+    _print_line(f"{done.entities:,} entities{others} and {done.facts:,} facts exported to {done.path}")
 
 
+@graph.command()
 def rename(
     name: _Name,
     new_name: Annotated[str, typer.Argument(help="Its new name.", show_default=False)],
@@ -116,6 +201,7 @@ def rename(
     _edit(kb, lambda index: index.graph.rename(name, new_name))
 
 
+@graph.command()
 def merge(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The entities.", show_default=False)],
     into: Annotated[str, typer.Option("--into", help="The name of the one that they become.", show_default=False)],
@@ -125,6 +211,7 @@ def merge(
     _edit(kb, lambda index: index.graph.merge(names, into))
 
 
+@graph.command()
 def describe(
     name: _Name,
     type: Annotated[str | None, typer.Option("--type", help="Its type.")] = None,  # noqa: A002
@@ -135,6 +222,7 @@ def describe(
     _edit(kb, lambda index: index.graph.describe(name, type=type, description=description))
 
 
+@graph.command()
 def add_entity(
     name: Annotated[str, typer.Argument(help="Its name.", show_default=False)],
     type: Annotated[str, typer.Option("--type", help="Its type.")] = "",  # noqa: A002
@@ -145,6 +233,7 @@ def add_entity(
     _edit(kb, lambda index: index.graph.add_entity(name, type=type, description=description), embeds=True)
 
 
+@graph.command()
 def add_relation(
     subject: Annotated[str, typer.Argument(show_default=False)],
     relation: Annotated[str, typer.Argument(show_default=False)],
@@ -155,11 +244,13 @@ def add_relation(
     _edit(kb, lambda index: index.graph.add_relation(subject, relation, object), embeds=True)
 
 
+@graph.command()
 def delete_entity(name: _Name, kb: options.Kb = options.KB) -> None:
     """Take an entity out of the graph. Documents stay as they are."""
     _edit(kb, lambda index: index.graph.delete_entity(name))
 
 
+@graph.command()
 def delete_relation(
     fact: Annotated[str, typer.Argument(metavar="ID", help="The id that relations shows.", show_default=False)],
     kb: options.Kb = options.KB,
@@ -168,6 +259,7 @@ def delete_relation(
     _edit(kb, lambda index: index.graph.delete_relation(fact))
 
 
+@graph.command()
 def edits(kb: options.Kb = options.KB, json: options.Json = False) -> None:
     """List the edits of the graph that are in force."""
     with options.open_index(kb, embeds=False) as index:
@@ -176,11 +268,12 @@ def edits(kb: options.Kb = options.KB, json: options.Json = False) -> None:
         render.print_json([{**asdict(edit), "details": dict(edit.details)} for edit in found])
         return
     for edit in found:
-        _print(str(edit))
+        _print_line(str(edit))
     if not found:
         render.print_error("the graph has no edits")
 
 
+@graph.command()
 def undo(
     number: Annotated[int, typer.Argument(help="The number that edits shows.", show_default=False)],
     kb: options.Kb = options.KB,
@@ -188,20 +281,14 @@ def undo(
     """Take back an edit of the graph."""
     with options.open_index(kb, read_only=False) as index:
         edit = index.graph.undo(number)
-    _print(f"taken back: {edit.text}")
+    _print_line(f"taken back: {edit.text}")
 
 
 def _edit(kb: options.Kb, change: Callable[[KnowledgeIndex], Edit], *, embeds: bool = False) -> None:
     with options.open_index(kb, embeds=embeds, read_only=False) as index:
         edit = change(index)
-    _print(f"{edit.number}  {edit.text}")
+    _print_line(f"{edit.number}  {edit.text}")
 
 
-def _print(line: str) -> None:
+def _print_line(line: str) -> None:
     render.stdout().print(Text(line), soft_wrap=True)
-
-
-COMMANDS = (
-    entities, relations, export, rename, merge, describe, add_entity, add_relation, delete_entity, delete_relation,
-    edits, undo,
-)  # fmt: skip

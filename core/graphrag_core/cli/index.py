@@ -45,7 +45,7 @@ def index(
     paths: Annotated[
         list[str] | None, typer.Argument(metavar="PATH", help="Folders, files and glob patterns.", show_default=False)
     ] = None,
-    out: options.Out = options.KB,
+    kb: options.Kb = options.KB,
     research: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Research findings: JSON with academic_papers or github_projects."),
@@ -53,7 +53,6 @@ def index(
     embedder: options.EmbedderName = None,
     embedder_url: options.EmbedderUrl = None,
     graph: options.Graph = None,
-    embed_facts: options.EmbedFacts = None,
     llm: Annotated[
         str | None,
         typer.Option(
@@ -62,10 +61,6 @@ def index(
             "http://localhost:1234/v1/qwen3. Stored with the index; none disables it. "
             "The API key is read from OPENAI_API_KEY.",
         ),
-    ] = None,
-    llm_url: Annotated[
-        str | None,
-        typer.Option(envvar="OPENAI_BASE_URL", metavar="URL", help="Base URL of an OpenAI-compatible server."),
     ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask for confirmation before calling an LLM.")
@@ -76,12 +71,11 @@ def index(
         list[str] | None,
         typer.Option(
             metavar="FIELD:FIELD",
-            help="Link documents by metadata: author:author for the same author, links:id (or links:$id, in quotes) "
-            "for a list of ids. Can be repeated. Stored with the index; none removes all.",
+            help="Link documents by metadata: author:author for the same author, links:id for a list of ids. "
+            "Can be repeated. Stored with the index; none removes all.",
         ),
     ] = None,
     chunk_size: options.ChunkSize = None,
-    max_size: options.MaxSize = 100,
     workers: Annotated[
         str | None,
         typer.Option(
@@ -105,29 +99,14 @@ def index(
     sources = (*(paths or ()), *findings)
     _check_any_exists(sources)
     processes = _parse_workers(workers)
-    if processes is not None and not is_address(out):
-        raise InputError(f"{out} is a folder, which one process writes: --workers needs --kb postgresql://...")
-    settings = options.Settings.load(out).changed(embedder, embedder_url, chunk_size, graph)
+    if processes is not None and not is_address(kb):
+        raise InputError(f"{kb} is a folder, which one process writes: --workers needs --kb postgresql://...")
+    settings = options.IndexSettings.load(kb).changed(embedder, embedder_url, chunk_size, graph)
     if llm is not None:
-        settings = replace(settings, llm=None if llm == "none" else parse_llm(llm, llm_url))
+        settings = replace(settings, llm=None if llm == "none" else parse_llm(llm, os.environ.get(options.BASE_URL)))
     _check_llm(settings, processes)
-    job = IndexJob.prepare(settings, out, embed_facts=embed_facts, edges=options.parse_edge_options(edge))
-    llm_extractor = job.llm_extractor
-    with job.open() as kb, open_catalogue(out) as catalogue:
-        settings.save(catalogue)
-        source = job.source(sources, given_metadata, max_size)
-        if llm_extractor:
-            documents = (settings.chunker.split(document) for document in changed_documents(kb, catalogue, source))
-            _confirm_cost(llm_extractor, documents, yes=yes, quiet=quiet)
-        if processes is None:
-            report = _sync(kb, catalogue, source, keep_missing=keep_missing, quiet=quiet)
-        else:
-            report = _sync_with_ray(kb, out, source, processes, keep_missing=keep_missing, quiet=quiet)
-        if not quiet:
-            _show_report(report, len(kb), out)
-            if llm_extractor and (usage := llm_extractor.report).calls:
-                tokens = f"{usage.prompt_tokens:,} prompt tokens and {usage.answer_tokens:,} answer tokens"
-                render.stdout().print(f"{llm_extractor.model}: {usage.calls:,} calls, about {tokens}")
+    job = IndexJob.prepare(settings, kb, edges=options.parse_edge_options(edge))
+    report = job.run(job.source(sources, given_metadata), processes, keep_missing=keep_missing, yes=yes, quiet=quiet)
     if report.problems or report.incomplete or len(findings) < len(research or ()):
         raise typer.Exit(1)
 
@@ -136,41 +115,61 @@ def index(
 class IndexJob:
     """How an index is written: what ``index`` and ``watch`` share. The models are loaded once."""
 
-    settings: options.Settings
-    out: str
+    settings: options.IndexSettings
+    kb: str
     embedder: Embedder | None
     extractor: Combined
     llm_extractor: LLMExtractor | None
-    embed_facts: bool | None
     edges: list[Edge] | None
 
     @classmethod
-    def prepare(
-        cls, settings: options.Settings, out: str, *, embed_facts: bool | None = None, edges: list[Edge] | None = None
-    ) -> Self:
+    def prepare(cls, settings: options.IndexSettings, kb: str, *, edges: list[Edge] | None = None) -> Self:
         """Load the embedder, and connect to the LLM if there is one."""
-        llm = _make_llm_extractor(settings, out)
+        llm = _make_llm_extractor(settings, kb)
         extractor = options.make_extractor(*([llm] if llm else []), graph=settings.graph)
         embedder = options.make_embedder(settings.embedder, settings.embedder_url)
-        return cls(settings, out, embedder, extractor, llm, embed_facts, edges)
+        return cls(settings, kb, embedder, extractor, llm, edges)
 
     def open(self) -> KnowledgeIndex:
         """Open the index for writing."""
         return KnowledgeIndex.open(
-            self.out,
+            self.kb,
             self.embedder,
             chunker=self.settings.chunker,
             extractor=self.extractor,
             progress=False,
             batch_size=_BATCH_SIZE_WITH_LLM if self.llm_extractor else _BATCH_SIZE,
             edges=self.edges,
-            embed_facts=self.embed_facts,
+            embed_facts=options.CONFIG.get().index.embed_facts,
         )
 
-    def source(self, paths: Sequence[str], metadata: Mapping[str, Any], max_size: int) -> FileSource:
-        """Return the files to index; ``max_size`` is in megabytes."""
+    def source(self, paths: Sequence[str], metadata: Mapping[str, Any]) -> FileSource:
+        """Return the files to index, with metadata of the settings file and of options."""
+        configured = options.CONFIG.get().index
         pipeline = f"{self.extractor.identity} {self.settings.chunker.identity}"
-        return FileSource(tuple(paths), metadata, max_size * 1_000_000, pipeline)
+        most_bytes = configured.max_size * 1_000_000
+        return FileSource(tuple(paths), {**configured.metadata, **metadata}, most_bytes, pipeline)
+
+    def run(
+        self, source: FileSource, processes: int | None, *, keep_missing: bool, yes: bool, quiet: bool
+    ) -> SyncReport:
+        """Index the files and print what was done; with ``processes``, on Ray."""
+        with self.open() as index, open_catalogue(self.kb) as catalogue:
+            self.settings.save(catalogue)
+            if self.llm_extractor:
+                changed = changed_documents(index, catalogue, source)
+                documents = (self.settings.chunker.split(document) for document in changed)
+                _confirm_cost(self.llm_extractor, documents, yes=yes, quiet=quiet)
+            if processes is None:
+                report = _sync(index, catalogue, source, keep_missing=keep_missing, quiet=quiet)
+            else:
+                report = _sync_with_ray(index, self.kb, source, processes, keep_missing=keep_missing, quiet=quiet)
+            if not quiet:
+                _print_report(report, len(index), self.kb)
+                if self.llm_extractor and (usage := self.llm_extractor.report).calls:
+                    tokens = f"{usage.prompt_tokens:,} prompt tokens and {usage.answer_tokens:,} answer tokens"
+                    render.stdout().print(f"{self.llm_extractor.model}: {usage.calls:,} calls, about {tokens}")
+        return report
 
 
 def _check_findings(path: Path) -> bool:
@@ -193,7 +192,7 @@ def _check_any_exists(paths: tuple[str, ...]) -> None:
     raise typer.Exit(1)
 
 
-def _check_llm(settings: options.Settings, processes: int | None) -> None:
+def _check_llm(settings: options.IndexSettings, processes: int | None) -> None:
     """Raise if an LLM is to extract facts where none are extracted, or in several processes."""
     if settings.llm is None:
         return
@@ -204,19 +203,19 @@ def _check_llm(settings: options.Settings, processes: int | None) -> None:
         raise typer.BadParameter("an LLM extracts the graph: use --llm none, or --graph", param_hint="--no-graph")
 
 
-def _make_llm_extractor(settings: options.Settings, out: str) -> LLMExtractor | None:
+def _make_llm_extractor(settings: options.IndexSettings, kb: str) -> LLMExtractor | None:
     if settings.llm is None:
         return None
     base_url, name = settings.llm
     model = OpenAIChat(name, base_url, api_key=os.environ.get(KEY_VARIABLE, ""))
     model.check()
-    if is_address(out):
+    if is_address(kb):
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hybrid-graphrag"
         folder.mkdir(parents=True, exist_ok=True)
     else:
-        folder = Path(out)
-        if not KnowledgeIndex.exists(out):  # the cache needs the folder, and a new index needs an empty folder
-            KnowledgeIndex.open(out).close()
+        folder = Path(kb)
+        if not KnowledgeIndex.exists(kb):  # the cache needs the folder, and a new index needs an empty folder
+            KnowledgeIndex.open(kb).close()
     return LLMExtractor(model, cache=folder / _LLM_CACHE, model=name, retries=1, backoff=0, progress=False)
 
 
@@ -237,13 +236,13 @@ def _confirm_cost(extractor: LLMExtractor, documents: Iterable[Sequence[Chunk]],
 
 
 def _sync(
-    kb: KnowledgeIndex, catalogue: Catalogue, source: FileSource, *, keep_missing: bool, quiet: bool
+    index: KnowledgeIndex, catalogue: Catalogue, source: FileSource, *, keep_missing: bool, quiet: bool
 ) -> SyncReport:
-    before = len(kb)
+    before = len(index)
     try:
         with _progress_bar(source.paths, show=sys.stderr.isatty() and not quiet) as advance:
             return sync_files(
-                kb,
+                index,
                 catalogue,
                 source,
                 keep_missing=keep_missing,
@@ -252,7 +251,7 @@ def _sync(
             )
     except KeyboardInterrupt:
         render.print_error(
-            f"interrupted: {len(kb):,} documents are in the index and stay, {len(kb) - before:,} of them new; "
+            f"interrupted: {len(index):,} documents are in the index and stay, {len(index) - before:,} of them new; "
             "run the same command again to continue"
         )
         raise typer.Exit(130) from None
@@ -269,18 +268,18 @@ def _parse_workers(workers: str | None) -> int | None:
 
 
 def _sync_with_ray(
-    kb: KnowledgeIndex, out: str, source: FileSource, processes: int, *, keep_missing: bool, quiet: bool
+    index: KnowledgeIndex, kb: str, source: FileSource, processes: int, *, keep_missing: bool, quiet: bool
 ) -> SyncReport:
     from graphrag_core import bulk
 
-    pipeline, embedding = kb.pipeline, kb.embedding
+    pipeline, embedding = index.pipeline, index.embedding
     try:
         return bulk.sync_files(
             source,
-            out,
+            kb,
             None if embedding is None else embedding.embedder,
             workers=processes or None,
-            batch_size=kb.batch_size,
+            batch_size=index.batch_size,
             keep_missing=keep_missing,
             progress=False if quiet or not sys.stderr.isatty() else None,
             on_problem=_print_problem,
@@ -324,13 +323,13 @@ def _progress_bar(paths: tuple[str, ...], *, show: bool) -> Iterator[Callable[[P
         yield advance
 
 
-def _show_report(report: SyncReport, documents: int, out: str) -> None:
+def _print_report(report: SyncReport, documents: int, kb: str) -> None:
     console = render.stdout()
     console.print(
         Text.assemble(
             (f"{report.added:,} added", "good" if report.added else "quiet"),
             f", {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged: "
-            f"{documents:,} documents in {shown(out)}",
+            f"{documents:,} documents in {shown(kb)}",
         )
     )
     if report.incomplete:
@@ -342,4 +341,4 @@ def _show_report(report: SyncReport, documents: int, out: str) -> None:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.other_formats.most_common(5))
         console.print(Text(f"Other formats skipped: {kinds}", "quiet"))
     if report.added and documents == report.added:
-        console.print(Text(f'Next: {render.program()} query "your question" --kb {shown(out)}', "quiet"))
+        console.print(Text(f'Next: {render.program()} query "your question" --kb {shown(kb)}', "quiet"))

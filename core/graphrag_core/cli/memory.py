@@ -1,4 +1,4 @@
-"""The commands ``remember``, ``confirm``, ``reject``, ``forget`` and ``memories``: facts that are told."""
+"""The group ``memory``: facts that are told, confirmed, rejected, forgotten and listed."""
 
 from datetime import datetime, timezone
 from typing import Annotated, Any
@@ -14,7 +14,10 @@ _Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of facts, suc
 _Subject = Annotated[str | None, typer.Option("--subject", help="Only facts about this subject.")]
 _Relation = Annotated[str | None, typer.Option("--relation", help="Only facts of this relation.")]
 
+memory = typer.Typer(no_args_is_help=True, help="Facts that are told: remember, confirm, reject, forget and list them.")
 
+
+@memory.command()
 def remember(
     subject: Annotated[str, typer.Argument(help="Whom or what the fact is about.", show_default=False)],
     relation: Annotated[str, typer.Argument(help="The relation, such as prefers.", show_default=False)],
@@ -42,58 +45,55 @@ def remember(
     ] = False,
     json: options.Json = False,
     embedder: options.EmbedderName = None,
-    embedder_url: options.EmbedderUrl = None,
 ) -> None:
-    """Store a fact: remember User prefers "dark mode". The index is created if there is none."""
+    """Store a fact: memory remember User prefers "dark mode". The index is created if there is none."""
     if supersedes and replace:
         raise typer.BadParameter("give --supersedes or --replace, not both", param_hint="--replace")
-    with options.open_for_writing(kb, embedder, embedder_url) as index:
+    with options.open_for_writing(kb, embedder) as index:
         fact = index.memory.remember(
             subject, relation, object, literal=literal, source=source, confidence=confidence, status=status,
             metadata=options.parse_metadata(metadata), valid_from=valid_from, valid_to=valid_to,
             supersedes=supersedes or replace,
         )  # fmt: skip
-        _show([fact], index, as_json=json)
+        _print_facts([fact], index, as_json=json)
 
 
-def confirm(
-    ids: _Ids, kb: options.Kb = options.KB, where: options.Where = None, embedder: options.EmbedderName = None
-) -> None:
+@memory.command()
+def confirm(ids: _Ids, kb: options.Kb = options.KB, where: options.Where = None) -> None:
     """Confirm remembered facts."""
-    with options.open_for_writing(kb, embedder) as index:
-        _show([index.memory.confirm(fact, where=options.parse_where(where)) for fact in ids], index, as_json=False)
+    with options.open_index(kb, read_only=False) as index:
+        _print_facts([index.memory.confirm(fact, where=options.parse_where(where)) for fact in ids], index)
 
 
-def reject(
-    ids: _Ids, kb: options.Kb = options.KB, where: options.Where = None, embedder: options.EmbedderName = None
-) -> None:
+@memory.command()
+def reject(ids: _Ids, kb: options.Kb = options.KB, where: options.Where = None) -> None:
     """Reject remembered facts: no query finds them, and they stay rejected when they are told again."""
-    with options.open_for_writing(kb, embedder) as index:
-        _show([index.memory.reject(fact, where=options.parse_where(where)) for fact in ids], index, as_json=False)
+    with options.open_index(kb, read_only=False) as index:
+        _print_facts([index.memory.reject(fact, where=options.parse_where(where)) for fact in ids], index)
 
 
+@memory.command()
 def forget(
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of facts.")] = None,
     kb: options.Kb = options.KB,
     subject: _Subject = None,
     relation: _Relation = None,
     where: options.Where = None,
-    quiet: options.Quiet = False,
 ) -> None:
     """Delete remembered facts, by id or all that match the options. Documents are not touched."""
     if not ids and subject is None and relation is None and not where:
         raise typer.BadParameter("give ids, --subject, --relation or --where", param_hint="[ID]...")
     with options.open_index(kb, embeds=False, read_only=False) as index:
         count = index.memory.forget(ids or None, subject=subject, relation=relation, where=options.parse_where(where))
-    if not quiet:
-        render.stdout().print(f"{count:,} forgotten")
+    render.stdout().print(f"{count:,} forgotten")
     if count < len(ids or [""]):
-        missing = "no fact has such an id or matches the options: list them with 'hybrid-graphrag memories'"
+        missing = "no fact has such an id or matches the options: list them with 'hybrid-graphrag memory list'"
         render.print_error(missing if not count else f"{len(ids or ()) - count} of the ids are no facts")
         raise typer.Exit(1)
 
 
-def memories(
+@memory.command("list")
+def list_facts(
     kb: options.Kb = options.KB,
     subject: _Subject = None,
     relation: _Relation = None,
@@ -108,21 +108,21 @@ def memories(
         facts = index.memory.facts(
             subject=subject, relation=relation, status=status, where=options.parse_where(where), as_of=as_of
         )
-        _show(facts[: limit or None], index, as_json=json)
+        _print_facts(facts[: limit or None], index, as_json=json)
     if limit and len(facts) > limit and not json:
         render.print_error(f"{len(facts) - limit:,} more: use --limit, 0 for all")
 
 
-def _show(facts: list[Fact], index: KnowledgeIndex, *, as_json: bool) -> None:
+def _print_facts(facts: list[Fact], index: KnowledgeIndex, *, as_json: bool = False) -> None:
     """Print facts, one in each line, with id, status, validity and scope."""
     rows: list[dict[str, Any]] = []
     for fact in facts:
         document = index.get(fact.chunk_id)
-        stored = dict(document.metadata) if document else {}
-        told = stored.pop("graphrag_fact", {})
-        row = {name: told.get(name) for name in ("subject", "relation", "object", "source", "confidence", "status")}
-        dates = {name: _date(time) for name in ("valid_from", "valid_to") if (time := told.get(name)) is not None}
-        rows.append({"id": fact.chunk_id, **row, **dates, "metadata": stored})
+        metadata = dict(document.metadata) if document else {}
+        stored = metadata.pop("graphrag_fact", {})
+        row = {name: stored.get(name) for name in ("subject", "relation", "object", "source", "confidence", "status")}
+        dates = {name: _date(time) for name in ("valid_from", "valid_to") if (time := stored.get(name)) is not None}
+        rows.append({"id": fact.chunk_id, **row, **dates, "metadata": metadata})
     if as_json:
         render.print_json(rows)
         return

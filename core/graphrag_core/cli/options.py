@@ -1,27 +1,25 @@
-"""Options that several commands share, and functions that turn them into an index, an embedder or a filter."""
+"""Options that several commands share, and functions that turn them into an index, a retriever or a filter."""
 
+import inspect
 import json
 import os
 import re
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import typer
 from typing_extensions import Self
 
 from graphrag_core import (
-    Additive,
     Chunker,
     Combined,
-    CrossEncoder,
+    GraphRetriever,
     KnowledgeExtractor,
     KnowledgeIndex,
-    OwnScores,
-    PageRank,
-    ReciprocalRank,
     Recogniser,
     Router,
     SentenceExtractor,
@@ -33,29 +31,20 @@ from graphrag_core.embedders import FastEmbed, OllamaEmbedder, Onnx, OpenAIEmbed
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import FileError, InputError, MissingDependency, NotAnIndex
 from graphrag_core.ingest.edges import Edge, parse_edges
+from graphrag_core.llm import OpenAIChat, open_llm
 from graphrag_core.ports import Embedder, Extractor
-from graphrag_core.query.query import OnEmbedderError
-from graphrag_core.query.settings import Method
+from graphrag_core.query.settings import Option, options_of
 from graphrag_core.testing import HashEmbedder
 
-RETRIEVER_OPTIONS = {
-    "method": "method",
-    "k": "k",
-    "vector_weight": "vector_weight",
-    "text_weight": "text_weight",
-    "score_threshold": "score_threshold",
-    "on_embedder_error": "on_embedder_error",
-}
-"""Arguments of a retriever that are options of the commands that query, with the names of their parameters."""
-
 Strategy = Literal["pagerank", "neighbourhood", "expansion", "activation", "related", "citations"]
+Command = TypeVar("Command", bound=Callable[..., None])
 Kb = Annotated[
     str,
     typer.Option(
         "--kb",
+        metavar="PLACE",
         envvar="HYBRID_GRAPHRAG_KB",
-        show_envvar=True,
-        help="Folder of the index, or its database: postgresql://user@host/database?index=NAME.",
+        help="Folder of the index, or the address of its database.",
     ),
 ]
 EmbedderName = Annotated[
@@ -74,19 +63,20 @@ EmbedderUrl = Annotated[
     typer.Option(
         "--embedder-url",
         metavar="URL",
-        help="Server of openai:MODEL or ollama:MODEL, such as http://localhost:1234/v1. Stored with the index by the "
-        "command index. Default: OPENAI_BASE_URL or OLLAMA_HOST, else OpenAI or Ollama on this machine.",
+        help="Server of openai:MODEL or ollama:MODEL, such as http://localhost:1234/v1. Stored with the index. "
+        "Default: OPENAI_BASE_URL or OLLAMA_HOST, else OpenAI or Ollama on this machine.",
         show_default=False,
     ),
 ]
-Out = Annotated[
-    str,
+LLM = Annotated[
+    str | None,
     typer.Option(
-        "--out",
-        "--kb",
-        "-o",
-        envvar="HYBRID_GRAPHRAG_KB",
-        help="Folder of the index, or its database: postgresql://user@host/database?index=NAME.",
+        "--llm",
+        metavar="MODEL",
+        envvar="HYBRID_GRAPHRAG_LLM",
+        help="A model of OpenAI, or http://host:port/v1/MODEL for any compatible server (Ollama, vLLM, LM Studio). "
+        "The key is read from OPENAI_API_KEY. none for no language model.",
+        show_default=False,
     ),
 ]
 Graph = Annotated[
@@ -98,164 +88,45 @@ Graph = Annotated[
         show_default=False,
     ),
 ]
-EmbedFacts = Annotated[
-    bool | None,
-    typer.Option(
-        "--embed-facts/--no-embed-facts",
-        help="Whether facts get vectors too, which finds paraphrases better and costs about three times as much. "
-        "Fixed when an index is created. Default: for embedders that run in this process.",
-        show_default=False,
-    ),
-]
 Metadata = Annotated[
     list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add metadata to every document. Can be repeated.")
 ]
 ChunkSize = Annotated[int | None, typer.Option(min=16, help="Tokens per passage. 256 in a new index.")]
-MaxSize = Annotated[int, typer.Option(metavar="N", min=1, help="Skip files larger than N MB.")]
 KeepMissing = Annotated[bool, typer.Option("--keep-missing", help="Keep the documents of files that no longer exist.")]
-OnError = Annotated[
-    OnEmbedderError,
-    typer.Option(
-        "--on-embedder-error",
-        help="What to do if the question cannot be embedded: stop with an error, or search by keyword and graph.",
-    ),
-]
-RerankerName = Annotated[
-    str | None,
-    typer.Option(
-        "--rerank",
-        metavar="NAME",
-        help="Order the best passages of the hybrid method with a cross-encoder: onnx:FOLDER with model.onnx and "
-        "tokenizer.json, or fastembed:MODEL, which must be in fastembed's cache.",
-    ),
-]
-Weights = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--weight",
-        metavar="NAME=NUMBER",
-        help="Fuse the rankings of vector, keyword and graph by reciprocal rank, each with a weight: vector=0.5. "
-        "Can be repeated; a ranking without a weight does not count.",
-    ),
-]
-MethodName = Annotated[
-    Method,
-    typer.Option(
-        "--method",
-        "-m",
-        help="Retrieval method; global is for questions about the whole collection, agentic selects one.",
-    ),
-]
-ScoreThreshold = Annotated[
-    float | None,
-    typer.Option(
-        "--score-threshold",
-        min=0,
-        help="Leave out hits with a lower score. With the default settings it is the probability that a passage "
-        "belongs to the answer, from 0 to 1.",
-    ),
-]
-MinScore = Annotated[
-    float | None,
-    typer.Option("--min-score", min=0, max=1, help="Leave out vector hits with a lower cosine similarity."),
-]
-MinGraphScore = Annotated[
-    float | None,
-    typer.Option(
-        "--min-graph-score",
-        min=0,
-        max=1,
-        help="Leave out passages to which the graph leads by a weaker relation: its strength (1 to 10) divided by 10.",
-    ),
-]
-MinConfidence = Annotated[
-    float | None, typer.Option("--min-confidence", min=0, max=1, help="Skip the graph below this confidence.")
-]
-Relationships = Annotated[
-    bool | None,
-    typer.Option(
-        "--relationships/--no-relationships",
-        help="Whether --context lists relationships. Default: in the graph block, not among passages.",
-        show_default=False,
-    ),
-]
-Sources = Annotated[
-    bool, typer.Option("--sources/--no-sources", help="Whether --context names the source of each passage.")
-]
-Count = Annotated[int, typer.Option("--k", "-k", min=1, help="Number of passages to return.")]
 Where = Annotated[
     list[str] | None,
     typer.Option(
         "--where",
         "-w",
         metavar="KEY=VALUE",
-        help="Filter by metadata: team=identity, year>=2020, draft!=true, team? (has the key). "
-        "Put a number in quotes to compare it as text. Can be repeated; all conditions must match.",
+        help="Filter: team=identity, year>=2020, draft!=true, team? (has the key). Can be repeated.",
     ),
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="At most so many; 0 for all.")]
 Seeds = Annotated[
     list[str] | None,
-    typer.Option(
-        "--seed", metavar="NAME", help="Start the graph from this entity, too. Can be repeated.", show_default=False
-    ),
+    typer.Option("--seed", metavar="NAME", help="Start the graph from this entity, too.", show_default=False),
 ]
 Excluded = Annotated[
     list[str] | None,
-    typer.Option(
-        "--exclude",
-        metavar="NAME",
-        help="An entity that the graph does not walk through, or the id of a document that is not searched. "
-        "Can be repeated.",
-        show_default=False,
-    ),
+    typer.Option("--exclude", metavar="NAME", help="Leave out an entity, or a document by its id.", show_default=False),
 ]
-AsOf = Annotated[
-    str | None,
-    typer.Option("--as-of", metavar="DATE", help="Use the remembered facts that were valid then, such as 2024-05-01."),
-]
-Findings = Annotated[
-    Path | None,
-    typer.Option("--load", metavar="FILE", help="Query research findings (JSON), indexed in memory, instead of --kb."),
-]
+AsOf = Annotated[str | None, typer.Option("--as-of", metavar="DATE", help="Use remembered facts that were valid then.")]
 StrategyName = Annotated[
     Strategy | None,
     typer.Option("--strategy", help="How the graph is searched. Default: pagerank.", show_default=False),
 ]
-AsPublished = Annotated[
-    bool,
-    typer.Option("--as-published", help="Use the settings of the design that --strategy comes from."),
-]
-Added = Annotated[
-    int | None,
-    typer.Option(
-        "--additive",
-        metavar="N",
-        min=0,
-        help="Return all --k passages of vector and keyword search and up to N more that the graph adds.",
-    ),
-]
-NoGraph = Annotated[bool, typer.Option("--no-graph", help="Search by vector and keyword only.")]
-VectorWeight = Annotated[float, typer.Option("--vector-weight", min=0, help="Weight of vector search.")]
-TextWeight = Annotated[
-    float | None, typer.Option("--text-weight", min=0, help="Weight of keyword search. Default: 0.4.")
-]
-Inverses = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--inverse",
-        metavar="RELATION=INVERSE",
-        help="The name of a relation seen from its object, for --context: feeds=fed_by. Can be repeated.",
-    ),
-]
+AsPublished = Annotated[bool, typer.Option("--as-published", help="Use the published settings of --strategy.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 LOCAL = ("127.0.0.1", "localhost", "::1")
 """The names of this machine."""
+BASE_URL = "OPENAI_BASE_URL"
+"""The environment variable with the server of a model that is named without one."""
 KB = "kb"
 """The default folder."""
 CONFIG: ContextVar[Config] = ContextVar("config", default=Config())  # noqa: B039 - it is frozen
-"""The configuration file of the running command."""
+"""The settings file of the running command."""
 
 _OPERATORS = {"!=": "ne", ">=": "gte", "<=": "lte", ">": "gt", "<": "lt", "=": "eq"}
 _CONDITION = re.compile(r"(?!!=|[<>=])(.+?)(!=|>=|<=|>|<|=)(.*)", re.DOTALL)
@@ -298,7 +169,7 @@ def parse_metadata(pairs: list[str] | None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Settings:
+class IndexSettings:
     """Settings of an index, stored with it. ``llm`` is a base URL and a model, never an API key.
 
     ``graph`` is False if no entities and facts are extracted.
@@ -323,7 +194,11 @@ class Settings:
         catalogue.commit()
 
     def changed(
-        self, embedder: str | None, embedder_url: str | None, chunk_size: int | None, graph: bool | None
+        self,
+        embedder: str | None,
+        embedder_url: str | None,
+        chunk_size: int | None = None,
+        graph: bool | None = None,
     ) -> Self:
         """Return the settings with what the options say.
 
@@ -332,14 +207,10 @@ class Settings:
         name = embedder or self.embedder
         same = name.partition(":")[0] == self.embedder.partition(":")[0]
         stored = self.embedder_url if same and embedder_url is None else None
-        if (
-            stored is not None
-            and urlsplit(stored).hostname not in LOCAL
-            and stored != os.environ.get("OPENAI_BASE_URL")
-        ):
+        if stored is not None and urlsplit(stored).hostname not in LOCAL and stored != os.environ.get(BASE_URL):
             raise InputError(
                 f"the index names {stored} as the server of its embedder, which would get your questions and your API "
-                f"key: allow it with --embedder-url {stored}, or with embedder-url in {NAME}"
+                f"key: allow it with embedder-url = {stored!r} in {NAME}, or with {BASE_URL}"
             )
         return replace(
             self,
@@ -384,39 +255,6 @@ def make_embedder(name: str, url: str | None = None) -> Embedder | None:
     raise InputError(f"unknown embedder {name!r}: use {known}")
 
 
-def make_reranker(name: str | None) -> CrossEncoder | bool:
-    """Create the cross-encoder that ``--rerank`` names; True for the default reranker."""
-    if name is None:
-        return True
-    kind, _, model = name.partition(":")
-    if kind == "onnx" and model:
-        return CrossEncoder(model)
-    if kind == "fastembed" and model:
-        return CrossEncoder.fastembed(model)
-    raise InputError(f"unknown cross-encoder {name!r}: use onnx:FOLDER or fastembed:MODEL")
-
-
-def rerank_settings(name: str | None) -> dict[str, Any]:
-    """Return the setting of a retriever for ``--rerank``; without the option the configuration file decides."""
-    return {} if name is None else {"reranker": make_reranker(name)}
-
-
-def _parse_weights(weights: list[str]) -> dict[str, float]:
-    try:
-        return {name.strip(): float(number) for name, _, number in (weight.partition("=") for weight in weights)}
-    except ValueError as error:
-        message = f"{' '.join(weights)}: use NAME=NUMBER, such as vector=0.5"
-        raise typer.BadParameter(message, param_hint="--weight") from error
-
-
-def _parse_inverses(inverses: list[str]) -> dict[str, str]:
-    pairs = [pair.partition("=") for pair in inverses]
-    for relation, sign, other in pairs:
-        if not sign or not relation.strip() or not other.strip():
-            raise typer.BadParameter(f"{relation + sign + other!r} is not RELATION=INVERSE", param_hint="--inverse")
-    return {relation.strip(): other.strip() for relation, _, other in pairs}
-
-
 def parse_edge_options(edges: list[str] | None) -> list[Edge] | None:
     """Return the edges that ``--edge`` names; None without the option, no edges for ``none``."""
     if edges is None:
@@ -430,51 +268,71 @@ def parse_edge_options(edges: list[str] | None) -> list[Edge] | None:
         raise typer.BadParameter(f"{error} (here as FIELD:FIELD)", param_hint="--edge") from error
 
 
-def search_settings(
-    strategy: Strategy | None,
-    as_published: bool,
-    additive: int | None,
-    vector_weight: float,
-    text_weight: float | None,
-    inverses: list[str] | None,
-    weights: list[str] | None,
-) -> dict[str, Any]:
-    """Return the settings of a retriever for the options of a query, on top of those of the configuration file.
+# -- search settings
 
-    ``--as-published`` includes what belongs to the design besides its strategy: how names are recognised, and
-    which plain search the graph is joined with.
+
+def with_search_options(command: Command) -> Command:
+    """Give a command the search settings that the command line offers, in place of its ``**given``."""
+    signature = inspect.signature(command)
+    own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    added = [
+        inspect.Parameter(option.name, own[-1].kind, default=None, annotation=_annotation(option))
+        for option in options_of("cli")
+    ]
+    at = 1 + [one.name for one in own].index("kb")
+    parameters = [*own[:at], *added, *own[at:]]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    return command
+
+
+def _annotation(option: Option) -> Any:
+    kind: Any = Literal[option.choices] if option.choices else option.type
+    names = [f"--{option.name.replace('_', '-')}"]
+    if option.type is bool:
+        names = [f"{names[0]}/--no-{names[0][2:]}"]
+    elif len(option.name) == 1:
+        names.append(f"-{option.name}")
+    bounds: dict[str, Any] = {}
+    if option.type in (int, float):
+        bounds = {"min": option.minimum, "max": option.maximum, "metavar": "N"}
+    default = "" if option.default is None else f" Default: {str(option.default).lower()}."
+    return Annotated[kind | None, typer.Option(*names, help=option.help + default, show_default=False, **bounds)]
+
+
+def make_retriever(index: KnowledgeIndex, given: dict[str, Any], **defaults: Any) -> GraphRetriever:
+    """Return a retriever with defaults of a command, settings of the file, and options, of which the last win."""
+    options = {name: value for name, value in given.items() if value is not None}
+    configured = CONFIG.get().retriever_arguments()
+    if "graph" in options:
+        configured.pop("fusion", None)  # it belongs to the strategy of the file
+    return GraphRetriever(index, **{**defaults, **configured, **options})
+
+
+def strategy_settings(strategy: Strategy | None, *, as_published: bool) -> dict[str, Any]:
+    """Return the settings for ``--strategy``.
+
+    ``--as-published`` includes what belongs to the design besides its strategy: how names are recognised, how the
+    method is chosen, and which plain search the graph is joined with.
     """
-    settings: dict[str, Any] = {**configured_retriever(), "vector_weight": vector_weight}
-    if strategy is not None:
-        settings.pop("fusion", None)  # it belongs to the strategy of the file
-        kind: Any = STRATEGIES[strategy]
-        if as_published and strategy == "pagerank":
-            raise typer.BadParameter(f"{strategy} has its published settings already", param_hint="--as-published")
-        settings["graph"] = getattr(kind, "as_published", kind)() if as_published else kind()
-    elif as_published:
-        raise typer.BadParameter("name the design with --strategy", param_hint="--as-published")
-    if as_published and strategy == "neighbourhood":
-        settings["recogniser"] = Recogniser.as_published()
-    if as_published and strategy == "citations":
-        settings["router"] = Router.as_published()
-    if as_published and strategy == "expansion":
-        settings["text_weight"] = 0.0
-    if text_weight is not None:
-        settings["text_weight"] = text_weight
-    if weights:
-        settings["fusion"] = ReciprocalRank(weights=_parse_weights(weights))
-    if additive is not None:
-        own = settings.get("fusion", settings.get("graph", PageRank()).fusion)
-        own = own.fusion if isinstance(own, Additive) else own
-        adds = isinstance(own, OwnScores)
-        settings["fusion"] = OwnScores(max_chunks=additive) if adds else Additive(max_chunks=additive, fusion=own)
-    settings["inverses"] = {**settings.get("inverses", {}), **_parse_inverses(inverses or [])}
-    return settings
+    if strategy is None:
+        if as_published:
+            raise typer.BadParameter("name the design with --strategy", param_hint="--as-published")
+        return {}
+    kind: Any = STRATEGIES[strategy]
+    if not as_published:
+        return {"graph": kind()}
+    if strategy == "pagerank":
+        raise typer.BadParameter(f"{strategy} has its published settings already", param_hint="--as-published")
+    others: dict[str, dict[str, Any]] = {
+        "neighbourhood": {"recogniser": Recogniser.as_published()},
+        "citations": {"router": Router.as_published()},
+        "expansion": {"text_weight": 0.0},
+    }
+    return {"graph": getattr(kind, "as_published", kind)(), **others.get(strategy, {})}
 
 
-def configured_retriever() -> dict[str, Any]:
-    """Return the section ``[retriever]`` as arguments of a retriever. Those with an option are the option's default."""
-    return {name: value for name, value in CONFIG.get().retriever.items() if name not in RETRIEVER_OPTIONS}
+# -- indexes
 
 
 def make_extractor(*others: Extractor, graph: bool = True) -> Combined:
@@ -482,49 +340,35 @@ def make_extractor(*others: Extractor, graph: bool = True) -> Combined:
     return Combined(SentenceExtractor(), *others) if graph else Combined(KnowledgeExtractor(knowledge={}))
 
 
-def open_index(
-    kb: str,
-    embedder: str | None = None,
-    *,
-    embedder_url: str | None = None,
-    findings: Path | None = None,
-    embeds: bool = True,
-    read_only: bool = True,
-) -> KnowledgeIndex:
-    """Open the index of a command; with ``findings``, index those in memory instead.
-
-    ``embeds=False`` saves loading the embedder for commands that run no query.
-    """
-    if findings:
-        value = read_json(findings)
-        model = make_embedder(embedder or Settings.embedder, embedder_url)
-        index = KnowledgeIndex(model, extractor=make_extractor(), progress=False)
-        try:
-            index.add_research_findings(value)
-        except InputError as error:
-            raise FileError(f"{findings}: {error}") from error
-        return index
+def open_index(kb: str, embedder: str | None = None, *, embeds: bool = True, read_only: bool = True) -> KnowledgeIndex:
+    """Open the index of a command. ``embeds=False`` saves loading the embedder for commands that run no query."""
     if not KnowledgeIndex.exists(kb):
-        raise NotAnIndex(f"no index in {shown(kb)}: create one with {program()} index FOLDER --out {shown(kb)}")
-    return KnowledgeIndex.open(kb, stored_embedder(kb, embedder, embedder_url) if embeds else None, read_only=read_only)
+        raise NotAnIndex(f"no index in {shown(kb)}: create one with {program()} index FOLDER --kb {shown(kb)}")
+    settings = stored_settings(kb, embedder)
+    model = make_embedder(settings.embedder, settings.embedder_url) if embeds else None
+    return KnowledgeIndex.open(kb, model, read_only=read_only)
 
 
-def open_for_writing(kb: str, embedder: str | None, embedder_url: str | None = None) -> KnowledgeIndex:
+def open_for_writing(kb: str, embedder: str | None) -> KnowledgeIndex:
     """Open the index of a command for writing. A new one is created, with its settings."""
     is_new = not KnowledgeIndex.exists(kb)
-    settings = Settings.load(kb).changed(embedder, embedder_url, None, None)
-    model = make_embedder(settings.embedder, settings.embedder_url)
-    index = KnowledgeIndex.open(kb, model, progress=False)
+    settings = stored_settings(kb, embedder)
+    index = KnowledgeIndex.open(kb, make_embedder(settings.embedder, settings.embedder_url), progress=False)
     if is_new:
         with open_catalogue(kb) as catalogue:
             settings.save(catalogue)
     return index
 
 
-def stored_embedder(kb: str, embedder: str | None, embedder_url: str | None) -> Embedder | None:
-    """Create the embedder of an index, or another one that is named; its server is the one that is stored."""
-    settings = Settings.load(kb).changed(embedder, embedder_url, None, None)
-    return make_embedder(settings.embedder, settings.embedder_url)
+def stored_settings(kb: str, embedder: str | None = None) -> IndexSettings:
+    """Return the settings of an index; the embedder may be named by an option or by the settings file."""
+    config = CONFIG.get()
+    return IndexSettings.load(kb).changed(embedder or config.relative(config.embedder), config.embedder_url)
+
+
+def make_llm(llm: str | None, *, timeout: float = 120.0) -> OpenAIChat | None:
+    """Return the model that ``--llm`` names; None for none."""
+    return None if llm in (None, "", "none") else open_llm(str(llm), os.environ.get(BASE_URL), timeout=timeout)
 
 
 def read_json(path: Path) -> object:

@@ -10,10 +10,9 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from graphrag_core import GraphRetriever
 from graphrag_core.cli import options, render
 from graphrag_core.context import Style, for_terminal
-from graphrag_core.errors import FileError, GraphRAGError
+from graphrag_core.errors import GraphRAGError
 from graphrag_core.query.settings import Method
 
 _HISTORY = Path.home() / ".hybrid_graphrag_history"
@@ -25,82 +24,43 @@ logging.getLogger("graphrag_core.retriever").addHandler(
 )  # what it logs is printed with the result
 
 
+@options.with_search_options
 def query(
     question: Annotated[
         str | None,
-        typer.Argument(help="Without a question, questions are read from a prompt or from stdin.", show_default=False),
+        typer.Argument(help="Without one, questions are read from a prompt or stdin.", show_default=False),
     ] = None,
     kb: options.Kb = options.KB,
-    method: options.MethodName = "hybrid",
-    k: options.Count = 5,
     where: options.Where = None,
-    seed: options.Seeds = None,
-    exclude: options.Excluded = None,
-    context: Annotated[
-        Style | None,
-        typer.Option("--context", "-c", help="Print a context for an LLM instead of hits. Default style: graph."),
-    ] = None,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Token limit of the context.")] = 500,
-    json: options.Json = False,
-    load: options.Findings = None,
-    query_: Annotated[
-        str | None, typer.Option("--query", metavar="QUESTION", help="The question, as an option.")
-    ] = None,
-    stats: Annotated[bool, typer.Option("--stats", help="Print the size of the index first.")] = False,
-    embedder: options.EmbedderName = None,
-    embedder_url: options.EmbedderUrl = None,
-    on_embedder_error: options.OnError = "raise",
-    rerank: options.RerankerName = None,
     strategy: options.StrategyName = None,
     as_published: options.AsPublished = False,
-    additive: options.Added = None,
-    no_graph: options.NoGraph = False,
-    vector_weight: options.VectorWeight = 0.6,
-    text_weight: options.TextWeight = None,
-    score_threshold: options.ScoreThreshold = None,
-    min_score: options.MinScore = None,
-    min_graph_score: options.MinGraphScore = None,
-    min_confidence: options.MinConfidence = None,
-    inverse: options.Inverses = None,
-    relationships: options.Relationships = None,
-    sources: options.Sources = True,
-    weight: options.Weights = None,
+    seed: options.Seeds = None,
+    exclude: options.Excluded = None,
     as_of: options.AsOf = None,
+    context: Annotated[
+        Style | None, typer.Option("--context", "-c", help="Print a context for an LLM instead of hits.")
+    ] = None,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", metavar="N", min=1, help="Token limit of the context.")
+    ] = 500,
+    json: options.Json = False,
+    **given: Any,
 ) -> None:
-    """Search the index for passages that answer a question."""
-    if question is not None and query_ is not None:
-        raise typer.BadParameter("give the question once, as an argument or as --query", param_hint="--query")
-    text = question if question is not None else query_
-    where_filter, use_graph = options.parse_where(where), False if no_graph else None
-    settings = options.search_settings(strategy, as_published, additive, vector_weight, text_weight, inverse, weight)
-    with options.open_index(kb, embedder, embedder_url=embedder_url, findings=load) as index:
-        if stats:
-            render.show_stats(index.stats(), as_json=json)
-            if text is None:
-                return
-        settings |= {"on_embedder_error": on_embedder_error, **options.rerank_settings(rerank)}
-        retriever = GraphRetriever(index, method=method, k=k, **settings)
-        thresholds: dict[str, Any] = {
-            "score_threshold": score_threshold,
-            "min_score": min_score,
-            "min_graph_score": min_graph_score,
-            "min_confidence": min_confidence,
-        }
-        steering: dict[str, Any] = {"seed_entities": seed, "exclude": exclude}
-        included: dict[str, Any] = {"include_relationships": relationships, "include_sources": sources}
+    """Search for passages that answer a question. [retriever] in hybrid-graphrag.toml has more settings."""
+    settings = {**options.strategy_settings(strategy, as_published=as_published), **given}
+    scope: dict[str, Any] = {
+        "where": options.parse_where(where),
+        "as_of": as_of,
+        "seed_entities": seed,
+        "exclude": exclude,
+    }
+    with options.open_index(kb) as index:
+        retriever = options.make_retriever(index, settings)
 
         def answer(question: str, **changes: Any) -> bool:
             """Print the results, or why there are none; return whether there are any."""
-            result = retriever.retrieve(
-                question,
-                where=where_filter,
-                use_graph=use_graph,
-                as_of=as_of,
-                **steering,
-                **thresholds,
-                **changes,
-            )
-            extra = {"context": result.context(max_tokens, style=context, **included)} if context else {}
+            result = retriever.retrieve(question, **scope, **changes)
+            extra = {"context": result.context(max_tokens, style=context)} if context else {}
             if json:
                 render.print_json({**render.result_to_dict(result), **extra})
             elif extra:
@@ -111,63 +71,37 @@ def query(
                 render.print_error(f"no results: {result.advice}")
             return bool(result.hits)
 
-        if text is None:
+        if question is None:
             _prompt_loop(answer, len(index), blank_lines=not json)
-        elif not answer(text):
+        elif not answer(question):
             raise typer.Exit(1)
 
 
+@options.with_search_options
 def explain(
     question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
     kb: options.Kb = options.KB,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write an interactive HTML page, which works offline.")
     ] = None,
-    method: options.MethodName = "hybrid",
-    k: options.Count = 5,
     where: options.Where = None,
-    seed: options.Seeds = None,
-    exclude: options.Excluded = None,
-    load: options.Findings = None,
-    embedder: options.EmbedderName = None,
-    embedder_url: options.EmbedderUrl = None,
-    on_embedder_error: options.OnError = "raise",
-    rerank: options.RerankerName = None,
     strategy: options.StrategyName = None,
     as_published: options.AsPublished = False,
-    additive: options.Added = None,
-    no_graph: options.NoGraph = False,
-    vector_weight: options.VectorWeight = 0.6,
-    text_weight: options.TextWeight = None,
-    score_threshold: options.ScoreThreshold = None,
-    min_score: options.MinScore = None,
-    min_graph_score: options.MinGraphScore = None,
-    min_confidence: options.MinConfidence = None,
-    weight: options.Weights = None,
+    seed: options.Seeds = None,
+    exclude: options.Excluded = None,
     as_of: options.AsOf = None,
+    **given: Any,
 ) -> None:
     """Show why passages are found: entities, scores by channel, paths through the graph, and facts."""
-    settings = options.search_settings(strategy, as_published, additive, vector_weight, text_weight, None, weight)
-    with options.open_index(kb, embedder, embedder_url=embedder_url, findings=load) as index:
-        settings |= {"on_embedder_error": on_embedder_error, **options.rerank_settings(rerank)}
-        retriever = GraphRetriever(index, method=method, k=k, **settings)
-        thresholds: dict[str, Any] = {
-            "score_threshold": score_threshold,
-            "min_score": min_score,
-            "min_graph_score": min_graph_score,
-            "min_confidence": min_confidence,
-        }
-        where_filter, use_graph = options.parse_where(where), False if no_graph else None
-        thresholds |= {"seed_entities": seed, "exclude": exclude}
-        result = retriever.retrieve(question, where=where_filter, use_graph=use_graph, as_of=as_of, **thresholds)
+    settings = {**options.strategy_settings(strategy, as_published=as_published), **given}
+    with options.open_index(kb) as index:
+        result = options.make_retriever(index, settings).retrieve(
+            question, where=options.parse_where(where), as_of=as_of, seed_entities=seed, exclude=exclude
+        )
         if html is None:
             render.show_explanation(result)
         else:
-            try:
-                html.write_text(result.html(), "utf-8")
-            except OSError as error:
-                raise FileError(f"{html}: cannot be written ({error.strerror or error})") from error
-            render.stdout().print(f"{html} written: open it in a browser", soft_wrap=True)
+            render.write_page(html, result.html())
     if not result.hits:
         render.print_error(f"no results: {result.advice}")
         raise typer.Exit(1)

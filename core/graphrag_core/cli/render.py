@@ -36,6 +36,7 @@ from graphrag_core.context import (
     section,
     uncovered_words,
 )
+from graphrag_core.errors import FileError
 
 _CHANNELS = {"graph": "magenta", "vector": "cyan", "keyword": "yellow", "links": "blue"}
 _STYLES = {"title": "bold", "match": "bold", "quiet": "dim", "good": "green", "bad": "red", "partial": "yellow"}
@@ -109,6 +110,15 @@ def print_json(value: Any) -> None:
     text = json_for_terminal(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(for_terminal(text.encode(encoding, "replace").decode(encoding) + "\n"))
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write an HTML page and say so."""
+    try:
+        path.write_text(page, "utf-8")
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written ({error.strerror or error})") from error
+    stdout().print(f"{path} written: open it in a browser", soft_wrap=True)
 
 
 def program() -> str:

@@ -2,16 +2,17 @@
 
 import logging
 import os
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from graphrag_core import GraphRetriever, KnowledgeIndex
+from graphrag_core import KnowledgeIndex
 from graphrag_core.cli import options, render
-from graphrag_core.errors import InputError, NotAnIndex
-from graphrag_core.llm import open_llm
+from graphrag_core.config import unknown
+from graphrag_core.errors import ConfigError, InputError, NotAnIndex
 
 if TYPE_CHECKING:
     from graphrag_core.serve import ApiKeys, Gateway
@@ -25,40 +26,8 @@ _Keys = Annotated[
 _NoAuth = Annotated[
     bool, typer.Option("--no-auth", help="Serve everybody who reaches the port, without API keys, on any address.")
 ]
-_AllowedHosts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allowed-host",
-        metavar="NAME",
-        help="A name under which clients reach the server. Default without API keys: the names of this machine. "
-        "Can be repeated; '*' for all.",
-    ),
-]
 _Write = Annotated[
     bool, typer.Option("--write", help="Open the index for writing: clients may change documents and remember facts.")
-]
-_Llm = Annotated[
-    str | None,
-    typer.Option(
-        "--llm",
-        metavar="MODEL",
-        help="Write answers with this model: a name such as gpt-4o-mini, or a server with the model, "
-        "http://localhost:11434/v1/llama3.1. The API key is read from OPENAI_API_KEY. "
-        "Without it, answers are sentences of the passages.",
-    ),
-]
-_LlmUrl = Annotated[
-    str | None, typer.Option(envvar="OPENAI_BASE_URL", metavar="URL", help="Base URL of an OpenAI-compatible server.")
-]
-_LlmTimeout = Annotated[
-    float, typer.Option("--llm-timeout", metavar="SECONDS", min=1, help="How long the model may write nothing.")
-]
-_Refresh = Annotated[
-    float,
-    typer.Option("--refresh-every", metavar="SECONDS", min=0, help="How soon requests see what others write."),
-]
-_Rate = Annotated[
-    float | None, typer.Option("--rate", metavar="N", min=1, help="Requests per minute of a key that has no own limit.")
 ]
 
 
@@ -70,54 +39,22 @@ def serve(
     no_auth: _NoAuth = False,
     write: _Write = False,
     where: options.Where = None,
-    llm: _Llm = None,
-    llm_url: _LlmUrl = None,
-    llm_timeout: _LlmTimeout = 60.0,
-    k: options.Count = 5,
-    method: options.MethodName = "hybrid",
+    llm: options.LLM = None,
     embedder: options.EmbedderName = None,
-    embedder_url: options.EmbedderUrl = None,
-    on_embedder_error: options.OnError = "raise",
-    refresh_every: _Refresh = 1.0,
-    rate: _Rate = None,
-    max_k: Annotated[int, typer.Option("--max-k", min=1, help="The most passages that a request may ask for.")] = 100,
-    max_body: Annotated[int, typer.Option("--max-body", metavar="MB", min=1, help="Largest body of a request.")] = 10,
-    time_limit: Annotated[float, typer.Option("--time-limit", metavar="SECONDS", min=1, help="For a request.")] = 30.0,
-    answer_limit: Annotated[
-        float, typer.Option("--answer-limit", metavar="SECONDS", min=1, help="For an answer of the language model.")
-    ] = 300.0,
-    threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Threads that search. Default: CPUs + 2, at most 8.")
-    ] = None,
-    waiting: Annotated[
-        int, typer.Option("--waiting", min=0, help="Requests that wait for a thread before others get status 503.")
-    ] = 500,
-    allowed_host: _AllowedHosts = None,
-    log_questions: Annotated[
-        bool, typer.Option("--log-questions", help="Write parameters of requests to the log, which may name people.")
-    ] = False,
 ) -> None:
     """Serve the index over HTTP: query, ask, explain, documents, entities, path, stats. See /docs in a browser.
 
-    Without --keys it listens on this machine only. Ctrl-C or SIGTERM ends it: running requests are finished.
+    Without --keys it listens on this machine only. Ctrl-C or SIGTERM ends it: running requests are finished. Limits,
+    timeouts and allowed hosts: the section [serve] of hybrid-graphrag.toml.
     """
-    from graphrag_core.serve import Limits, create_app
+    from graphrag_core.serve import create_app
     from graphrag_core.serve.http import make_server
 
-    limits: dict[str, Any] = {
-        "k": max_k, "body_bytes": max_body * 1_000_000, "seconds": time_limit, "answer_seconds": answer_limit,
-        "waiting": waiting, "requests_per_minute": rate,
-    }  # fmt: skip
-    if threads is not None:
-        limits["workers"] = threads
+    settings = options.CONFIG.get().serve
     found = _check_access(host, keys, no_auth=no_auth)
-    with _gateway(
-        kb, (embedder, embedder_url), found, write=write, where=where, llm=_model(llm, llm_url, llm_timeout),
-        refresh_every=refresh_every,
-        limits=Limits(**limits), settings={"k": k, "method": method, "on_embedder_error": on_embedder_error},
-    ) as gateway:  # fmt: skip
-        hosts = allowed_host or (["*"] if no_auth and host not in options.LOCAL else None)
-        app = create_app(gateway, allowed_hosts=hosts, log_questions=log_questions)
+    with _gateway(kb, embedder, found, write=write, where=where, llm=llm) as gateway:
+        hosts = _allowed_hosts(host, no_auth=no_auth)
+        app = create_app(gateway, allowed_hosts=hosts, log_questions=settings.log_questions)
         gateway.warm()
         _log_to_stderr()
         make_server(app, gateway, host, port).run()
@@ -132,40 +69,27 @@ def mcp(
     no_auth: _NoAuth = False,
     write: _Write = False,
     where: options.Where = None,
-    llm: _Llm = None,
-    llm_url: _LlmUrl = None,
-    llm_timeout: _LlmTimeout = 60.0,
-    k: options.Count = 5,
+    llm: options.LLM = None,
     embedder: options.EmbedderName = None,
-    embedder_url: options.EmbedderUrl = None,
-    on_embedder_error: options.OnError = "keyword",
-    refresh_every: _Refresh = 1.0,
-    rate: _Rate = None,
-    allowed_host: _AllowedHosts = None,
 ) -> None:
     """Serve the index to agents as tools (Model Context Protocol): search, ask, entity, neighbours, path, remember.
 
     On stdin and stdout, for an application that starts this command, or with --http for clients with API keys.
     """
-    from graphrag_core.serve import Limits
     from graphrag_core.serve.tools import mcp_app, mcp_server
 
     if not http and (keys is not None or no_auth):
         raise typer.BadParameter("is for --http: over stdin, restrict the client with --where", param_hint="--keys")
     found = _check_access(host, keys, no_auth=no_auth) if http else None
-    with _gateway(
-        kb, (embedder, embedder_url), found, write=write, where=where, llm=_model(llm, llm_url, llm_timeout),
-        refresh_every=refresh_every,
-        limits=Limits(requests_per_minute=rate), settings={"k": k, "on_embedder_error": on_embedder_error},
-    ) as gateway:  # fmt: skip
+    with _gateway(kb, embedder, found, write=write, where=where, llm=llm, on_embedder_error="keyword") as gateway:
         if not http:
             mcp_server(gateway).run("stdio")
             return
         from graphrag_core.serve.http import make_server
 
-        hosts = allowed_host or (["*"] if no_auth and host not in options.LOCAL else None)
         _log_to_stderr()
-        make_server(mcp_app(gateway, allowed_hosts=hosts), gateway, host, port).run()
+        app = mcp_app(gateway, allowed_hosts=_allowed_hosts(host, no_auth=no_auth))
+        make_server(app, gateway, host, port).run()
 
 
 key = typer.Typer(no_args_is_help=True, help="API keys for serve and mcp --http.")
@@ -239,43 +163,48 @@ def _check_access(host: str, keys: Path | None, *, no_auth: bool) -> "ApiKeys | 
     return None
 
 
-def _model(llm: str | None, url: str | None, timeout: float) -> Any:
-    return None if llm is None or llm == "none" else open_llm(llm, url, timeout=timeout)
+def _allowed_hosts(host: str, *, no_auth: bool) -> list[str] | None:
+    """Return the names under which clients may reach a server; None for the default ones."""
+    return options.CONFIG.get().serve.allowed_hosts or (["*"] if no_auth and host not in options.LOCAL else None)
 
 
 def _gateway(
     kb: str,
-    embedder: tuple[str | None, str | None],
+    embedder: str | None,
     keys: "ApiKeys | None",
     *,
     write: bool,
     where: list[str] | None,
-    llm: Any,
-    refresh_every: float,
-    limits: Any,
-    settings: dict[str, Any],
+    llm: str | None,
+    **defaults: Any,
 ) -> "Gateway":
-    from graphrag_core.serve import Gateway
+    from graphrag_core.serve import Gateway, Limits
 
-    if not write:
-        index = options.open_index(kb, embedder[0], embedder_url=embedder[1])
-    elif KnowledgeIndex.exists(kb):
-        stored = options.Settings.load(kb)
-        index = KnowledgeIndex.open(
-            kb, options.stored_embedder(kb, *embedder), chunker=stored.chunker,
-            extractor=options.make_extractor(graph=stored.graph), progress=False,
-        )  # fmt: skip
-    else:
-        raise NotAnIndex(f"no index in {kb}: create one with {render.program()} index FOLDER --out {kb}")
+    settings = options.CONFIG.get().serve
+    if wrong := settings.limits.keys() - {one.name for one in fields(Limits)}:
+        raise ConfigError(f"[serve.limits]: {unknown(min(wrong), (one.name for one in fields(Limits)), 'key')}")
+    limits = Limits(**settings.limits)  # type: ignore[arg-type]
+    index = _open_for_clients(kb, embedder) if write else options.open_index(kb, embedder)
     try:
-        retriever = GraphRetriever(index, **{**options.CONFIG.get().retriever, **settings})
         return Gateway(
-            index, retriever, keys=keys, llm=llm, limits=limits,
-            where=options.parse_where(where), write=write, refresh_every=refresh_every,
+            index, options.make_retriever(index, {}, **defaults), keys=keys, limits=limits,
+            llm=options.make_llm(llm, timeout=settings.llm_timeout), where=options.parse_where(where), write=write,
+            refresh_every=settings.refresh_every,
         )  # fmt: skip
     except BaseException:
         index.close()
         raise
+
+
+def _open_for_clients(kb: str, embedder: str | None) -> KnowledgeIndex:
+    """Open an index to which clients add documents."""
+    if not KnowledgeIndex.exists(kb):
+        raise NotAnIndex(f"no index in {kb}: create one with {render.program()} index FOLDER --kb {kb}")
+    stored = options.stored_settings(kb, embedder)
+    return KnowledgeIndex.open(
+        kb, options.make_embedder(stored.embedder, stored.embedder_url), chunker=stored.chunker,
+        extractor=options.make_extractor(graph=stored.graph), progress=False,
+    )  # fmt: skip
 
 
 def _log_to_stderr() -> None:

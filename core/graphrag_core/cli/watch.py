@@ -41,6 +41,7 @@ from graphrag_core.errors import (
     MissingDependency,
 )
 
+_WAIT = 400  # milliseconds without a change before what changed is indexed
 _TICK = 500  # milliseconds between two looks at what is due
 _FIRST_RETRY, _LAST_RETRY = 2.0, 60.0  # seconds
 _TEMPORARY = (DatabaseError, EmbedderError, IndexLocked)  # also at the start, worth another attempt
@@ -49,18 +50,13 @@ _STYLES = {"added": "good", "changed": "partial", "removed": "bad"}
 
 def watch(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Folders, files and glob patterns.")],
-    out: options.Out = options.KB,
+    kb: options.Kb = options.KB,
     embedder: options.EmbedderName = None,
     embedder_url: options.EmbedderUrl = None,
     graph: options.Graph = None,
-    embed_facts: options.EmbedFacts = None,
     metadata: options.Metadata = None,
     chunk_size: options.ChunkSize = None,
-    max_size: options.MaxSize = 100,
     keep_missing: options.KeepMissing = False,
-    debounce: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.05, help="Wait so long for further changes before indexing.")
-    ] = 1.0,
     poll: Annotated[
         bool, typer.Option("--poll", help="Look at the files now and then, for network drives and some containers.")
     ] = False,
@@ -72,13 +68,13 @@ def watch(
     be read is reported; if the embedder or the index cannot be used, the changes are indexed later.
     """
     watched = _watched_folders(paths)
-    settings = options.Settings.load(out).changed(embedder, embedder_url, chunk_size, graph)
-    job = IndexJob.prepare(settings, out, embed_facts=embed_facts)
-    source = job.source(paths, options.parse_metadata(metadata), max_size)
+    settings = options.IndexSettings.load(kb).changed(embedder, embedder_url, chunk_size, graph)
+    job = IndexJob.prepare(settings, kb)
+    source = job.source(paths, options.parse_metadata(metadata))
     watcher = _Watcher(job, source, keep_missing=keep_missing, quiet=quiet)
     with _terminated_like_interrupted():
         try:
-            for changes in _changes(watched, out, debounce=debounce, poll=poll):
+            for changes in _changes(watched, kb, poll=poll):
                 watcher.note(changes)
                 watcher.sync_if_due()
         except KeyboardInterrupt:
@@ -133,7 +129,7 @@ class _Watcher:
             if str(problem) not in self.reported:
                 render.print_error(f"{render.relative(problem.path)}: {problem.reason}")
 
-        with self.job.open() as index, open_catalogue(self.job.out) as catalogue:
+        with self.job.open() as index, open_catalogue(self.job.kb) as catalogue:
             self.job.settings.save(catalogue)
             report = sync_files(
                 index,
@@ -185,7 +181,7 @@ class _Watcher:
     def _print_start(self, report: SyncReport, documents: int) -> None:
         counts = f"{report.added:,} added, {report.changed:,} changed, {report.removed:,} removed, "
         render.stdout().print(
-            f"{counts}{report.unchanged:,} unchanged: {documents:,} documents in {shown(self.job.out)}", soft_wrap=True
+            f"{counts}{report.unchanged:,} unchanged: {documents:,} documents in {shown(self.job.kb)}", soft_wrap=True
         )
 
 
@@ -204,7 +200,7 @@ def _watched_folders(paths: list[str]) -> list[Path]:
     return list(found)
 
 
-def _changes(folders: list[Path], kb: str, *, debounce: float, poll: bool) -> Iterator[set[Path]]:
+def _changes(folders: list[Path], kb: str, *, poll: bool) -> Iterator[set[Path]]:
     """Yield what changed, and an empty set now and then. The first set comes when all changes are seen."""
     try:
         import watchfiles
@@ -222,12 +218,11 @@ def _changes(folders: list[Path], kb: str, *, debounce: float, poll: bool) -> It
             return False
         return changed.suffix.lower() in FORMATS or changed.is_dir() or not changed.exists()
 
-    wait = int(debounce * 1000)
     for changes in watchfiles.watch(
         *folders,
         watch_filter=matters,
-        debounce=max(wait * 4, 1600),
-        step=wait,
+        debounce=4 * _WAIT,
+        step=_WAIT,
         rust_timeout=_TICK,
         yield_on_timeout=True,
         force_polling=True if poll else None,

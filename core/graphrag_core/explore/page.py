@@ -126,7 +126,7 @@ def _export(
     if entity is not None:
         found = explorer.entity(entity, where)
         if found["entity"] is None:
-            hint = did_you_mean(explorer.near_names(entity, where)) or "list them with 'hybrid-graphrag entities'"
+            hint = did_you_mean(explorer.near_names(entity, where)) or "list them with 'hybrid-graphrag graph entities'"
             raise InputError(f"there is no entity {entity!r}: {hint}")
         start = {"kind": "entity", "value": found["entity"]["id"]}
         waiting.append(found["entity"]["id"])

@@ -164,67 +164,35 @@ class SearchSettings:
         default="hybrid",
         metadata=offered(
             str,
-            "Retrieval method; global is for questions about the whole collection, agentic selects one.",
+            "How to search; global is for questions about the whole collection, agentic selects one.",
             choices=_METHODS,
         ),
     )
     k: int = field(default=5, metadata=offered(int, "Number of passages to return.", minimum=1))
     graph: GraphStrategy = _PAGE_RANK
-    use_graph: bool = field(
-        default=True, metadata=offered(bool, "Whether hybrid search uses the graph besides vectors and keywords.")
-    )
+    use_graph: bool = field(default=True, metadata=offered(bool, "Whether hybrid search uses the graph."))
     fusion: Fusion | None = None
     reranker: Reranker | PassageScores | bool = True
     gate: Gate | None = None
     recogniser: Recogniser | None = None
     router: Router = _ROUTER
     candidates: int = 100
-    vector_weight: float = field(
-        default=VECTOR_WEIGHT, metadata=offered(float, "Weight of vector search.", minimum=0, on=("cli",))
-    )
-    text_weight: float = field(
-        default=TEXT_WEIGHT, metadata=offered(float, "Weight of keyword search.", minimum=0, on=("cli",))
-    )
+    vector_weight: float = VECTOR_WEIGHT
+    text_weight: float = TEXT_WEIGHT
     inverses: Mapping[str, str] = field(default_factory=dict, hash=False)
     calibration: Calibration | bool = True
     score_threshold: float | None = field(
         default=None,
         metadata=offered(
             float,
-            "Leave out hits with a lower score. With the default settings it is the probability that a passage belongs "
-            "to the answer, from 0 to 1.",
+            "Leave out hits with a lower score, from 0 to 1.",
             minimum=0,
         ),
     )
-    min_score: float | None = field(
-        default=None,
-        metadata=offered(
-            float, "Leave out vector hits with a lower cosine similarity.", minimum=0, maximum=1, on=("cli",)
-        ),
-    )
-    min_confidence: float | None = field(
-        default=None,
-        metadata=offered(float, "Skip the graph below this confidence.", minimum=0, maximum=1, on=("cli",)),
-    )
-    min_graph_score: float | None = field(
-        default=None,
-        metadata=offered(
-            float,
-            "Leave out passages to which the graph leads by a weaker relation: its strength (1 to 10) divided by 10.",
-            minimum=0,
-            maximum=1,
-            on=("cli",),
-        ),
-    )
-    on_embedder_error: OnEmbedderError = field(
-        default="raise",
-        metadata=offered(
-            str,
-            "What to do if the question cannot be embedded: stop with an error, or search by keyword and graph.",
-            choices=get_args(OnEmbedderError),
-            on=("cli",),
-        ),
-    )
+    min_score: float | None = None
+    min_confidence: float | None = None
+    min_graph_score: float | None = None
+    on_embedder_error: OnEmbedderError = "raise"
 
     def __post_init__(self) -> None:
         if self.method not in _METHODS:
