@@ -21,7 +21,7 @@ NAMES = {
         SpreadingActivation Stats Step Trace TripleExtractor Verification Weighted __version__ as_chat_model
     """,
     "graphrag_core.embedders": "FastEmbed OllamaEmbedder Onnx OpenAIEmbedder WordLlama",
-    "graphrag_core.explore": "Asset Explorer asset server_page static_page",
+    "graphrag_core.explore": "Explorer server_page static_page",
     "graphrag_core.testing": """
         CHAIN CHAIN_QUESTION CountingEmbedder EmbedderSuite EngineSuite ExtractorSuite FixedExtractor FusionSuite
         HashEmbedder StrategySuite TokenCounterSuite run_suite

@@ -297,7 +297,7 @@ class Highlighter:
             first, last = first - before, last + after
         shown = _joined(text[spans[first][0] : spans[last][1]])
         if len(shown) > length:
-            shown = self._window(shown, length)
+            shown = excerpt(shown, next((start for start, _ in self._marks(shown)), 0), length)
         else:
             shown += " …" if last + 1 < len(spans) else ""
         return shown if first == 0 or shown.startswith("… ") else f"… {shown}"
@@ -333,16 +333,6 @@ class Highlighter:
         """Return the stems of the question's words that a text holds."""
         return {stem for word in _words(text) if (stem := _stem(word)) in self._asked}
 
-    def _window(self, text: str, length: int) -> str:
-        """Return the part of a long sentence around the first marked word."""
-        at = next((start for start, _ in self._marks(text)), 0)
-        start = max(0, min(at - length // 3, len(text) - length))
-        start = text.find(" ", start, at) + 1 if start and text.find(" ", start, at) >= 0 else start
-        piece = text[start : start + length]
-        if start + length < len(text):
-            piece = (piece.rsplit(" ", 1)[0] if " " in piece[length // 2 :] else piece) + " …"
-        return piece if start == 0 else f"… {piece}"
-
     def _marks(self, text: str) -> list[tuple[int, int]]:
         """Return start and end of names and question words, in order and not overlapping."""
         found = [match.span() for match in self._names.finditer(text) if match.group()]
@@ -362,6 +352,20 @@ class Highlighter:
             if _stem(match.group().lower()) in self._asked and not any(taken[match.start() : match.end()])
         ]
         return sorted(found)
+
+
+def excerpt(text: str, at: int, length: int) -> str:
+    """Return the part of a text around a place, cut between words if possible, with ellipses for what is left out.
+
+    >>> excerpt("The Auth Service delegates logins to the OAuth Provider.", 41, 24)
+    '… to the OAuth Provider.'
+    """
+    start = max(0, min(at - length // 3, len(text) - length))
+    start = text.find(" ", start, at) + 1 if start and text.find(" ", start, at) >= 0 else start
+    piece = text[start : start + length]
+    if start + length < len(text):
+        piece = (piece.rsplit(" ", 1)[0] if " " in piece[length // 2 :] else piece) + " …"
+    return piece if start == 0 else f"… {piece}"
 
 
 def _whole(word: str) -> str:

@@ -5,19 +5,13 @@ The markup is a Jinja2 template with autoescaping. The page loads nothing from t
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from functools import cache
-from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from graphrag_core.context.escape import for_html
 from graphrag_core.evaluation.compare import WITHOUT_GRAPH, Answered, Difference, Report
 from graphrag_core.evaluation.plots import plots
-from graphrag_core.explain.page import asset
+from graphrag_core.explain.templates import asset, digest, render
 
 _MAX_SHOWN = 20  # wins, and losses
 _MAX_FOUND = 10  # results of a method
@@ -26,33 +20,30 @@ _MAX_TEXT = 160  # characters of a quote
 
 def page(report: Report) -> str:
     """Return a report as an HTML page. The same report gives the same page."""
-    css = asset("graph.css") + (resources.files(__package__) / "assets" / "report.css").read_text("utf-8")
-    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
+    css = asset("graphrag_core.explain", "graph.css") + asset("graphrag_core.evaluation", "report.css")
     paired = bool(report.judged) and {"hybrid", WITHOUT_GRAPH} <= {*report.methods}
     changed = report.changed() if paired else []
     drawn = plots(report)
-    return (
-        _environment()
-        .get_template("report.html")
-        .render(
-            css=Markup(css),  # noqa: S704 - package data
-            # The plots have style attributes. No text of a question or document gets into one.
-            policy=f"default-src 'none'; style-src-elem 'sha256-{digest}'; style-src-attr 'unsafe-inline'; "
-            "img-src data:; base-uri 'none'; form-action 'none'",
-            report=report,
-            drawn={name: Markup(svg) for name, svg in (drawn or {}).items()},  # noqa: S704 - escaped by matplotlib
-            has_plots=drawn is not None,
-            plain=WITHOUT_GRAPH,
-            paired=paired,
-            types=report.by_type() if paired else {},
-            wins=[_shown(answer, gain) for answer, gain in changed if gain > 0][:_MAX_SHOWN],
-            losses=[_shown(answer, gain) for answer, gain in reversed(changed) if gain < 0][:_MAX_SHOWN],
-            percent=_percent,
-            points=_points,
-            interval=_interval,
-            state=_state,
-            max_shown=_MAX_SHOWN,
-        )
+    return render(
+        "graphrag_core.evaluation",
+        "report.html",
+        css=css,
+        # The plots have style attributes. No text of a question or document gets into one.
+        policy=f"default-src 'none'; style-src-elem {digest(css)}; style-src-attr 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'",
+        report=report,
+        drawn={name: Markup(svg) for name, svg in (drawn or {}).items()},  # noqa: S704 - escaped by matplotlib
+        has_plots=drawn is not None,
+        plain=WITHOUT_GRAPH,
+        paired=paired,
+        types=report.by_type() if paired else {},
+        wins=[_shown(answer, gain) for answer, gain in changed if gain > 0][:_MAX_SHOWN],
+        losses=[_shown(answer, gain) for answer, gain in reversed(changed) if gain < 0][:_MAX_SHOWN],
+        percent=_percent,
+        points=_points,
+        interval=_interval,
+        state=_state,
+        max_shown=_MAX_SHOWN,
     )
 
 
@@ -86,16 +77,3 @@ def _interval(interval: tuple[float, float], sign: str = "") -> str:
 def _state(difference: Difference) -> str:
     """Return whether a difference is an improvement, a loss, or may be chance."""
     return "" if not difference.significant else "good" if difference.value > 0 else "bad"
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader(__package__, "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: for_html(value) if type(value) is str else value,
-        auto_reload=False,
-    )

@@ -44,6 +44,7 @@ class Node:
     hits: set[int] = field(default_factory=set)
     linked: set[int] = field(default_factory=set)
     note: str = ""
+    entity_id: str | None = None
 
 
 @dataclass(slots=True)
@@ -93,7 +94,7 @@ class Network:
         key = _entity_key(entity_id)
         if key not in self.nodes:
             entity = self.known.get(entity_id) or Entity(entity_id, name or entity_id)
-            self.nodes[key] = Node(key, kind, entity.name, _describe(entity), column)
+            self.nodes[key] = Node(key, kind, entity.name, _describe(entity), column, entity_id=entity_id)
         node = self.nodes[key]
         node.column = min(node.column, column)
         return node

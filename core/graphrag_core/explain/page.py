@@ -1,23 +1,19 @@
 """Renders a Result as a page, as a picture, and in a notebook.
 
-The markup is in Jinja2 templates with autoescaping. The page loads nothing from the network, and its
-Content-Security-Policy allows only its own style and script.
+The page loads nothing from the network, and its Content-Security-Policy allows only its own style and script.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 import sys
 import tempfile
 import webbrowser
-from functools import cache, partial
-from importlib import resources
+from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from graphrag_core.context.display import (
@@ -30,14 +26,16 @@ from graphrag_core.context.display import (
     marked_words,
     path_ends_in_link,
 )
-from graphrag_core.context.escape import for_html, for_terminal
+from graphrag_core.context.escape import for_terminal
 from graphrag_core.explain.labels import shorten
 from graphrag_core.explain.layout import FONT, layout
 from graphrag_core.explain.network import Network, build_network, passage_name
+from graphrag_core.explain.templates import asset, policy, render, valid
 
 if TYPE_CHECKING:
     from graphrag_core.result import Hit, Result
 
+_PACKAGE = "graphrag_core.explain"
 _MAX_TITLE = 60
 _MAX_SNIPPET = 420
 _MAX_PASSAGE = 6_000
@@ -65,7 +63,7 @@ def page(result: Result) -> str:
     the same page.
     """
     network = build_network(result)
-    css, script = asset("graph.css") + asset("page.css"), asset("page.js")
+    css, script = asset(_PACKAGE, "graph.css") + asset(_PACKAGE, "page.css"), asset(_PACKAGE, "page.js")
     edges = [edge for edge in network.edges.values() if edge.kind != "hidden"]
     kinds = {edge.kind if edge.kind in ("match", "link") else "on-path" if edge.hits else "related" for edge in edges}
     notes = {"Route": result.route, "Fallback": result.fallback}
@@ -73,10 +71,9 @@ def page(result: Result) -> str:
         "page.html",
         result,
         network,
-        css=Markup(css),  # noqa: S704 - package data
-        script=Markup(script),  # noqa: S704 - package data
-        policy=f"default-src 'none'; style-src '{_digest(css)}'; script-src '{_digest(script)}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'",
+        css=css,
+        script=script,
+        policy=policy(css, script),
         title=f"Why: {shorten(result.question, _MAX_TITLE)}",
         texts=Highlighter(result),
         snippet_length=_MAX_SNIPPET,
@@ -100,7 +97,7 @@ def page(result: Result) -> str:
 
 def svg(result: Result) -> str:
     """Return the graph alone, as an SVG picture that needs neither the page nor a script."""
-    return _render("graph.svg", result, build_network(result), style=Markup(asset("graph.css")))  # noqa: S704
+    return _render("graph.svg", result, build_network(result), style=asset(_PACKAGE, "graph.css"))
 
 
 def frame(result: Result, text: str) -> str:
@@ -116,7 +113,7 @@ def frame(result: Result, text: str) -> str:
         '<img alt="Graph of the result" src="data:image/svg+xml;base64,{}" width="800"><pre>{}</pre></div>'
         '<iframe srcdoc="{}" sandbox="allow-scripts" title="{}" width="100%" height="680" frameborder="0"'
         ' loading="lazy"></iframe>'
-    ).format(picture, _valid(text), page(result), _valid(f"Why: {result.question}"))
+    ).format(picture, valid(text), page(result), valid(f"Why: {result.question}"))
     return str(framed)  # a Markup would escape the text that it is joined with
 
 
@@ -139,40 +136,14 @@ def show(result: Result, path: str | Path | None, *, browser: bool) -> Path | No
     return written
 
 
-def asset(name: str) -> str:
-    """Return the text of a file in ``assets``."""
-    return (resources.files(__package__) / "assets" / name).read_text("utf-8")
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader(__package__, "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_valid,
-        auto_reload=False,
-    )
-
-
-def _valid(value: object) -> object:
-    """Return a value for a template: numbers with one decimal, and U+FFFD for characters that are invalid in HTML."""
-    if isinstance(value, float):
-        return f"{round(value, 1) + 0.0:g}"
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return for_html(value)
-    return value
-
-
 def _render(template: str, result: Result, network: Network, **values: object) -> str:
     """Render a template that contains the graph."""
     placed = layout(network)
     kinds = {node.column: node.kind for node in reversed(network.nodes.values())}
     columns = [(_HEADINGS[kinds[column]], x) for column, x in enumerate(placed.centres)]
-    markup = _environment().get_template(template)
-    return markup.render(
+    return render(
+        _PACKAGE,
+        template,
         result=result,
         network=network,
         layout=placed,
@@ -187,10 +158,6 @@ def _render(template: str, result: Result, network: Network, **values: object) -
         font=FONT,
         **values,
     )
-
-
-def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _graph_use(result: Result) -> str:

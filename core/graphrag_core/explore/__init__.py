@@ -7,6 +7,6 @@ package (``assets/NOTICE``).
 """
 
 from graphrag_core.explore.explorer import Explorer
-from graphrag_core.explore.page import Asset, asset, server_page, static_page
+from graphrag_core.explore.page import server_page, static_page
 
-__all__ = ["Asset", "Explorer", "asset", "server_page", "static_page"]
+__all__ = ["Explorer", "server_page", "static_page"]

@@ -25,6 +25,7 @@ from graphrag_core.context.display import (
     citation,
     copies_note,
     covered_words,
+    excerpt,
     how_found,
     link_words,
     linked_path,
@@ -36,7 +37,7 @@ from graphrag_core.context.display import (
 from graphrag_core.context.escape import for_html, for_terminal
 from graphrag_core.errors import InputError
 from graphrag_core.explain.layout import layout
-from graphrag_core.explain.network import build_network, passage_name
+from graphrag_core.explain.network import Network, build_network, passage_name
 from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.ingest.told_facts import KEY as TOLD
 from graphrag_core.ingest.told_facts import visible
@@ -78,30 +79,22 @@ _NAME_LENGTH = 160
 _FACT_LENGTH = 400
 
 
-@dataclass(frozen=True, slots=True)
-class _Name:
-    """An entity as suggestions find it: its names for comparison, and what is shown of it."""
-
-    folded: str
-    entity: Entity
-
-
-def _no_paths(entity_ids: Iterable[str]) -> list[tuple[str, ...]]:
-    return [() for _ in entity_ids]
-
-
 @dataclass(slots=True, eq=False)
 class _Scope:
-    """What is the same for all requests in one scope, until the index changes. It is filled under ``lock``."""
+    """What is the same for all requests in one scope, until the index changes. It is filled under ``lock``.
+
+    ``colours`` has the communities of the start page by id, ``communities_of`` returns those of entities, broadest
+    first. ``names`` has the spellings of all entities, each after a line break; it is read when names are searched.
+    """
 
     until: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
-    first: list[Entity] = field(default_factory=list)  # the most mentioned ones
+    most_mentioned: list[Entity] = field(default_factory=list)
     communities: list[dict[str, Any]] = field(default_factory=list)
-    colours: dict[str, int] = field(default_factory=dict)  # of the communities on the start page, by id
-    paths: Callable[[Iterable[str]], list[tuple[str, ...]]] = field(default=_no_paths)  # communities of entities
+    colours: dict[str, int] = field(default_factory=dict)
+    communities_of: Callable[[Iterable[str]], list[tuple[str, ...]]] = lambda ids: [() for _ in ids]
     overview: dict[str, Any] = field(default_factory=dict)
-    names: list[_Name] | None = None  # of all entities, read when names are searched
+    names: list[tuple[str, Entity]] | None = None
 
 
 class Explorer:
@@ -155,8 +148,8 @@ class Explorer:
                     "passages": snapshot.chunk_count,
                     "entities": len(snapshot.top_entities(_MOST_COUNTED)),
                     "types": [
-                        {"type": _shown(kind, 40), "value": kind, "entities": count}
-                        for kind, count in Counter(entity.type for entity in scope.first).most_common(_TYPES)
+                        {"type": _safe(kind, 40), "value": kind, "entities": count}
+                        for kind, count in Counter(entity.type for entity in scope.most_mentioned).most_common(_TYPES)
                         if kind
                     ],
                     "fields": _fields(snapshot, keys),
@@ -171,18 +164,17 @@ class Explorer:
         A name that begins with the text comes before one of which another word does, and that before one that contains
         it; among equals the most mentioned comes first.
         """
-        wanted = normalise(_text(text, "text"))
+        wanted = normalise(text)
         with self._open(where) as (snapshot, scope):
-            exact = [entity for entity in _find(snapshot, wanted) if type in (None, entity.type)]
+            named = _find(snapshot, wanted)
+            exact = [named[1]] if named is not None and type in (None, named[1].type) else []
             groups: tuple[list[Entity], ...] = ([], [], [])
-            for name in self._names(snapshot, scope):
-                at = name.folded.find(wanted)
-                if at < 0 or not wanted or type not in (None, name.entity.type):
+            for spellings, entity in self._names(snapshot, scope):
+                if not wanted or wanted not in spellings or type not in (None, entity.type):
                     continue
-                word = f" {wanted}" in name.folded
-                group = 0 if f"\n{wanted}" in name.folded else 1 if word else 2
+                group = 0 if f"\n{wanted}" in spellings else 1 if f" {wanted}" in spellings else 2
                 if len(groups[group]) < _SUGGESTIONS:
-                    groups[group].append(name.entity)
+                    groups[group].append(entity)
             found = {entity.id: entity for entity in [*exact, *groups[0], *groups[1], *groups[2]]}
             best = list(found.values())[:_SUGGESTIONS]
             return {"entities": self._nodes(best, scope), "exact": bool(exact)}
@@ -190,19 +182,19 @@ class Explorer:
     def entity(self, name: str, where: Where | None = None) -> dict[str, Any]:
         """Return an entity with its first passages, facts and neighbours; ``{"entity": None}`` if there is none."""
         with self._open(where) as (snapshot, scope):
-            found = self._entity(snapshot, name)
+            found = _find(snapshot, name)
             if found is None:
                 return {"entity": None}
             keys, entity = found
             node = self._nodes([entity], scope)[0]
             shown = {
-                "description": _shown(entity.description, 600),
-                "aliases": [_shown(a) for a in entity.aliases[:12]],
+                "description": _safe(entity.description, 600),
+                "aliases": [_safe(a) for a in entity.aliases[:12]],
             }
             return {
                 "entity": {**node, **shown},
                 "passages": self._passages(snapshot, keys, entity, 0, _PASSAGES),
-                "facts": self._facts(snapshot, keys, 0, _FACTS),
+                "facts": _fact_page(snapshot, snapshot.facts_of(keys), 0, _FACTS),
                 "neighbours": self._neighbours(snapshot, keys, entity, scope, 0, 24, ()),
             }
 
@@ -235,7 +227,7 @@ class Explorer:
         """
         _check_page(offset, limit)
         with self._open(where) as (snapshot, scope):
-            found = self._entity(snapshot, name)
+            found = _find(snapshot, name)
             if found is None:
                 return {"nodes": [], "edges": [], "total": 0, "offset": offset}
             return self._neighbours(snapshot, *found, scope, offset, limit, drawn)
@@ -246,40 +238,41 @@ class Explorer:
         """Return a page of the passages that mention an entity: those that are about it first."""
         _check_page(offset, limit)
         with self._open(where) as (snapshot, _):
-            found = self._entity(snapshot, name)
+            found = _find(snapshot, name)
             return self._passages(snapshot, *found, offset, limit) if found else {"items": [], "total": 0}
 
     def facts(self, name: str, where: Where | None = None, offset: int = 0, limit: int = _FACTS) -> dict[str, Any]:
         """Return a page of the facts that hold an entity, strongest first."""
         _check_page(offset, limit)
         with self._open(where) as (snapshot, _):
-            found = self._entity(snapshot, name)
-            return self._facts(snapshot, found[0], offset, limit) if found else {"items": [], "total": 0}
+            found = _find(snapshot, name)
+            facts = snapshot.facts_of(found[0]) if found else np.array([], np.int64)
+            return _fact_page(snapshot, facts, offset, limit)
 
     def between(self, source: str, target: str, where: Where | None = None) -> dict[str, Any]:
         """Return the facts that hold two entities: what the edge between them stands for."""
         with self._open(where) as (snapshot, scope):
-            ends = [self._entity(snapshot, name) for name in (source, target)]
+            ends = [_find(snapshot, name) for name in (source, target)]
             if ends[0] is None or ends[1] is None:
                 return {"nodes": [], "items": [], "total": 0}
             keys = np.concatenate([ends[0][0], ends[1][0]])
             facts = snapshot.facts_of(keys, joint=True)
             nodes = self._nodes([ends[0][1], ends[1][1]], scope)
-            return {"nodes": nodes, **self._fact_page(snapshot, facts, 0, _FACTS * 2)}
+            return {"nodes": nodes, **_fact_page(snapshot, facts, 0, _FACTS * 2)}
 
-    def community(self, community_id: str, where: Where | None = None) -> dict[str, Any]:
+    def community(self, id: str, where: Where | None = None) -> dict[str, Any]:  # noqa: A002 - the usual word
         """Return a community with those it consists of and the graph of its top entities."""
         with self._open(where) as (snapshot, scope):
             known = {one["id"]: one for one in scope.communities}
-            if community_id not in known:
+            if id not in known:
                 return {"community": None}
-            paths = scope.paths(entity.id for entity in scope.first)
-            listed = [entity.id for entity, path in zip(scope.first, paths, strict=True) if community_id in path]
+            paths = scope.communities_of(entity.id for entity in scope.most_mentioned)
+            listed = [entity.id for entity, path in zip(scope.most_mentioned, paths, strict=True) if id in path]
             keys = _keys(snapshot, listed[:_COMMUNITY_NODES])
-            children = [one for one in scope.communities if one["parent"] == community_id]
-            parent = known.get(known[community_id]["parent"] or "")
+            children = [one for one in scope.communities if one["parent"] == id]
+            parent = known.get(known[id]["parent"] or "")
             return {
-                "community": known[community_id],
+                "community": known[id],
                 "children": children[:24],
                 "parent": parent,
                 "graph": self._graph(snapshot, keys, scope),
@@ -297,13 +290,12 @@ class Explorer:
         answer
             False leaves the answer in words out, which a language model may take long to write.
         """
-        _text(text, "the question")
-        told = self.retriever.ask(text, self.llm, where=where) if answer else None
-        result = self.retriever.retrieve(text, where=where) if told is None else told.result
+        answered = self.retriever.ask(text, self.llm, where=where) if answer else None
+        result = self.retriever.retrieve(text, where=where) if answered is None else answered.result
         with self._open(where) as (_, scope):
             return {
-                "question": _shown(text),
-                "answer": None if told is None else _answer(told),
+                "question": _safe(text),
+                "answer": None if answered is None else _answer(answered),
                 **self._result(result, scope),
             }
 
@@ -319,9 +311,9 @@ class Explorer:
             with engine.snapshot(visible(engine, parsed, now)) as snapshot:
                 scope = self._scope_of(snapshot.generation, parsed, now)
                 with scope.lock:
-                    if not scope.first and state is not None:
+                    if not scope.most_mentioned and state is not None:
                         self._fill(scope, snapshot, state)
-                if scope.first or state is not None:
+                if scope.most_mentioned or state is not None:
                     yield snapshot, scope
                     return
             # Not within a snapshot: who computes communities waits for a snapshot, which a writer may hold up until
@@ -346,46 +338,43 @@ class Explorer:
         scope.colours = {key: colour for colour, key in enumerate(top)}
         parents = {one.id: one.parent for one in found}
         scope.communities = [_community(one, _root(one.id, parents), scope.colours) for one in found]
-        scope.paths = state.paths_of
-        scope.first = snapshot.entities(snapshot.top_entities(_MOST_FIRST))
+        scope.communities_of = state.paths_of
+        scope.most_mentioned = snapshot.entities(snapshot.top_entities(_MOST_FIRST))
 
     @staticmethod
-    def _names(snapshot: Snapshot, scope: _Scope) -> list[_Name]:
-        """Return all names, which takes seconds for 100,000 the first time."""
+    def _names(snapshot: Snapshot, scope: _Scope) -> list[tuple[str, Entity]]:
+        """Return the spellings of all entities, which takes seconds for 100,000 the first time."""
         with scope.lock:
             if scope.names is None:
                 keys = snapshot.top_entities(_MOST_LISTED)
                 pages = (keys[start : start + _READ_AT_ONCE] for start in range(0, len(keys), _READ_AT_ONCE))
-                scope.names = [_name(entity) for page in pages for entity in snapshot.entities(page)]
+                scope.names = [(_spellings(entity), entity) for page in pages for entity in snapshot.entities(page)]
             return scope.names
 
     @staticmethod
     def _start_keys(snapshot: Snapshot, scope: _Scope) -> Keys:
         """Return the entities of the start page: the first of each community, then the most mentioned."""
         first: dict[str, list[str]] = {key: [] for key in scope.colours}
-        for entity, path in zip(scope.first, scope.paths(one.id for one in scope.first), strict=True):
+        for entity, path in zip(
+            scope.most_mentioned, scope.communities_of(one.id for one in scope.most_mentioned), strict=True
+        ):
             listed = first.get(path[0] if path else "")
             if listed is not None and len(listed) < _NAMES_EACH:
                 listed.append(entity.id)
         ids = dict.fromkeys([one for listed in first.values() for one in listed])
-        ids.update(dict.fromkeys(entity.id for entity in scope.first[: max(0, _START_NODES - len(ids))]))
+        ids.update(dict.fromkeys(entity.id for entity in scope.most_mentioned[: max(0, _START_NODES - len(ids))]))
         return _keys(snapshot, ids)
 
     # -- parts of answers
 
     @staticmethod
-    def _entity(snapshot: Snapshot, name: str) -> tuple[Keys, Entity] | None:
-        keys = _keys(snapshot, [normalise(_text(name, "the name of an entity"))])
-        return (keys, snapshot.entities(keys)[0]) if len(keys) else None
-
-    @staticmethod
     def _nodes(entities: Sequence[Entity], scope: _Scope) -> list[dict[str, Any]]:
-        communities = scope.paths(entity.id for entity in entities)
+        communities = scope.communities_of(entity.id for entity in entities)
         return [
             {
                 "id": entity.id,
-                "name": _shown(entity.name, _NAME_LENGTH) or "(unnamed)",
-                "type": _shown(entity.type, 40),
+                "name": _safe(entity.name, _NAME_LENGTH) or "(unnamed)",
+                "type": _safe(entity.type, 40),
                 "mentions": entity.mentions,
                 "community": (path[0] or None) if path else None,
             }
@@ -437,97 +426,85 @@ class Explorer:
         items = [{**_passage(chunk, names), "about": is_about} for chunk, is_about in zip(chunks, about, strict=True)]
         return {"items": items, "total": max(entity.mentions, offset + len(items))}
 
-    def _facts(self, snapshot: Snapshot, keys: Keys, offset: int, limit: int) -> dict[str, Any]:
-        return self._fact_page(snapshot, snapshot.facts_of(keys), offset, limit)
-
-    @staticmethod
-    def _fact_page(snapshot: Snapshot, facts: Keys, offset: int, limit: int) -> dict[str, Any]:
-        strongest = facts[np.argsort(-snapshot.fact_rows(facts).weights, kind="stable")] if len(facts) else facts
-        read = snapshot.facts(strongest[offset : offset + limit])
-        called = _called(snapshot, {name for fact in read for name in fact.entities})
-        return {"items": [_fact(fact, called) for fact in read], "total": len(facts)}
-
     def _result(self, result: Result, scope: _Scope) -> dict[str, Any]:
         """Return the hits of a result with their reasons, and the graph of the explain page."""
-        texts = Highlighter(result)
-        network = build_network(result)
-        placed = layout(network)
-        known = {**result.known, **{entity.id: entity for entity in result.entities}}
-        communities = {key: path[0] for key, path in zip(known, scope.paths(known), strict=True) if path}
-        called = {key: _shown(entity.name, _NAME_LENGTH) for key, entity in known.items()}
+        texts, network = Highlighter(result), build_network(result)
+        paths = zip(network.known, scope.communities_of(network.known), strict=True)
+        communities = {key: path[0] for key, path in paths if path}
+        names = {key: _safe(entity.name, _NAME_LENGTH) for key, entity in network.known.items()}
         return {
             "method": result.method,
             "entities": self._nodes(result.entities, scope),
-            "notes": [_shown(note) for note in (result.route, result.fallback, uncovered_words(result)) if note],
-            "graph_use": _shown(result.expansion_skipped or result.gate),
-            "advice": _shown(result.advice),
+            "notes": [_safe(note) for note in (result.route, result.fallback, uncovered_words(result)) if note],
+            "graph_use": _safe(result.expansion_skipped or result.gate),
+            "advice": _safe(result.advice),
             "hits": [_hit(rank, hit, result, texts) for rank, hit in enumerate(result.hits, 1)],
-            "facts": [_fact(fact, called) for fact in result.facts[: 2 * _FACTS]],
-            "network": {
-                "width": placed.width,
-                "height": placed.height,
-                "nodes": [
-                    {
-                        "key": box.node.key,
-                        "kind": box.node.kind,
-                        "id": (entity_id := _entity_id(box.node.key)),
-                        "community": communities.get(entity_id or "") or None,
-                        "label": "\n".join(_shown(line) for line in box.label),
-                        "note": _shown(box.note),
-                        "tooltip": _shown(box.node.tooltip, 600, lines=True),
-                        "hits": sorted(box.node.hits),
-                        "x": round(box.x, 1),
-                        "y": round(box.y, 1),
-                        "width": round(box.width, 1),
-                        "height": round(box.height, 1),
-                    }
-                    for box in placed.boxes
-                ],
-                "edges": [
-                    {
-                        "source": edge.source,
-                        "target": edge.target,
-                        "kind": edge.kind,
-                        "hits": sorted(edge.hits),
-                        "text": "\n".join(_shown(text, _FACT_LENGTH) for text in edge.texts[:3]),
-                    }
-                    for edge in network.edges.values()
-                    if edge.kind != "hidden"
-                ],
-            },
+            "facts": [_fact(fact, names) for fact in result.facts[: 2 * _FACTS]],
+            "network": _network(network, communities),
         }
 
 
 # -- values as JSON
 
 
-def _name(entity: Entity) -> _Name:
+def _spellings(entity: Entity) -> str:
     spellings = dict.fromkeys([entity.id, *map(normalise, entity.aliases)])
-    return _Name("".join(f"\n{spelling}" for spelling in spellings), entity)
+    return "".join(f"\n{spelling}" for spelling in spellings)
 
 
 def _hit(rank: int, hit: Hit, result: Result, texts: Highlighter) -> dict[str, Any]:
     link = "" if path_ends_in_link(hit) else link_words(hit)
     return {
         "rank": rank,
-        "name": _shown(passage_name(hit)),
+        "name": _safe(passage_name(hit)),
         "score": round(hit.score, 4),
         "by_graph": hit.origin == "graph",
         "path": [
             {
                 "kind": step.kind,
                 "id": step.id if step.kind == "entity" else None,
-                "text": _shown(step.text, _FACT_LENGTH),
+                "text": _safe(step.text, _FACT_LENGTH),
             }
             for step in linked_path(result, hit)
         ],
-        "found": _shown(how_found(hit)),
-        "link": _shown(link),
-        "adds": _shown(covered_words(hit)),
+        "found": _safe(how_found(hit)),
+        "link": _safe(link),
+        "adds": _safe(covered_words(hit)),
         "copies": copies_note(hit),
-        "pieces": [[_shown(text, lines=True), marked] for text, marked in texts.pieces(texts.snippet(hit, _EXCERPT))],
+        "pieces": [[_safe(text, lines=True), marked] for text, marked in texts.pieces(texts.snippet(hit, _EXCERPT))],
         **_source(hit.chunk),
     }
+
+
+def _network(network: Network, communities: Mapping[str, str]) -> dict[str, Any]:
+    """Return the graph of a result with the places of its nodes."""
+    placed = layout(network)
+    nodes = [
+        {
+            "key": box.node.key,
+            "kind": box.node.kind,
+            "id": box.node.entity_id,
+            "community": communities.get(box.node.entity_id or "") or None,
+            "label": "\n".join(_safe(line) for line in box.label),
+            "note": _safe(box.note),
+            "tooltip": _safe(box.node.tooltip, 600, lines=True),
+            "hits": sorted(box.node.hits),
+            **{name: round(getattr(box, name), 1) for name in ("x", "y", "width", "height")},
+        }
+        for box in placed.boxes
+    ]
+    edges = [
+        {
+            "source": edge.source,
+            "target": edge.target,
+            "kind": edge.kind,
+            "hits": sorted(edge.hits),
+            "text": "\n".join(_safe(text, _FACT_LENGTH) for text in edge.texts[:3]),
+        }
+        for edge in network.edges.values()
+        if edge.kind != "hidden"
+    ]
+    return {"width": placed.width, "height": placed.height, "nodes": nodes, "edges": edges}
 
 
 def _root(community_id: str, parents: Mapping[str, str]) -> str:
@@ -538,17 +515,17 @@ def _root(community_id: str, parents: Mapping[str, str]) -> str:
 
 
 def _community(one: Community, root: str, colours: Mapping[str, int]) -> dict[str, Any]:
-    names = [_shown(name, _NAME_LENGTH) for name in one.names[:12]]
+    names = [_safe(name, _NAME_LENGTH) for name in one.names[:12]]
     return {
         "id": one.id,
         "level": one.level,
         "parent": one.parent or None,
-        "name": _shown(one.name, 80) or ", ".join(names[:3]) or "(unnamed)",
+        "name": _safe(one.name, 80) or ", ".join(names[:3]) or "(unnamed)",
         "names": names,
         "entities": one.entities,
         "documents": one.documents,
-        "description": _shown(one.description, 1_000),
-        "sentences": [_shown(readable(sentence), _FACT_LENGTH) for sentence in one.sentences[:5]],
+        "description": _safe(one.description, 1_000),
+        "sentences": [_safe(readable(sentence), _FACT_LENGTH) for sentence in one.sentences[:5]],
         "root": root,
         "colour": colours.get(root),
     }
@@ -557,14 +534,14 @@ def _community(one: Community, root: str, colours: Mapping[str, int]) -> dict[st
 def _answer(answer: Answer) -> dict[str, Any]:
     """Return an answer with its citations, as :class:`graphrag_core.Answer` has them."""
     return {
-        "text": _shown(answer.text, 20_000, lines=True),
+        "text": _safe(answer.text, 20_000, lines=True),
         "kind": answer.kind,
         "cited": bool(answer.cited),
         "citations": [
             {
                 "number": one.number,
-                "title": _shown(one.title, _NAME_LENGTH),
-                "section": _shown(one.section or "", _NAME_LENGTH),
+                "title": _safe(one.title, _NAME_LENGTH),
+                "section": _safe(one.section or "", _NAME_LENGTH),
                 "page": one.page,
                 "chunk_id": one.chunk_id,
             }
@@ -577,11 +554,8 @@ def _passage(chunk: Chunk, names: Any) -> dict[str, Any]:
     """Return a passage with the part around the first mention of an entity, in pieces that are a name or not."""
     text = " ".join(readable(body_text(chunk)).split())
     found = names.search(text)
-    start = max(0, (found.start() if found else 0) - _EXCERPT // 3)
-    start = text.find(" ", start) + 1 if start and text.find(" ", start) >= 0 else start
-    excerpt = text[start : start + _EXCERPT]
-    excerpt = ("… " if start else "") + excerpt + (" …" if start + _EXCERPT < len(text) else "")
-    pieces = [[_shown(piece, lines=True), bool(at % 2)] for at, piece in enumerate(names.split(excerpt)) if piece]
+    part = excerpt(text, found.start() if found else 0, _EXCERPT)
+    pieces = [[_safe(piece, lines=True), bool(at % 2)] for at, piece in enumerate(names.split(part)) if piece]
     return {"pieces": pieces, **_source(chunk)}
 
 
@@ -590,20 +564,28 @@ def _source(chunk: Chunk) -> dict[str, Any]:
     text = body_text(chunk)
     return {
         "chunk_id": chunk.id,
-        "document": _shown(chunk.document_id, _NAME_LENGTH),
-        "label": _shown(citation(chunk), _NAME_LENGTH),
-        "text": _shown(text[:_WHOLE], _WHOLE, lines=True) + (" …" if len(text) > _WHOLE else ""),
+        "document": _safe(chunk.document_id, _NAME_LENGTH),
+        "label": _safe(citation(chunk), _NAME_LENGTH),
+        "text": _safe(text[:_WHOLE], _WHOLE, lines=True) + (" …" if len(text) > _WHOLE else ""),
     }
 
 
-def _fact(fact: Fact, called: Mapping[str, str]) -> dict[str, Any]:
+def _fact(fact: Fact, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "id": fact.id,
-        "text": _shown(readable(fact.text), _FACT_LENGTH),
-        "relation": _shown(fact.relation.replace("_", " "), 60),
-        "entities": [{"id": key, "name": called.get(key) or _shown(key, _NAME_LENGTH)} for key in fact.entities[:8]],
+        "text": _safe(readable(fact.text), _FACT_LENGTH),
+        "relation": _safe(fact.relation.replace("_", " "), 60),
+        "entities": [{"id": key, "name": names.get(key) or _safe(key, _NAME_LENGTH)} for key in fact.entities[:8]],
         "chunk_id": fact.chunk_id,
     }
+
+
+def _fact_page(snapshot: Snapshot, facts: Keys, offset: int, limit: int) -> dict[str, Any]:
+    """Return some of the facts, strongest first, and their number."""
+    strongest = facts[np.argsort(-snapshot.fact_rows(facts).weights, kind="stable")] if len(facts) else facts
+    read = snapshot.facts(strongest[offset : offset + limit])
+    names = _names_of(snapshot, {name for fact in read for name in fact.entities})
+    return {"items": [_fact(fact, names) for fact in read], "total": len(facts)}
 
 
 def _edges(snapshot: Snapshot, sources: Keys, among: Keys) -> list[dict[str, Any]]:
@@ -648,25 +630,26 @@ def _fields(snapshot: Snapshot, entities: Keys) -> list[dict[str, Any]]:
             listed = value if isinstance(value, list) else [value]
             texts = [str(one).lower() if isinstance(one, bool) else str(one) for one in listed if _is_short(one)]
             if texts and key != TOLD and len(key) <= 40:
-                values.setdefault(key, {}).update(dict.fromkeys(map(_shown, texts)))
+                values.setdefault(key, {}).update(dict.fromkeys(map(_safe, texts)))
     useful = [(key, list(found)) for key, found in values.items() if len(found) <= _FIELD_VALUES]
-    return [{"field": _shown(key), "values": sorted(found)} for key, found in useful[:_FIELDS]]
+    return [{"field": _safe(key), "values": sorted(found)} for key, found in useful[:_FIELDS]]
 
 
 def _is_short(value: object) -> bool:
     return isinstance(value, (bool, int, float, str)) and 0 < len(str(value)) <= 60
 
 
-def _called(snapshot: Snapshot, ids: Iterable[str]) -> dict[str, str]:
+def _names_of(snapshot: Snapshot, ids: Iterable[str]) -> dict[str, str]:
     """Return the names of entities by id."""
     keys = snapshot.find_entities(ids)
     found = snapshot.entities(np.array(list(keys.values()), np.int64)) if keys else []
-    return {key: _shown(entity.name, _NAME_LENGTH) for key, entity in zip(keys, found, strict=True)}
+    return {key: _safe(entity.name, _NAME_LENGTH) for key, entity in zip(keys, found, strict=True)}
 
 
-def _find(snapshot: Snapshot, name: str) -> list[Entity]:
-    keys = _keys(snapshot, [name]) if name else np.array([], np.int64)
-    return snapshot.entities(keys) if len(keys) else []
+def _find(snapshot: Snapshot, name: str) -> tuple[Keys, Entity] | None:
+    """Return the key and the value of the entity of a name; None if there is none."""
+    keys = _keys(snapshot, [normalise(name)])
+    return (keys, snapshot.entities(keys)[0]) if len(keys) else None
 
 
 def _keys(snapshot: Snapshot, ids: Iterable[str]) -> Keys:
@@ -676,22 +659,12 @@ def _keys(snapshot: Snapshot, ids: Iterable[str]) -> Keys:
     return np.array(list(dict.fromkeys(found[name] for name in wanted if name in found)), np.int64)
 
 
-def _entity_id(key: str) -> str | None:
-    return key.removeprefix("entity ") if key.startswith("entity ") else None
-
-
 def _check_page(offset: int, limit: int) -> None:
     if offset < 0 or not 1 <= limit <= MAX_PAGE:
         raise InputError(f"offset {offset} and limit {limit}: the first must be 0 or more, the second 1 to {MAX_PAGE}")
 
 
-def _text(text: object, what: str) -> str:
-    if not isinstance(text, str):
-        raise InputError(f"{what} must be a text, not {type(text).__name__}")
-    return text
-
-
-def _shown(text: str, length: int = 2_000, *, lines: bool = False) -> str:
+def _safe(text: str, length: int = 2_000, *, lines: bool = False) -> str:
     """Return a text that is safe to display, cut if it is too long; in one line unless ``lines`` is true."""
     text = for_html(for_terminal(text[: 2 * length]))
     text = text if lines else " ".join(text.split())

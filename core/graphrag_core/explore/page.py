@@ -6,28 +6,23 @@ the server sends :data:`POLICY`, and the file allows the scripts and the style t
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from graphrag_core.context.escape import for_html
+from graphrag_core import __version__
 from graphrag_core.errors import InputError
+from graphrag_core.explain.templates import asset, policy, render
 from graphrag_core.explore.explorer import MAX_DRAWN, Explorer
 from graphrag_core.filters import Where
 from graphrag_core.query.steering import did_you_mean
 
+_PACKAGE = "graphrag_core.explore"
 SCRIPTS = ("cytoscape.min.js", "source.js", "graph.js", "explore.js")
 STYLE = "explore.css"
-_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
@@ -39,28 +34,10 @@ _EXPORTED = 150  # entities of an export by default
 _MOST_EXPORTED = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
-    """A file of the page: its content, its media type, and a tag that changes with the content."""
-
-    content: bytes
-    media_type: str
-    tag: str
-
-
-@cache
-def asset(name: str) -> Asset | None:
-    """Return a script or the style of the page; None if there is no such file."""
-    if name not in (*SCRIPTS, STYLE):
-        return None
-    content = (resources.files(__package__) / "assets" / name).read_bytes()
-    return Asset(content, _TYPES[name[name.rindex(".") :]], hashlib.sha256(content).hexdigest()[:16])
-
-
 def server_page() -> str:
     """Return the page that a server shows under ``explore/``, with its files under ``explore/assets/``."""
-    tags = {name: found.tag for name in (*SCRIPTS, STYLE) if (found := asset(name)) is not None}
-    return _render(title="Graph explorer", scripts=SCRIPTS, style=STYLE, tags=tags, policy="", data=None)
+    return render(_PACKAGE, "explore.html", title="Graph explorer", scripts=SCRIPTS, style=STYLE, policy="", data=None,
+                  version=__version__)  # fmt: skip
 
 
 def static_page(
@@ -99,19 +76,12 @@ def static_page(
         raise InputError(f"max_nodes is {max_nodes}: it must be between 1 and {_MOST_EXPORTED:,}")
     data = _export(explorer, question, entity, max_nodes, where)
     shown = question or (data["entities"][data["start"]["value"]]["entity"]["name"] if entity is not None else "")
-    codes = {name: found.content.decode() for name in (*SCRIPTS, STYLE) if (found := asset(name)) is not None}
-    texts = {name: Markup(code) for name, code in codes.items()}  # noqa: S704 - package data
-    sources = " ".join(f"'{_digest(texts[name])}'" for name in SCRIPTS)
-    policy = (
-        f"default-src 'none'; script-src {sources}; style-src '{_digest(texts[STYLE])}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    style, scripts = asset(_PACKAGE, STYLE), [asset(_PACKAGE, name) for name in SCRIPTS]
     # As data in a script element: "<" cannot close it, and the two line separators are valid in JSON alone.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    title = f"{shown[:60]} - graph explorer" if shown else "Graph explorer"
-    return _render(
-        title=title, scripts=[texts[name] for name in SCRIPTS], style=texts[STYLE], tags={}, policy=policy,
-        data=Markup(text),  # noqa: S704 - escaped above
+    return render(
+        _PACKAGE, "explore.html", title=f"{shown[:60]} - graph explorer" if shown else "Graph explorer",
+        scripts=scripts, style=style, policy=policy(style, *scripts), data=Markup(text),  # noqa: S704 - escaped above
     )  # fmt: skip
 
 
@@ -179,24 +149,3 @@ def _inside(graph: dict[str, Any], entities: dict[str, Any]) -> dict[str, Any]:
         "nodes": [node for node in graph["nodes"] if node["id"] in entities],
         "edges": [edge for edge in graph["edges"] if edge["source"] in entities and edge["target"] in entities],
     }
-
-
-def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader(__package__, "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
-
-
-def _render(**values: Any) -> str:
-    title = for_html(values.pop("title"))
-    return _environment().get_template("explore.html").render(title=title, **values)

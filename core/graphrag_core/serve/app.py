@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from graphrag_core import __version__
 from graphrag_core.errors import GraphRAGError, MissingDependency
+from graphrag_core.explain.templates import digest
 from graphrag_core.serve import models as api
 from graphrag_core.serve.gateway import Gateway
 from graphrag_core.serve.http import EventStream, Guard, error_body, error_of, error_response, event, while_connected
@@ -27,7 +26,7 @@ try:
     from pydantic import BaseModel, Field
     from starlette.exceptions import HTTPException
 
-    from graphrag_core.serve.explorer import explorer_router
+    from graphrag_core.serve.explorer import add_explorer
     from graphrag_core.serve.routes import add_operation, add_route, described, given_fields, respond
 except ImportError as _error:
     raise MissingDependency("fastapi and uvicorn", "serve", "The HTTP server") from _error
@@ -103,7 +102,7 @@ def create_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None, 
     add_operation(app, "GET", "/v1/path", "graph", gateway.path)
     add_operation(app, "GET", "/v1/communities", "graph", gateway.communities)
     add_operation(app, "GET", "/v1/stats", "server", gateway.stats)
-    app.include_router(explorer_router(gateway))
+    add_explorer(app, gateway)
     return app
 
 
@@ -144,10 +143,9 @@ def _add_pages(app: FastAPI, gateway: Gateway) -> None:
         openapi_url="openapi.json", title="hybrid-graphrag API", swagger_js_url="docs/assets/swagger-ui-bundle.js",
         swagger_css_url="docs/assets/swagger-ui.css", swagger_favicon_url="data:,",
     )  # fmt: skip
-    script = bytes(page.body).rpartition(b"<script>")[2].partition(b"</script>")[0]
-    digest = base64.b64encode(hashlib.sha256(script).digest()).decode()
+    script = bytes(page.body).decode().rpartition("<script>")[2].partition("</script>")[0]
     page.headers["Content-Security-Policy"] = (
-        f"default-src 'none'; script-src 'self' 'sha256-{digest}'; style-src 'self' 'unsafe-inline'; img-src data:; "
+        f"default-src 'none'; script-src 'self' {digest(script)}; style-src 'self' 'unsafe-inline'; img-src data:; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'"
     )
     app.mount("/docs/assets", StaticFiles(packages=[("graphrag_core.serve", "assets")]))

@@ -215,7 +215,8 @@ class Gateway:
                 self._refreshing.release()
         return function(*args, **kwargs)
 
-    def _check(self, question: str, k: int | None) -> None:
+    def check_question(self, question: str, k: int | None = None) -> None:
+        """Raise unless a question and the number of passages are within the limits."""
         if len(question) > self.limits.question:
             raise TooLarge(f"the question has {len(question):,} characters: at most {self.limits.question:,}")
         if k is not None and k > self.limits.k:
@@ -241,7 +242,7 @@ class Gateway:
         **settings: Any,
     ) -> Result:
         """Return the result of a question within the scope of a key. ``settings`` are search settings."""
-        self._check(question, settings.get("k"))
+        self.check_question(question, settings.get("k"))
         return self.retriever.retrieve(
             question,
             where=self.scope(key, where),
@@ -287,7 +288,7 @@ class Gateway:
         Unavailable, TimeLimit
             Too many answers are being written, the server is closing, or the answer took too long.
         """
-        self._check(question, arguments.get("k"))
+        self.check_question(question, arguments.get("k"))
         answer = WaitingAnswer(asyncio.get_running_loop())
         with self._lock:
             if self.closing:

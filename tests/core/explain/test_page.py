@@ -14,7 +14,7 @@ from parsed import parse
 
 from graphrag_core import Channel, Chunk, Entity, Fact, Hit, Result, Step
 from graphrag_core.explain import page, svg
-from graphrag_core.explain.page import asset
+from graphrag_core.explain.templates import asset
 
 
 def policy(root) -> dict[str, str]:
@@ -285,7 +285,7 @@ def test_text_has_enough_contrast(theme):
     """As the web content accessibility guidelines ask: 4.5 to 1."""
     colours = {
         name: both.split(", ")[theme]
-        for name, both in re.findall(r"--([\w-]+): light-dark\((.*?)\)", asset("graph.css"))
+        for name, both in re.findall(r"--([\w-]+): light-dark\((.*?)\)", asset("graphrag_core.explain", "graph.css"))
     }
 
     def luminance(colour: str) -> float:

@@ -1,0 +1,50 @@
+"""HTML from Jinja2 templates with autoescaping, for pages that load nothing and run nothing but their own files."""
+
+import base64
+import hashlib
+from functools import cache
+from importlib import resources
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from graphrag_core.context.escape import for_html
+
+
+def render(package: str, template: str, **values: object) -> str:
+    """Render a template in the folder ``assets`` of a package."""
+    return _environment(package).get_template(template).render(**values)
+
+
+def asset(package: str, name: str) -> Markup:
+    """Return a file in the folder ``assets`` of a package, for a template that does not escape it."""
+    return Markup((resources.files(package) / "assets" / name).read_text("utf-8"))  # noqa: S704 - package data
+
+
+def digest(text: str) -> str:
+    """Return the hash of a style or a script, as a Content-Security-Policy names it."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def policy(style: str, *scripts: str) -> str:
+    """Return a Content-Security-Policy that allows a style, scripts, and nothing from other files."""
+    allowed = " ".join(digest(script) for script in scripts)
+    return (
+        f"default-src 'none'; style-src {digest(style)}; script-src {allowed}; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def valid(value: object) -> object:
+    """Return a value for a template: numbers with one decimal, and U+FFFD for characters that are invalid in HTML."""
+    if isinstance(value, float):
+        return f"{round(value, 1) + 0.0:g}"
+    return for_html(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+@cache
+def _environment(package: str) -> Environment:
+    return Environment(
+        loader=PackageLoader(package, "assets"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, finalize=valid, auto_reload=False,
+    )  # fmt: skip
