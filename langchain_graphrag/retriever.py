@@ -391,7 +391,7 @@ class GraphRAGRetriever(DocumentIndex):
             A function for other stores. It gets the store and yields ``(id, text, metadata, vector)`` for each
             document; without a vector (None) the text is embedded.
         remove_missing
-            True deletes documents from the index that were not read, except told facts.
+            True deletes documents from the index that were not read, except remembered facts.
         check_embedding
             True embeds one text and compares it with its vector, to find out if ``embedding`` is another model. By
             default a wrong dimension is reported by the first question.

@@ -15,7 +15,7 @@ from langchain_core.vectorstores import VectorStore
 import graphrag_core
 from graphrag_core import KnowledgeIndex
 from graphrag_core.errors import EmbedderMismatch, InputError
-from graphrag_core.ingest import told_facts
+from graphrag_core.ingest import remembered
 from graphrag_core.ingest.embedding import CheckedEmbedder, unit_vector
 from langchain_graphrag.documents import to_core_documents
 
@@ -241,7 +241,7 @@ def _check_embedding(embedding: CheckedEmbedder, document: graphrag_core.Documen
 
 
 def _is_told(document: graphrag_core.Document | None) -> bool:
-    return document is not None and told_facts.KEY in document.metadata
+    return document is not None and remembered.FACT_KEY in document.metadata
 
 
 def _to_row(document: Document) -> Row:

@@ -109,7 +109,7 @@ def memory_tools(
 ) -> list[FunctionTool]:
     """Return the tools of a memory: ``memory_search``, and tools that remember, confirm, reject and forget facts.
 
-    Facts that the agent remembers are staged until they are confirmed. The tools change told facts of their scope
+    Facts that the agent remembers are staged until they are confirmed. The tools change remembered facts of their scope
     alone, and no node.
 
     Parameters

@@ -33,8 +33,8 @@ from graphrag_core.errors import DocumentError
 from graphrag_core.extract.knowledge import strength_of
 from graphrag_core.filters import json_value
 from graphrag_core.ingest.chunker import whole_document
+from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.ingest.titles import stated_title, title_of
-from graphrag_core.ingest.told_facts import KEY as TOLD
 from graphrag_core.text import chunk_text, label
 from graphrag_core.text.markup import plain
 
@@ -288,8 +288,8 @@ def stored_node(chunk: Chunk) -> BaseNode:
             id_=chunk.id,
             text=chunk.text,
             metadata=metadata,
-            excluded_embed_metadata_keys=[TOLD] if TOLD in metadata else [],
-            excluded_llm_metadata_keys=[TOLD] if TOLD in metadata else [],
+            excluded_embed_metadata_keys=[FACT_KEY] if FACT_KEY in metadata else [],
+            excluded_llm_metadata_keys=[FACT_KEY] if FACT_KEY in metadata else [],
             start_char_idx=chunk.start,
             end_char_idx=chunk.start + len(chunk.text),
             relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=chunk.document_id)},

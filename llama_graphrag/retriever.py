@@ -65,7 +65,7 @@ from graphrag_core.engine.address import shown
 from graphrag_core.errors import EmbedderError, InputError, NotAnIndex
 from graphrag_core.filters import DOCUMENT_ID, Filter, parse_all
 from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
-from graphrag_core.ingest.told_facts import Time
+from graphrag_core.ingest.remembered import Time
 from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.query.ask import MAX_TOKENS
 from graphrag_core.query.coverage import Reranker
@@ -356,7 +356,7 @@ class GraphRAGRetriever(BaseRetriever):
             Settings of :class:`~graphrag_core.KnowledgeIndex`.
         remove_missing
             True deletes the nodes of the folder that are not among ``nodes``. What was added without
-            LlamaIndex, such as told facts, stays.
+            LlamaIndex, such as remembered facts, stays.
         edges
             Metadata fields that link nodes, such as ``[("author", "author"), ("links", "id")]``
             (:class:`~graphrag_core.KnowledgeIndex`). An id is that of a node, or of the document it was cut from.
@@ -981,7 +981,7 @@ class GraphRAGRetriever(BaseRetriever):
         return self.index.delete(stale) if stale else 0
 
     def drop_missing(self, nodes: Iterable[BaseNode]) -> int:
-        """Delete all nodes but these; return how many. What was added without LlamaIndex, such as told facts, stays."""
+        """Delete all nodes but these; return how many. What was added without LlamaIndex stays."""
         kept = {node.node_id for node in nodes}
         missing = [one.id for one in self.index.documents() if is_node(one) and one.id not in kept]
         if missing:

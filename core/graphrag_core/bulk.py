@@ -23,7 +23,8 @@ from graphrag_core.documents.walk import File, Problem
 from graphrag_core.engine.address import is_address, shown
 from graphrag_core.errors import DocumentError, GraphRAGError, InputError, MissingDependency
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.ingest.pipeline import BatchLimit, validate
+from graphrag_core.ingest.pipeline import BatchLimit
+from graphrag_core.ingest.validation import validate
 from graphrag_core.model import Added, Document, Mark
 from graphrag_core.ports import Embedder
 from graphrag_core.text import hash64

@@ -33,7 +33,7 @@ from graphrag_core import forks
 from graphrag_core.context.escape import list_item, one_line, without_tags
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.filters import Filter
-from graphrag_core.ingest.told_facts import changes_between, visible
+from graphrag_core.ingest.remembered import changes_between, visible
 from graphrag_core.llm import Message, complete
 from graphrag_core.model import Community, Entity
 from graphrag_core.ports import Engine, Keys, Snapshot

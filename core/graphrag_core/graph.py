@@ -18,8 +18,9 @@ from graphrag_core.communities import Communities
 from graphrag_core.engine.shortest_path import shortest_path
 from graphrag_core.errors import ChangedMeanwhile, InputError
 from graphrag_core.filters import Where, parse
-from graphrag_core.ingest import told_facts
-from graphrag_core.ingest.pipeline import Pipeline, clean_name
+from graphrag_core.ingest import remembered
+from graphrag_core.ingest.pipeline import Pipeline
+from graphrag_core.ingest.validation import clean_name
 from graphrag_core.llm import as_chat_model
 from graphrag_core.memory import Memory
 from graphrag_core.model import Community, Document, Edit, EditAction, Entity, Fact, GraphPath
@@ -510,7 +511,7 @@ class KnowledgeGraph:
     def _snapshot(self, where: Where | None = None) -> AbstractContextManager[Snapshot]:
         """Open a snapshot of what is valid now, within a filter."""
         scope = None if where is None else parse(where)
-        return self._engine.snapshot(told_facts.visible(self._engine, scope, time.time()))
+        return self._engine.snapshot(remembered.visible(self._engine, scope, time.time()))
 
 
 def _name(name: str) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Condition, Filter, Group, Where, optional, parse
-from graphrag_core.ingest import told_facts
+from graphrag_core.ingest import remembered
 from graphrag_core.ingest.pipeline import Pipeline
-from graphrag_core.ingest.told_facts import Time
+from graphrag_core.ingest.remembered import Time
 from graphrag_core.model import Document, Fact, FactSource, FactStatus
 from graphrag_core.text import normalise
 
@@ -82,17 +82,17 @@ class Memory:
         InputError
             A part of the fact cannot be used, or there is no fact to supersede with such an id.
         """
-        now, scope = time.time(), told_facts.check_scope(metadata or {})
+        now, scope = time.time(), remembered.check_scope(metadata or {})
         if status is not None:
-            told_facts.check_status(status)
-        start = None if valid_from is None else told_facts.seconds(valid_from, "valid_from")
-        fact = told_facts.make_fact(
+            remembered.check_status(status)
+        start = None if valid_from is None else remembered.seconds(valid_from, "valid_from")
+        fact = remembered.make_fact(
             subject, relation, object, literal=literal, source=source, confidence=confidence,
             status=status or ("confirmed" if source == "user_edit" else "staged"),
             valid_from=valid_from, valid_to=valid_to, created=now,
         )  # fmt: skip
         with self._pipeline.writing():
-            stored = self._facts_with(scope, "triple", told_facts.triple_key(subject, relation, object))
+            stored = self._facts_with(scope, "triple", remembered.triple_key(subject, relation, object))
             same = [one for one in stored if (_is_valid(one, now) if start is None else one.valid_from == start)]
             if same:
                 known = same[-1]
@@ -107,13 +107,13 @@ class Memory:
             superseded = [] if fact.status == "rejected" else self._superseded(fact, supersedes, scope, now)
             if superseded and fact.valid_from is None:
                 fact = replace(fact, valid_from=now)
-            changed = [told_facts.to_document(fact, scope)]
+            changed = [remembered.to_document(fact, scope)]
             for known in superseded:
                 end = max(_start(known), _start(fact))
                 if known.valid_to is None or known.valid_to > end:
-                    changed.append(told_facts.to_document(replace(known, valid_to=end), scope))
+                    changed.append(remembered.to_document(replace(known, valid_to=end), scope))
             self._pipeline.add(changed)
-        return told_facts.to_fact(changed[0])
+        return remembered.to_fact(changed[0])
 
     def confirm(self, fact: str | Fact, *, where: Where | None = None) -> Fact:
         """Confirm a remembered fact, also one that was rejected; return it.
@@ -192,10 +192,10 @@ class Memory:
             Only facts that were valid at this time.
         """
         if status is not None:
-            told_facts.check_status(status)
-        at = None if as_of is None else told_facts.seconds(as_of, "as_of")
+            remembered.check_status(status)
+        at = None if as_of is None else remembered.seconds(as_of, "as_of")
         wanted = normalise(subject or ""), normalise(relation or "")
-        facts = [told_facts.to_fact(document) for document in self.documents(where)]
+        facts = [remembered.to_fact(document) for document in self.documents(where)]
         return sorted(
             (
                 fact for fact in facts
@@ -217,10 +217,10 @@ class Memory:
     def _set_status(self, fact: str | Fact, status: FactStatus, where: Where | None) -> Fact:
         with self._pipeline.writing():
             stored = self._stored(fact, where)
-            changed = replace(told_facts.to_fact(stored), status=status)
-            document = told_facts.to_document(changed, told_facts.scope_of(stored))
+            changed = replace(remembered.to_fact(stored), status=status)
+            document = remembered.to_document(changed, remembered.scope_of(stored))
             self._pipeline.add([document])
-        return told_facts.to_fact(document)
+        return remembered.to_fact(document)
 
     def _stored(self, fact: str | Fact, where: Where | None = None) -> Document:
         """Return the document of a fact. Raise if there is none in the scope."""
@@ -229,7 +229,7 @@ class Memory:
         if document is not None and where is not None:
             inside = document_id in self._engine.document_ids(optional(parse(where)))
             document = document if inside else None
-        if document is not None and told_facts.KEY in document.metadata:
+        if document is not None and remembered.FACT_KEY in document.metadata:
             return document
         if document is not None or "/" in document_id:
             raise InputError(
@@ -246,28 +246,26 @@ class Memory:
             listed = [supersedes] if isinstance(supersedes, (str, Fact)) else list(supersedes)
             for one in listed:
                 document = self._engine.document(_document_id(one))
-                if document is not None and told_facts.scope_of(document) != scope:
+                if document is not None and remembered.scope_of(document) != scope:
                     raise _unknown_fact(document.id)
             documents = [self._stored(one) for one in listed]
-            return [told_facts.to_fact(document) for document in documents if document.id != fact.chunk_id]
+            return [remembered.to_fact(document) for document in documents if document.id != fact.chunk_id]
         if not supersedes:
             return []
         begins = now if fact.valid_from is None else fact.valid_from
-        triple = told_facts.triple_of(fact)
+        triple = remembered.triple_of(fact)
         return [
             known
-            for known in self._facts_with(scope, "about", told_facts.about_key(fact.entities[0], fact.relation))
-            if told_facts.triple_of(known) != triple and known.status != "rejected" and _is_valid(known, begins)
+            for known in self._facts_with(scope, "about", remembered.about_key(fact.entities[0], fact.relation))
+            if remembered.triple_of(known) != triple and known.status != "rejected" and _is_valid(known, begins)
         ]
 
     def _facts_with(self, scope: Mapping[str, Any], key: str, value: str) -> list[Fact]:
         """Return the facts of exactly this scope whose key has a value, oldest first."""
-        stored = f"{told_facts.KEY}.{key}"
-        matching = Group(all=True, parts=(Condition(stored, "exists", ()), Condition(stored, "eq", (("text", value),))))
         facts = [
-            told_facts.to_fact(document)
-            for document in self._matching(matching)
-            if told_facts.scope_of(document) == scope
+            remembered.to_fact(document)
+            for document in self._matching(remembered.condition(key, "eq", ("text", value)))
+            if remembered.scope_of(document) == scope
         ]
         return sorted(facts, key=lambda fact: (_start(fact), fact.created or 0.0))
 
@@ -282,8 +280,8 @@ def _document_id(fact: str | Fact) -> str:
 
 def _filter(where: Where | None) -> Filter:
     """Return a filter for remembered facts, and for another filter if one is given."""
-    remembered = Condition(f"{told_facts.KEY}.subject", "exists", ())
-    return remembered if where is None else Group(all=True, parts=(remembered, optional(parse(where))))
+    is_fact = Condition(f"{remembered.FACT_KEY}.subject", "exists", ())
+    return is_fact if where is None else Group(all=True, parts=(is_fact, optional(parse(where))))
 
 
 def _unknown_fact(document_id: str) -> InputError:

@@ -153,7 +153,7 @@ class Fact:
     id, chunk_id
         Set by the index.
     valid_from, valid_to
-        When a fact that was told (:meth:`~graphrag_core.memory.Memory.remember`) is valid, in seconds since the
+        When a remembered fact (:meth:`~graphrag_core.memory.Memory.remember`) is valid, in seconds since the
         epoch, from the first until just before the second; None for no limit. Extractors cannot set them.
     """
 
@@ -321,8 +321,8 @@ class Stats:
 
     ``entities`` counts what ``index.graph.entities`` lists: names, not numbers. ``facts`` are sentences that name
     entities, relations, and ``links`` between sections. ``relations`` counts what ``index.graph.relations`` lists,
-    by relation. Deleted relations are not counted; told facts that are no longer valid are. ``vectors`` counts vectors
-    by kind. ``bytes_in_memory`` does not include the operating system's file cache.
+    by relation. Deleted relations are not counted; remembered facts that are no longer valid are. ``vectors`` counts
+    vectors by kind. ``bytes_in_memory`` does not include the operating system's file cache.
     """
 
     documents: int

@@ -21,7 +21,7 @@ from graphrag_core.errors import InputError
 from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
-from graphrag_core.ingest.told_facts import SETTING, Time, changes_between, seconds, visible
+from graphrag_core.ingest.remembered import SETTING, Time, changes_between, seconds, visible
 from graphrag_core.llm import as_chat_model
 from graphrag_core.model import Fact
 from graphrag_core.ports import Keys, Matrix, Snapshot

@@ -38,7 +38,7 @@ class Copied:
 def copy_index(
     source: str | Path, target: str | Path, *, batch_size: int = 250, progress: bool | None = None
 ) -> Copied:
-    """Copy an index with its settings, edits and told facts, and with the catalogue of its files.
+    """Copy an index with its settings, edits and remembered facts, and with the catalogue of its files.
 
     Documents are copied in batches; a few are in memory at a time. If the call is interrupted, the same call continues:
     documents that the target has are not read again. Documents that are written to the source meanwhile are copied too.

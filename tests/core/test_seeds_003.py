@@ -24,7 +24,7 @@ from graphrag_core import (
     SpreadingActivation,
 )
 from graphrag_core.errors import DocumentError, ExtractionError, InputError, ReadOnlyIndex
-from graphrag_core.ingest import told_facts
+from graphrag_core.ingest import remembered
 from graphrag_core.query.strategies.activation import WEEK
 from graphrag_core.testing import CountingEmbedder, FixedExtractor, HashEmbedder
 
@@ -222,7 +222,7 @@ def test_told_facts_are_copied_with_the_documents_whatever_the_extractor(index):
         for question, time_ in (("User Rain", None), ("lives in Malmö", "2020-06-01"), ("lives in Malmö", None)):
             found = [texts(retriever_of(one).retrieve(question, as_of=time_, k=20)) for one in (index, copy)]
             assert found[0] == found[1]
-    assert told_facts.KEY in next(index.documents()).metadata
+    assert remembered.FACT_KEY in next(index.documents()).metadata
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from graphrag_core.documents.rows import read_csv, read_json, read_jsonl
 from graphrag_core.documents.rst import read_rst
 from graphrag_core.documents.walk import File, Problem, walk_files
 from graphrag_core.errors import DocumentError, FileError, MissingDependency
-from graphrag_core.ingest.pipeline import validate
-from graphrag_core.ingest.told_facts import KEY as TOLD_FACT
+from graphrag_core.ingest.remembered import FACT_KEY
+from graphrag_core.ingest.validation import validate
 from graphrag_core.model import Document
 
 MAX_BYTES = 100_000_000
@@ -173,6 +173,6 @@ def _to_document(
 
 def _is_claimed(key: str, given: Mapping[str, Any]) -> bool:
     """Return whether metadata of a file would replace, or look to a filter like, what the application gives."""
-    if key == TOLD_FACT or key.startswith(("__", f"{TOLD_FACT}.")):
+    if key == FACT_KEY or key.startswith(("__", f"{FACT_KEY}.")):
         return True
     return any(key == own or key.startswith(f"{own}.") or own.startswith(f"{key}.") for own in given)

@@ -39,8 +39,7 @@ from graphrag_core.errors import InputError
 from graphrag_core.explain.layout import layout
 from graphrag_core.explain.network import Network, build_network, passage_name
 from graphrag_core.filters import Filter, Where, parse
-from graphrag_core.ingest.told_facts import KEY as TOLD
-from graphrag_core.ingest.told_facts import visible
+from graphrag_core.ingest.remembered import FACT_KEY, visible
 from graphrag_core.model import Chunk, Community, Entity, Fact
 from graphrag_core.ports import Keys, Snapshot
 from graphrag_core.query.ask import Answer
@@ -629,7 +628,7 @@ def _fields(snapshot: Snapshot, entities: Keys) -> list[dict[str, Any]]:
         for key, value in chunk.metadata.items():
             listed = value if isinstance(value, list) else [value]
             texts = [str(one).lower() if isinstance(one, bool) else str(one) for one in listed if _is_short(one)]
-            if texts and key != TOLD and len(key) <= 40:
+            if texts and key != FACT_KEY and len(key) <= 40:
                 values.setdefault(key, {}).update(dict.fromkeys(map(_safe, texts)))
     useful = [(key, list(found)) for key, found in values.items() if len(found) <= _FIELD_VALUES]
     return [{"field": _safe(key), "values": sorted(found)} for key, found in useful[:_FIELDS]]

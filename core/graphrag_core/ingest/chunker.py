@@ -100,9 +100,9 @@ class Chunker:
         whole = whole_document(document)
         text, marks = document.text, whole.marks
         headings = [mark for mark in marks if mark.kind == "heading"]
-        if len(headings) < 2 and self._is_whole(text):
+        if (self.long_only or len(headings) < 2) and self._is_whole(text):
             return [whole]
-        above = headings_of(document)
+        above = headings_of(document.metadata, whole.title)
         spans: list[tuple[int, int]] = []
         paths: list[tuple[str, ...]] = []
         blocks = [mark for mark in marks if mark.kind in BLOCKS]
@@ -133,7 +133,7 @@ class Chunker:
                 start,
                 document.metadata,
                 path,
-                _page_at(pages, start, text) or whole.page,
+                (_page_at(pages, start, text) if pages else None) or whole.page,
                 own,
             )
             for i, ((start, end), path, own) in enumerate(zip(spans, paths, _marks_of(marks, spans), strict=True))
@@ -287,7 +287,7 @@ def whole_document(document: Document) -> Chunk:
     text, metadata = document.text, document.metadata
     marks = scan(text, document.marks, is_markdown(metadata))
     title = title_of(document, marks)
-    path = list(headings_of(document))
+    path = list(headings_of(metadata, title))
     known = {normalise(name) for name in (title, *path)}
     for mark in marks:
         if mark.kind == "heading" and normalise(name := heading_text(text, mark)) not in known:
@@ -295,7 +295,7 @@ def whole_document(document: Document) -> Chunk:
         elif mark.kind in BLOCKS and mark.kind != "heading":
             break
     pages = [mark for mark in marks if mark.kind == "page"]
-    page = _page_at(pages, 0, text) or page_of(metadata)
+    page = (_page_at(pages, 0, text) if pages else None) or page_of(metadata)
     return Chunk(document.id, document.id, text, title, 0, 0, metadata, tuple(path), page, marks)
 
 
@@ -345,8 +345,6 @@ def _block_start(text: str, block: Mark) -> int:
 
 def _page_at(pages: Sequence[Mark], start: int, text: str) -> int | None:
     """Return the page on which the first word after ``start`` is."""
-    if not pages:
-        return None
     while start < len(text) and text[start].isspace():
         start += 1
     at = bisect_right(pages, start, key=attrgetter("start"))

@@ -13,10 +13,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from graphrag_core.errors import InputError
-from graphrag_core.ingest import told_facts
+from graphrag_core.ingest import remembered
 from graphrag_core.model import Chunk, Document, Fact, Mention
 from graphrag_core.ports import ParsedDocument
 from graphrag_core.text import EDGE, fingerprint, normalise, title_names
@@ -158,73 +159,64 @@ def value_name(field: str, value: str) -> str:
 
 def with_edges(parsed: ParsedDocument, edges: Sequence[Edge]) -> ParsedDocument:
     """Return a document with the entities and facts of its edges. Its vectors are as before."""
-    if not edges or told_facts.KEY in parsed.document.metadata:
+    if not edges or remembered.FACT_KEY in parsed.document.metadata:
         return parsed
-    document = parsed.document
-    subjects = {
-        address(target, value): True
-        for source, target in edges
-        if source != target
-        for value in values(document, target)
-    }
     title = next(iter(title_names(parsed.chunks[0].title)), "")
-    own = title or address(ID, document.id)
-    mentions: dict[Mention, None] = {}
-    facts: list[Fact] = []
-    for source in dict.fromkeys(source for source, _ in edges):
-        to = [target for one, target in edges if one == source]
-        for value in values(document, source):
-            if ID in to and value in values(document, ID):
-                continue
-            ends = [value_name(source, value) if target == source else address(target, value) for target in to]
-            mentions.update((Mention(name, source), None) for name in ends if not name.startswith(EDGE))
-            said = f"{source}: {value}" if source in to else source
-            text = f"{title} {said}" if title else said
-            facts.append(Fact((own, *ends, EDGE), text, source))
+    name = title or address(ID, parsed.document.id)
+    facts = _edge_facts(parsed.document, edges, title, name)
+    targets = [target for source, target in edges if source != target]
+    subjects = {address(target, value): True for target in targets for value in values(parsed.document, target)}
     if facts and not title:
-        subjects[own] = True
+        subjects[name] = True
     if not facts and not subjects:
         return parsed
-    added = [name for fact in facts for name in fact.entities[:-1]]
+    ends = [(end, fact.relation) for fact in facts for end in fact.entities[1:-1]]
+    mentions = dict.fromkeys(Mention(end, field) for end, field in ends if not end.startswith(EDGE))
     extractions, names_of = [], []
     for at, (extraction, names) in enumerate(zip(parsed.extractions, parsed.names, strict=True)):
-        told = tuple(facts) if at == 0 else ()
         extractions.append(
-            replace(extraction, mentions=(*extraction.mentions, *mentions), facts=(*extraction.facts, *told))
+            replace(
+                extraction,
+                mentions=(*extraction.mentions, *mentions),
+                facts=(*extraction.facts, *facts) if at == 0 else extraction.facts,
+            )
         )
-        first = {name: True for name, is_subject in names.items() if is_subject} | subjects
-        last = {name: False for name in (*names, EDGE, *added) if name not in first}
-        names_of.append(first | last)
+        first = {known: True for known, is_subject in names.items() if is_subject} | subjects
+        added = (name for fact in facts for name in fact.entities[:-1])
+        names_of.append(first | {other: False for other in (*names, EDGE, *added) if other not in first})
     return replace(parsed, extractions=extractions, names=names_of)
+
+
+def _edge_facts(document: Document, edges: Sequence[Edge], title: str, name: str) -> list[Fact]:
+    """Return a fact for each value of a source field, between a document's name and what the value leads to."""
+    facts = []
+    for source in dict.fromkeys(source for source, _ in edges):
+        targets = [target for field, target in edges if field == source]
+        for value in values(document, source):
+            if ID in targets and value in values(document, ID):  # to itself
+                continue
+            ends = [value_name(source, value) if target == source else address(target, value) for target in targets]
+            text = f"{source}: {value}" if source in targets else source
+            facts.append(Fact((name, *ends, EDGE), f"{title} {text}" if title else text, source))
+    return facts
 
 
 def without_edges(parsed: ParsedDocument) -> ParsedDocument:
     """Return a document without what :func:`with_edges` added. Facts that are left have their vectors."""
-    extractions, names_of, kept_facts = [], [], list[bool]()
+    facts = [fact for extraction in parsed.extractions for fact in extraction.facts]
+    is_text = [EDGE not in fact.entities for fact in facts]
+    edge_facts = (fact for fact, kept in zip(facts, is_text, strict=True) if not kept)
+    added = {(name, fact.relation) for fact in edge_facts for name in fact.entities[1:-1]}
+    extractions, names_of = [], []
     for extraction, names in zip(parsed.extractions, parsed.names, strict=True):
-        listed = list(names)
-        text_names = listed[: listed.index(EDGE)] if EDGE in names else listed
-        own = {name: names[name] for name in text_names if not name.startswith(EDGE)}
-        is_edge = [EDGE in fact.entities for fact in extraction.facts]
-        kept_facts += [not edge for edge in is_edge]
-        added = {
-            (name, fact.relation)
-            for one in parsed.extractions
-            for fact in one.facts
-            if EDGE in fact.entities
-            for name in fact.entities[1:-1]
-        }
-        extractions.append(
-            replace(
-                extraction,
-                mentions=tuple(
-                    mention
-                    for mention in extraction.mentions
-                    if mention.description or mention.aliases or (mention.name, mention.type) not in added
-                ),
-                facts=tuple(fact for fact, edge in zip(extraction.facts, is_edge, strict=True) if not edge),
-            )
+        mentions = tuple(
+            mention
+            for mention in extraction.mentions
+            if mention.description or mention.aliases or (mention.name, mention.type) not in added
         )
-        names_of.append(own)
-    vectors = None if parsed.fact_vectors is None else parsed.fact_vectors[kept_facts]
+        text_facts = tuple(fact for fact in extraction.facts if EDGE not in fact.entities)
+        extractions.append(replace(extraction, mentions=mentions, facts=text_facts))
+        text_names = takewhile(lambda name: name != EDGE, names)
+        names_of.append({name: names[name] for name in text_names if not name.startswith(EDGE)})
+    vectors = None if parsed.fact_vectors is None else parsed.fact_vectors[is_text]
     return replace(parsed, extractions=extractions, names=names_of, fact_vectors=vectors)

@@ -61,15 +61,26 @@ def stated_title(metadata: Mapping[str, Any]) -> str:
     for title in (metadata.get("title"), metadata.get("name")):
         if isinstance(title, str) and title.strip():
             return title.strip()
-    return next(iter(_metadata_headings(metadata)), "")
+    return next(iter(headings_of(metadata)), "")
 
 
-def headings_of(document: Document) -> tuple[str, ...]:
-    """Return the headings that metadata names above a document's text, without its title."""
-    headings = _metadata_headings(document.metadata)
-    if headings and normalise(headings[0]) == normalise(title_of(document, ())):
-        return headings[1:]
-    return headings
+def headings_of(metadata: Mapping[str, Any], title: str = "") -> tuple[str, ...]:
+    """Return the headings that splitters write to metadata, without a title that is the first of them.
+
+    They are under the keys ``Header 1``, ``Header 2`` and so on, or under ``header_path``.
+    """
+    levels = {}
+    for key, value in metadata.items():
+        if key[:1] in "hH" and isinstance(value, str) and (found := _HEADER_KEY.fullmatch(key)) and value.strip():
+            levels[int(found[1])] = " ".join(plain(value).split())
+    if levels:
+        headings = tuple(levels[level] for level in sorted(levels))
+    elif isinstance(path := metadata.get("header_path"), str):
+        parts = path.split("/", _MOST_HEADINGS)[:_MOST_HEADINGS]
+        headings = tuple(" ".join(plain(part).split()) for part in parts if part.strip())
+    else:
+        return ()
+    return headings[1:] if title and headings and normalise(headings[0]) == normalise(title) else headings
 
 
 def heading_text(text: str, heading: Mark) -> str:
@@ -109,22 +120,6 @@ def _path_of(name: str) -> str:
     if scheme.lower() != "file":
         path = path.partition("/")[2]
     return _PERCENT.sub(lambda codes: bytes.fromhex(codes.group().replace("%", "")).decode("utf-8", "replace"), path)
-
-
-def _metadata_headings(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the headings that splitters write to metadata: ``Header 1``, ``Header 2``, or ``header_path``."""
-    levels = {}
-    for key, value in metadata.items():
-        if key[:1] in "hH" and isinstance(value, str) and (found := _HEADER_KEY.fullmatch(key)) and value.strip():
-            levels[int(found[1])] = " ".join(plain(value).split())
-    if levels:
-        return tuple(levels[level] for level in sorted(levels))
-    path = metadata.get("header_path")
-    if isinstance(path, str):
-        return tuple(
-            " ".join(plain(part).split()) for part in path.split("/", _MOST_HEADINGS)[:_MOST_HEADINGS] if part.strip()
-        )
-    return ()
 
 
 def _own_heading(document: Document, marks: Sequence[Mark] | None) -> tuple[str, bool]:

@@ -10,7 +10,7 @@ from graphrag_core.context import one_line
 from graphrag_core.errors import InputError
 from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Where, attributes, optional, parse
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.ingest.told_facts import KEY, check_scope
+from graphrag_core.ingest.remembered import FACT_KEY, check_scope
 from graphrag_core.model import FactSource
 from graphrag_core.result import Result
 
@@ -141,13 +141,13 @@ class MemoryWriter:
 
     @property
     def searched(self) -> Where | None:
-        """The filter of a search: no told fact of another scope. Documents are not restricted by it.
+        """The filter of a search: no remembered fact of another scope. Documents are not restricted by it.
 
         It does not raise before the first fact of the scope is told.
         """
         if self.where is None:
             return None
-        return optional(parse({"or": [{f"{KEY}.subject": {"exists": False}}, self.where]}))
+        return optional(parse({"or": [{f"{FACT_KEY}.subject": {"exists": False}}, self.where]}))
 
     def tools(self) -> list[Tool]:
         """Return the tools that remember, confirm, reject and forget facts."""

@@ -9,6 +9,9 @@ from graphrag_core.errors import InputError
 from graphrag_core.model import Chunk, Document, Extraction, Fact, Mention
 from graphrag_core.text import normalise
 
+FINDING = "finding"
+"""The metadata key of research findings: ``"paper"`` or ``"project"``."""
+
 _PAPERS = ("academic_papers", "papers")
 _PROJECTS = ("github_projects", "projects", "repositories")
 _CONTAINERS = ("findings", "results", "research", "data")
@@ -44,9 +47,9 @@ _RELATIONS = {
 }
 
 
-def is_finding(document: Document | Chunk) -> bool:
+def _is_finding(document: Document | Chunk) -> bool:
     """Return whether a document, or the document of a chunk, is a paper or a project of research findings."""
-    return document.metadata.get("finding") in _KINDS
+    return document.metadata.get(FINDING) in _KINDS
 
 
 def is_findings(value: Any) -> bool:
@@ -177,7 +180,7 @@ def without_labels(document: Document, chunks: Sequence[Chunk]) -> list[Chunk]:
     """
     end = document.text.rfind("\n\n") + 2  # the labelled lines are the last paragraph
     lines = document.text[end:].splitlines()
-    if not is_finding(document) or not all(line.startswith(_PREFIXES) for line in lines):
+    if not _is_finding(document) or not all(line.startswith(_PREFIXES) for line in lines):
         return list(chunks)
     prose = []
     for chunk in chunks:
@@ -267,11 +270,11 @@ class FindingsExtractor:
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
         """Return one extraction for each chunk, in order."""
-        return [_extract(chunk) if is_finding(chunk) else Extraction() for chunk in chunks]
+        return [_extract(chunk) if _is_finding(chunk) else Extraction() for chunk in chunks]
 
 
 def _extract(chunk: Chunk) -> Extraction:
-    kind = str(chunk.metadata["finding"])
+    kind = str(chunk.metadata[FINDING])
     aliases = _aliases(chunk, kind)
     # An alias is a subject too: keyword search then ranks a paper above those that only cite its arXiv id.
     mentions = [Mention(chunk.title, kind, aliases=aliases, subject=True)]

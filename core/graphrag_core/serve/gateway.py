@@ -32,7 +32,7 @@ from graphrag_core.filters import (
     unknown_key,
 )
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.ingest.told_facts import visible
+from graphrag_core.ingest.remembered import visible
 from graphrag_core.model import Chunk, Document, Entity, FactSource
 from graphrag_core.query.ask import AnswerStream
 from graphrag_core.result import Result

@@ -1,7 +1,7 @@
-"""Facts that are told directly. Each is stored as a small document.
+"""Facts that are stated directly, without a document. Each is stored as a small document.
 
 The document's text is the fact in words, its metadata the scope that the caller gave, and under the key
-``graphrag_fact`` the fact itself. So a told fact is stored, searched, filtered, copied to another index and
+``graphrag_fact`` the fact itself. So a remembered fact is stored, searched, filtered, copied to another index and
 deleted like any document, and whatever the index's extractor is, it is read from the metadata.
 
 A rejected fact, and one that is not valid at the time of a query, is hidden by a filter on that metadata, as if it
@@ -9,12 +9,12 @@ were outside the query's scope: :func:`visible`.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime, timezone
 from typing import Any, cast, get_args
 
-from graphrag_core.errors import DocumentError, InputError
+from graphrag_core.errors import InputError
 from graphrag_core.filters import Condition, Filter, Group, Hidden, Value, json_value
 from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, Mention
 from graphrag_core.ports import Engine
@@ -23,8 +23,8 @@ from graphrag_core.text import fingerprint, normalise
 Time = float | str | date
 """Seconds since the epoch, a date, or an ISO 8601 text such as "2024-05-01". Without a time zone: UTC."""
 
-KEY = "graphrag_fact"
-"""The metadata key of a told fact."""
+FACT_KEY = "graphrag_fact"
+"""The metadata key of a remembered fact."""
 
 SETTING = "hides_facts"
 """The setting of an index that has, or had, facts that may have to be hidden. Without it, no query looks for them."""
@@ -34,37 +34,24 @@ SOURCES: tuple[str, ...] = get_args(FactSource)
 
 _FIRST, _LAST = -62_135_596_800, 253_402_300_800  # the years 1 to 9999
 _LONGEST = 300  # characters of a name
-_WEIGHT = 10.0  # of a fact, unless it is given
 _TEXTS = ("subject", "relation", "object", "source", "status")
 _TIMES = ("created", "valid_from", "valid_to")
 
 
-def to_document(fact: Fact, metadata: Mapping[str, Any], described: Iterable[Mention] = ()) -> Document:
-    """Return a fact as a document with some metadata; its ``chunk_id``, if it has one, is the document's id.
-
-    ``described`` are the entities of the fact with what is known about them: types, descriptions and aliases.
-    """
+def to_document(fact: Fact, metadata: Mapping[str, Any]) -> Document:
+    """Return a fact as a document with some metadata; its ``chunk_id``, if it has one, is the document's id."""
     subject, target = fact.entities[0], fact.value or fact.entities[1]
     stored: dict[str, Any] = {"subject": subject, "relation": fact.relation, "object": target}
     stored |= {"about": about_key(subject, fact.relation), "triple": triple_of(fact)}
     if fact.value:
         stored["literal"] = True
-    if fact.weight != _WEIGHT:
-        stored["weight"] = fact.weight
-    known = [
-        {"name": one.name, "type": one.type, "description": one.description, "aliases": list(one.aliases)}
-        for one in described
-        if one.type or one.description or one.aliases
-    ]
-    if known:
-        stored["entities"] = known
     stored |= {"confidence": fact.confidence, "source": fact.source, "status": fact.status}
     stored |= {name: time for name in _TIMES if (time := getattr(fact, name)) is not None}
     document_id = fact.chunk_id
     if not document_id:
         scope = json.dumps(dict(metadata), sort_keys=True)
         document_id = "fact:" + fingerprint([stored["triple"], str(fact.valid_from), scope])[:16]
-    return Document(document_id, fact.text, metadata={**metadata, KEY: stored})
+    return Document(document_id, fact.text, metadata={**metadata, FACT_KEY: stored})
 
 
 def to_fact(document: Document | Chunk) -> Fact:
@@ -73,11 +60,11 @@ def to_fact(document: Document | Chunk) -> Fact:
     Raises
     ------
     InputError
-        The metadata is not that of a told fact.
+        The metadata is not that of a remembered fact.
     """
-    stored = document.metadata[KEY]
+    stored = document.metadata[FACT_KEY]
     if not isinstance(stored, Mapping) or not all(isinstance(stored.get(name), str) for name in _TEXTS):
-        raise InputError(f"metadata[{KEY!r}] must have the texts {', '.join(_TEXTS)}: use index.memory.remember")
+        raise InputError(f"metadata[{FACT_KEY!r}] must have the texts {', '.join(_TEXTS)}: use index.memory.remember")
     fact = make_fact(
         stored["subject"],
         stored["relation"],
@@ -90,11 +77,7 @@ def to_fact(document: Document | Chunk) -> Fact:
         valid_to=stored.get("valid_to"),
         created=stored.get("created"),
     )
-    weight = stored.get("weight", _WEIGHT)
-    if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 1 <= weight <= 10:
-        raise InputError(f"the weight of a fact is {weight!r}: use a number from 1 to 10")
     document_id = document.document_id if isinstance(document, Chunk) else document.id
-    fact = replace(fact, weight=float(weight))
     return replace(fact, text=document.text, span=(0, len(document.text)), id=f"{document_id}/0", chunk_id=document_id)
 
 
@@ -140,32 +123,21 @@ def make_fact(
 
 
 def extract(chunk: Chunk) -> Extraction:
-    """Return the fact of a told document's chunk; nothing of a rejected one."""
+    """Return the fact of a remembered document's chunk; nothing of a rejected one."""
     fact = to_fact(chunk)
     if fact.status == "rejected":
         return Extraction()
     about, *others = fact.entities
     mentions = (Mention(about, subject=True), *(Mention(name) for name in others if name != about))
-    known = _described(chunk.metadata[KEY].get("entities"))
-    return Extraction(tuple(replace(one, **known.get(normalise(one.name), {})) for one in mentions), (fact,))
-
-
-def _described(stored: object) -> dict[str, dict[str, Any]]:
-    """Return what a told document says about its entities, by normalised name. What cannot be used is left out."""
-    found = {}
-    for entry in stored if isinstance(stored, list) else ():
-        if isinstance(entry, Mapping) and isinstance(name := entry.get("name"), str):
-            aliases = entry.get("aliases")
-            texts = {key: value for key in ("type", "description") if isinstance(value := entry.get(key), str)}
-            listed = tuple(one for one in aliases if isinstance(one, str)) if isinstance(aliases, list) else ()
-            found[normalise(name)] = {**texts, "aliases": listed}
-    return found
+    return Extraction(mentions, (fact,))
 
 
 def check_scope(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a told fact as it will be read back."""
-    if not isinstance(metadata, Mapping) or KEY in metadata:
-        raise InputError(f"the metadata must be a mapping such as {{'user': 'ada'}} without the reserved key {KEY!r}")
+    """Return the metadata of a remembered fact as it will be read back."""
+    if not isinstance(metadata, Mapping) or FACT_KEY in metadata:
+        raise InputError(
+            f"the metadata must be a mapping such as {{'user': 'ada'}} without the reserved key {FACT_KEY!r}"
+        )
     try:
         stored: dict[str, Any] = json.loads(json.dumps(json_value(dict(metadata), "metadata")))
     except (ValueError, RecursionError) as error:
@@ -174,8 +146,8 @@ def check_scope(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scope_of(document: Document) -> dict[str, Any]:
-    """Return the metadata of a told fact without the fact."""
-    return {name: value for name, value in document.metadata.items() if name != KEY}
+    """Return the metadata of a remembered fact without the fact."""
+    return {name: value for name, value in document.metadata.items() if name != FACT_KEY}
 
 
 def about_key(subject: str, relation: str) -> str:
@@ -191,15 +163,6 @@ def triple_of(fact: Fact) -> str:
 def triple_key(subject: str, relation: str, target: str) -> str:
     """Return a key that is equal for triples that differ only in spelling."""
     return fingerprint([normalise(subject), normalise(relation), normalise(target) or target])[:16]
-
-
-def check_document(document: Document) -> None:
-    """Raise :class:`DocumentError` if a document is a told fact that cannot be read."""
-    if KEY in document.metadata:
-        try:
-            to_fact(document)
-        except InputError as error:
-            raise DocumentError(document.id, str(error)) from error
 
 
 def check_status(status: object) -> None:
@@ -233,8 +196,8 @@ def seconds(time: Time, name: str) -> float:
 
 
 def may_hide(document: Document) -> bool:
-    """Return whether a told document may have to be hidden from a query."""
-    stored = document.metadata.get(KEY, {})
+    """Return whether a remembered document may have to be hidden from a query."""
+    stored = document.metadata.get(FACT_KEY, {})
     return stored.get("status") == "rejected" or "valid_from" in stored or "valid_to" in stored
 
 
@@ -245,11 +208,12 @@ def visible(engine: Engine, scope: Filter | None, at: float) -> Filter | None:
     """
     if SETTING not in engine.settings():
         return scope
-    hidden = _either(
-        _stored("status", "eq", ("text", "rejected")),
-        _stored("valid_from", "gt", ("number", at)),
-        _stored("valid_to", "lte", ("number", at)),
+    invalid = (
+        condition("status", "eq", ("text", "rejected")),
+        condition("valid_from", "gt", ("number", at)),
+        condition("valid_to", "lte", ("number", at)),
     )
+    hidden = Group(all=False, parts=invalid)
     return Hidden(hidden) if scope is None else Group(all=True, parts=(scope, Hidden(hidden)))
 
 
@@ -257,23 +221,16 @@ def changes_between(engine: Engine, start: float, end: float) -> bool:
     """Return whether some fact begins or ceases to be valid after ``start`` and until ``end``."""
     if end <= start or SETTING not in engine.settings():
         return False
-    times = [
-        Group(
-            all=True,
-            parts=(_stored(name, "gt", ("number", start)), _stored(name, "lte", ("number", end))),
-        )
+    changes = tuple(
+        Group(all=True, parts=(condition(name, "gt", ("number", start)), condition(name, "lte", ("number", end))))
         for name in ("valid_from", "valid_to")
-    ]
-    return next(iter(engine.document_ids(_either(*times))), None) is not None
+    )
+    return next(iter(engine.document_ids(Group(all=False, parts=changes))), None) is not None
 
 
-def _either(*parts: Filter) -> Filter:
-    return Group(all=False, parts=parts)
-
-
-def _stored(name: str, operator: str, value: Value) -> Filter:
-    """Return a condition on a told fact. With ``exists``, as an index may have none with that key."""
-    key = f"{KEY}.{name}"
+def condition(name: str, operator: str, value: Value) -> Filter:
+    """Return a condition on a remembered fact. With ``exists``, as an index may have none with that key."""
+    key = f"{FACT_KEY}.{name}"
     return Group(all=True, parts=(Condition(key, "exists", ()), Condition(key, operator, (value,))))
 
 
