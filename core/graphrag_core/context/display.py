@@ -266,13 +266,13 @@ class Highlighter:
         self._sentences = {key: _candidates(text) for key, text in self._texts.items()}
         self._names = name_pattern(name for entity in result.entities for name in (entity.name, *entity.aliases))
         self._asked = {stem for word in _words(_POSSESSIVE.sub("", result.question)) if (stem := _stem(word))}
-        held: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         count = 0
         for key, spans in self._sentences.items():
             for start, end in spans:
-                held.update(self._held(self._texts[key][start:end]))
+                counts.update(self._asked_in(self._texts[key][start:end]))
                 count += 1
-        self._weights = {word: math.log(1 + count / (1 + held[word])) for word in self._asked}
+        self._weights = {word: math.log(1 + count / (1 + counts[word])) for word in self._asked}
 
     def sentence(self, hit: Hit) -> str:
         """Return the sentence of a passage that holds most of the question's rare words."""
@@ -325,11 +325,11 @@ class Highlighter:
         def value(span: tuple[int, int]) -> tuple[float, int]:
             sentence = text[span[0] : span[1]]
             whole = len(_WORD.findall(segment(sentence))) >= _FEWEST_WORDS
-            return sum(self._weights[word] for word in self._held(sentence)), whole
+            return sum(self._weights[word] for word in self._asked_in(sentence)), whole
 
         return max(spans, key=value)
 
-    def _held(self, text: str) -> set[str]:
+    def _asked_in(self, text: str) -> set[str]:
         """Return the stems of the question's words that a text holds."""
         return {stem for word in _words(text) if (stem := _stem(word)) in self._asked}
 

@@ -40,16 +40,16 @@ def graph_notes(
     count = token_counter(tokenizer)
     stated = "\n".join(_words(text) for text, _ in passages)
     lines: list[list[str]] = [[] for _ in passages]
-    told: set[str] = set()
+    written: set[str] = set()
     for place, text in [*_facts(passages), *_paths(passages)]:
-        if _words(text) in told or (" → " not in text and _words(text) in stated):
+        if _words(text) in written or (" → " not in text and _words(text) in stated):
             continue
-        told.add(_words(text))
+        written.add(_words(text))
         line = f"- {text}"
-        tried = [[*own, line] if at == place else own for at, own in enumerate(lines)]
+        tried = [[*note, line] if at == place else note for at, note in enumerate(lines)]
         if count("\n\n".join(filter(None, map(_note, tried)))) <= max_tokens:
             lines = tried
-    return [_note(own) for own in lines]
+    return [_note(note) for note in lines]
 
 
 def _note(lines: Sequence[str]) -> str:

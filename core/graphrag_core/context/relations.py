@@ -44,7 +44,7 @@ for _name, _inverse in (pair.split() for pair in _PAIRS.split(",") if pair.strip
     _INVERSES.setdefault(_inverse, _name)
 
 
-def inverse(relation: str, own: Mapping[str, str] | None = None) -> str:
+def inverse(relation: str, more: Mapping[str, str] | None = None) -> str:
     """Return the name of a relation seen from its object.
 
     A relation that is in no table is returned with its direction: a word would be a guess.
@@ -53,7 +53,7 @@ def inverse(relation: str, own: Mapping[str, str] | None = None) -> str:
     ----------
     relation
         The relation, written with underscores, hyphens or spaces, in lower or upper case.
-    own
+    more
         Further pairs, each valid in both directions; they come before the table.
 
     Examples
@@ -64,7 +64,7 @@ def inverse(relation: str, own: Mapping[str, str] | None = None) -> str:
     ('<- feeds', 'fed_by', 'feeds')
     """
     key = _key(relation)
-    for name, other in (own or {}).items():
+    for name, other in (more or {}).items():
         if key in (_key(name), _key(other)):
             return other if key == _key(name) else name
     found = _INVERSES.get(key)

@@ -190,13 +190,13 @@ def _relationships(result: Result) -> tuple[list[Item], list[Item]]:
     on_path: list[Item] = []
     others: list[Item] = []
     for fact in result.facts:
-        held = {_entity(result, entity).id for entity in fact.entities}
+        entities = {_entity(result, entity).id for entity in fact.entities}
         ends = list(dict.fromkeys(list_item(_entity(result, entity).name) for entity in fact.entities))
         if len(ends) < 2 and not fact.value:
             continue
         objects = ", ".join([*ends[1:4], *([one_line(fact.value)] if fact.value else [])])
         text = f"- {ends[0]} -> {objects}: {_fact_label(fact, ends)} (strength: {fact.weight:g})"
-        kind = joint if len(held & named) > 1 else on_path if fact.id in on_paths else others
+        kind = joint if len(entities & named) > 1 else on_path if fact.id in on_paths else others
         kind.append(Item((_RELATIONSHIPS,), text, _fact_sources(fact)))
     return [*joint, *on_path], others
 
@@ -342,8 +342,8 @@ def narrative(result: Result) -> tuple[list[Item], Render]:
         (subject, bool(subject) and names[subject].lower() == "user" and fact.source in _OF_USERS)
         for fact, subject in zip(result.facts, ids, strict=True)
     ]
-    told = [subject for subject in dict.fromkeys(subject_of) if subject[0]]
-    subjects = sorted(told, key=lambda subject: not subject[1])  # stable: by the most relevant fact
+    distinct = [subject for subject in dict.fromkeys(subject_of) if subject[0]]
+    subjects = sorted(distinct, key=lambda subject: not subject[1])  # stable: by the most relevant fact
     items = [
         Item(
             (subjects.index(subject),),

@@ -146,8 +146,8 @@ def _add_path(network: Network, rank: int, hit: Hit, steps: Sequence[Step], plac
     network.nodes[QUESTION].hits.add(rank)
     if steps and steps[0].kind == "chunk" and places.get(steps[0].id, rank) < rank:
         network.connect(QUESTION, key, "hidden", rank)
-        told = "\n".join(step.text for step in steps if step.kind == "fact")
-        _connect_passages(network, places[steps[0].id], rank, steps[-1].text, told)
+        facts = "\n".join(step.text for step in steps if step.kind == "fact")
+        _connect_passages(network, places[steps[0].id], rank, steps[-1].text, facts)
         return
     at, column, fact = QUESTION, 0, ""
     for step in steps:

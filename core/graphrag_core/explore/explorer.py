@@ -292,11 +292,12 @@ class Explorer:
         answered = self.retriever.ask(text, self.llm, where=where) if answer else None
         result = self.retriever.retrieve(text, where=where) if answered is None else answered.result
         with self._open(where) as (_, scope):
-            return {
-                "question": _safe(text),
-                "answer": None if answered is None else _answer(answered),
-                **self._result(result, scope),
-            }
+            pass  # closed before the reasons of the result are read, which may open another snapshot
+        return {
+            "question": _safe(text),
+            "answer": None if answered is None else _answer(answered),
+            **self._result(result, scope),
+        }
 
     # -- scopes
 
@@ -354,9 +355,8 @@ class Explorer:
     def _start_keys(snapshot: Snapshot, scope: _Scope) -> Keys:
         """Return the entities of the start page: the first of each community, then the most mentioned."""
         first: dict[str, list[str]] = {key: [] for key in scope.colours}
-        for entity, path in zip(
-            scope.most_mentioned, scope.communities_of(one.id for one in scope.most_mentioned), strict=True
-        ):
+        paths = scope.communities_of(entity.id for entity in scope.most_mentioned)
+        for entity, path in zip(scope.most_mentioned, paths, strict=True):
             listed = first.get(path[0] if path else "")
             if listed is not None and len(listed) < _NAMES_EACH:
                 listed.append(entity.id)
@@ -408,10 +408,10 @@ class Explorer:
         }  # a section is what it is about
         near = np.unique(np.concatenate([keys, page, _keys(snapshot, drawn[:MAX_DRAWN])]))
         edges = _edges(snapshot, np.concatenate([keys, page]), near)
-        own = [edge for edge in edges if entity.id in (edge["source"], edge["target"])]
+        direct = [edge for edge in edges if entity.id in (edge["source"], edge["target"])]
         return {
             "nodes": self._nodes(list(read.values()), scope),
-            "edges": own + _strongest([edge for edge in edges if edge not in own]),
+            "edges": direct + _strongest([edge for edge in edges if edge not in direct]),
             "total": len(targets),
             "offset": offset,
         }

@@ -22,6 +22,7 @@ from graphrag_core.errors import (
     GraphRAGError,
     IndexLocked,
     InputError,
+    LLMError,
     ReadOnlyIndex,
     StorageError,
 )
@@ -85,8 +86,8 @@ class TimeLimit(ServeError):
     status = 504
 
 
-_STATUS: tuple[tuple[str | type[Exception], int], ...] = (
-    ("LLMError", 502),
+_STATUS = (
+    (LLMError, 502),
     (ReadOnlyIndex, 403),
     (IndexLocked, 503),
     (DatabaseError, 503),
@@ -108,11 +109,7 @@ def status_of(error: GraphRAGError) -> int:
     """
     if isinstance(error, ServeError):
         return error.status
-    names = {kind.__name__ for kind in type(error).__mro__}
-    for kind, status in _STATUS:
-        if kind in names if isinstance(kind, str) else isinstance(error, kind):
-            return status
-    return 500
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 def message_of(error: GraphRAGError, *, restricted: bool) -> str:

@@ -128,8 +128,8 @@ class Gateway:
         """
         key = self.anonymous if self.keys is None else self.keys.authenticate(secret)
         if key is not self.anonymous and self._where is not None:
-            own = self._where if key.where is None else Group(all=True, parts=(self._where, key.where))
-            key = Key(key.name, own, key.write, key.requests_per_minute)
+            where = self._where if key.where is None else Group(all=True, parts=(self._where, key.where))
+            key = Key(key.name, where, key.write, key.requests_per_minute)
         rate = key.requests_per_minute or self.limits.requests_per_minute
         if rate is not None:
             self._rates.count(key.name, rate)
@@ -197,8 +197,8 @@ class Gateway:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(job), seconds)
         except (TimeoutError, asyncio.TimeoutError) as error:
-            if job.done() and not job.cancelled() and (own := job.exception()) is not None:
-                raise own from None  # a time limit of what was called, such as an embedder
+            if job.done() and not job.cancelled() and (failure := job.exception()) is not None:
+                raise failure from None  # a time limit of an embedder, for example
             state = "" if job.cancelled() or pool is not self._writer else "; the change goes on"
             raise TimeLimit(f"the request took longer than {seconds:g} seconds{state}", retry_after=1) from error
 

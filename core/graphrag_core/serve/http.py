@@ -18,6 +18,7 @@ from graphrag_core.serve.gateway import Gateway
 
 try:
     import uvicorn
+    from starlette.datastructures import Headers
     from starlette.responses import JSONResponse, Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 except ImportError as _error:
@@ -44,8 +45,8 @@ class ClientGone(Exception):
     """The client closed its connection."""
 
 
-class _SlowBody(Exception):
-    """The body of a request does not arrive."""
+class _Refused(Exception):
+    """A request that does not reach the application: status, type and message of the response."""
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -72,7 +73,7 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T
 
 def error_body(error: GraphRAGError, *, restricted: bool) -> dict[str, Any]:
     """Return an error as the API sends it."""
-    return {"error": {"type": type(error).__name__, "message": message_of(error, restricted=restricted)}}
+    return error_of(type(error).__name__, message_of(error, restricted=restricted))
 
 
 def error_response(error: GraphRAGError, *, restricted: bool) -> Response:
@@ -125,7 +126,13 @@ class Guard:
             await send(message)
 
         try:
-            await self._answer(scope, receive, sending)
+            self._check_host(Headers(scope=scope))
+            body = await self._read(scope, receive)
+            await self.app(scope, _replayed(body, receive), sending)
+        except _Refused as refused:
+            code, kind, message = refused.args
+            headers = {"Connection": "close"} if code in (408, 413) else {}  # the rest of the body is not read
+            await JSONResponse(error_of(kind, message), code, headers)(scope, receive, sending)
         except ClientGone:
             status = status or 499
         except Exception as error:  # noqa: BLE001 - logged, and answered
@@ -137,54 +144,36 @@ class Guard:
         finally:
             self._log(scope, status, time.perf_counter() - start)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = self._refused(scope)
-        body: bytes | None = b""
-        if refused is None:
-            limits = self.gateway.limits
-            try:
-                body = await self._read(scope, receive)
-            except _SlowBody:
-                message = f"the body did not arrive within {limits.seconds:g} seconds"
-                refused = JSONResponse(error_of("TimeLimit", message), 408, {"Connection": "close"})
-            if body is None:
-                message = f"the body has more than {limits.body_bytes:,} bytes"
-                refused = JSONResponse(error_of("TooLarge", message), 413, {"Connection": "close"})
-        if refused is not None:
-            await refused(scope, receive, send)
-        else:
-            await self.app(scope, _replayed(body or b"", receive), send)
-
-    def _refused(self, scope: Scope) -> Response | None:
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    def _check_host(self, headers: Headers) -> None:
+        if "*" in self.hosts:
+            return
         host, origin = headers.get("host", ""), headers.get("origin")
-        if "*" not in self.hosts:
-            if _parts(f"//{host}")[0] not in self.hosts:
-                return JSONResponse(error_of("HostNotAllowed", f"this server does not answer for {host!r:.100}"), 421)
-            if origin is not None and _parts(origin)[1] != host:
-                return JSONResponse(error_of("OriginNotAllowed", "pages of other origins may not use this server"), 403)
-        return None
+        if _parts(f"//{host}")[0] not in self.hosts:
+            raise _Refused(421, "HostNotAllowed", f"this server does not answer for {host!r:.100}")
+        if origin is not None and _parts(origin)[1] != host:
+            raise _Refused(403, "OriginNotAllowed", "pages of other origins may not use this server")
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        """Return the body of a request; None if it is too large."""
-        most = self.gateway.limits.body_bytes
+    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+        """Return the body of a request."""
+        limits = self.gateway.limits
+        too_large = _Refused(413, "TooLarge", f"the body has more than {limits.body_bytes:,} bytes")
         for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value) > most:
-                return None
-        parts, size, more = [], 0, True
+            if name == b"content-length" and value.isdigit() and int(value) > limits.body_bytes:
+                raise too_large
+        body, more = bytearray(), True
         while more:
             try:
-                message = await asyncio.wait_for(receive(), self.gateway.limits.seconds)
+                message = await asyncio.wait_for(receive(), limits.seconds)
             except (TimeoutError, asyncio.TimeoutError) as error:
-                raise _SlowBody from error
+                text = f"the body did not arrive within {limits.seconds:g} seconds"
+                raise _Refused(408, "TimeLimit", text) from error
             if message["type"] == "http.disconnect":
                 raise ClientGone
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > most:
-                return None
+            body += message.get("body", b"")
+            if len(body) > limits.body_bytes:
+                raise too_large
             more = message.get("more_body", False)
-        return b"".join(parts)
+        return bytes(body)
 
     def _log(self, scope: Scope, status: int, seconds: float) -> None:
         key = getattr(scope.get("state"), "key", None) or scope.get("state", {}).get("key")

@@ -55,12 +55,12 @@ def add_route(
     verb: str,
     path: str,
     endpoint: Callable[..., Any],
-    own: Sequence[inspect.Parameter],
+    listed: Sequence[inspect.Parameter],
     **settings: Any,
 ) -> None:
     """Add an endpoint that takes a request, a key and further parameters."""
     common = [parameter("request", Request), parameter("key", Caller)]
-    endpoint.__signature__ = inspect.Signature([*common, *own])  # type: ignore[attr-defined]
+    endpoint.__signature__ = inspect.Signature([*common, *listed])  # type: ignore[attr-defined]
     app.add_api_route(path, endpoint, methods=[verb], dependencies=[Security(HTTPBearer(auto_error=False))], **settings)
 
 
