@@ -33,7 +33,7 @@ from graphrag_core.filters import (
 )
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.remembered import visible
-from graphrag_core.model import Chunk, Document, Entity, FactSource
+from graphrag_core.model import Added, Chunk, Document, Entity, FactSource
 from graphrag_core.query.ask import AnswerStream
 from graphrag_core.result import Result
 from graphrag_core.retriever import GraphRetriever
@@ -382,7 +382,7 @@ class Gateway:
 
     def add(
         self, key: Key, documents: Annotated[list[api.NewDocument], Field(min_length=1, max_length=1_000)]
-    ) -> api.AddResponse:
+    ) -> Added:
         """Add documents, all or none; replace those whose id exists. Needs --write and a key that may write.
 
         A document gets the fields that the filter of the key demands, and is refused if its metadata contradicts them.
@@ -400,7 +400,7 @@ class Gateway:
             existing = self.index.get(document.id)
             if existing is not None and not matches(key.where, existing.metadata, existing.id):
                 raise Conflict(f"the id {document.id!r} cannot be used: choose another one")
-        return api.AddResponse.model_validate(self.index.add(stamped, progress=False))
+        return self.index.add(stamped, progress=False)
 
     def delete(self, key: Key, document_id: str) -> api.DeleteResponse:
         """Delete a document with its passages, entities and facts. Needs --write and a key that may write.

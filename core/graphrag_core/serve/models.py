@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from graphrag_core.model import Community, Entity
+from graphrag_core.result import Channel, Step
 
 # -- parameters
 
@@ -114,30 +115,14 @@ class Passage(_Value):
     text: str
 
 
-class StepValue(_Value):
-    """One node of a path from the question to a passage."""
-
-    kind: Literal["question", "entity", "fact", "chunk"]
-    id: str
-    text: str
-
-
-class ChannelValue(_Value):
-    """How one channel ranked a passage."""
-
-    rank: int
-    score: float
-    share: float
-
-
 class HitValue(Passage):
     """A passage, and why it was found."""
 
     score: float = Field(description="With the default settings how likely the passage belongs to the answer.")
     metadata: dict[str, Any] = {}
     origin: Literal["plain", "graph"] = Field(description="graph: plain search alone would not have returned it.")
-    channels: dict[str, ChannelValue] = {}
-    path: list[StepValue] = Field(default=[], description="The path through the graph to the passage.")
+    channels: dict[str, Channel] = {}
+    path: list[Step] = Field(default=[], description="The path through the graph to the passage.")
     copies: list[str] = Field(default=[], description="The ids of passages that say the same.")
 
 
@@ -201,15 +186,6 @@ class DocumentValue(_Value):
     text: str
     title: str = ""
     metadata: dict[str, Any] = {}
-
-
-class AddResponse(_Value):
-    """What an addition did, in numbers of documents."""
-
-    added: int
-    replaced: int
-    unchanged: int
-    problems: dict[str, str] = {}
 
 
 class DeleteResponse(BaseModel):

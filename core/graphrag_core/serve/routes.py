@@ -11,6 +11,7 @@ from fastapi import Depends, FastAPI, Query, Request, Security
 from fastapi.responses import Response
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from graphrag_core.errors import FilterError
 from graphrag_core.serve.gateway import Gateway
@@ -91,13 +92,13 @@ def add_operation(
 
 
 async def respond(
-    request: Request, key: Key, operation: Callable[..., BaseModel], given: dict[str, Any], *, writes: bool = False
+    request: Request, key: Key, operation: Callable[..., Any], given: dict[str, Any], *, writes: bool = False
 ) -> Response:
-    """Run an operation in a thread, and return the model that it returns as JSON."""
+    """Run an operation in a thread, and return what it returns as JSON."""
     gateway: Gateway = request.app.state.gateway
 
-    def work() -> str:
-        return operation(key, **given).model_dump_json()
+    def work() -> bytes:
+        return to_json(operation(key, **given), inf_nan_mode="null")
 
     if writes:  # not cancelled if the client goes away: the change was asked for
         text = await gateway.run_write(key, work)

@@ -17,6 +17,7 @@ from graphrag_core import __version__
 from graphrag_core.context import one_line
 from graphrag_core.context.escape import body
 from graphrag_core.errors import GraphRAGError, MissingDependency
+from graphrag_core.result import Step
 from graphrag_core.serve import models as api
 from graphrag_core.serve.errors import ServeError, message_of, status_of
 from graphrag_core.serve.gateway import Gateway
@@ -80,7 +81,7 @@ class Passage(_Output):
 
     @field_validator("path", mode="before")
     @classmethod
-    def _join_steps(cls, steps: list[api.StepValue]) -> str:
+    def _join_steps(cls, steps: list[Step]) -> str:
         return " → ".join(one_line(step.text) for step in steps[1:])
 
 
