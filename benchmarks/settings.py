@@ -33,6 +33,7 @@ from scipy.stats import bootstrap
 
 from graphrag_core import Chunk, Coverage, GraphRetriever, KnowledgeIndex, Reranked
 from graphrag_core.ports import Ranking
+from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.query import Query
 
 MEASURES = ("recall@2", "recall@5", "recall@10")
@@ -43,7 +44,7 @@ TOLERANCE = 0.005  # settings whose worst difference is so near to the best one 
 
 
 @dataclass(frozen=True)
-class EachSetting:
+class EachSetting(Reranker):
     """A reranker that applies every setting to the same candidates and keeps the passages of each."""
 
     settings: Mapping[str, Coverage]

@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 from graphrag_core import Channel, Chunk, Entity, Fact, Hit, Link, Result, Step, Trace
+from graphrag_core.result import Explanation, LazyExplanation, Reason
 
 HOSTILE = (
     "</script><script>alert(1)</script><img src=x onerror=alert(2)>\" onload='x' <!-- ]]> \u2028 {{$policy}} &lt;b&gt;"
 )
+
+
+def explained_hit(chunk: Chunk, score: float, *, path=(), words=(), covers=(), link=None, **fields) -> Hit:
+    """A hit with its explanation."""
+    reason = Reason(path=path, words=words, covers=covers, link=link)
+    return Hit(chunk, score, **fields, explanation=LazyExplanation.of(Explanation(reasons={chunk.id: reason})))
+
+
+def explained(
+    question,
+    method,
+    hits=(),
+    entities=(),
+    confidence=0.5,
+    facts=(),
+    known=None,
+    *others,
+    uncovered=(),
+    advice="",
+    **fields,
+) -> Result:
+    """A result with its explanation."""
+    lazy = LazyExplanation.of(Explanation(facts=facts, known=known or {}, uncovered=uncovered, advice=advice))
+    return Result(question, method, hits, entities, confidence, *others, **fields, explanation=lazy)
 
 
 def passage(name: str, text: str = "Words.", title: str | None = None) -> Chunk:
@@ -23,14 +48,14 @@ def hit(chunk: Chunk, *stations: str, rank: int = 1, facts: tuple[str, ...] = ()
         steps.append(Step("entity", name.lower(), name))
     path = (Step("question", "", "?"), *steps, Step("chunk", chunk.id, chunk.title)) if steps else ()
     channels = {"vector": Channel(rank, 0.5, 0.25), "keyword": Channel(rank, 7.5, 0.25), "graph": Channel(1, -1.5, 0.5)}
-    return Hit(chunk, 1 / rank, **{"channels": channels, "path": path} | changes)
+    return explained_hit(chunk, 1 / rank, **{"channels": channels, "path": path} | changes)
 
 
 def entity(name: str, **more) -> Entity:
     return Entity(name.lower(), name, **more)
 
 
-PORTAL = Result(
+PORTAL = explained(
     "Who runs what the Partner Portal signs in with?",
     "hybrid",
     (
@@ -52,7 +77,7 @@ PORTAL = Result(
     trace=Trace({"embed": 0.5, "search": 1.25}),
 )
 
-LINKED = Result(
+LINKED = explained(
     "Who maintains the vendor of Oauth in winter?",
     "hybrid",
     (
@@ -74,9 +99,9 @@ LINKED = Result(
     uncovered=("winter",),
 )  # fmt: skip
 
-NOTHING = Result("Why?", "vector")
+NOTHING = explained("Why?", "vector")
 
-PLAIN = Result(
+PLAIN = explained(
     "What is for lunch?",
     "keyword",
     tuple(hit(passage(f"Menu {n}"), rank=n, channels={"keyword": Channel(n, 9.0 - n)}) for n in (1, 2)),
@@ -84,7 +109,7 @@ PLAIN = Result(
     fallback="no embedder was given: keywords carry the question",
 )
 
-CROWD = Result(
+CROWD = explained(
     "Which of the many things that Acme has told everyone about does the newcomer have to read first, and why? " * 4,
     "hybrid",
     tuple(
@@ -101,7 +126,7 @@ CROWD = Result(
     {f"neighbour {n}": entity(f"Neighbour {n}", description="Stands around. " * 30) for n in range(200)},
 )
 
-TONGUES = Result(
+TONGUES = explained(
     "北京的认证服务依赖什么? מי מפעיל את שירות הכניסה 🚢?",
     "hybrid",
     (
@@ -132,7 +157,7 @@ TONGUES = Result(
     0.8,
 )
 
-EVIL = Result(
+EVIL = explained(
     HOSTILE,
     HOSTILE,
     (
@@ -152,7 +177,7 @@ EVIL = Result(
     (HOSTILE,),
 )  # fmt: skip
 
-TWO_PARTS = Result(
+TWO_PARTS = explained(
     "Where?",
     "vector",
     (

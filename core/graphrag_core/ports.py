@@ -222,6 +222,9 @@ class Snapshot(Protocol):
     def id_order(self, kind: Kind, keys: Keys) -> Keys:
         """Return numbers that sort chunks by id, or facts by chunk id and position in the chunk."""
 
+    def find_chunks(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return the chunks of some ids; those that do not exist are left out."""
+
     def find_entities(self, names: Iterable[str]) -> dict[str, int]:
         """Return the entities of normalised names; unknown names are left out."""
 

@@ -1,8 +1,11 @@
 """What a query returns: passages, with the reason for each."""
 
-from collections.abc import Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from graphrag_core import explain as pages
@@ -82,6 +85,69 @@ class Link:
     followed: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why one hit was found; see :class:`Hit`."""
+
+    path: tuple[Step, ...] = ()
+    words: tuple[str, ...] = ()
+    covers: tuple[str, ...] = ()
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why the hits of a result were found. ``reasons`` are by the id of the passage; see :class:`Result` for the rest.
+
+    ``generation`` is that of the index from which it was computed; None if nothing was read.
+    """
+
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
+    facts: tuple[Fact, ...] = ()
+    known: Mapping[str, Entity] = field(default_factory=dict)
+    uncovered: tuple[str, ...] = ()
+    advice: str = ""
+    generation: int | None = None
+
+
+class LazyExplanation:
+    """An explanation that is computed when it is first read. A result, its hits and their copies share one.
+
+    A pickle holds the computed explanation. Without a lock: two threads may compute it at the same time, which gives
+    the same.
+    """
+
+    def __init__(self, compute: Callable[[], Explanation]) -> None:
+        self._compute: Callable[[], Explanation] | None = compute
+        self._value: Explanation | None = None
+
+    @property
+    def value(self) -> Explanation:
+        """The explanation."""
+        compute, value = self._compute, self._value  # in this order: they are set in the opposite one
+        if value is None and compute is not None:
+            self._value = value = compute()
+            self._compute = None
+        return value or Explanation()
+
+    @classmethod
+    def of(cls, explanation: Explanation) -> LazyExplanation:
+        """Return one that is computed already."""
+        lazy = cls(Explanation)
+        lazy._value, lazy._compute = explanation, None
+        return lazy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LazyExplanation.of, (self.value,)
+
+    def __deepcopy__(self, memo: Any) -> LazyExplanation:  # immutable
+        return self
+
+
+_NO_REASON = Reason()
+_NOTHING = LazyExplanation.of(Explanation())
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A retrieved passage.
@@ -96,8 +162,6 @@ class Hit:
         method, a strength from 0 to 1 for the graph method, and the own score of a fusion or reranker that has one.
     channels
         The channels that found the passage.
-    path
-        The strongest path through the graph from the question to the passage; empty if there is none.
     origin
         ``"graph"`` if the graph found the passage and plain search alone would not have returned it among its
         first ``k``, or if a query generated from the graph found it.
@@ -106,32 +170,52 @@ class Hit:
         (:class:`~graphrag_core.ExpansionQueries`).
     copies
         The ids of other passages with the same or nearly the same text.
-    words
-        The words of the question that the passage contains, as the question writes them. This field and the next two
-        are empty if no reranker looked at them.
-    covers
-        Those of the words that no better passage of the result contains.
-    link
-        The strongest link to a better passage of the result; None if there is none.
     via
         The entity through which the strategy found the passage and its hop, for strategies that tell
         (:class:`~graphrag_core.RelatedEntities`).
     community
         The id of the community that the passage stands for, of the method ``"global"``.
+    explanation
+        That of the result, from which the attributes below are read.
     """
 
     chunk: Chunk
     score: float
     channels: Mapping[str, Channel] = field(default_factory=dict)
-    path: tuple[Step, ...] = ()
     origin: Origin = "plain"
     graph_expansion: str = ""
     copies: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
-    covers: tuple[str, ...] = ()
-    link: Link | None = None
     via: tuple[Step, int] | None = None
     community: str = ""
+    explanation: LazyExplanation = field(default=_NOTHING, repr=False, compare=False)
+
+    @property
+    def reason(self) -> Reason:
+        """Why the passage was found: :attr:`path`, :attr:`words`, :attr:`covers` and :attr:`link` together."""
+        return self.explanation.value.reasons.get(self.chunk.id, _NO_REASON)
+
+    @property
+    def path(self) -> tuple[Step, ...]:
+        """The strongest path through the graph from the question to the passage; empty if there is none."""
+        return self.reason.path
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of the question that the passage contains, as the question writes them.
+
+        This and the next two are empty if no reranker looked at them.
+        """
+        return self.reason.words
+
+    @property
+    def covers(self) -> tuple[str, ...]:
+        """Those of the words that no better passage of the result contains."""
+        return self.reason.covers
+
+    @property
+    def link(self) -> Link | None:
+        """The strongest link to a better passage of the result; None if there is none."""
+        return self.reason.link
 
     @property
     def entity(self) -> Step | None:
@@ -162,6 +246,11 @@ class Trace:
 class Result:
     """The passages for a question, best first, and how they were found.
 
+    Why they were found is computed when it is first read: the paths, words and links of hits, :attr:`facts`,
+    :attr:`known`, :attr:`uncovered` and :attr:`advice`. If the index has changed since, it is computed from the new
+    state (:attr:`explanation_generation`). After the index is closed this raises
+    :class:`~graphrag_core.errors.IndexClosed`: ``retrieve(..., explain=True)`` computes it at once.
+
     Attributes
     ----------
     method
@@ -170,11 +259,6 @@ class Result:
         The entities that the question names, within the scope.
     confidence
         How far the graph can be trusted with this question, from 0 to 1.
-    facts
-        The facts that support the answer, most important first: those on the paths of the hits,
-        then others about the question's entities.
-    known
-        Every entity in ``facts`` and in the paths, by id.
     route
         Which rule of the ``agentic`` method chose the method, and why; empty otherwise.
     expansion_skipped
@@ -186,20 +270,20 @@ class Result:
     gate
         Why the graph led: how much of the question consists of rare names that it knows. Empty if it did not, or if
         no reranker decided.
-    uncovered
-        The words of the question that no hit contains; empty if no reranker looked at them.
     graph_ran
         Whether the graph was searched. False with ``use_graph=False``, for the methods ``vector`` and
         ``keyword``, and where the gate skipped it.
     inverses
         The user's own names of relations seen from their object, for ``context()``.
-    advice
-        What to do about an empty result, a low confidence or an embedder that failed; empty if there is none of these.
     embedder_failed
         Whether vector search is missing because the embedder failed (``on_embedder_error="keyword"``). ``fallback``
         says how. Such a result is not cached.
     communities
         The communities that matter for the question, of the method ``"global"``.
+    generation
+        The number of changes of the index that the question saw.
+    explanation
+        From which the attributes below are read; computed when it is first read.
     """
 
     question: str
@@ -207,19 +291,45 @@ class Result:
     hits: tuple[Hit, ...] = ()
     entities: tuple[Entity, ...] = ()
     confidence: float = 0.5
-    facts: tuple[Fact, ...] = ()
-    known: Mapping[str, Entity] = field(default_factory=dict)
     route: str = ""
     expansion_skipped: str = ""
     fallback: str = ""
     trace: Trace = field(default_factory=Trace)
     gate: str = ""
-    uncovered: tuple[str, ...] = ()
     graph_ran: bool = True
     inverses: Mapping[str, str] = field(default_factory=dict)
-    advice: str = ""
     embedder_failed: bool = False
     communities: tuple[Community, ...] = ()
+    generation: int = 0
+    explanation: LazyExplanation = field(default=_NOTHING, repr=False, compare=False)
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """The facts that support the answer, most important first.
+
+        Those on the paths of the hits, then others about the question's entities.
+        """
+        return self.explanation.value.facts
+
+    @property
+    def known(self) -> Mapping[str, Entity]:
+        """Every entity in :attr:`facts` and in the paths, by id."""
+        return MappingProxyType(self.explanation.value.known)
+
+    @property
+    def uncovered(self) -> tuple[str, ...]:
+        """The words of the question that no hit contains; empty if no reranker looked at them."""
+        return self.explanation.value.uncovered
+
+    @property
+    def advice(self) -> str:
+        """What to do about an empty result, a low confidence or an embedder that failed; empty if none of these is."""
+        return self.explanation.value.advice
+
+    @property
+    def explanation_generation(self) -> int | None:
+        """The number of changes of the index from which the explanation was computed; None if nothing was read."""
+        return self.explanation.value.generation
 
     @property
     def counts(self) -> dict[str, int]:
@@ -235,7 +345,7 @@ class Result:
     @property
     def graph_used(self) -> bool:
         """Whether the graph contributed to the hits."""
-        return any("graph" in hit.channels or hit.path for hit in self.hits)
+        return self.graph_ran and any("graph" in hit.channels or hit.path for hit in self.hits)
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)

@@ -34,11 +34,11 @@ from graphrag_core.query.ask import (
     write_nothing,
     write_with,
 )
-from graphrag_core.query.pipeline import answer, answer_globally
+from graphrag_core.query.pipeline import Question, run_global_search, run_search
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.routing import TargetMethod
 from graphrag_core.query.settings import Plan, SearchFields, SearchSettings, positive
-from graphrag_core.result import Result, Trace
+from graphrag_core.result import Explanation, LazyExplanation, Result, Trace
 from graphrag_core.text import Tokenizer
 
 _DEFAULTS = SearchSettings()
@@ -199,6 +199,7 @@ class GraphRetriever:
         seed_entities: Iterable[str] | None = None,
         exclude: Iterable[str] | None = None,
         count_access: bool = True,
+        explain: bool = False,
         settings: SearchSettings | None = None,
         **overrides: Unpack[SearchFields],
     ) -> Result:
@@ -225,6 +226,9 @@ class GraphRetriever:
         count_access
             False if reading facts is not to count as an access, by which
             :class:`~graphrag_core.SpreadingActivation` weighs them. An answer from the cache does not count again.
+        explain
+            True explains the result at once, and not when it is first asked for: after the index is closed, nothing can
+            be explained (:class:`~graphrag_core.Result`).
         settings
             Used instead of the retriever's.
         overrides
@@ -243,7 +247,8 @@ class GraphRetriever:
         plan = replace(plan, seeds=seeds, exclude=excluded) if seeds or excluded else plan
         if given is None and not question.strip():
             _log.warning("the question is empty: nothing is searched")
-            return Result(question, plan.method, graph_ran=False, advice="the question is empty: ask in words")
+            advice = LazyExplanation.of(Explanation(advice="the question is empty: ask in words"))
+            return Result(question, plan.method, graph_ran=False, explanation=advice)
         asked = None if as_of is None else seconds(as_of, "as_of")
         self._refresh_if_due()
         at = time.time() if asked is None else asked
@@ -257,44 +262,42 @@ class GraphRetriever:
             except TypeError:  # a custom strategy that cannot be hashed
                 key = cached = None
             if cached is not None:
+                _ = cached.explanation.value if explain else None
                 return replace(cached, trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
         inside = visible(engine, scope, at)
         uncounted: list[Keys] | None = None if count_access else []
-        result, generation = self._run(question, plan, scope, inside, given, uncounted)
+        asking = Question(
+            engine=engine,
+            embedder=self.index.embedding,
+            text=question,
+            plan=plan,
+            scope=inside,
+            embedding=given,
+            uncounted=uncounted,
+            explain=explain,
+        )
+        result = self._run(asking, scope)
         if result.embedder_failed:
             _log.warning("%s", result.fallback)
         if self.cache is not None and key is not None and not (self.index.embedding is not None and result.fallback):
-            self._answered[generation, key] = _Answered(at, inside, tuple(uncounted or ()))
+            self._answered[result.generation, key] = _Answered(at, inside, tuple(uncounted or ()))
             while len(self._answered) > _MOST_ANSWERED:
                 self._answered.popitem(last=False)
-            self.cache.put((generation, key), result)
+            self.cache.put((result.generation, key), result)
         return result
 
-    def _run(
-        self,
-        question: str,
-        plan: Plan,
-        scope: Filter | None,
-        inside: Filter | None,
-        given: Matrix | Exception | None,
-        uncounted: list[Keys] | None,
-    ) -> tuple[Result, int]:
-        """Run the query pipeline, and another method if that of the plan finds nothing; return the generation, too.
-
-        ``inside`` is the scope without facts that are hidden.
-        """
-        engine, embedder = self.index.engine, self.index.embedding
+    def _run(self, question: Question, scope: Filter | None) -> Result:
+        """Run the query pipeline, and another method if that of the plan finds nothing."""
+        plan = question.plan
         if plan.method == "global":
-            state = self.index.graph.community_store.state(scope)
-            result, generation = answer_globally(engine, embedder, question, plan, state, inside, given)
+            result = run_global_search(question, self.index.graph.community_store.state(scope))
         else:
-            result, generation = answer(engine, embedder, question, plan, inside, given, uncounted)
-        if result.hits or (instead := _instead(plan, has_embedder=embedder is not None)) is None:
-            return result, generation
+            result = run_search(question)
+        if result.hits or (instead := _instead(plan, has_embedder=question.embedder is not None)) is None:
+            return result
         other, why = instead
-        found, generation = answer(engine, embedder, question, replace(plan, method=other), inside, given, uncounted)
-        fallback = "; ".join(filter(None, (why, found.fallback)))
-        return replace(found, method=plan.method, fallback=fallback), generation
+        found = run_search(replace(question, plan=replace(plan, method=other)))
+        return replace(found, method=plan.method, fallback="; ".join(filter(None, (why, found.fallback))))
 
     def ask(
         self,
@@ -590,22 +593,28 @@ def _respelled(result: Result, question: str) -> Result:
         places = [(lower.find(word.lower()), word) for word in found]
         return tuple(question[at : at + len(word)] if at >= 0 else word for at, word in places)
 
-    hits = [
-        replace(
-            hit,
-            path=tuple(replace(step, text=question) if step.kind == "question" else step for step in hit.path),
-            words=words(hit.words),
-            covers=words(hit.covers),
-        )
-        for hit in result.hits
-    ]
-    return replace(result, question=question, hits=tuple(hits), uncovered=words(result.uncovered))
+    def explanation() -> Explanation:
+        stored = result.explanation.value
+        reasons = {
+            chunk: replace(
+                reason,
+                path=tuple(replace(step, text=question) if step.kind == "question" else step for step in reason.path),
+                words=words(reason.words),
+                covers=words(reason.covers),
+            )
+            for chunk, reason in stored.reasons.items()
+        }
+        return replace(stored, reasons=reasons, uncovered=words(stored.uncovered))
+
+    lazy = LazyExplanation(explanation)
+    hits = tuple(replace(hit, explanation=lazy) for hit in result.hits)
+    return replace(result, question=question, hits=hits, explanation=lazy)
 
 
 def _copied(result: Result) -> Result:
-    """Return a copy that shares no mutable value."""
+    """Return a copy that shares no mutable value, but the explanation, which is computed once for all copies."""
     hits = [
         replace(hit, channels=dict(hit.channels), chunk=replace(hit.chunk, metadata=deepcopy(dict(hit.chunk.metadata))))
         for hit in result.hits
     ]
-    return replace(result, hits=tuple(hits), known=dict(result.known), inverses=dict(result.inverses))
+    return replace(result, hits=tuple(hits), inverses=dict(result.inverses))

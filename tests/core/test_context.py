@@ -8,6 +8,7 @@ from dataclasses import replace
 import hypothesis.strategies as st
 import pytest
 import tiktoken
+from answers import explained, explained_hit
 from hypothesis import given, settings
 
 from graphrag_core import Chunk, Entity, Fact, Hit, Result, Step
@@ -33,7 +34,7 @@ def result(**changes) -> Result:
     )
     known = {entity.id: entity for entity in (AUTH, OAUTH, USER_MODEL)}
     made = {"entities": (AUTH, OAUTH), "facts": FACTS, "known": known, "hits": hits, **changes}
-    return Result("q", "hybrid", **made)
+    return explained("q", "hybrid", **made)
 
 
 def test_the_graph_block_is_written_as_its_source_shows():
@@ -126,7 +127,7 @@ def test_facts_that_join_the_entities_of_the_question_or_lie_on_a_path_come_firs
         Fact(("auth service", "oauth provider"), "Both.", id="2"),
     )
     path = (Step("question", "", "q"), Step("entity", "x", "X"), Step("fact", "1", ""), Step("chunk", "c", "C"))
-    hit = Hit(Chunk("c", "c", "Text.", "C"), 1.0, path=path)
+    hit = explained_hit(Chunk("c", "c", "Text.", "C"), 1.0, path=path)
     context = result(facts=facts, known={**result().known, "x": x}, hits=(hit,)).context()
     lines = [line for line in context.splitlines() if line.startswith("- ")]
     assert [line.split(": ")[1] for line in lines] == [

@@ -9,6 +9,7 @@ import pytest
 
 from graphrag_core import Coverage, Document, GraphRetriever, KnowledgeIndex, PageRank, Reranked, Weighted
 from graphrag_core.errors import InputError
+from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.sides import sides
 from graphrag_core.testing import CHAIN, HashEmbedder
 
@@ -70,13 +71,13 @@ def test_the_scores_fall_with_the_rank_and_every_passage_is_there_once(manual):
 
 
 def test_a_chosen_fusion_or_strategy_decides_alone(manual):
-    assert GraphRetriever(manual).reranker == Coverage()
-    assert GraphRetriever(manual, fusion=Weighted()).reranker is None
-    assert GraphRetriever(manual, graph=PageRank(), reranker=False).reranker is None
+    assert GraphRetriever(manual).settings.plan.reranker == Coverage()
+    assert GraphRetriever(manual, fusion=Weighted()).settings.plan.reranker is None
+    assert GraphRetriever(manual, graph=PageRank(), reranker=False).settings.plan.reranker is None
 
 
 def test_a_reranker_can_be_replaced(manual):
-    class Backwards:
+    class Backwards(Reranker):
         def rerank(self, query, plain, graph):
             keys = np.unique(np.concatenate([plain[0], graph[0]]))[::-1]
             return Reranked(keys, (1 / np.arange(1, len(keys) + 1)).astype(np.float32))
@@ -85,7 +86,7 @@ def test_a_reranker_can_be_replaced(manual):
     backwards = ids(GraphRetriever(manual, k=5, reranker=Backwards(), cache=False).retrieve(QUESTION))
     assert sorted(backwards) == sorted(by_default)
     assert backwards == [document.id for document in reversed(MANUAL)]
-    with pytest.raises(InputError, match="not a reranker"):
+    with pytest.raises(InputError, match="subclass of Reranker"):
         GraphRetriever(manual, reranker=Coverage)
 
 

@@ -65,7 +65,7 @@ def test_a_year_that_two_passages_share_is_no_path():
                 Document("ada", "Ada Stone was born in Kiel.", "Ada Stone"),
             ]
         )
-        result = GraphRetriever(index, method="graph").retrieve("Who founded Alpha Works?")
+        result = GraphRetriever(index, method="graph").retrieve("Who founded Alpha Works?", explain=True)
     paths = {hit.chunk.id: [step.text for step in hit.path[1:-1]] for hit in result.hits}
     assert paths["works"] == ["Alpha Works"]
     assert paths["ada"] == ["Alpha Works", "Alpha Works was founded in 1999 by Ada Stone.", "Ada Stone"]
@@ -82,7 +82,7 @@ def test_an_entity_that_everything_mentions_leads_only_to_the_passage_about_it()
                 Document("union", "Gamma Union has its seat in Oslo.", "Gamma Union"),
             ]
         )
-        result = GraphRetriever(index, method="graph", k=20).retrieve("What is Alpha Works?")
+        result = GraphRetriever(index, method="graph", k=20).retrieve("What is Alpha Works?", explain=True)
     paths = {hit.chunk.id: hit.path for hit in result.hits}
     assert [step.text for step in paths["union"][1:-1]][-1] == "Gamma Union"
     assert not any(path for document, path in paths.items() if document.startswith("d"))

@@ -10,6 +10,7 @@ import pytest
 
 from graphrag_core import Coverage, Document, GraphRetriever, KnowledgeIndex, Link, PageRank, Weighted
 from graphrag_core.demo import sample_documents
+from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.reasons import Bridges, Links, Reasons
 from graphrag_core.testing import HashEmbedder
 
@@ -36,7 +37,7 @@ SERVICES = [
 def ask(documents, question, k=5, **settings):
     with KnowledgeIndex(HashEmbedder(), progress=False) as index:
         index.add(documents)
-        return GraphRetriever(index, **settings).retrieve(question, k=k)
+        return GraphRetriever(index, **settings).retrieve(question, k=k, explain=True)
 
 
 def by_id(result):
@@ -152,17 +153,9 @@ def test_reasons_are_those_of_the_hits_shown_whatever_the_reranker_chose():
             strengths = np.array([[0, 0.5, 0.2], [0.5, 0, 0], [0.2, 0, 0]])
             values = np.full((3, 1), 0.5)
             links = Links(strengths, entity, held, ~held, 0 * values, values)
-            covered = np.array([[True, True, False], [True, False, False], [False, True, True]])
-            reasons = Reasons(np.arange(3), terms, covered, links, Bridges.none())
-            told, missing = reasons.of("red green blue", snapshot, np.arange(3))
-            assert [reason.covers for reason in told] == [("red", "green"), (), ("blue",)]
-            assert [reason.link and reason.link.place for reason in told] == [None, 0, 0]
-            assert missing == ()
-            told, missing = reasons.of("red green blue", snapshot, np.array([2, 1]))
-            assert [reason.covers for reason in told] == [("green", "blue"), ("red",)]
-            assert [reason.link for reason in told] == [None, None]
-            told, missing = reasons.of("red green blue", snapshot, np.array([1]))
-            assert missing == ("green", "blue")
+            reasons = Reasons(np.arange(3), terms, links, Bridges.none())
+            assert [link and link.place for link in reasons.links_of(snapshot, np.arange(3))] == [None, 0, 0]
+            assert reasons.links_of(snapshot, np.array([2, 1])) == [None, None]
 
 
 def test_chinese_and_identifiers_are_words_and_possessive_endings_are_not():
@@ -226,7 +219,7 @@ def test_a_cached_result_has_the_same_reasons():
 
 
 def test_reordering_the_ranking_keeps_the_reasons_true():
-    class Reversed:
+    class Reversed(Reranker):
         def rerank(self, query, plain, graph):
             ranked = Coverage().rerank(query, plain, graph)
             return replace(ranked, keys=ranked.keys[::-1].copy())

@@ -22,7 +22,7 @@ from graphrag_core import (
     Weighted,
 )
 from graphrag_core.errors import FilterError, InputError
-from graphrag_core.query.fusion import confidence
+from graphrag_core.query.fusion import Fusion, confidence
 from graphrag_core.testing import CHAIN, HashEmbedder
 
 
@@ -53,7 +53,7 @@ def test_a_hit_says_which_channels_found_it_and_by_which_path(chain):
     scores = [hit.score for hit in result.hits]
     assert scores == sorted(scores, reverse=True)
     assert [entity.name for entity in result.entities] == ["Auth Service"]
-    assert list(result.trace.stages) == ["embed", "search", "recognise", "expand", "rerank", "explain"]
+    assert list(result.trace.stages) == ["embed", "search", "recognise", "expand", "rerank", "hits"]
     assert "Auth Service" in result.explain()
 
 
@@ -341,7 +341,6 @@ def test_what_was_changed_by_a_caller_is_not_in_the_cache(chain):
     first = chain.retrieve("Keyring?")
     first.hits[0].chunk.metadata["tenant"] = "changed"
     first.hits[0].channels.clear()
-    first.known.clear()
     second = chain.retrieve("Keyring?")
     assert "cache" in second.trace.stages
     assert second.hits[0].chunk.metadata["tenant"] == "acme"
@@ -443,7 +442,7 @@ def test_a_question_without_words_says_so(chain):
 
 
 def test_a_fusion_of_ones_own_may_return_plain_lists(services):
-    class PlainFirst:
+    class PlainFirst(Fusion):
         def fuse(self, plain, graph, *, lead):
             return plain[0].tolist(), plain[1].tolist()
 

@@ -30,6 +30,7 @@ from graphrag_core import (
 from graphrag_core.context.relations import inverse
 from graphrag_core.errors import InputError
 from graphrag_core.query.query import Query
+from graphrag_core.query.strategies import GraphStrategy
 from graphrag_core.testing import CHAIN, FixedExtractor, FusionSuite, HashEmbedder, StrategySuite
 
 
@@ -317,7 +318,7 @@ def test_relations_that_are_not_there_are_named_as_the_reason():
 
 
 def test_a_strategy_of_ones_own_may_leave_the_reason_to_the_pipeline():
-    class Nothing:
+    class Nothing(GraphStrategy):
         fusion = Weighted()
 
         def expand(self, query: Query, plain, k):

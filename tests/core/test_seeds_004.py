@@ -28,6 +28,7 @@ from graphrag_core import (
     SpreadingActivation,
 )
 from graphrag_core.errors import EmbedderMismatch, InputError
+from graphrag_core.query.strategies import GraphStrategy
 from graphrag_core.research import FindingsExtractor, research_documents
 from graphrag_core.testing import FusionSuite, HashEmbedder, StrategySuite
 
@@ -138,11 +139,11 @@ class Angles:
 
 
 @dataclass(frozen=True)
-class InThisOrder:
+class InThisOrder(GraphStrategy):
     """A graph strategy whose ranking is given."""
 
     ids: tuple[str, ...]
-    fusion: ClassVar = ReciprocalRank.as_published()
+    fusion = ReciprocalRank.as_published()
 
     def expand(self, query, plain, k):
         keys, _ = query.by_vector("chunks", 10)

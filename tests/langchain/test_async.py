@@ -13,6 +13,7 @@ from langchain_core.embeddings import Embeddings
 
 from graphrag_core import GraphRetriever, KnowledgeIndex, PageRank
 from graphrag_core.errors import DocumentError, EmbedderError
+from graphrag_core.query.strategies import GraphStrategy
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
@@ -181,7 +182,7 @@ class Waits(HashEmbedder):
             assert self.released.wait(LONG), "the loop was blocked"
 
 
-class WaitsInTheGraph:
+class WaitsInTheGraph(GraphStrategy):
     """A graph strategy that blocks likewise."""
 
     fusion = PageRank().fusion

@@ -81,7 +81,10 @@ def covered_words(hit: Hit) -> str:
     """Return the words of the question that a hit contains and no hit above it; empty if there are none.
 
     >>> from graphrag_core import Hit
-    >>> covered_words(Hit(Chunk("c", "c", "Text"), 1.0, words=("auth", "vendor"), covers=("vendor",)))
+    >>> from graphrag_core.result import Explanation, LazyExplanation, Reason
+    >>> reason = Reason(words=("auth", "vendor"), covers=("vendor",))
+    >>> why = LazyExplanation.of(Explanation(reasons={"c": reason}))
+    >>> covered_words(Hit(Chunk("c", "c", "Text"), 1.0, explanation=why))
     'new words of the question: vendor'
     """
     heading = "words of the question" if hit.words == hit.covers else "new words of the question"
@@ -103,7 +106,10 @@ def link_words(hit: Hit) -> str:
     """Return how a hit is linked to one above it; empty if it is not.
 
     >>> from graphrag_core import Hit, Link
-    >>> link_words(Hit(Chunk("c", "c", "Text"), 0.5, link=Link(1, "a", "keyring", "Keyring", "about")))
+    >>> from graphrag_core.result import Explanation, LazyExplanation, Reason
+    >>> reason = Reason(link=Link(1, "a", "keyring", "Keyring", "about"))
+    >>> why = LazyExplanation.of(Explanation(reasons={"c": reason}))
+    >>> link_words(Hit(Chunk("c", "c", "Text"), 0.5, explanation=why))
     'about Keyring, which passage 1 mentions'
     """
     return "".join(link_pieces(hit))
@@ -129,7 +135,10 @@ def marked_words(hit: Hit) -> list[tuple[str, bool]]:
     """Return the words of the question in a hit, each with whether no hit above contains it.
 
     >>> from graphrag_core import Hit
-    >>> marked_words(Hit(Chunk("c", "c", "Text"), 1.0, words=("broker_url", "set"), covers=("url",)))
+    >>> from graphrag_core.result import Explanation, LazyExplanation, Reason
+    >>> reason = Reason(words=("broker_url", "set"), covers=("url",))
+    >>> why = LazyExplanation.of(Explanation(reasons={"c": reason}))
+    >>> marked_words(Hit(Chunk("c", "c", "Text"), 1.0, explanation=why))
     [('broker', False), ('url', True), ('set', False)]
     """
     new = {word.casefold() for word in hit.covers}

@@ -45,10 +45,8 @@ class Calibration:
         How far the graph decided the order (:attr:`Reranked.trust <graphrag_core.Reranked>`).
     link
         Whether the passage is linked to a better one (:attr:`Hit.link <graphrag_core.Hit>`).
-    path
-        Whether a path leads from the question to it (:attr:`Hit.path <graphrag_core.Hit>`).
     without_graph
-        Whether the graph was not searched: there is no trust, link or path then.
+        Whether the graph was not searched: there is no trust or link then.
     """
 
     base: float = -5.25
@@ -58,7 +56,6 @@ class Calibration:
     together: float = 1.85
     trust: float = 1.1
     link: float = 0.85
-    path: float = 0.95
     without_graph: float = 1.55
 
     def scores(self, signals: Signals) -> Scores:
@@ -77,7 +74,6 @@ def signals_of(
     *,
     trust: float | None,
     linked: Sequence[bool],
-    has_path: Sequence[bool],
 ) -> Signals:
     """Return what is known about the chunks shown, which are the best of a ranking without copies.
 
@@ -100,7 +96,6 @@ def signals_of(
         np.full(len(shown), together),
         np.full(len(shown), trust or 0.0),
         np.array(linked, np.float64),
-        np.array(has_path, np.float64),
         np.full(len(shown), float(trust is None)),
     ]
     return np.stack(columns, axis=1)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,15 +67,25 @@ class Reranked:
     reasons: Reasons | None = None
 
 
-class Reranker(Protocol):
-    """Orders the passages that plain search and the graph found. A frozen dataclass whose fields are its settings."""
+class Reranker(ABC):
+    """Orders the passages that plain search and the graph found. A frozen dataclass whose fields are its settings.
 
+    ``scores_are_ranks`` says that the scores say nothing but the order, so that they can be calibrated.
+    """
+
+    scores_are_ranks: bool = False
+
+    @abstractmethod
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return the chunks of both rankings, each once, best first, and others that belong to them."""
 
+    def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:  # noqa: ARG002 - for subclasses
+        """Return the ranking of a query for which the graph was not searched; by default as it is."""
+        return plain
+
 
 @dataclass(frozen=True, kw_only=True)
-class Coverage:
+class Coverage(Reranker):
     """Chooses passages one by one, so that together they cover the question and are linked to each other.
 
     A passage scores by its rank, by the words of the question that it contains and no chosen passage
@@ -118,7 +129,7 @@ class Coverage:
     most_passages: int = 40
     least_linked: float = 0.1
 
-    scores_are_ranks: ClassVar[bool] = True
+    scores_are_ranks = True
 
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return all chunks of both rankings and those that the best plain passages lead to; the score is 1 / rank."""
@@ -138,7 +149,7 @@ class Coverage:
             f"and the first passages of plain search leave {left_open:.0%} of it open"
         )
         if trust < _LITTLE_TRUST and reach < 0.5:
-            reasons = Reasons(everything[:0], terms, first[:0], Links.none(), Bridges.none())
+            reasons = Reasons(everything[:0], terms, Links.none(), Bridges.none())
             alone = f"plain search decides alone: {why}"
             return replace(_ranked(_with_kept(everything, kept), trust, alone), reasons=reasons)
         follow = self.bridge > 0 and trust < 1 and snapshot.linked_share >= self.least_linked
@@ -170,7 +181,7 @@ class Coverage:
             _ranked(_each_once(np.concatenate([chosen, everything])), trust, "", followed),
             remark=f"plain search {how_far}" if trust < 0.5 else "",
             gate=f"the graph {how_far}" if trust >= 0.5 else "",
-            reasons=Reasons(keys, terms, covered, links, bridges),
+            reasons=Reasons(keys, terms, links, bridges),
         )
 
     def _kept(self, query: Query, trust: float) -> Keys:

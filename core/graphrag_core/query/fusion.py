@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from graphrag_core.errors import InputError
-from graphrag_core.ports import Ranking
+from graphrag_core.key_sets import without
+from graphrag_core.ports import Keys, Ranking
+from graphrag_core.query.query import Query
 
 T = TypeVar("T", bound=Hashable)
 
@@ -21,13 +24,27 @@ CHANNELS = frozenset({"vector", "keyword", "graph"})
 """The rankings of a query that a fusion can weigh one by one."""
 
 
-class Fusion(Protocol):
-    """Joins two rankings.
+class Fusion(ABC):
+    """Joins the rankings of plain search and of the graph. A subclass needs :meth:`fuse` and nothing else.
 
-    ``lead`` is the gate's decision. A fusion that uses it says so with a class attribute
-    ``heeds_lead = True``.
+    Attributes
+    ----------
+    heeds_lead
+        Whether :meth:`fuse` uses ``lead``, the gate's decision.
+    scores_are_ranks
+        Whether the scores say nothing but the order, so that they can be calibrated.
+    uses_keywords
+        False if keyword search runs only where the question cannot be embedded.
+    weighed
+        The names of the rankings that it weighs one by one: some of ``vector``, ``keyword`` and ``graph``.
     """
 
+    heeds_lead: bool = False
+    scores_are_ranks: bool = False
+    uses_keywords: bool = True
+    weighed: tuple[str, ...] = ()
+
+    @abstractmethod
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
         """Return all chunks of both rankings, each once, with scores that fall with the rank.
 
@@ -35,9 +52,34 @@ class Fusion(Protocol):
         them by id.
         """
 
+    def fuse_query(
+        self,
+        query: Query,  # noqa: ARG002 - for subclasses
+        channels: Mapping[str, Ranking],  # noqa: ARG002 - for subclasses
+        plain: Ranking,
+        graph: Ranking,
+        *,
+        lead: Lead,
+    ) -> Ranking:
+        """Return the ranking of a query: that of plain search if the graph found nothing.
+
+        ``channels`` are the rankings of vector and keyword search, of which ``plain`` is the weighted mean.
+        """
+        return self.fuse(plain, graph, lead=lead) if len(graph[0]) else plain
+
+    def select(
+        self,
+        query: Query,
+        plain: Ranking,  # noqa: ARG002 - for subclasses
+        graph: Ranking,  # noqa: ARG002 - for subclasses
+        ranking: Ranking,
+    ) -> tuple[Ranking, list[Keys]]:
+        """Return the chunks of the result, by default the first ``k`` of the final ranking, and the copies of each."""
+        return query.without_copies(ranking, query.k)
+
 
 @dataclass(frozen=True, kw_only=True)
-class Anchored:
+class Anchored(Fusion):
     """The graph's ranking leads where it can be trusted; otherwise plain search's first results stay on top.
 
     Parameters
@@ -48,8 +90,8 @@ class Anchored:
 
     anchors: int = 3
 
-    heeds_lead: ClassVar[bool] = True
-    scores_are_ranks: ClassVar[bool] = True
+    heeds_lead = True
+    scores_are_ranks = True
 
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
         """Return all chunks of both rankings, each once, best first; the score is 1 / rank."""
@@ -61,7 +103,7 @@ class Anchored:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weighted:
+class Weighted(Fusion):
     """alpha · plain score + beta · graph score, both from 0 to 1; 0 for a chunk that a ranking lacks.
 
     >>> round(Weighted().score(0.9, 0.5), 2)
@@ -82,7 +124,7 @@ class Weighted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReciprocalRank:
+class ReciprocalRank(Fusion):
     """Reciprocal rank fusion: the sum of weight / (k + rank) over any number of rankings, ranks counted from 1.
 
     Parameters
@@ -124,6 +166,7 @@ class ReciprocalRank:
             if not self.weights:
                 raise InputError("weights is empty: name at least one ranking, such as {'vector': 0.5, 'graph': 0.5}")
             object.__setattr__(self, "weights", dict(self.weights))
+            object.__setattr__(self, "weighed", tuple(self.weights))
 
     @classmethod
     def as_published(cls) -> ReciprocalRank:
@@ -176,6 +219,14 @@ class ReciprocalRank:
         named = {name: channels[name][0].tolist() for name in weights if name in channels}
         return _ranking(dict(self.fuse_all(named)))
 
+    def fuse_query(
+        self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking, *, lead: Lead
+    ) -> Ranking:
+        """Return the ranking of a query; with ``weights`` that of its channels."""
+        if self.weights is None:
+            return super().fuse_query(query, channels, plain, graph, lead=lead)
+        return self.fuse_channels({**channels, "graph": graph})
+
     def score(self, plain_rank: int | None, graph_rank: int | None) -> float:
         """Return the score of a chunk by its ranks, None where it has none."""
         pairs = ((self.plain_weight, plain_rank), (self.graph_weight, graph_rank))
@@ -194,7 +245,7 @@ _WEIGHTED = Weighted()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Additive:
+class Additive(Fusion):
     """Returns everything that plain search alone would return, and a few passages that the graph adds.
 
     The result has the ``k`` passages of plain search and up to ``max_chunks`` others from the graph, in the
@@ -215,24 +266,29 @@ class Additive:
     def __post_init__(self) -> None:
         _check_count(self.max_chunks, "max_chunks", or_none=True)
 
-    @property
-    def heeds_lead(self) -> bool:
-        """Whether the other fusion uses the gate's decision."""
-        return bool(getattr(self.fusion, "heeds_lead", False))
+        object.__setattr__(self, "heeds_lead", self.fusion.heeds_lead)
+        object.__setattr__(self, "weighed", self.fusion.weighed)
 
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:
-        """Return all chunks of both rankings, each once, best first; the pipeline restricts them."""
+        """Return all chunks of both rankings, each once, best first."""
         return self.fusion.fuse(plain, graph, lead=lead)
 
+    def fuse_query(
+        self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking, *, lead: Lead
+    ) -> Ranking:
+        """Return the ranking of the other fusion, and below it what only plain search has."""
+        keys, scores = self.fusion.fuse_query(query, channels, plain, graph, lead=lead)
+        others = without(plain[0], keys)
+        return np.concatenate([keys, others]), np.append(scores, np.zeros(len(others), np.float32))
 
-def channel_fusion(fusion: Fusion) -> ReciprocalRank | None:
-    """Return the fusion that weighs the rankings of a query one by one, also inside of :class:`Additive`, or None."""
-    inner = fusion.fusion if isinstance(fusion, Additive) else fusion
-    return inner if isinstance(inner, ReciprocalRank) and inner.weights else None
+    def select(self, query: Query, plain: Ranking, graph: Ranking, ranking: Ranking) -> tuple[Ranking, list[Keys]]:
+        """Return the first ``k`` chunks of plain search and those that the graph adds."""
+        shown = _with_added(query, plain, graph, self.max_chunks)
+        return query.without_copies(_only(ranking, shown), len(shown))
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnScores:
+class OwnScores(Fusion):
     """Each passage keeps its own score: a vector hit its cosine similarity, a passage of the graph its strength.
 
     The result has the first ``k`` vector hits and what the graph adds to them, sorted by score. Keyword search
@@ -250,6 +306,8 @@ class OwnScores:
     max_chunks: int | None = None
     same_start: int = 100
 
+    uses_keywords = False
+
     def __post_init__(self) -> None:
         _check_count(self.max_chunks, "max_chunks", or_none=True)
         _check_count(self.same_start, "same_start")
@@ -258,6 +316,40 @@ class OwnScores:
         """Return all chunks of both rankings, each once, best first; ``plain`` are the first ``k`` vector hits."""
         scores = dict(zip(graph[0].tolist(), graph[1].tolist(), strict=True))
         return _ranking({**scores, **dict(zip(plain[0].tolist(), plain[1].tolist(), strict=True))})
+
+    def fuse_query(
+        self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking, *, lead: Lead
+    ) -> Ranking:
+        """Return the first ``k`` vector hits and the passages of the graph; plain search if the graph found nothing."""
+        first = query.without_copies(plain, query.k)[0] if len(graph[0]) else plain
+        return super().fuse_query(query, channels, first, graph, lead=lead)
+
+    def select(self, query: Query, plain: Ranking, graph: Ranking, ranking: Ranking) -> tuple[Ranking, list[Keys]]:
+        """Return the first ``k`` vector hits and those that the graph adds, without passages that begin alike."""
+        if not len(graph[0]):
+            return super().select(query, plain, graph, ranking)
+        shown = _with_added(query, plain, graph, self.max_chunks)
+        most = len(shown)
+        if self.same_start > 0:
+            starts: dict[str, int] = {}
+            for key, chunk in zip(shown.tolist(), query.snapshot.chunks(shown), strict=True):
+                starts.setdefault(chunk.text[: self.same_start], key)
+            shown = np.array(list(starts.values()), np.int64)
+        return query.without_copies(_only(ranking, shown), most)
+
+
+def _with_added(query: Query, plain: Ranking, graph: Ranking, max_chunks: int | None) -> Keys:
+    """Return the first ``k`` chunks of plain search and up to ``max_chunks`` others of the graph, without copies."""
+    (kept, _), copies = query.without_copies(plain, query.k)
+    new = ~np.isin(graph[0], np.concatenate([kept, *copies]))
+    most = int(new.sum()) if max_chunks is None else max_chunks
+    (added, _), _ = query.without_copies((graph[0][new], graph[1][new]), most)
+    return np.concatenate([kept, added])
+
+
+def _only(ranking: Ranking, shown: Keys) -> Ranking:
+    wanted = np.isin(ranking[0], shown)
+    return ranking[0][wanted], ranking[1][wanted]
 
 
 def _check_count(number: object, name: str, *, or_none: bool = False) -> None:

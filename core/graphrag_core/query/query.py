@@ -1,11 +1,11 @@
-"""What a graph strategy works with: the query it is given, the expansion it returns, and its interface."""
+"""What strategies, fusions and rerankers work with: the query, and the expansion that a strategy returns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from graphrag_core.errors import EmbedderError
 from graphrag_core.ingest.embedding import CheckedEmbedder, question_error
 from graphrag_core.key_sets import distinct
 from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores, Snapshot
-from graphrag_core.query.fusion import Fusion
 
 OnEmbedderError = Literal["raise", "keyword"]
 """What a query does if the embedder fails: raise, or search by keyword and graph."""
@@ -221,22 +220,3 @@ class Expansion:
     def only(self, kept: npt.NDArray[np.bool_]) -> Expansion:
         """Return the expansion with some of its chunks, which keep their strengths."""
         return replace(self, keys=self.keys[kept], scores=self.scores[kept], strength=self.strengths[kept])
-
-
-class GraphStrategy(Protocol):
-    """How the graph is searched: a frozen dataclass whose fields are its settings.
-
-    ``fusion``, a class attribute or a field, joins its ranking with plain search if the retriever was
-    given no fusion.
-    """
-
-    @property
-    def fusion(self) -> Fusion:
-        """The default fusion."""
-
-    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
-        """Return the chunks that the graph leads to from a question; nothing for an empty graph.
-
-        ``plain`` is the blended ranking of vector and keyword search; ``k`` is how many chunks
-        the caller wants at least.
-        """

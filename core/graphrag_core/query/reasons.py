@@ -1,7 +1,7 @@
-"""Why each hit was chosen: the words of the question that it adds, and the hit above it that it is linked to.
+"""Why a reranker chose each hit: the hit above it that it is linked to, and the words of the question that it adds.
 
-A reranker knows this of all its candidates. What is shown is computed for the hits that are returned, in their final
-order: copies and what is below the last hit do not count.
+The reranker knows the links of all its candidates. What is shown is computed for the hits that are returned, in their
+final order: copies and what is below the last hit do not count.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.key_sets import distinct
+from graphrag_core.model import Entity
 from graphrag_core.ports import Keys, Snapshot
 from graphrag_core.result import LinkKind
 from graphrag_core.text import CJK, has_cjk
@@ -111,17 +112,9 @@ class LinkReason(NamedTuple):
     """
 
     place: int
-    entity: int
+    entity: Entity
     kind: LinkKind
     followed: bool
-
-
-class Reason(NamedTuple):
-    """The words of the question in a hit, those of them in no hit above it, and its link to one of these."""
-
-    words: tuple[str, ...]
-    covers: tuple[str, ...]
-    link: LinkReason | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,35 +125,32 @@ class Reasons:
     ----------
     keys
         The candidates.
-    terms, covered
-        The terms of the question, and which candidate has which: one row for each candidate.
+    terms
+        The terms of the question.
     links, bridges
         How candidates are linked, and how some were found through others.
     """
 
     keys: Keys
     terms: Sequence[str]
-    covered: Flags
     links: Links
     bridges: Bridges
 
-    def of(self, question: str, snapshot: Snapshot, shown: Keys) -> tuple[list[Reason], tuple[str, ...]]:
-        """Return the reason for each of the chunks shown, best first, and the words that none of them covers."""
-        words = _Words(question, snapshot, self.terms)
-        rows = {key: row for row, key in enumerate(self.keys.tolist())}
-        others = [key for key in shown.tolist() if key not in rows]  # below the candidates
-        extra = dict(zip(others, snapshot.terms_in("chunks", np.array(others, np.int64), self.terms), strict=True))
-        above: set[str] = set()
-        covers = []
-        for key in shown.tolist():
-            flags = self.covered[rows[key]] if key in rows else extra[key]
-            held = {self.terms[at] for at in np.flatnonzero(flags).tolist()}
-            covers.append((words.written(held), words.written(held - above, above)))
-            above |= held
-        links = _named(snapshot, self._links(shown.tolist(), rows))
-        reasons = [Reason(*told, link) for told, link in zip(covers, links, strict=True)]
-        missing = words.written(set(self.terms) - above, above)
-        return reasons, tuple(word for word in missing if word != "I")  # the keyword index has it as a word
+    def links_of(self, snapshot: Snapshot, shown: Keys) -> list[LinkReason | None]:
+        """Return the strongest link of each of the chunks shown to one above it, through the first entity by id."""
+        found = self._links(shown.tolist(), {key: row for row, key in enumerate(self.keys.tolist())})
+        if not any(found):
+            return [None] * len(found)
+        keys = distinct(*(link.entities for link in found if link))
+        entities = dict(zip(keys.tolist(), snapshot.entities(keys), strict=True))
+        links: list[LinkReason | None] = []
+        for link in found:
+            linking = [] if link is None else [entities[key] for key in link.entities.tolist()]
+            if link and link.kind == "both_mention":  # a year that two passages share says nothing about them
+                linking = [entity for entity in linking if any(map(str.isalpha, entity.name))]
+            one = min(linking, key=lambda entity: entity.id, default=None)
+            links.append(LinkReason(link.place, one, link.kind, link.followed) if link and one else None)
+        return links
 
     def _links(self, shown: Sequence[int], rows: Mapping[int, int]) -> list[_Found | None]:
         """Return the strongest link of each chunk shown to one above it; None if there is none worth telling."""
@@ -186,9 +176,9 @@ class Reasons:
             if by_way < to[strongest]:
                 pairs.append((place, strongest))
                 continue
-            told = [(places[starts[way]], self.bridges.kind(way), way) for way in ways if values[way] == by_way]
-            start, kind, _ = min(told)
-            same = [way for other, other_kind, way in told if (other, other_kind) == (start, kind)]
+            strong = [(places[starts[way]], self.bridges.kind(way), way) for way in ways if values[way] == by_way]
+            start, kind, _ = min(strong)
+            same = [way for other, other_kind, way in strong if (other, other_kind) == (start, kind)]
             found[place] = _Found(start, self.bridges.entities[same], kind, followed=True)
         linked = [[rows[shown[place]] for place in end] for end in zip(*pairs, strict=True)]
         for (place, start), link in zip(pairs, self.links.between(*linked) if pairs else (), strict=True):
@@ -210,18 +200,19 @@ class _Found(NamedTuple):
     followed: bool
 
 
-def _named(snapshot: Snapshot, found: Sequence[_Found | None]) -> list[LinkReason | None]:
-    """Return links through one entity each, the first by id."""
-    keys = distinct(np.empty(0, np.int64), *(link.entities for link in found if link))
-    entities = dict(zip(keys.tolist(), snapshot.entities(keys), strict=True))
-    links: list[LinkReason | None] = []
-    for link in found:
-        telling = [] if link is None else link.entities.tolist()
-        if link and link.kind == "both_mention":  # a year that two passages share says nothing about them
-            telling = [key for key in telling if any(map(str.isalpha, entities[key].name))]
-        one = min(telling, key=lambda key: entities[key].id, default=None)
-        links.append(LinkReason(link.place, one, link.kind, link.followed) if link and one is not None else None)
-    return links
+def words_of(
+    question: str, snapshot: Snapshot, terms: Sequence[str], shown: Keys
+) -> tuple[list[tuple[tuple[str, ...], tuple[str, ...]]], tuple[str, ...]]:
+    """Return the words of a question in each of some chunks and those in none above it, and the words in no chunk."""
+    words = _Words(question, snapshot, terms)
+    above: set[str] = set()
+    covered = []
+    for flags in snapshot.terms_in("chunks", shown, terms):
+        own = {terms[at] for at in np.flatnonzero(flags).tolist()}
+        covered.append((words.written(own), words.written(own - above, above)))
+        above |= own
+    missing = words.written(set(terms) - above, above)
+    return covered, tuple(word for word in missing if word != "I")  # the keyword index has it as a word
 
 
 class _Words:

@@ -21,7 +21,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
-class ScoreReranker:
+class ScoreReranker(Reranker):
     """Orders the best passages of another reranker by the scores of a function.
 
     The score of a hit is the function's score. Passages with equal scores keep their order. If the function drops a
@@ -68,8 +68,8 @@ class ScoreReranker:
             raise InputError(f"{self.score!r} cannot score passages: pass a function score(question, chunks)")
         if isinstance(self.passages, bool) or not isinstance(self.passages, int) or self.passages < 1:
             raise InputError(f"passages is {self.passages!r}: use an integer of at least 1")
-        if isinstance(self.first, type) or not callable(getattr(self.first, "rerank", None)):
-            raise InputError(f"{self.first!r} is not a reranker: first needs rerank(query, plain, graph)")
+        if not isinstance(self.first, Reranker):
+            raise InputError(f"{self.first!r} is not a reranker: first needs an object of a subclass of Reranker")
 
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return the ranking of the first reranker with its best passages ordered by score."""
@@ -79,9 +79,7 @@ class ScoreReranker:
 
     def rerank_plain(self, query: Query, plain: Ranking) -> Ranking:
         """Return the ranking of plain search with its best passages ordered by score."""
-        if isinstance(self.first, ScoreReranker):
-            plain = self.first.rerank_plain(query, plain)
-        return self._by_score(query, plain)
+        return self._by_score(query, self.first.rerank_plain(query, plain))
 
     def _by_score(self, query: Query, ranking: Ranking) -> Ranking:
         keys = ranking[0]

@@ -24,13 +24,14 @@ from typing import Any, Literal, TypedDict, get_args
 
 from graphrag_core.errors import InputError
 from graphrag_core.query.calibration import Calibration
-from graphrag_core.query.coverage import Coverage, Reranker
-from graphrag_core.query.fusion import CHANNELS, Anchored, Fusion, Gate, channel_fusion
-from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT, GraphStrategy, OnEmbedderError
+from graphrag_core.query.coverage import Reranker
+from graphrag_core.query.fusion import CHANNELS, Fusion, Gate
+from graphrag_core.query.query import TEXT_WEIGHT, VECTOR_WEIGHT, OnEmbedderError
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.rerank import PassageScores, ScoreReranker
 from graphrag_core.query.routing import Router
 from graphrag_core.query.strategies.pagerank import PageRank
+from graphrag_core.query.strategies.strategy import GraphStrategy
 
 Method = Literal["hybrid", "vector", "keyword", "graph", "global", "agentic"]
 """How a question is searched."""
@@ -42,6 +43,15 @@ _EVERYWHERE: tuple[Surface, ...] = get_args(Surface)
 _METHODS: tuple[str, ...] = get_args(Method)
 _PAGE_RANK = PageRank()
 _ROUTER = Router()
+_OBJECTS: tuple[tuple[str, type, tuple[type, ...]], ...] = (  # fields, their classes, and what else is allowed
+    ("graph", GraphStrategy, ()),
+    ("fusion", Fusion, (type(None),)),
+    ("reranker", Reranker, (bool,)),
+    ("gate", Gate, (type(None),)),
+    ("recogniser", Recogniser, (type(None),)),
+    ("router", Router, ()),
+    ("calibration", Calibration, (bool,)),
+)
 
 
 @dataclass(frozen=True)
@@ -200,7 +210,7 @@ class SearchSettings:
         if self.on_embedder_error not in get_args(OnEmbedderError):
             raise InputError(f'on_embedder_error is {self.on_embedder_error!r}: use "raise" or "keyword"')
         reranker = self.reranker
-        if callable(reranker) and not isinstance(reranker, type) and not hasattr(reranker, "rerank"):
+        if callable(reranker) and not isinstance(reranker, type) and not isinstance(reranker, Reranker):
             reranker = ScoreReranker(reranker)
         checked = {
             "k": positive(self.k, "k"),
@@ -221,17 +231,14 @@ class SearchSettings:
             raise InputError("vector_weight and text_weight are both 0: one of them must be positive")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        _require(self.graph, "expand", "graph strategy", "expand(query, plain, k)")
-        _require(self.router, "route", "router", "route(question)")
-        plan = self.plan
-        _require(plan.fusion, "fuse", "fusion", "fuse(plain, graph, lead=...)")
-        by_channel = channel_fusion(plan.fusion)
-        if by_channel is not None and (unknown := {*(by_channel.weights or ())} - CHANNELS):
+        for name, kind, others in _OBJECTS:
+            if not isinstance(value := getattr(self, name), (kind, *others)):
+                word = "graph strategy" if kind is GraphStrategy else name
+                raise InputError(
+                    f"{value!r:.80} is not a {word}: use an object of a subclass of {kind.__name__}, no class or name"
+                )
+        if unknown := set(self.plan.fusion.weighed) - CHANNELS:
             raise InputError(f"no ranking is named {min(unknown)!r}: weights are for {', '.join(sorted(CHANNELS))}")
-        if plan.reranker is not None:
-            _require(plan.reranker, "rerank", "reranker", "rerank(query, plain, graph)")
-        if plan.calibration is not None:
-            _require(plan.calibration, "scores", "calibration", "scores(signals)")
 
     def replace(self, **given: Any) -> SearchSettings:
         """Return the settings with some fields replaced; None counts as not given.
@@ -253,13 +260,10 @@ class SearchSettings:
     @cached_property
     def plan(self) -> Plan:
         """The settings with all defaults that depend on others."""
-        fusion = self.fusion if self.fusion is not None else getattr(self.graph, "fusion", PageRank.fusion)
         reranker = self.reranker
         if reranker is True:
-            is_default = self.fusion is None and isinstance(self.graph, PageRank) and isinstance(fusion, Anchored)
-            reranker = Coverage() if is_default else False
-        gate = self.gate or getattr(self.graph, "gate", None) or Gate()
-        _require(gate, "lead", "gate", "lead(names_subject=..., bridged=...)")
+            reranker = self.graph.reranker if self.fusion is None and self.graph.reranker is not None else False
+        gate = self.gate or self.graph.gate or Gate()
         limits = {name: getattr(self, name) for name in ("min_score", "min_confidence", "min_graph_score")}
         limits = {name: value for name, value in limits.items() if value is not None}
         return Plan(
@@ -267,9 +271,9 @@ class SearchSettings:
             method=self.method,
             use_graph=self.use_graph,
             candidates=self.candidates,
-            recogniser=self.recogniser or getattr(self.graph, "recogniser", None) or Recogniser(),
+            recogniser=self.recogniser or self.graph.recogniser or Recogniser(),
             graph=self.graph,
-            fusion=fusion,
+            fusion=self.fusion or self.graph.fusion,
             reranker=reranker or None,  # type: ignore[arg-type]
             gate=replace(gate, **limits) if limits else gate,
             vector_weight=self.vector_weight,
@@ -355,11 +359,6 @@ def _number(number: Any, name: str, most: float = math.inf) -> float:
         wanted = "a number of at least 0" if most == math.inf else f"a number from 0 to {most:g}"
         raise InputError(f"{name} is {number!r}: use {wanted}")
     return float(number)
-
-
-def _require(value: object, method: str, kind: str, signature: str) -> None:
-    if isinstance(value, type) or not callable(getattr(value, method, None)):
-        raise InputError(f"{value!r} is not a {kind}: it needs {signature}; pass an object, not a class or a name")
 
 
 def _default(one: Field[Any]) -> Any:

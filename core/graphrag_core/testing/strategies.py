@@ -5,7 +5,7 @@ import numpy as np
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Document
 from graphrag_core.query.fusion import Fusion, Lead
-from graphrag_core.query.query import GraphStrategy
+from graphrag_core.query.strategies import GraphStrategy
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.testing.embedders import HashEmbedder
 from graphrag_core.testing.samples import CHAIN, CHAIN_QUESTION
@@ -45,7 +45,7 @@ class StrategySuite:
         with KnowledgeIndex(HashEmbedder()) as index:
             index.add(CHAIN)
             retriever = GraphRetriever(index, graph=self.make(), cache=None)
-            result = retriever.retrieve("Who runs the OAuth Provider?", k=10, where={"tenant": "acme"})
+            result = retriever.retrieve("Who runs the OAuth Provider?", k=10, where={"tenant": "acme"}, explain=True)
         assert "secret" not in {hit.chunk.id for hit in result.hits}
         assert "secret" not in {fact.chunk_id for fact in result.facts}
         assert "Albert Wesker" not in result.explain()

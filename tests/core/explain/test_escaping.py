@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from answers import HOSTILE, hit, passage
+from answers import HOSTILE, explained, hit, passage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsed import parse
@@ -18,7 +18,7 @@ INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uf
 
 def said_everywhere(text: str) -> Result:
     """A result whose every text is the given one."""
-    return Result(
+    return explained(
         text,
         text,
         (

@@ -6,11 +6,12 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 
 import pytest
-from answers import ALL, CROWD, PORTAL, TONGUES, entity, hit, passage
+from answers import ALL, CROWD, PORTAL, TONGUES, entity, explained, hit, passage
 
 from graphrag_core import Fact, Result
 from graphrag_core.explain.layout import layout
 from graphrag_core.explain.network import MAX_NODES, MAX_RELATED, build_network
+from graphrag_core.result import LazyExplanation
 
 
 def edges(drawn) -> dict[tuple[str, str], tuple[str, set[int]]]:
@@ -36,7 +37,8 @@ def test_related_facts_are_drawn_from_entities_that_are_drawn():
 
 
 def test_the_order_of_facts_does_not_hide_one_that_another_leads_to():
-    backwards = replace(PORTAL, facts=PORTAL.facts[::-1])
+    explanation = replace(PORTAL.explanation.value, facts=PORTAL.facts[::-1])
+    backwards = replace(PORTAL, explanation=LazyExplanation.of(explanation))
     assert build_network(backwards).nodes.keys() == build_network(PORTAL).nodes.keys()
 
 
@@ -68,7 +70,7 @@ def test_paths_are_drawn_however_many_they_are():
 
 
 def test_a_fact_of_three_is_drawn_from_the_one_that_is_there():
-    answer = Result("?", "graph", entities=(entity("B"),), facts=(Fact(("a", "b", "c"), "A gave B to C."),))
+    answer = explained("?", "graph", entities=(entity("B"),), facts=(Fact(("a", "b", "c"), "A gave B to C."),))
     assert {ends for ends, (kind, _) in edges(build_network(answer)).items() if kind == "fact"} == {
         ("entity b", "entity a"),
         ("entity b", "entity c"),
@@ -138,7 +140,7 @@ def test_related_entities_stand_below_those_on_a_path():
 
 def test_related_facts_do_not_bend_a_path():
     around = tuple(Fact(("a", f"n{n}"), "Near.") for n in range(8))
-    answer = Result("?", "graph", (hit(passage("p"), "A", "B"),), (entity("A"),), facts=around)
+    answer = explained("?", "graph", (hit(passage("p"), "A", "B"),), (entity("A"),), facts=around)
     heights = [box.y for box in layout(build_network(answer)).boxes if box.node.hits]
     assert heights == pytest.approx([heights[0]] * 4, abs=2)
 

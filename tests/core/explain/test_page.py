@@ -9,12 +9,28 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
-from answers import ALL, CROWD, EVIL, HOSTILE, LINKED, NOTHING, PLAIN, PORTAL, TONGUES, TWO_PARTS, entity, passage
+from answers import (
+    ALL,
+    CROWD,
+    EVIL,
+    HOSTILE,
+    LINKED,
+    NOTHING,
+    PLAIN,
+    PORTAL,
+    TONGUES,
+    TWO_PARTS,
+    entity,
+    explained,
+    explained_hit,
+    passage,
+)
 from parsed import parse
 
 from graphrag_core import Channel, Chunk, Entity, Fact, Hit, Result, Step
 from graphrag_core.explain import page, svg
 from graphrag_core.explain.templates import asset
+from graphrag_core.result import LazyExplanation
 
 
 def policy(root) -> dict[str, str]:
@@ -136,8 +152,8 @@ def test_a_path_may_start_at_a_better_hit_and_references_are_words():
     first = Hit(passage("Tasks"), 1.0, {"keyword": Channel(1, 9.0)})
     path = (Step("question", "", "?"), Step("chunk", "Tasks", "Tasks"), Step("fact", "f", fact.text),
             Step("entity", "→workers", "Workers - Pools"), Step("chunk", "Pools", "Pools"))  # fmt: skip
-    second = Hit(passage("Pools"), 0.5, {"graph": Channel(1, 1.0)}, path)
-    made = Result("How?", "hybrid", (first, second), facts=(fact,), known=known)
+    second = explained_hit(passage("Pools"), 0.5, channels={"graph": Channel(1, 1.0)}, path=path)
+    made = explained("How?", "hybrid", (first, second), facts=(fact,), known=known)
     root = parse(made.html())
     said = "Tasks (passage 1) → Tasks refers to Workers - Pools: See workers. → Workers - Pools → this passage"
     assert root.all("p", "path")[1].text == said
@@ -235,6 +251,8 @@ def test_hostile_text_changes_no_element_and_no_attribute():
             return tuple(tamed(item) for item in value)
         if isinstance(value, dict):
             return {tamed(key): tamed(item) for key, item in value.items()}
+        if isinstance(value, LazyExplanation):
+            return LazyExplanation.of(tamed(value.value))
         if hasattr(value, "__dataclass_fields__"):
             return replace(value, **{name: tamed(getattr(value, name)) for name in value.__dataclass_fields__})
         return value

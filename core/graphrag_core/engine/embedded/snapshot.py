@@ -380,6 +380,14 @@ class EmbeddedSnapshot:
 
     # -- records
 
+    def find_chunks(self, ids: Sequence[str]) -> dict[str, int]:
+        rows = self._records.rows(f"SELECT key, id FROM chunks WHERE id {LISTED}", (json.dumps(list(ids)),))
+        known = self._view.chunk_keys
+        keys = np.array([key for key, _ in rows], np.int64)
+        inside = among(keys, known).tolist()
+        places = np.searchsorted(known, keys).tolist()
+        return {row[1]: place for row, place, is_inside in zip(rows, places, inside, strict=True) if is_inside}
+
     def chunks(self, keys: Keys) -> list[Chunk]:
         if len(keys) == 0:
             return []

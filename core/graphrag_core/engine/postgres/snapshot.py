@@ -405,6 +405,13 @@ class PostgresSnapshot:
     def record_access(self, facts: Keys, now: float) -> None:
         self._reads.accesses.note(facts.tolist(), now)
 
+    def find_chunks(self, ids: Sequence[str]) -> dict[str, int]:
+        rows = self._rows("SELECT key, id FROM chunks WHERE index = %s AND id = ANY(%s)", (self._index, list(ids)))
+        keys = np.array([row[0] for row in rows], np.int64)
+        seen = self._reads.scope.sees(keys)
+        found = [row[1] for row, is_seen in zip(rows, seen.tolist(), strict=True) if is_seen]
+        return dict(zip(found, self._numbering.of_chunks(keys[seen]).tolist(), strict=True))
+
     def chunks(self, keys: Keys) -> list[Chunk]:
         if len(keys) == 0:
             return []

@@ -3,15 +3,15 @@
 import time
 from dataclasses import dataclass, field, replace
 from math import log10
-from typing import ClassVar
 
 import numpy as np
 from typing_extensions import Self
 
 from graphrag_core.model import Fact
 from graphrag_core.ports import Keys, Ranking
-from graphrag_core.query.fusion import Fusion, ReciprocalRank
+from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
+from graphrag_core.query.strategies.strategy import GraphStrategy
 
 WEEK = 7 * 24 * 60 * 60.0
 
@@ -63,7 +63,7 @@ class Relevance:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpreadingActivation:
+class SpreadingActivation(GraphStrategy):
     """Starts at the entities whose names are nearest to the question and follows facts breadth-first.
 
     A triple is followed from its subject, a sentence from every entity in it. Facts are ranked by
@@ -84,7 +84,7 @@ class SpreadingActivation:
         How facts are scored.
     """
 
-    fusion: ClassVar[Fusion] = ReciprocalRank()
+    fusion = ReciprocalRank()
 
     anchors: int = 3
     hops: int = 2

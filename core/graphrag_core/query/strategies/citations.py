@@ -3,14 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from graphrag_core.errors import InputError
 from graphrag_core.ports import Keys, Ranking, Snapshot
-from graphrag_core.query.fusion import Fusion, ReciprocalRank
+from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
+from graphrag_core.query.strategies.strategy import GraphStrategy
 
 _SUBJECT = 5.0  # edges of this weight and more lead from an entity to passages about it
 _MAX_FACTS = 30
@@ -18,7 +18,7 @@ _MAX_CITATIONS = 1_000  # of a paper
 
 
 @dataclass(frozen=True, kw_only=True)
-class CitationGraph:
+class CitationGraph(GraphStrategy):
     """Returns the passages that mention the question's entities, and those that their subjects cite.
 
     A passage gets 1 for each entity of the question that it mentions, and 1 / 2^(hop - 1) for each citation from a
@@ -34,7 +34,7 @@ class CitationGraph:
         The relations that count as a citation, followed from the first entity of a fact to the second.
     """
 
-    fusion: ClassVar[Fusion] = ReciprocalRank.as_published()
+    fusion = ReciprocalRank.as_published()
 
     depth: int = 2
     relations: tuple[str, ...] = ("cites",)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from graphrag_core.ports import Ranking
-from graphrag_core.query.fusion import Fusion, ReciprocalRank
+from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.strategies.neighbourhood import linked_entities
+from graphrag_core.query.strategies.strategy import GraphStrategy
 
 _RANK_CONSTANT = 60  # k of reciprocal rank fusion
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExpansionQueries:
+class ExpansionQueries(GraphStrategy):
     """Searches for pairs of an entity that the question names and one of its neighbours in the graph.
 
     All pairs are embedded as questions and searched in one call. The results are joined by reciprocal rank,
@@ -44,7 +44,7 @@ class ExpansionQueries:
     X. Zhu et al.: Knowledge Graph-Guided Retrieval Augmented Generation (KG2RAG, 2025).
     """
 
-    fusion: ClassVar[Fusion] = ReciprocalRank()
+    fusion = ReciprocalRank()
 
     depth: int = 2
     min_weight: float = 0.0

@@ -13,6 +13,7 @@ from graphrag_core.errors import InputError
 from graphrag_core.ports import Keys, Ranking, Snapshot
 from graphrag_core.query.fusion import Additive, Fusion, Weighted
 from graphrag_core.query.query import Expansion, Query
+from graphrag_core.query.strategies.strategy import GraphStrategy
 
 _MAX_FACTS = 30
 
@@ -21,7 +22,7 @@ _WEIGHTED = Weighted()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Neighbourhood:
+class Neighbourhood(GraphStrategy):
     """Returns the passages of entities that are linked to the question's entities.
 
     Each entity of the question is followed on its own, so that two of them that are linked lead to each

@@ -1,14 +1,15 @@
 """Personalised PageRank from the entities, facts and passages that match a question."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.ports import Adjacency, Keys, Ranking, Snapshot
-from graphrag_core.query.fusion import Anchored, Fusion
+from graphrag_core.query.coverage import Coverage
 from graphrag_core.query.query import Expansion, Query
+from graphrag_core.query.strategies.strategy import GraphStrategy
 
 Doubles = npt.NDArray[np.float64]
 
@@ -16,7 +17,7 @@ _AHEAD = 0.7  # of the residual that makes a node active: from which on its edge
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageRank:
+class PageRank(GraphStrategy):
     """Ranks passages by personalised PageRank, seeded with the question's entities, facts and passages.
 
     Each class of seeds is normalised to sum 1 before it is weighted, so that many weak seeds
@@ -45,7 +46,7 @@ class PageRank:
     B. J. Gutiérrez et al.: HippoRAG (2024), for personalised PageRank over a knowledge graph.
     """
 
-    fusion: ClassVar[Fusion] = Anchored()
+    reranker = Coverage()
 
     entity_weight: float = 1.0
     fact_weight: float = 0.5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,12 +12,15 @@ from graphrag_core.query.fusion import Fusion, Gate, OwnScores
 from graphrag_core.query.paths import related_entities
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.recognise import Recogniser
+from graphrag_core.query.strategies.strategy import GraphStrategy
 
 _MAX_FACTS = 30
+_OWN_SCORES = OwnScores()
+_GATE = Gate(weigh_by_confidence=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RelatedEntities:
+class RelatedEntities(GraphStrategy):
     """The "confident retriever": a few passages of each related entity, scored by strength / 10 of the relation.
 
     The ``k`` vector hits keep their cosine similarity; what the graph adds to them has
@@ -38,9 +41,9 @@ class RelatedEntities:
     hops: int = 1
     max_chunks: int = 4
     min_graph_score: float = 0.3
-    fusion: Fusion = field(default_factory=OwnScores)
-    gate: Gate = field(default_factory=lambda: Gate(weigh_by_confidence=True))
-    recogniser: Recogniser = field(default_factory=Recogniser)
+    fusion: Fusion = _OWN_SCORES
+    gate: Gate | None = _GATE
+    recogniser: Recogniser | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.hops <= 3:

@@ -1,0 +1,38 @@
+"""``GraphStrategy``: the interface of graph strategies, with their defaults."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from graphrag_core.ports import Ranking
+from graphrag_core.query.coverage import Reranker
+from graphrag_core.query.fusion import Anchored, Fusion, Gate
+from graphrag_core.query.query import Expansion, Query
+from graphrag_core.query.recognise import Recogniser
+
+
+class GraphStrategy(ABC):
+    """How the graph is searched. A subclass is a frozen dataclass whose fields are its settings.
+
+    Attributes
+    ----------
+    fusion
+        Joins its ranking with plain search, unless the settings have another one.
+    reranker
+        Orders the passages, if the settings have the default reranker and fusion; None for none.
+    gate, recogniser
+        Apply unless the settings have others; None for the defaults.
+    """
+
+    fusion: Fusion = Anchored()
+    reranker: Reranker | None = None
+    gate: Gate | None = None
+    recogniser: Recogniser | None = None
+
+    @abstractmethod
+    def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
+        """Return the chunks that the graph leads to from a question; nothing for an empty graph.
+
+        ``plain`` is the blended ranking of vector and keyword search; ``k`` is how many chunks
+        the caller wants at least.
+        """
