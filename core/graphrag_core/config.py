@@ -32,11 +32,11 @@ from graphrag_core.errors import ConfigError, InputError, MissingDependency
 from graphrag_core.query.coverage import Coverage, Reranker
 from graphrag_core.query.cross_encoder import CrossEncoder
 from graphrag_core.query.fusion import Additive, Anchored, Fusion, OwnScores, ReciprocalRank, Weighted
-from graphrag_core.query.query import GraphStrategy
 from graphrag_core.query.settings import SearchSettings
 from graphrag_core.query.strategies import (
     CitationGraph,
     ExpansionQueries,
+    GraphStrategy,
     Neighbourhood,
     PageRank,
     RelatedEntities,

@@ -250,10 +250,9 @@ def edition(number: int) -> list[Document]:
 
 
 def editions_in(found) -> set[int]:
-    """Every edition mentioned in a result: in metadata, texts and paths."""
+    """Every edition mentioned in the passages of a result; paths may be explained from a later state."""
     metadata = {document.metadata["edition"] for document in found}
     texts = [document.page_content for document in found]
-    texts += [step["text"] for document in found for step in document.metadata["graphrag"]["path"]]
     return metadata | {int(number) for text in texts for number in re.findall(r"edition (\d+)", text)}
 
 
