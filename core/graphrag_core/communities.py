@@ -23,7 +23,7 @@ import time
 import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -114,10 +114,9 @@ class State:
     unsettled: int = 0
     summaries: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def levels(self) -> int:
-        """The number of levels."""
-        return 1 + max((one.community.level for one in self.described.values()), default=-1)
+    def of_level(self, level: int | None) -> list[Community]:
+        """Return the communities of a level; of all levels without one."""
+        return [one.community for one in self.described.values() if level in (None, one.community.level)]
 
     def paths_of(self, entity_ids: Iterable[str]) -> list[tuple[str, ...]]:
         """Return for each entity the ids of its communities, broadest first; empty ids where there is none."""
@@ -178,11 +177,7 @@ class Communities:
     def summarise(self, scope: Filter | None, level: int | None, llm: Any, progress: Callable[..., Any]) -> State:
         """Let a language model describe the communities of a level that it has not described yet."""
         state = self.state(scope)
-        missing = [
-            one.community
-            for one in state.described.values()
-            if level in (None, one.community.level) and summary_key(one.community) not in state.summaries
-        ]
+        missing = [community for community in state.of_level(level) if summary_key(community) not in state.summaries]
         for community in progress(missing):
             text = " ".join(complete(llm, summary_messages(community)).split())
             if not text:
@@ -253,22 +248,7 @@ def _encoded(state: State, scope: Filter | None) -> bytes:
         "fine": base64.b64encode(state.fine.astype("<i4").tobytes()).decode(),
         "paths": state.paths,
         "summaries": dict(state.summaries),
-        "communities": [
-            [
-                c.id,
-                c.level,
-                c.parent,
-                c.name,
-                c.names,
-                c.entities,
-                c.documents,
-                c.description,
-                c.sentences,
-                one.passages,
-            ]
-            for one in state.described.values()
-            for c in (one.community,)
-        ],
+        "communities": [asdict(one) for one in state.described.values()],
     }
     return gzip.compress(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"), 5, mtime=0)
 
@@ -281,9 +261,10 @@ def _decoded(data: bytes, scope: Filter | None) -> State | None:
     if value["scope"] != _name(scope):
         return None
     described = {}
-    for key, level, parent, name, names, entities, documents, description, found, passages in value["communities"]:
-        community = Community(key, level, parent, name, tuple(names), entities, documents, description, tuple(found))
-        described[community.id] = Described(community, tuple((document, chunk) for document, chunk in passages))
+    for row in value["communities"]:
+        stored = row["community"]
+        community = Community(**{**stored, "names": tuple(stored["names"]), "sentences": tuple(stored["sentences"])})
+        described[community.id] = Described(community, tuple((document, chunk) for document, chunk in row["passages"]))
     generation, documents, chunks = value["key"]
     return State(
         (generation, documents, chunks),
@@ -346,13 +327,15 @@ def compute(snapshot: Snapshot, key: tuple[int, int, int], now: float, prior: St
     order = np.argsort(hashes, kind="stable")
     levels, unsettled = _levels(graph, hashes, prior)
     ids = _name_levels(levels, hashes, prior)
-    described, listed = _describe_all(snapshot, graph, levels, ids)
+    described = _describe_all(snapshot, graph, levels, ids)
     fine = levels[-1] if levels else np.empty(0, np.int64)
-    groups = int(fine.max(initial=-1)) + 1
-    first = np.zeros(groups, np.int64)
+    first = np.zeros(int(fine.max(initial=-1)) + 1, np.int64)
     first[fine[::-1]] = np.arange(len(fine))[::-1]  # a member of each group
     paths = tuple(
-        tuple(own if (own := ids[level][int(levels[level][member])]) in listed else "" for level in range(len(levels)))
+        tuple(
+            name if (name := names[int(groups[member])]) in described else ""
+            for names, groups in zip(ids, levels, strict=True)
+        )
         for member in first
     )
     state = State(key, now, described, hashes[order], fine[order], paths, unsettled)
@@ -362,47 +345,29 @@ def compute(snapshot: Snapshot, key: tuple[int, int, int], now: float, prior: St
 def _read(snapshot: Snapshot) -> _Graph:
     """Read the graph of entities, in pages."""
     keys = snapshot.top_entities(_MOST_ENTITIES)
-    entities: list[Entity] = []
-    found: list[tuple[Ints, Keys, Floats]] = []
-    held: list[tuple[Ints, Keys, Floats]] = []
-    counts = np.zeros(len(keys))
+    counts, entities = np.zeros(len(keys)), list[Entity]()
+    links: list[tuple[Ints, Keys, Floats]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+    mentions = links.copy()
     for start in range(0, len(keys), _PAGE):
         page = keys[start : start + _PAGE]
         entities += snapshot.entities(page)
         counts[start : start + len(page)] = snapshot.entity_counts(page)[0]
-        for into, kind in ((found, "entities"), (held, "chunks")):
-            edges = snapshot.neighbours(page, to=kind)  # type: ignore[arg-type]
-            into.append((
-                start + np.repeat(np.arange(len(page)), edges.counts),
-                edges.targets,
-                edges.weights.astype(np.float64),
-            ))  # fmt: skip
-    sources, targets, weights = _joined(found)
-    owners, chunk_keys, shares = _joined(held)
-    sorted_keys = np.argsort(keys)
-    places = np.searchsorted(keys, targets, sorter=sorted_keys).clip(max=max(len(keys) - 1, 0))
-    numbers = sorted_keys[places] if len(keys) else places
-    kept = (keys[numbers] == targets) & (sources < numbers) if len(keys) else np.zeros(0, np.bool_)
-    chunks, chunk_numbers = np.unique(chunk_keys, return_inverse=True)
+        numbers = np.arange(start, start + len(page))
+        edges = snapshot.neighbours(page, to="entities")
+        links.append((np.repeat(numbers, edges.counts), edges.targets, edges.weights.astype(np.float64)))
+        edges = snapshot.neighbours(page, to="chunks")
+        mentions.append((np.repeat(numbers, edges.counts), edges.targets, edges.weights.astype(np.float64)))
+    sources, target_keys, weights = map(np.concatenate, zip(*links, strict=True))
+    owners, chunk_keys, shares = map(np.concatenate, zip(*mentions, strict=True))
+    order = np.argsort(keys)
+    targets = order[np.searchsorted(keys, target_keys, sorter=order).clip(max=len(keys) - 1)]
+    kept = (keys[targets] == target_keys) & (sources < targets)
+    sources, targets = sources[kept], targets[kept]
     # A hub joins everything: an edge weighs less, the more often its ends are mentioned.
-    sources, numbers = sources[kept], numbers[kept]
-    rarity = (counts[sources].clip(1) * counts[numbers].clip(1)) ** 0.25
-    return _Graph(
-        entities,
-        counts,
-        sources,
-        numbers,
-        np.log1p(weights[kept]) / rarity,
-        (owners, chunk_numbers.astype(np.int64), np.minimum(shares, 3.0)),
-        chunks,
-    )
-
-
-def _joined(parts: Sequence[tuple[Ints, Keys, Floats]]) -> tuple[Ints, Keys, Floats]:
-    if not parts:
-        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-    sources, targets, weights = zip(*parts, strict=True)
-    return np.concatenate(sources), np.concatenate(targets), np.concatenate(weights)
+    rarity = (counts[sources].clip(1) * counts[targets].clip(1)) ** 0.25
+    chunks, chunk_numbers = np.unique(chunk_keys, return_inverse=True)
+    found = owners, chunk_numbers.astype(np.int64), np.minimum(shares, 3.0)
+    return _Graph(entities, counts, sources, targets, np.log1p(weights[kept]) / rarity, found, chunks)
 
 
 def _levels(graph: _Graph, hashes: Ints, prior: State | None) -> tuple[list[Ints], int]:
@@ -553,69 +518,65 @@ def _name_levels(levels: Sequence[Ints], hashes: Ints, prior: State | None) -> l
 
 def _describe_all(
     snapshot: Snapshot, graph: _Graph, levels: Sequence[Ints], ids: Sequence[Sequence[str]]
-) -> tuple[dict[str, Described], set[str]]:
-    """Return the communities that are large enough, broadest and largest first, and their ids."""
+) -> dict[str, Described]:
+    """Return the communities that are large enough by id, broadest and largest first."""
     described: dict[str, Described] = {}
-    owners, chunks, shares = graph.mentions
-    documents_of, opens = _documents(snapshot, graph.chunks)
+    document_ids, opens = _documents(snapshot, graph.chunks)
     for level, groups in enumerate(levels):
         sizes = np.bincount(groups)
-        inside = groups[graph.sources] == groups[graph.targets]
-        degree = np.zeros(len(groups))
-        np.add.at(degree, graph.sources[inside], graph.weights[inside])
-        np.add.at(degree, graph.targets[inside], graph.weights[inside])
-        # A chunk belongs to the group of most of its mentions, rare ones counting more.
-        rare = shares / np.log2(2 + graph.counts[owners])
-        pairs, inverse = np.unique(np.column_stack([chunks, groups[owners]]), axis=0, return_inverse=True)
-        inverse = inverse.ravel()
-        mass = np.bincount(inverse, rare, len(pairs))
-        total = np.bincount(chunks, rare, len(graph.chunks))
-        purity = mass / np.maximum(total[pairs[:, 0]], 1e-9)
-        best_first = np.lexsort((pairs[:, 1], -np.round(mass, 9), pairs[:, 0]))
-        own_chunk = np.full(len(graph.chunks), -1)
-        firsts = best_first[np.unique(pairs[best_first, 0], return_index=True)[1]]
-        own_chunk[pairs[firsts, 0]] = pairs[firsts, 1]
-        # How typical a name is: the share of its mentions that are in chunks of its group, and how many there are.
-        at_home = np.bincount(owners, own_chunk[chunks] == groups[owners], len(groups))
-        typical = at_home / np.maximum(graph.counts, 1) * np.log1p(at_home) * np.sqrt(degree)
-        # How central a chunk is: the mean of its names, those that it is about counting more, and it has no long list.
-        central = np.bincount(inverse, np.log1p(typical[owners]) * shares, len(pairs)) * purity
-        central *= np.where(opens[pairs[:, 0]], _INTRODUCTION, 1.0)
-        central /= 4 + np.bincount(chunks, minlength=len(graph.chunks))[pairs[:, 0]]
-        counted: list[Counter[str]] = [Counter() for _ in sizes]
-        for chunk, group in enumerate(own_chunk.tolist()):
-            if group >= 0:
-                counted[group][documents_of[chunk]] += 1
-        of_documents: dict[str, tuple[int, int]] = {}
-        for group, counter in enumerate(counted):
-            for document, number in counter.items():
-                of_documents[document] = max(of_documents.get(document, (0, 0)), (number, -group))
-        owned = Counter(-negative for _, negative in of_documents.values())
+        typical, group_of_chunk, (chunks, chunk_groups, central) = _weigh(graph, groups, opens)
+        documents = _documents_of_groups(group_of_chunk, document_ids, len(sizes))
         by_group = np.lexsort((-np.round(typical, 9), groups))
         starts = np.searchsorted(groups[by_group], np.arange(len(sizes) + 1))
-        by_pair = np.lexsort((pairs[:, 0], -np.round(central, 9), pairs[:, 1]))
-        pair_starts = np.searchsorted(pairs[by_pair, 1], np.arange(len(sizes) + 1))
-        kept = [group for group in range(len(sizes)) if sizes[group] >= _FEWEST_ENTITIES and owned[group]]
-        for group in sorted(kept, key=lambda group: (-owned[group], -int(sizes[group]), group)):
+        by_pair = np.lexsort((chunks, -np.round(central, 9), chunk_groups))
+        pair_starts = np.searchsorted(chunk_groups[by_pair], np.arange(len(sizes) + 1))
+        kept = [group for group in range(len(sizes)) if sizes[group] >= _FEWEST_ENTITIES and documents[group]]
+        for group in sorted(kept, key=lambda group: (-documents[group], -int(sizes[group]), group)):
             members = by_group[starts[group] : starts[group + 1]]
-            ranked = by_pair[pair_starts[group] : pair_starts[group + 1]]
-            parent = ids[level - 1][int(levels[level - 1][members[0]])] if level else ""
-            found = _describe(
-                snapshot,
-                graph,
-                members,
-                [int(pairs[at, 0]) for at in ranked[: 8 * _PASSAGES]],
-                documents_of,
-                replace_fields={
-                    "id": ids[level][group],
-                    "level": level,
-                    "parent": parent,
-                    "entities": int(sizes[group]),
-                    "documents": owned[group],
-                },
+            names = _typical_names([graph.entities[member] for member in members[: 6 * _NAMES].tolist()])
+            ranked = chunks[by_pair[pair_starts[group] : pair_starts[group + 1]][: 8 * _PASSAGES]]
+            passages, texts = _central_passages(snapshot, graph, ranked.tolist(), document_ids, names)
+            community = Community(
+                id=ids[level][group],
+                level=level,
+                parent=ids[level - 1][int(levels[level - 1][members[0]])] if level else "",
+                name=", ".join(names[:_NAMES_IN_NAME]) or "unnamed",
+                names=tuple(names),
+                entities=int(sizes[group]),
+                documents=documents[group],
+                description=next(iter(texts), ""),
+                sentences=tuple(texts[:_SENTENCES]),
             )
-            described[ids[level][group]] = found
-    return described, set(described)
+            described[community.id] = Described(community, tuple(passages))
+    return described
+
+
+def _weigh(graph: _Graph, groups: Ints, opens: npt.NDArray[np.bool_]) -> tuple[Floats, Ints, tuple[Ints, Ints, Floats]]:
+    """Return how typical each entity is of its group, the group of each chunk, and how central chunks are to groups."""
+    owners, chunks, shares = graph.mentions
+    inside = groups[graph.sources] == groups[graph.targets]
+    degree = np.zeros(len(groups))
+    np.add.at(degree, graph.sources[inside], graph.weights[inside])
+    np.add.at(degree, graph.targets[inside], graph.weights[inside])
+    # A chunk belongs to the group of most of its mentions, rare ones counting more.
+    rare = shares / np.log2(2 + graph.counts[owners])
+    pairs, inverse = np.unique(np.column_stack([chunks, groups[owners]]), axis=0, return_inverse=True)
+    inverse = inverse.ravel()
+    mass = np.bincount(inverse, rare, len(pairs))
+    total = np.bincount(chunks, rare, len(graph.chunks))
+    purity = mass / np.maximum(total[pairs[:, 0]], 1e-9)
+    best_first = np.lexsort((pairs[:, 1], -np.round(mass, 9), pairs[:, 0]))
+    firsts = best_first[np.unique(pairs[best_first, 0], return_index=True)[1]]
+    group_of_chunk = np.full(len(graph.chunks), -1)
+    group_of_chunk[pairs[firsts, 0]] = pairs[firsts, 1]
+    # How typical a name is: the share of its mentions that are in chunks of its group, and how many there are.
+    at_home = np.bincount(owners, group_of_chunk[chunks] == groups[owners], len(groups))
+    typical = at_home / np.maximum(graph.counts, 1) * np.log1p(at_home) * np.sqrt(degree)
+    # How central a chunk is: the mean of its names, those that it is about counting more, and it has no long list.
+    central = np.bincount(inverse, np.log1p(typical[owners]) * shares, len(pairs)) * purity
+    central *= np.where(opens[pairs[:, 0]], _INTRODUCTION, 1.0)
+    central /= 4 + np.bincount(chunks, minlength=len(graph.chunks))[pairs[:, 0]]
+    return typical, group_of_chunk, (pairs[:, 0], pairs[:, 1], central)
 
 
 def _documents(snapshot: Snapshot, chunks: Keys) -> tuple[list[str], npt.NDArray[np.bool_]]:
@@ -626,45 +587,36 @@ def _documents(snapshot: Snapshot, chunks: Keys) -> tuple[list[str], npt.NDArray
     return [document for document, _ in found], np.array([opens for _, opens in found], np.bool_)
 
 
-def _describe(
-    snapshot: Snapshot,
-    graph: _Graph,
-    members: Ints,
-    ranked: Sequence[int],
-    documents_of: Sequence[str],
-    replace_fields: Mapping[str, Any],
-) -> Described:
-    """Return a community with its names, most typical first, its central passages and their central sentences."""
-    names = _typical_names([graph.entities[member] for member in members[: 6 * _NAMES].tolist()])
+def _documents_of_groups(group_of_chunk: Ints, document_ids: Sequence[str], groups: int) -> list[int]:
+    """Return the number of documents of each group. A document belongs to the group that has most of its chunks."""
+    counted: Counter[tuple[str, int]] = Counter(zip(document_ids, group_of_chunk.tolist(), strict=True))
+    best: dict[str, tuple[int, int]] = {}
+    for (document, group), count in counted.items():
+        if group >= 0:
+            best[document] = max(best.get(document, (0, 0)), (count, -group))
+    owned = Counter(-negative for _, negative in best.values())
+    return [owned[group] for group in range(groups)]
+
+
+def _central_passages(
+    snapshot: Snapshot, graph: _Graph, ranked: Sequence[int], document_ids: Sequence[str], names: Sequence[str]
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return documents and ids of central passages, and their central sentences, one of each document."""
     chosen: list[int] = []
     per_document: Counter[str] = Counter()
     for chunk in ranked:
-        if per_document[documents_of[chunk]] < _PER_DOCUMENT and len(chosen) < _PASSAGES:
-            per_document[documents_of[chunk]] += 1
+        if per_document[document_ids[chunk]] < _PER_DOCUMENT and len(chosen) < _PASSAGES:
+            per_document[document_ids[chunk]] += 1
             chosen.append(chunk)
     passages = snapshot.chunks(graph.chunks[chosen]) if chosen else []
-    found: list[str] = []
-    seen: set[str] = set()
     central = [central_sentence(passage.text, names) for passage in passages]
+    found: dict[str, str] = {}
     for passage, sentence in zip(passages, central, strict=True):
-        if sentence and passage.document_id not in seen:
-            seen.add(passage.document_id)
-            found.append(sentence)
+        if sentence:
+            found.setdefault(passage.document_id, sentence)
     # A passage without a sentence that can be shown, such as a table, comes last.
-    passages = [passages[at] for at in sorted(range(len(passages)), key=lambda at: not central[at])]
-    title = ", ".join(names[:_NAMES_IN_NAME])
-    community = Community(
-        replace_fields["id"],
-        replace_fields["level"],
-        replace_fields["parent"],
-        title or "unnamed",
-        tuple(names),
-        replace_fields["entities"],
-        replace_fields["documents"],
-        found[0] if found else "",
-        tuple(found[:_SENTENCES]),
-    )
-    return Described(community, tuple((passage.document_id, passage.id) for passage in passages))
+    ordered = sorted(zip(passages, central, strict=True), key=lambda pair: not pair[1])
+    return [(passage.document_id, passage.id) for passage, _ in ordered], list(found.values())
 
 
 def _typical_names(entities: Sequence[Entity]) -> list[str]:

@@ -242,7 +242,7 @@ class KnowledgeGraph:
             A filter: communities of the matching documents alone.
         """
         state = self.community_store.state(None if where is None else parse(where))
-        return [one.community for one in state.described.values() if level in (None, one.community.level)]
+        return state.of_level(level)
 
     def community_of(self, names: Iterable[str], *, level: int = 0, where: Where | None = None) -> dict[str, str]:
         """Return the id of the community of each name, in any spelling or case.
@@ -287,7 +287,7 @@ class KnowledgeGraph:
             dynamic_ncols=True,
         )
         state = self.community_store.summarise(None if where is None else parse(where), level, model, bar)
-        return [one.community for one in state.described.values() if level in (None, one.community.level)]
+        return state.of_level(level)
 
     def edits(self) -> list[Edit]:
         """Return the edits of the graph that are in force, oldest first."""
