@@ -10,8 +10,6 @@ import numpy as np
 
 from graphrag_core import Chunk, KnowledgeIndex, Result
 from graphrag_core.errors import InputError
-from graphrag_core.text import chunk_text, label
-from graphrag_core.text.markup import plain
 
 SEARCH_TYPES = ("similarity", "mmr", "similarity_score_threshold")
 _CORE = (
@@ -97,7 +95,13 @@ def most_diverse(index: KnowledgeIndex, result: Result, k: int, lambda_mult: flo
 
 def _vectors(index: KnowledgeIndex, chunks: Sequence[Chunk]) -> Any:
     """Return the stored vectors of chunks, one per row; zeros for a chunk without one."""
-    by_text = index.engine.stored_vectors(list(dict.fromkeys(chunk.document_id for chunk in chunks)))["chunks"]
-    found = [by_text.get(chunk_text(label(chunk.title, chunk.headings), plain(chunk.text))) for chunk in chunks]
+    documents = index.engine.parsed(list(dict.fromkeys(chunk.document_id for chunk in chunks)))
+    by_id = {
+        chunk.id: vector
+        for one in documents
+        if one.chunk_vectors is not None
+        for chunk, vector in zip(one.chunks, one.chunk_vectors, strict=True)
+    }
+    found = [by_id.get(chunk.id) for chunk in chunks]
     dim = next((len(vector) for vector in found if vector is not None), 1)
     return np.stack([np.zeros(dim, np.float32) if vector is None else vector for vector in found])

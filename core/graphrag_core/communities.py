@@ -145,8 +145,7 @@ class State:
 class Communities:
     """The communities of an index: computed on demand, kept for each generation and scope, stored with the index.
 
-    An engine that can store them has the methods ``load_extra(name)`` and ``save_extra(name, data)``. Without them,
-    or if the place cannot be written, they are kept in memory. Thread-safe.
+    If the engine cannot store them, they are kept in memory. Thread-safe.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -193,8 +192,7 @@ class Communities:
         """Forget everything, also what is stored: it holds text of documents."""
         with self._lock:
             self._states.clear()
-            if callable(save := getattr(self._engine, "save_extra", None)):
-                save("communities", None)
+            self._engine.save_blob("communities", None)
 
     def _is_current(self, state: State, now: float) -> bool:
         engine = self._engine
@@ -209,8 +207,7 @@ class Communities:
             self._states.popitem(last=False)
 
     def _load(self, scope: Filter | None) -> State | None:
-        load = getattr(self._engine, "load_extra", None)
-        data = load(_place(scope)) if callable(load) else None
+        data = self._engine.load_blob(_place(scope))
         if data is None:
             return None
         try:
@@ -220,11 +217,10 @@ class Communities:
             return None
 
     def _save(self, scope: Filter | None, state: State) -> None:
-        if callable(save := getattr(self._engine, "save_extra", None)):
-            try:
-                save(_place(scope), _encoded(state, scope))
-            except (OSError, GraphRAGError) as error:
-                _log.info("the communities could not be stored (%s): the next process computes them again", error)
+        try:
+            self._engine.save_blob(_place(scope), _encoded(state, scope))
+        except (OSError, GraphRAGError) as error:
+            _log.info("the communities could not be stored (%s): the next process computes them again", error)
 
 
 def _place(scope: Filter | None) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
 from functools import partial
 from itertools import islice
@@ -24,7 +24,7 @@ from graphrag_core.ingest.validation import clean_name
 from graphrag_core.llm import as_chat_model
 from graphrag_core.memory import Memory
 from graphrag_core.model import Community, Document, Edit, EditAction, Entity, Fact, GraphPath
-from graphrag_core.ports import Keys, Snapshot, is_shared
+from graphrag_core.ports import Keys, Snapshot
 from graphrag_core.text import REFERS_TO, normalise
 
 _ALL = 1 << 40  # more entities than there are
@@ -302,7 +302,7 @@ class KnowledgeGraph:
         InputError
             No edit in force has this number.
         """
-        with self._editing():
+        with self._pipeline.writing():
             edits = self.edits()
             edit = next((one for one in edits if one.number == number), None)
             if edit is None:
@@ -324,7 +324,7 @@ class KnowledgeGraph:
         InputError
             There is no such entity, or another one has the new name: merge the two.
         """
-        with self._editing():
+        with self._pipeline.writing():
             old, new_name = self._known_entity(name), _name(new_name)
             other = self.entity(new_name)
             if other is not None and other.id != old.id:
@@ -340,7 +340,7 @@ class KnowledgeGraph:
         InputError
             There is no entity of one of the names, or they are one entity already.
         """
-        with self._editing():
+        with self._pipeline.writing():
             into = _name(into)
             target = self.entity(into)
             merged = [self._known_entity(name) for name in ([names] if isinstance(names, str) else names)]
@@ -360,7 +360,7 @@ class KnowledgeGraph:
         InputError
             There is no such entity, or nothing is given.
         """
-        with self._editing():
+        with self._pipeline.writing():
             if type is None and description is None:
                 raise InputError("describe needs a type or a description")
             entity = self._known_entity(name)
@@ -376,7 +376,7 @@ class KnowledgeGraph:
         InputError
             There is no such entity.
         """
-        with self._editing():
+        with self._pipeline.writing():
             entity = self._known_entity(name)
             return self._edit("delete_entity", f"deleted {entity.name!r}", of=self._spellings(name))
 
@@ -394,7 +394,7 @@ class KnowledgeGraph:
         InputError
             There is no such fact.
         """
-        with self._editing():
+        with self._pipeline.writing():
             if isinstance(fact, tuple):
                 found = self.relations(*fact, limit=1)
                 if not found:
@@ -424,7 +424,7 @@ class KnowledgeGraph:
         InputError
             There is such an entity: :meth:`describe` changes it.
         """
-        with self._editing():
+        with self._pipeline.writing():
             name = _name(name)
             if self.entity(name) is not None:
                 raise InputError(f"there is an entity {name!r}: change it with describe")
@@ -441,7 +441,7 @@ class KnowledgeGraph:
 
         ``options`` are those of :meth:`Memory.remember <graphrag_core.memory.Memory.remember>`.
         """
-        with self._editing():
+        with self._pipeline.writing():
             before = {document.id: document for document in self._memory.documents()}
             fact = self._memory.remember(subject, relation, object, **options)
             after = {document.id: document for document in self._memory.documents()}
@@ -452,13 +452,6 @@ class KnowledgeGraph:
                 for key in changed
             }  # fmt: skip
             return self._edit("add_relation", f"added {fact.text!r:.200}", documents=documents)
-
-    @contextmanager
-    def _editing(self) -> Iterator[None]:
-        if not hasattr(self._engine, "spellings"):
-            raise InputError(f"{type(self._engine).__qualname__} does not support edits of the graph")
-        with self._pipeline.writing():
-            yield
 
     def _edit(self, action: EditAction, text: str, /, **details: Any) -> Edit:
         moment = time.time()
@@ -476,9 +469,8 @@ class KnowledgeGraph:
             edits, following = change([Edit(**edit) for edit in before["edits"]], before["next"])
             rows = [asdict(edit) for edit in edits]
             settings = {_EDITS: json.dumps({"next": following, "edits": rows}, ensure_ascii=False)}
-            expected: dict[str, Any] = {"expected": {_EDITS: stored or ""}} if is_shared(self._engine) else {}
             try:
-                self._engine.write(settings=settings, **expected)
+                self._engine.write(settings=settings, expected={_EDITS: stored or ""})
             except ChangedMeanwhile:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -495,8 +487,9 @@ class KnowledgeGraph:
 
     def _spellings(self, name: str) -> list[str]:
         """Return the names of an entity as documents write them, normalised, the one that represents it first."""
-        found: list[str] = self._engine.spellings(name)  # type: ignore[attr-defined]
-        return found
+        with self._engine.snapshot() as snapshot:
+            found = snapshot.find_entities([normalise(name)])
+            return snapshot.spellings(next(iter(found.values()))) if found else []
 
     def _fact_by_id(self, fact_id: str) -> Fact:
         chunk_id, _, _ = fact_id.rpartition("/")

@@ -114,7 +114,7 @@ class KnowledgeIndex:
             raise InputError("merge_similar is a setting of the engine: pass it to the engine")
         self.embedding = None if embedder is None else CheckedEmbedder(embedder)
         self.engine: Engine = EmbeddedEngine(merge_similar=merge_similar) if engine is None else engine
-        self.path: Path | str | None = getattr(self.engine, "path", None)
+        self.path = self.engine.path
         self.batch_size = batch_size
         self.pipeline = Pipeline(
             self.engine,
@@ -178,7 +178,7 @@ class KnowledgeIndex:
     @property
     def read_only(self) -> bool:
         """Whether the index can only be read: it was opened so, or inherited or copied from another process."""
-        return bool(getattr(self.engine, "read_only", False))
+        return self.engine.read_only
 
     def __reduce__(self) -> tuple[Any, ...]:
         embedder = None if self.embedding is None else self.embedding.embedder
@@ -334,10 +334,7 @@ class KnowledgeIndex:
         DamagedIndex, DiskError
             The records are damaged, or the copy cannot be written.
         """
-        backup = getattr(self.engine, "backup", None)
-        if backup is None:
-            raise InputError(f"{type(self.engine).__qualname__} has no backup: use that of its database")
-        backup(path)
+        self.engine.backup(path)
 
     def refresh(self) -> bool:
         """Let a read-only index see what was written since; return whether anything was."""

@@ -8,6 +8,7 @@ suite for each of them.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -228,6 +229,9 @@ class Snapshot(Protocol):
     def find_entities(self, names: Iterable[str]) -> dict[str, int]:
         """Return the entities of normalised names; unknown names are left out."""
 
+    def spellings(self, entity: int) -> list[str]:
+        """Return the normalised names of an entity that documents write, the one that represents it first."""
+
     def entity_counts(self, entities: Keys) -> tuple[Keys, npt.NDArray[np.bool_]]:
         """Return how many chunks mention each entity, and whether it is the subject of any."""
 
@@ -282,19 +286,24 @@ class Snapshot(Protocol):
 class Engine(Protocol):
     """Stores an index and searches it. Safe to use from many threads.
 
-    Optional attributes: ``path``, where the index is, ``read_only``, and ``shared``, true if other processes may write
-    at the same time. The ``write`` of a shared engine takes ``expected``, settings that must still have these values,
-    and raises :class:`~graphrag_core.errors.ChangedMeanwhile` if one has not, or if a name of which it got no vector is
-    not stored any more; nothing is written then.
-
-    Optional methods: ``parsed(document_ids, accesses=False)`` returns documents as they were written, with their
-    vectors, for an index whose explicit edges change, and ``name_vectors(names)`` the stored vectors of names; both are
-    needed to copy an index (:func:`graphrag_core.transfer.copy_index`). ``spellings(name)`` returns the normalised
-    names of an entity that documents write, the one that represents it first; an engine that has it applies the edits
-    in the setting ``edits`` (see :mod:`graphrag_core.engine.graph.edits`). ``backup(path)`` writes a copy of
-    the last committed generation. ``load_extra(name)`` and ``save_extra(name, data)`` keep bytes that can be computed
-    again, such as communities; ``save_extra(name, None)`` deletes them.
+    An engine applies the edits of the graph in the setting ``edits`` (see :mod:`graphrag_core.engine.graph.edits`).
     """
+
+    @property
+    def path(self) -> Path | str | None:
+        """The folder of the index or the address of its database, without a password; None for one in memory."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes may write at the same time."""
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the index can only be read here."""
+
+    @property
+    def read_only_reason(self) -> str:
+        """Why the index cannot be changed here, and what to do; empty if it can."""
 
     @property
     def generation(self) -> int:
@@ -310,8 +319,13 @@ class Engine(Protocol):
         *,
         name_vectors: Mapping[str, Matrix] | None = None,
         settings: Mapping[str, str] | None = None,
+        expected: Mapping[str, str] | None = None,
     ) -> None:
         """Remove documents by id, add documents and store settings, in one transaction.
+
+        ``expected`` are settings that must still have these values (empty for none). If one has not, or if a name of
+        which a shared engine got no vector is not stored any more, nothing is written, and
+        :class:`~graphrag_core.errors.ChangedMeanwhile` is raised.
 
         An engine may finish the transaction in the background. :meth:`stored` may be answered
         meanwhile; all other methods wait for it, or see the generation before.
@@ -329,9 +343,6 @@ class Engine(Protocol):
     def new_names(self, names: Iterable[str]) -> list[str]:
         """Return the names that no stored chunk mentions yet, each once."""
 
-    def stored_vectors(self, document_ids: Sequence[str]) -> dict[str, dict[str, Matrix]]:
-        """Return the stored vectors of documents: for ``chunks`` and ``facts`` a mapping from text to vector."""
-
     def document(self, document_id: str) -> Document | None:
         """Return a document as it was added."""
 
@@ -340,6 +351,21 @@ class Engine(Protocol):
 
     def chunks_of(self, document_id: str) -> list[Chunk]:
         """Return a document's chunks, in order."""
+
+    def parsed(self, document_ids: Sequence[str], *, accesses: bool = False) -> list[ParsedDocument]:
+        """Return documents as they were written, with their vectors; with ``accesses`` also how often facts were used.
+
+        Without it, :meth:`write` takes over the accesses of a document that it replaces.
+        """
+
+    def name_vectors(self, names: Sequence[str]) -> dict[str, Matrix]:
+        """Return the stored vectors of names; names without one are left out."""
+
+    def load_blob(self, name: str) -> bytes | None:
+        """Return what :meth:`save_blob` stored under a name; None if nothing was."""
+
+    def save_blob(self, name: str, data: bytes | None) -> None:
+        """Store bytes that can be computed again, such as communities; None deletes them and all below the name."""
 
     def __len__(self) -> int:
         """Return the number of documents."""
@@ -356,13 +382,11 @@ class Engine(Protocol):
     def compact(self) -> bool | None:
         """Remove all traces of deleted documents from the files and release their space; return False if some stay."""
 
+    def backup(self, path: str | Path) -> None:
+        """Write a copy of the last committed generation into a new folder."""
+
     def refresh(self) -> bool:
         """Let a read-only engine see what was written since; return whether anything was."""
 
     def close(self) -> None:
         """Save the search indexes and release locks and files. Closing twice does nothing."""
-
-
-def is_shared(engine: Engine) -> bool:
-    """Return whether other processes may write to an index at the same time."""
-    return bool(getattr(engine, "shared", False))

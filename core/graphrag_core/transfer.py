@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
@@ -67,9 +66,6 @@ def copy_index(
         raise InputError(f"{shown(source)} cannot be copied to itself: choose another target")
     old = open_engine(source, read_only=True)
     try:
-        for method in ("parsed", "name_vectors"):
-            if not hasattr(old, method):
-                raise InputError(f"{type(old).__qualname__} cannot be copied: it has no method {method}")
         new = open_engine(target, read_only=False)
         try:
             return _Copy(old, new, str(source), str(target), batch_size, progress).run()
@@ -86,7 +82,9 @@ def _is_same(source: str | Path, target: str | Path) -> bool:
 
 
 class _Copy:
-    def __init__(self, old: Any, new: Engine, source: str, target: str, batch_size: int, progress: bool | None) -> None:
+    def __init__(
+        self, old: Engine, new: Engine, source: str, target: str, batch_size: int, progress: bool | None
+    ) -> None:
         self.old, self.new, self.source, self.target = old, new, source, target
         self.batch_size = batch_size
         self.disable = None if progress is None else not progress

@@ -55,6 +55,6 @@ def test_steering_and_answers_are_the_same(both):
 def test_compact_deletes_what_is_stored(both):
     _, database = both
     database.graph.communities()
-    assert database.engine.load_extra("communities/all")
+    assert database.engine.load_blob("communities/all")
     database.compact()
-    assert database.engine.load_extra("communities/all") is None
+    assert database.engine.load_blob("communities/all") is None

@@ -25,7 +25,7 @@ from graphrag_core.ingest.edges import UNFINISHED, Edge, to_setting, with_edges,
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
 from graphrag_core.model import Added, Chunk, Document, Estimate
-from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument, is_shared
+from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
 from graphrag_core.research.findings import FINDING, FindingsExtractor, with_findings, without_labels
 from graphrag_core.text import EDGE, chunk_text, estimate_tokens, fact_text, fingerprint, label
 from graphrag_core.text.markup import plain
@@ -110,7 +110,6 @@ class Pipeline:
         self.edges = tuple(edges)
         self.lock = threading.RLock()
         forks.watch(self)
-        self._is_shared = is_shared(engine)
         self._identities = (
             NO_EMBEDDER if embedder is None else embedder.identity,
             _WHOLE if chunker is None else chunker.identity,
@@ -124,10 +123,8 @@ class Pipeline:
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Hold the write lock. Raise :class:`ReadOnlyIndex` if the index cannot be written."""
-        if getattr(self.engine, "read_only", False):
-            path = getattr(self.engine, "path", None)
-            unspecific = f"{path} was opened with read_only=True: open it for writing to change it"
-            raise ReadOnlyIndex(getattr(self.engine, "read_only_reason", "") or unspecific)
+        if self.engine.read_only:
+            raise ReadOnlyIndex(self.engine.read_only_reason)
         with self.lock:
             yield
 
@@ -170,7 +167,7 @@ class Pipeline:
                     if collects:
                         gc.enable()
                     ids = {document.id for document in batch}
-                    previous = previous | ids if self._is_shared else ids
+                    previous = previous | ids if self.engine.shared else ids
                     bar.update(len(batch))
             finally:  # complete batches stay, whatever stopped the rest
                 if collects:
@@ -217,7 +214,7 @@ class Pipeline:
         stored = self.engine.stored([document.id for document in batch])
         for document in batch:
             if document.id in previous or (
-                not self._is_shared and document.id in stored and stored[document.id].generation > began
+                not self.engine.shared and document.id in stored and stored[document.id].generation > began
             ):
                 raise DocumentError(document.id, "this id came before in the same call: keep one of the two")
         changed = [d for d in batch if d.id not in stored or stored[d.id].digest != self._digest(d)]
@@ -334,9 +331,16 @@ class Pipeline:
 
     def _stored_vectors(self, replaced: Sequence[str], chunks: Sequence[tuple[str, str]]) -> dict[str, Matrix]:
         """Return the vectors of replaced documents by text. Those of facts may be rounded, so no chunk gets one."""
-        stored, texts = self.engine.stored_vectors(replaced), {text for text, _ in chunks}
-        facts = {text: vector for text, vector in stored.get("facts", {}).items() if text not in texts}
-        return facts | dict(stored.get("chunks", {}))
+        new = {text for text, _ in chunks}
+        of_chunks, of_facts = dict[str, Matrix](), dict[str, Matrix]()
+        for one in self.engine.parsed(replaced):
+            chunk_texts, fact_texts = embedded_texts([one], facts=one.fact_vectors is not None)
+            if one.chunk_vectors is not None:
+                of_chunks |= {text: vector for (text, _), vector in zip(chunk_texts, one.chunk_vectors, strict=True)}
+            if one.fact_vectors is not None:
+                pairs = zip(fact_texts, one.fact_vectors, strict=True)
+                of_facts |= {text: vector for (text, _), vector in pairs if text not in new}
+        return of_facts | of_chunks
 
     def _write(
         self,
@@ -347,7 +351,7 @@ class Pipeline:
         embeddings: Vectors,
     ) -> None:
         """Write a batch. Of a shared index, another process may have added or deleted the same documents meanwhile."""
-        removed = [one.document.id for one in parsed] if self._is_shared else replaced
+        removed = [one.document.id for one in parsed] if self.engine.shared else replaced
         for attempt in range(_ATTEMPTS):
             try:
                 self.engine.write(parsed, removed, name_vectors=name_vectors, settings=settings)
@@ -405,12 +409,6 @@ class Pipeline:
         Documents are written as they are stored: nothing is extracted, and no passage is embedded. Of an index that
         embeds facts, those of the new edges are. A run that was interrupted is done again by the next one.
         """
-        read = getattr(self.engine, "parsed", None)
-        if read is None:
-            raise InputError(
-                f"{type(self.engine).__qualname__} cannot derive other edges: index the documents again into another "
-                "folder with these edges"
-            )
         if self.embedder is None and self.embeds.facts:
             raise InputError("the facts of this index are embedded: open it with its embedder to change its edges")
         ids = list(self.engine.document_ids())
@@ -421,7 +419,7 @@ class Pipeline:
             for start in range(0, len(ids), self.batch_size):
                 batch = ids[start : start + self.batch_size]
                 changed, names = [], dict[str, Matrix]()
-                for stored in read(batch):
+                for stored in self.engine.parsed(batch):
                     derived, of_names = self._with_new_edges(stored, names)
                     if derived.extractions != stored.extractions or derived.names != stored.names:
                         changed.append(derived)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from graphrag_core.errors import DocumentError
+from graphrag_core.errors import ChangedMeanwhile, DocumentError
 from graphrag_core.filters import Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Document, Fact, Mark
@@ -123,13 +123,58 @@ class EngineSuite:
             fresh.add(_DOCUMENTS[1:])
             assert remaining == _description(fresh)
 
-    def test_stored_vectors_are_returned_by_text(self) -> None:
-        """So that a replaced document's unchanged chunks are not embedded again."""
+    def test_documents_are_read_as_they_were_written(self) -> None:
+        """With chunks, facts, names and vectors, in the order asked for; rounded vectors stay close."""
         with self._filled() as index:
-            vectors = index.engine.stored_vectors(["a"])
-            expected = HashEmbedder().embed_query(_DOCUMENTS[0].text)
-            assert np.allclose(vectors["chunks"][_DOCUMENTS[0].text], expected, atol=1e-3)
+            written = index.pipeline.parse(_DOCUMENTS, index.pipeline.extractor)
+            found = index.engine.parsed(["b", "none", "a"])
+            for one, expected in zip(found, (written[1], written[0]), strict=True):
+                assert one.document == expected.document
+                assert (one.metadata, one.digest) == (expected.metadata, expected.digest)
+                assert [*one.chunks] == [*expected.chunks]
+                assert [*map(list, one.names)] == [*map(list, expected.names)]
+                assert [e.facts for e in one.extractions] == [e.facts for e in expected.extractions]
+                assert one.chunk_vectors is not None
+                vector = HashEmbedder().embed_query(one.document.text)
+                assert np.allclose(one.chunk_vectors[0], vector, atol=1e-3)
             assert index.engine.new_names(["Alpha", "Zulu", "Zulu"]) == ["Zulu"]
+            assert index.engine.name_vectors(["Zulu"]) == {}
+
+    def test_a_replaced_document_keeps_the_accesses_of_its_facts(self) -> None:
+        """Of those that it still states; also if they were counted just before."""
+        with self._filled() as index:
+            engine = index.engine
+            with engine.snapshot() as snapshot:
+                snapshot.record_access(snapshot.facts_of(_entities(snapshot, "alpha", "bravo"), joint=True), 50.0)
+            for replaced in ("a", "b"):
+                (parsed,) = engine.parsed([replaced])
+                engine.write([parsed], [replaced])
+            engine.flush()
+            facts = [fact for one in engine.parsed(["a", "b"], accesses=True) for fact in one.extractions[0].facts]
+            assert [(fact.access_count, fact.last_accessed) for fact in facts] == [(1, 50.0), (0, None), (1, 50.0)]
+            assert [fact.access_count for one in engine.parsed(["a"]) for fact in one.extractions[0].facts] == [0]
+
+    def test_a_setting_is_changed_only_if_it_has_the_expected_value(self) -> None:
+        """Else nothing is written."""
+        with self._filled() as index:
+            engine = index.engine
+            engine.write(settings={"colour": "red"}, expected={"colour": ""})
+            try:
+                engine.write(removed=["a"], settings={"colour": "blue"}, expected={"colour": "green"})
+                engine.flush()
+            except ChangedMeanwhile:
+                assert engine.settings()["colour"] == "red"
+                assert "a" in index
+            else:
+                raise AssertionError("a setting was changed that had another value")
+
+    def test_blobs_are_kept_until_they_are_deleted(self) -> None:
+        """By name, with everything below it. An engine in memory need not keep them."""
+        with self._filled() as index:
+            index.engine.save_blob("maps/world", b"1")
+            assert index.engine.load_blob("maps/world") in (None, b"1")
+            index.engine.save_blob("maps", None)
+            assert index.engine.load_blob("maps/world") is None
 
     # -- search
 

@@ -32,8 +32,9 @@ from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.engine.embedded.records import LISTED, Records
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.snapshot import EmbeddedSnapshot
-from graphrag_core.engine.embedded.writer import Batch, read_documents, write
-from graphrag_core.engine.rows import Accesses
+from graphrag_core.engine.embedded.writer import Batch, write
+from graphrag_core.engine.filter_sql import parts_of
+from graphrag_core.engine.rows import Accesses, check_expected, statistics
 from graphrag_core.errors import (
     DamagedIndex,
     GraphRAGError,
@@ -43,10 +44,9 @@ from graphrag_core.errors import (
     ReadOnlyIndex,
     StorageError,
 )
-from graphrag_core.filters import Filter, Group, Hidden
+from graphrag_core.filters import Filter
 from graphrag_core.model import Chunk, Document, Stats, Verification
 from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredDocument
-from graphrag_core.text import REFERS_TO, normalise
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,6 @@ _READING = (
     "an index cannot be changed while the same thread reads it: leave the snapshot first. If a query of this thread "
     "was interrupted, close the index and open it again"
 )
-_TOP = 5  # entities in the statistics
 _ATTEMPTS = 3  # of a read to bring the search indexes to the generation of the records
 _SYMPTOMS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, zlib.error)
 _MOST_INSIDE = 16  # readers at once
@@ -86,6 +85,8 @@ class EmbeddedEngine:
     NotAnIndex, UnsupportedFormat, DiskError
         The folder cannot be used.
     """
+
+    shared = False
 
     def __init__(
         self, path: str | Path | None = None, *, read_only: bool = False, merge_similar: float | None = None
@@ -138,6 +139,7 @@ class EmbeddedEngine:
         *,
         name_vectors: Mapping[str, Matrix] | None = None,
         settings: Mapping[str, str] | None = None,
+        expected: Mapping[str, str] | None = None,
     ) -> None:
         """Remove documents by id, add documents and store settings, in one transaction.
 
@@ -151,6 +153,8 @@ class EmbeddedEngine:
                 raise RuntimeError(_READING)
             self._finish_commit()
             self._check(writable=True)
+            if expected:
+                check_expected(self.records.settings(), expected)
             arguments = (added, removed, name_vectors or {}, settings or {})
             self._committing = committing = Task(lambda: self._commit(*arguments))
             try:
@@ -270,16 +274,16 @@ class EmbeddedEngine:
                 self.records.rows("VACUUM")
             return self.records.truncate_log() or emptied
 
-    def load_extra(self, name: str) -> bytes | None:
-        """Return what was stored beside the index under a name; None if nothing was, or the index is in memory."""
+    def load_blob(self, name: str) -> bytes | None:
+        """Return what was stored beside the index under a name; None for an index in memory."""
         self._check()
-        return None if self._folder is None else self._folder.load_extra(name)
+        return None if self._folder is None else self._folder.load_blob(name)
 
-    def save_extra(self, name: str, data: bytes | None) -> None:
-        """Store what can be computed again, also of an index that is opened for reading; None deletes it."""
+    def save_blob(self, name: str, data: bytes | None) -> None:
+        """Store bytes beside an index in a folder, also if it is opened for reading."""
         self._check()
         if self._folder is not None:
-            self._folder.save_extra(name, data)
+            self._folder.save_blob(name, data)
 
     def refresh(self) -> bool:
         self._check()
@@ -354,11 +358,7 @@ class EmbeddedEngine:
 
         The first decide the statistics: an index with these documents alone has the hidden ones in its statistics, too.
         """
-        chosen, hidden = scope, None
-        if isinstance(scope, Hidden):
-            chosen, hidden = None, scope.part
-        elif isinstance(scope, Group) and scope.all and len(scope.parts) == 2 and isinstance(scope.parts[1], Hidden):
-            chosen, hidden = scope.parts[0], scope.parts[1].part
+        chosen, hidden = parts_of(scope)
         base = None if chosen is None else self.records.in_scope(chosen)
         if base is not None and len(base) == len(indexes.chunk_keys):
             base = None
@@ -447,10 +447,6 @@ class EmbeddedEngine:
         known = self.records.name_keys(wanted)
         return [name for name in wanted if name not in known]
 
-    def stored_vectors(self, document_ids: Sequence[str]) -> dict[str, dict[str, Matrix]]:
-        with self.reading():
-            return self.records.vectors_by_text(document_ids)
-
     def document(self, document_id: str) -> Document | None:
         with self.reading():
             return self.records.document(document_id)
@@ -466,26 +462,12 @@ class EmbeddedEngine:
             last = page[-1]
 
     def parsed(self, document_ids: Sequence[str], *, accesses: bool = False) -> list[ParsedDocument]:
-        """Return documents as they were written, with their vectors; with ``accesses`` also how often facts were used.
-
-        Without it, :meth:`write` takes over the accesses of a document that it replaces.
-        """
         with self.reading():
-            return read_documents(self.records, document_ids, accesses=accesses)
+            return self.records.parsed(document_ids, accesses=accesses)
 
     def name_vectors(self, names: Sequence[str]) -> dict[str, Matrix]:
-        """Return the stored vectors of names; names without one are left out."""
         with self.reading():
             return self.records.name_vectors(names)
-
-    def spellings(self, name: str) -> list[str]:
-        """Return the normalised names of a name's entity that documents write; empty if there is none.
-
-        An index refers to an entity by them in the setting ``edits``.
-        """
-        with self.snapshot() as snapshot:
-            found = snapshot.find_entities([normalise(name)])
-            return snapshot.spellings(next(iter(found.values()))) if found else []
 
     def chunks_of(self, document_id: str) -> list[Chunk]:
         with self.reading():
@@ -506,23 +488,18 @@ class EmbeddedEngine:
                     (json.dumps(hidden),),
                 )
             )
-            links = relations.pop(REFERS_TO, 0)
             in_memory = value("PRAGMA page_count") * value("PRAGMA page_size") if self._folder is None else 0
-            top = snapshot.entities(snapshot.top_entities(_TOP))
-            return Stats(
+            return statistics(
+                snapshot,
+                self.records.settings(),
+                relations,
                 documents=value("SELECT count(*) FROM documents"),
                 chunks=value("SELECT count(*) FROM chunks"),
                 entities=len(snapshot.top_entities(len(view.entity_ids))),
                 facts=value("SELECT count(*) FROM facts") - len(hidden),
-                relations=relations,
                 vectors={kind: self.records.vector_count(kind) for kind in indexes.vectors},
-                dim=int(self.records.meta("dim", "0")),
-                embedder=self.records.meta("embedder"),
-                generation=indexes.generation,
                 bytes_on_disk=self._folder.size() if self._folder else 0,
                 bytes_in_memory=indexes.nbytes + in_memory,
-                top_entities=tuple((entity.name, entity.mentions) for entity in top),
-                links=links,
             )
 
     def verify(self) -> Verification:

@@ -51,14 +51,14 @@ class Folder:
         """The folder of the saved graphs and inverted lists."""
         return self.path / "derived"
 
-    def load_extra(self, name: str) -> bytes | None:
+    def load_blob(self, name: str) -> bytes | None:
         """Return what was stored under a name."""
         try:
             return (self.path / "extras" / name).read_bytes()
         except OSError:
             return None
 
-    def save_extra(self, name: str, data: bytes | None) -> None:
+    def save_blob(self, name: str, data: bytes | None) -> None:
         """Store data under a name, atomically; None deletes it and everything below the name."""
         path = self.path / "extras" / name
         if data is None:

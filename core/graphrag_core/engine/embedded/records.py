@@ -31,17 +31,26 @@ from graphrag_core.engine.embedded.schema import (
     Span,
     document_checksums,
     inflate,
-    said,
     unpack,
-    unpack_digest,
 )
-from graphrag_core.engine.rows import Texts, chunk_of, keyword_fields, unpack_headings, unpack_marks, without_markup
+from graphrag_core.engine.filter_sql import SQLITE, check_keys, filter_sql
+from graphrag_core.engine.rows import (
+    FACT_COLUMNS,
+    DocumentTables,
+    Texts,
+    chunk_of,
+    document_of,
+    fact_search_text,
+    keyword_fields,
+    metadata_problems,
+    text_of_fact,
+    unpack_headings,
+)
 from graphrag_core.errors import DamagedIndex, DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
-from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not, Scalar, attributes, required_keys, unknown_key
+from graphrag_core.filters import Filter
 from graphrag_core.model import Chunk, Document
-from graphrag_core.ports import Keys, Matrix, StoredDocument
-from graphrag_core.text import chunk_text, fact_text, hash64, label, normalise
-from graphrag_core.text.markup import plain
+from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredDocument
+from graphrag_core.text import hash64, normalise
 
 _log = logging.getLogger(__name__)
 
@@ -73,17 +82,18 @@ _SIGNS_OF_DAMAGE = (
 _FUNCTION_RAISED = "user-defined function raised"
 _SIGNS_OF_SIZE = (
     "parser stack overflow", "too many terms in compound SELECT", "too many SQL variables", "Expression tree is too",
+    "too many columns",
 )  # fmt: skip
 _ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter if a message of SQLite quotes damaged text
-_COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-_TITLE = "CASE d.heading WHEN x'' THEN d.title ELSE d.heading END"
-CHUNK = f"""
-SELECT c.key, c.id, d.id, inflate(c.text), {_TITLE}, c.ordinal, c.start, d.metadata, c.headings, c.page
+CHUNK = """
+SELECT c.key, c.id, d.id, inflate(c.text), coalesce(d.heading, d.title), c.ordinal, c.start, d.metadata, c.headings,
+       c.page
 FROM chunks c JOIN documents d ON d.key = c.document
 """
-_FACT_TEXT = "said(f.text, c.text, f.start, f.stop)"
+FACT_TEXT = "text_of_fact(f.text, f.is_plain, c.text, f.start, f.stop)"
+"""The text of a fact."""
 FACT = f"""
-SELECT f.key, f.names, {_FACT_TEXT}, coalesce(f.relation, ''), f.weight, f.confidence, f.source, f.status,
+SELECT f.key, f.names, {FACT_TEXT}, coalesce(f.relation, ''), f.weight, f.confidence, f.source, f.status,
        coalesce(f.value, ''), f.created, f.last_accessed, f.access_count, f.start, f.stop,
        c.id || '/' || f.ordinal, c.id, f.valid_from, f.valid_to
 FROM facts f JOIN chunks c ON c.key = f.chunk
@@ -95,7 +105,9 @@ GRAPH_COLUMNS = {
     "aliases": "*",
 }
 """The columns that the graph is built from, by table."""
-FACT_TEXT = f"SELECT f.key, {_FACT_TEXT} FROM facts f JOIN chunks c ON c.key = f.chunk"
+ADD_ACCESSES = """
+UPDATE facts SET access_count = access_count + ?, last_accessed = max(coalesce(last_accessed, 0), ?) WHERE key = ?
+"""
 LISTED = "IN (SELECT value FROM json_each(?))"
 """A condition on a column; its parameter is a JSON list."""
 _WANTED = "FROM json_each(?) AS wanted CROSS JOIN"  # faster than LISTED for keys that are known to exist
@@ -172,7 +184,7 @@ class Records:
         name = ":memory:" if self.path is None else f"{self.path.resolve().as_uri()}?mode={mode}"
         db = sqlite3.connect(name, uri=self.path is not None, check_same_thread=False, isolation_level=None)
         db.create_function("inflate", 1, inflate, deterministic=True)
-        db.create_function("said", 4, said, deterministic=True)
+        db.create_function("text_of_fact", 5, _text_of_fact, deterministic=True)
         return db
 
     def _prepare(self) -> None:
@@ -415,11 +427,7 @@ class Records:
         rows = [(count, last, fact) for fact, (count, last) in accesses.items()]
         try:
             with self.transaction() as db:
-                db.executemany(
-                    "UPDATE facts SET access_count = access_count + ?, "
-                    "last_accessed = max(coalesce(last_accessed, 0), ?) WHERE key = ?",
-                    rows,
-                )
+                db.executemany(ADD_ACCESSES, rows)
         except GraphRAGError as error:
             _log.warning("the access counts of facts could not be written: %s", error)
 
@@ -511,15 +519,15 @@ class Records:
             rows = self.rows(sql, (json.dumps(ids),))
         else:
             rows = self._read_committed(sql, (json.dumps(ids),))
-        return {row[0]: StoredDocument(unpack_digest(row[1]), row[2]) for row in rows}
+        return {row[0]: StoredDocument(row[1], row[2]) for row in rows}
 
     def document_ids(self, after: str | None, scope: Filter | None) -> list[str]:
         """Return a page of ids of the documents that match a filter, in order of id, after an id."""
-        inside, parameters = "", list[Scalar]()
+        inside, parameters = "", list[Any]()
         if scope is not None:
-            if not self._has_keys(scope):
+            if not check_keys(self.rows, scope, SQLITE):
                 return []
-            sql, parameters = _filter_sql(scope)
+            sql, parameters = filter_sql(scope, SQLITE)
             inside = f"AND key IN ({sql})"
         return [
             row[0]
@@ -531,37 +539,52 @@ class Records:
 
     def document(self, document_id: str) -> Document | None:
         """Return a document, put together from its chunks."""
-        found = self.rows("SELECT key, title, metadata, marks FROM documents WHERE id = ?", (document_id,))
-        if not found:
-            return None
-        key, title, metadata, marks = found[0]
-        pieces, end = [], 0
-        for start, piece in self.rows(
-            "SELECT start, inflate(text) FROM chunks WHERE document = ? ORDER BY ordinal", (key,)
-        ):
-            pieces.append(piece[end - start :])
-            end += len(pieces[-1])
-        return Document(document_id, "".join(pieces), title, json.loads(metadata), unpack_marks(marks))
+        rows = self.rows("SELECT id, title, metadata, marks FROM documents WHERE id = ?", (document_id,))
+        return document_of(rows[0], self.chunks_of(document_id)) if rows else None
+
+    def parsed(self, document_ids: Sequence[str], *, accesses: bool) -> list[ParsedDocument]:
+        """Return documents as they were written, with their vectors."""
+        ids = (json.dumps(list(document_ids)),)
+        chunks = self.rows(f"{CHUNK} WHERE d.id {LISTED} ORDER BY c.key", ids)
+        keys = np.array([row[0] for row in chunks], np.int64)
+        of_chunks = (json.dumps(keys.tolist()),)
+        claims, aliases = (
+            self.rows(f"SELECT * FROM {table} WHERE chunk {LISTED} ORDER BY rowid", of_chunks)
+            for table in ("claims", "aliases")
+        )
+        facts = [
+            (chunk, key, unpack(names).tolist(), *others)
+            for chunk, key, names, *others in self.rows(
+                f"SELECT f.chunk, f.key, f.names, {FACT_TEXT}, {FACT_COLUMNS} FROM facts f "
+                f"JOIN chunks c ON c.key = f.chunk WHERE c.key {LISTED} ORDER BY f.key",
+                of_chunks,
+            )
+        ]
+        mentions = [
+            (chunk, name, at < subjects)
+            for chunk, subjects, names in self.rows(
+                f"SELECT key, subjects, names FROM chunks WHERE key {LISTED}", of_chunks
+            )
+            for at, name in enumerate(unpack(names).tolist())
+        ]
+        used = {row[1] for row in mentions}.union(*(row[2] for row in facts))
+        vectors = ({key: vector for page in self._vectors(kind, keys) for key, vector in zip(*page, strict=True)}
+                   for kind in ("chunks", "facts"))  # fmt: skip
+        documents = self.rows(f"SELECT id, title, metadata, marks, digest FROM documents WHERE id {LISTED}", ids)
+        surfaces = {key: name.surface for key, name in self.names(sorted(used)).items()}
+        tables = DocumentTables(documents, chunks, mentions, claims, aliases, facts, surfaces, *vectors)
+        return tables.parsed(document_ids, accesses=accesses)
 
     def in_scope(self, scope: Filter) -> Keys:
         """Return the keys of the chunks whose documents match a filter, in order."""
-        if not self._has_keys(scope):
+        if not check_keys(self.rows, scope, SQLITE):
             return np.empty(0, np.int64)
-        sql, parameters = _filter_sql(scope)
+        sql, parameters = filter_sql(scope, SQLITE)
         return self._keys(f"SELECT key FROM chunks WHERE document IN ({sql}) ORDER BY key", parameters)
 
     def facts_of_chunks(self, chunks: Keys) -> Keys:
         """Return the keys of the facts of some chunks, in order."""
         return self._keys(f"SELECT key FROM facts WHERE chunk {LISTED} ORDER BY key", (json.dumps(chunks.tolist()),))
-
-    def _has_keys(self, scope: Filter) -> bool:
-        """Check that each key of a filter exists in some document; return whether there are any documents."""
-        if not self.rows("SELECT 1 FROM documents LIMIT 1"):
-            return False
-        for name in required_keys(scope):
-            if not self.rows("SELECT 1 FROM attributes WHERE name = ? LIMIT 1", (name,)):
-                raise unknown_key(name)
-        return True
 
     # -- chunks, facts and names by key
 
@@ -642,38 +665,13 @@ class Records:
 
     # -- what the search indexes are built from
 
-    def texts(self, kind: str, span: Span | Keys) -> Iterator[tuple[int, str]]:
-        """Yield key and searchable text of the chunks or facts in a span, or of some keys, in order."""
-        if kind == "chunks":
-            sql = (
-                f"SELECT c.key, {_TITLE}, c.headings, inflate(c.text) "
-                "FROM chunks c JOIN documents d ON d.key = c.document"
-            )
-            for page in self.pages(sql, "c.key", span):
-                for key, title, headings, text in page:
-                    yield key, chunk_text(label(title, unpack_headings(headings)), plain(text))
-            return
-        sql = (
-            f"SELECT f.key, {_TITLE}, c.headings, f.text, f.relation, f.names, f.value, f.chunk, f.start, f.stop "
-            "FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document"
-        )
-        last, whole = -1, ""  # the text of a chunk is read once, not for each of its facts
-        for page in self.pages(sql, "f.key", span):
-            names = self.names(np.unique(unpack(b"".join(row[5] for row in page if row[4]))).tolist())
-            for key, title, headings, own, relation, packed, value, chunk, start, stop in page:
-                if chunk != last and not isinstance(own, str):
-                    last, whole = chunk, self.value("SELECT inflate(text) FROM chunks WHERE key = ?", (chunk,))
-                text = said(own, whole, start, stop)
-                ends = [*(names[name].surface for name in unpack(packed).tolist()), value or ""] if relation else []
-                yield key, fact_text(label(title, unpack_headings(headings)), text, relation or "", ends)
-
     def keyword_texts(self, kind: str, span: Span | Keys) -> Iterator[tuple[int, Texts]]:
         """Yield key and fields for keyword search of the chunks or facts in a span, or of some keys, in order."""
-        if kind == "facts":
-            yield from ((key, (text,)) for key, text in self.texts(kind, span))
-            return
+        yield from self._chunk_texts(span) if kind == "chunks" else self._fact_texts(span)
+
+    def _chunk_texts(self, span: Span | Keys) -> Iterator[tuple[int, Texts]]:
         sql = (
-            f"SELECT c.key, {_TITLE}, c.headings, inflate(c.text), c.names, c.subjects "
+            "SELECT c.key, coalesce(d.heading, d.title), c.headings, inflate(c.text), c.names, c.subjects "
             "FROM chunks c JOIN documents d ON d.key = c.document"
         )
         for page in self.pages(sql, "c.key", span):
@@ -682,25 +680,48 @@ class Records:
                 subjects = [names[name].surface for name in unpack(packed[: NAME_BYTES * count]).tolist()]
                 yield key, keyword_fields(title, unpack_headings(headings), subjects, text)
 
+    def _fact_texts(self, span: Span | Keys) -> Iterator[tuple[int, Texts]]:
+        sql = (
+            "SELECT f.key, coalesce(d.heading, d.title), c.headings, f.text, f.relation, f.names, f.value, f.chunk, "
+            "f.is_plain, f.start, f.stop "
+            "FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document"
+        )
+        last, whole = -1, ""  # the text of a chunk is read once, not for each of its facts
+        for page in self.pages(sql, "f.key", span):
+            names = self.names(np.unique(unpack(b"".join(row[5] for row in page if row[4]))).tolist())
+            for key, title, headings, own, relation, packed, value, chunk, *place in page:
+                if own is None and chunk != last:
+                    last, whole = chunk, self.value("SELECT inflate(text) FROM chunks WHERE key = ?", (chunk,))
+                text = text_of_fact(own, place[0], whole, *place[1:])
+                ends = [names[name].surface for name in unpack(packed).tolist()] if relation else []
+                yield key, (fact_search_text(title, headings, text, relation, ends, value),)
+
     def vectors(self, kind: str, span: Span) -> Iterator[tuple[Keys, Matrix]]:
         """Yield keys and vectors of the chunks, facts or names in a span, in order, in pages."""
+        if kind == "facts":
+            # Facts are numbered chunk by chunk: a span of facts is the facts of a span of chunks.
+            ends = self.rows("SELECT min(key), max(key) FROM facts WHERE key >= ? AND key < ?", span)[0]
+            if ends[0] is None:
+                return
+            first, last = (self.value("SELECT chunk FROM facts WHERE key = ?", (key,)) for key in ends)
+            span = first, last + 1
+        yield from self._vectors(kind, span)
+
+    def _vectors(self, kind: str, owners: Span | Keys) -> Iterator[tuple[Keys, Matrix]]:
+        """Yield keys and vectors of chunks or names, or of the facts of chunks, in order, in pages."""
         dim = int(self.meta("dim", "1"))
         if kind != "facts":
             column = kind.removesuffix("s")
-            for page in self.pages(f"SELECT {column}, vector FROM {column}_vectors", column, span):
+            for page in self.pages(f"SELECT {column}, vector FROM {column}_vectors", column, owners):
                 yield np.array([row[0] for row in page], np.int64), _matrix(kind, page, dim)
             return
-        # Facts are numbered chunk by chunk: a span of facts is the facts of a span of chunks, and a chunk's facts
-        # have consecutive keys.
-        ends = self.rows("SELECT min(key), max(key) FROM facts WHERE key >= ? AND key < ?", span)[0]
-        if ends[0] is None:
-            return
-        first, last = (self.value("SELECT chunk FROM facts WHERE key = ?", (key,)) for key in ends)
+        # A chunk's facts have consecutive keys.
         of_chunk = "SELECT v.chunk, v.vectors, (SELECT min(key) FROM facts WHERE chunk = v.chunk) FROM fact_vectors v"
         size = code_size(kind, dim)
-        for page in self.pages(of_chunk, "v.chunk", (first, last + 1)):
+        for page in self.pages(of_chunk, "v.chunk", owners):
             keys = [np.arange(row[2], row[2] + len(row[1]) // size) for row in page]
-            yield np.concatenate(keys), _matrix(kind, page, dim)
+            if keys:
+                yield np.concatenate(keys), _matrix(kind, page, dim)
 
     def vector_count(self, kind: str) -> int:
         """Return how many chunks, facts or names have a vector."""
@@ -708,25 +729,6 @@ class Records:
         column = "vectors" if kind == "facts" else "vector"
         found = self.value(f"SELECT total(length({column})) FROM {kind.removesuffix('s')}_vectors")
         return int(found) // size
-
-    def vectors_by_text(self, document_ids: Sequence[str]) -> dict[str, dict[str, Matrix]]:
-        """Return the stored vectors of documents: for chunks and for facts a mapping from embedded text to vector."""
-        found: dict[str, dict[str, Matrix]] = {"chunks": {}, "facts": {}}
-        spans = {
-            "chunks": "SELECT min(c.key), max(c.key) + 1 FROM chunks c",
-            "facts": "SELECT min(f.key), max(f.key) + 1 FROM facts f JOIN chunks c ON c.key = f.chunk",
-        }
-        for document_id in document_ids:
-            for kind, sql in spans.items():
-                own = f"{sql} WHERE c.document = (SELECT key FROM documents WHERE id = ?)"
-                span = self.rows(own, (document_id,))[0]
-                if span[0] is not None:
-                    texts = dict(self.texts(kind, (span[0], span[1])))
-                    for keys, vectors in self.vectors(kind, (span[0], span[1])):
-                        found[kind].update(
-                            (texts[key], vector) for key, vector in zip(keys.tolist(), vectors, strict=True)
-                        )
-        return found
 
     def graph_rows(self, change: Change) -> Iterator[dict[str, list[Row]]]:
         """Yield the added rows that the graph is built from, by table, in pages: names first."""
@@ -747,7 +749,7 @@ class Records:
                 else:
                     texts = {row[0]: row[5] for row in rows["chunks"]}
                     rows["facts"] = [
-                        (*row[:5], without_markup(texts[row[1]], row[3], row[4]), *row[6:]) if row[5] == b"" else row
+                        (*row[:5], text_of_fact(None, True, texts[row[1]], *row[3:5]), *row[6:]) if row[-1] else row
                         for row in rows["facts"]
                     ]
                 yield rows
@@ -763,7 +765,7 @@ class Records:
         yield from (f"records: {row[0]}" for row in self.rows("PRAGMA integrity_check") if row[0] != "ok")
         yield from (f"records: {row[0]} refers to a missing row" for row in self.rows("PRAGMA foreign_key_check"))
         meta: dict[str, str] = dict(self.rows("SELECT name, value FROM meta"))
-        if _is_damaged(meta, definitions(self._db), strictly=True):
+        if _is_damaged(meta, definitions(self._db)):
             yield "records: the settings differ from their checksum"
 
     def _content_problems(self) -> Iterator[str]:
@@ -788,14 +790,10 @@ class Records:
             yield f"records: {len(without)} chunks lack the terms of their facts, such as key {min(without)}"
         for page in self.pages("SELECT key, id, metadata FROM documents", "key", (0, 1 << 62)):
             span = page[0][0], page[-1][0] + 1
-            own: dict[int, set[Row]] = {}
-            for name, kind, value, document in self.rows(
-                "SELECT name, kind, value, document FROM attributes WHERE document >= ? AND document < ?", span
-            ):
-                own.setdefault(document, set()).add((name, kind, value))
-            for key, document_id, metadata in page:
-                if own.get(key, set()) != {(name, *value) for name, value in attributes(json.loads(metadata))}:
-                    yield f"records: the metadata of document {document_id!r} is damaged"
+            attributes = self.rows(
+                "SELECT document, name, kind, value FROM attributes WHERE document >= ? AND document < ?", span
+            )
+            yield from metadata_problems(page, attributes, lambda _, value: value)
 
     def _checksum_problems(self) -> Iterator[str]:
         for page in self.pages("SELECT key, id FROM documents", "key", (0, 1 << 62)):
@@ -805,7 +803,7 @@ class Records:
             )
             found = self._document_checksums(span)
             for key, document_id in page:
-                if key in stored and stored[key] != found[key]:
+                if stored.get(key) != found[key]:
                     yield f"records: document {document_id!r} is damaged: its rows differ from their checksum"
 
     def _document_checksums(self, span: Span) -> dict[int, int]:
@@ -886,15 +884,9 @@ def meta_checksum(meta: Mapping[str, str], tables: Sequence[Row]) -> str:
     return f"{meta['generation']}:{crc32(repr((checked, tables)).encode('utf-8', 'surrogatepass'))}"
 
 
-def _is_damaged(meta: Mapping[str, str], tables: Sequence[Row], *, strictly: bool = False) -> bool:
-    """Return whether settings differ from their checksum.
-
-    An earlier release keeps an old checksum when it changes an index; only ``strictly`` that is damage.
-    """
-    stored = str(meta.get(CHECKSUM, ""))
-    if not stored or (not strictly and stored.partition(":")[0] != meta.get("generation")):
-        return False
-    return stored != meta_checksum({"generation": "", **meta}, tables)
+def _is_damaged(meta: Mapping[str, str], tables: Sequence[Row]) -> bool:
+    """Return whether settings differ from their checksum. An index without a change has none."""
+    return "generation" in meta and meta.get(CHECKSUM) != meta_checksum(meta, tables)
 
 
 def _had_content(path: Path) -> bool:
@@ -909,36 +901,8 @@ def graph_name(key: int, surface: str, entity: int, uses: int) -> Row:
     return key, surface, normalise(surface), entity, uses
 
 
-def _filter_sql(scope: Filter) -> tuple[str, list[Scalar]]:
-    """Return a query for document keys, and its parameters. User input is in the parameters only."""
-    if isinstance(scope, Not):
-        inner, parameters = _filter_sql(scope.part)
-        return f"SELECT key FROM documents WHERE key NOT IN ({inner})", parameters
-    if not isinstance(scope, Condition):
-        if not scope.parts:
-            return f"SELECT key FROM documents{'' if scope.all else ' WHERE 0'}", []
-        queries = [_filter_sql(part) for part in scope.parts]
-        sql = (" INTERSECT " if scope.all else " UNION ").join(f"SELECT * FROM ({query})" for query, _ in queries)
-        return sql, [value for _, parameters in queries for value in parameters]
-    if scope.key == DOCUMENT_ID:
-        return _id_sql(scope)
-    sql = "SELECT document FROM attributes WHERE name = ?"
-    if scope.operator in _COMPARE:
-        sql += f" AND kind = ? AND value {_COMPARE[scope.operator]} ?"
-    elif scope.operator == "in":
-        pairs = ", ".join("(?, ?)" for _ in scope.values)
-        sql += f" AND (kind, value) IN (VALUES {pairs})" if pairs else " AND 0"
-    return sql, [scope.key, *(item for value in scope.values for item in value)]
-
-
-def _id_sql(scope: Condition) -> tuple[str, list[Scalar]]:
-    """Return a query for the keys of documents by id, and its parameters."""
-    ids = [value for kind, value in scope.values if kind == "text"]
-    if scope.operator == "exists":
-        return "SELECT key FROM documents", []
-    if scope.operator == "in":  # one parameter: SQLite limits their number
-        return "SELECT key FROM documents WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(ids)]
-    return f"SELECT key FROM documents WHERE {f'id {_COMPARE[scope.operator]} ?' if ids else '0'}", [*ids]
+def _text_of_fact(own: str | None, is_plain: bool, text: str | bytes, start: int, stop: int) -> str:
+    return text_of_fact(own, is_plain, inflate(text) if own is None else "", start, stop)
 
 
 def _no_keys() -> dict[str, Keys]:

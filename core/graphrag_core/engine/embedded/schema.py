@@ -8,14 +8,13 @@ rows that an addition wrote.
 A name is a spelling ("Auth Service"). Names with the same ``entity`` number (a hash of the
 normalised spelling) are one entity. ``uses`` counts the chunks that mention a name; a name is
 deleted with its last use. ``chunks.names`` and ``facts.names`` are packed 32-bit name keys; the
-first ``chunks.subjects`` names of a chunk are its subjects. A fact without ``text`` is the
-slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces; one with an empty blob is that slice
-without markup. Its ``source`` and ``status`` are the
-first letters of the words.
+first ``chunks.subjects`` names of a chunk are its subjects. A fact without ``text`` is the slice of its chunk from
+``start`` to ``stop`` with newlines replaced by spaces, or with ``is_plain`` that slice without markup. Its ``source``
+and ``status`` are the first letters of the words.
 
-``documents.heading`` is the title that was found for a document without one (an empty blob: the same as ``title``),
-``documents.digest`` a blob if it is hexadecimal, ``documents.marks`` its marks (compressed JSON) and
-``chunks.headings`` the headings above a chunk (JSON), NULL for none. ``chunks.terms`` are the 24-bit hashes of the
+``documents.heading`` is the title that was found for a document without one (NULL: the same as ``title``),
+``documents.marks`` are its marks (compressed JSON) and ``chunks.headings`` the headings above a chunk (JSON), NULL for
+none. ``chunks.terms`` are the 24-bit hashes of the
 terms that keyword search finds a chunk by, ``chunks.fact_terms`` which of them each of its facts has (see
 :func:`~graphrag_core.engine.analysis.pack_terms`), and ``chunks.near_1`` to ``near_3`` its signatures (see
 :mod:`~graphrag_core.engine.copies`). A chunk's text is compressed if that makes it shorter; the SQL function
@@ -35,7 +34,6 @@ from zlib import crc32
 
 import numpy as np
 
-from graphrag_core.engine.rows import without_markup
 from graphrag_core.ports import Keys
 
 FORMAT = 1
@@ -44,7 +42,7 @@ APPLICATION_ID = 0x48475247  # "HGRG": identifies an index among SQLite files
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
-    key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, heading TEXT NOT NULL,
+    key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, heading TEXT,
     metadata TEXT NOT NULL, digest TEXT NOT NULL, generation INTEGER NOT NULL, added REAL NOT NULL,
     marks BLOB
 );
@@ -85,7 +83,7 @@ CREATE TABLE facts (
     ordinal INTEGER NOT NULL, start INTEGER, stop INTEGER, text TEXT,
     names BLOB NOT NULL, relation TEXT, weight REAL NOT NULL, confidence REAL NOT NULL,
     source TEXT NOT NULL, status TEXT NOT NULL, value TEXT, created REAL,
-    last_accessed REAL, access_count INTEGER NOT NULL, valid_from REAL, valid_to REAL
+    last_accessed REAL, access_count INTEGER NOT NULL, valid_from REAL, valid_to REAL, is_plain INTEGER NOT NULL
 );
 CREATE INDEX facts_chunk ON facts (chunk);
 CREATE TABLE chunk_vectors (
@@ -138,28 +136,6 @@ def deflate(text: str) -> str | bytes:
 def inflate(stored: str | bytes) -> str:
     """Return the text that :func:`deflate` stored. The last few are cached: a chunk's facts are read one by one."""
     return stored if isinstance(stored, str) else zlib.decompress(stored, -15).decode("utf-8", "surrogatepass")
-
-
-def said(own: str | bytes | None, text: str | bytes, start: int, stop: int) -> str:
-    """Return the text of a fact from its row and its chunk's text."""
-    if isinstance(own, str):
-        return own
-    found = inflate(text)
-    return found[start:stop].replace("\n", " ") if own is None else without_markup(found, start, stop)
-
-
-def pack_digest(digest: str) -> str | bytes:
-    """Return a digest as it is stored: in half the bytes if it is hexadecimal."""
-    try:
-        packed = bytes.fromhex(digest)
-    except ValueError:
-        return digest
-    return packed if packed.hex() == digest != "" else digest
-
-
-def unpack_digest(stored: str | bytes) -> str:
-    """Return the digest that :func:`pack_digest` packed."""
-    return stored if isinstance(stored, str) else stored.hex()
 
 
 def document_checksums(

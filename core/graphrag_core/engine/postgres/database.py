@@ -263,11 +263,6 @@ class Database:
                 )
             create(connection, self.address.schema)
             version = self._version(connection)
-        if version is not None and version < schema.VERSION:
-            raise UnsupportedFormat(
-                f"{self.shown} has tables of version {version}, this release needs {schema.VERSION}: "
-                "run `hybrid-graphrag db init`, which upgrades them"
-            )
         if version != schema.VERSION:
             raise UnsupportedFormat(
                 f"{self.shown} has tables of version {version}, this release knows version {schema.VERSION}: "

@@ -9,7 +9,7 @@ import json
 import logging
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -18,25 +18,36 @@ import numpy as np
 from typing_extensions import Self
 
 from graphrag_core import forks
+from graphrag_core.engine.filter_sql import check_keys, filter_sql, parts_of, postgres, postgres_text
 from graphrag_core.engine.postgres import graph, keywords, writer
 from graphrag_core.engine.postgres.database import Connection, Database, DriverError, Row, matrix
-from graphrag_core.engine.postgres.reads import EVERYTHING, Reads, Scope, check_keys, filter_sql, parts_of
+from graphrag_core.engine.postgres.reads import EVERYTHING, Reads, Scope
 from graphrag_core.engine.postgres.schema import FACT_BITS, TABLES
-from graphrag_core.engine.postgres.snapshot import CHUNK, FACT, PostgresSnapshot, chunk_of, said
-from graphrag_core.engine.rows import SOURCES, STATUSES, Accesses, keyword_fields, unpack_headings, unpack_marks
+from graphrag_core.engine.postgres.snapshot import CHUNK, PostgresSnapshot
+from graphrag_core.engine.rows import (
+    FACT_COLUMNS,
+    Accesses,
+    DocumentTables,
+    chunk_of,
+    document_of,
+    fact_search_text,
+    keyword_fields,
+    metadata_problems,
+    statistics,
+    text_of_fact,
+    unpack_headings,
+)
 from graphrag_core.errors import DatabaseError, GraphRAGError, IndexClosed, InputError, ReadOnlyIndex
-from graphrag_core.filters import Filter, attributes
-from graphrag_core.model import Chunk, Document, Extraction, Fact, Mention, Stats, Verification
+from graphrag_core.filters import Filter
+from graphrag_core.model import Chunk, Document, Stats, Verification
 from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredDocument
-from graphrag_core.text import REFERS_TO, chunk_text, fact_text, hash64, label, normalise
-from graphrag_core.text.markup import plain
+from graphrag_core.text import hash64, normalise
 
 _log = logging.getLogger(__name__)
 
 APPROXIMATE_FROM = 100_000
 """Vectors of a kind from which on an HNSW index replaces exact search."""
 
-_TOP = 5  # entities in the statistics
 _PATIENCE = "60s"  # to wait for transactions that began before an HNSW index
 _PAGE = 500
 _MOST_SCOPES = 16  # scopes whose chunks are kept in memory
@@ -86,6 +97,7 @@ class PostgresEngine:
         self.database = Database(url, read_only=read_only)
         self.path = self.database.shown
         self.index = self.database.open()
+        self._dialect = postgres(self.index)
         self.accesses = Accesses()
         self._closed = False
         self._lock = threading.Lock()
@@ -170,17 +182,10 @@ class PostgresEngine:
     def _write_accesses(self) -> None:
         """Add access counts to the rows; deleted facts are ignored. Failure is logged only."""
         pending = self.accesses.take()
-        facts = sorted(pending)
         try:
             with self.database.transaction() as cursor:
                 writer.lock(cursor, self.index)
-                cursor.execute(
-                    "UPDATE facts f SET access_count = f.access_count + t.c, "
-                    "last_accessed = greatest(coalesce(f.last_accessed, 0), t.l) "
-                    "FROM unnest(%s::bigint[], %s::bigint[], %s::float8[]) AS t(k, c, l) "
-                    "WHERE f.index = %s AND f.key = t.k",
-                    (facts, [pending[key][0] for key in facts], [pending[key][1] for key in facts], self.index),
-                )
+                writer.add_accesses(cursor, self.index, pending)
         except GraphRAGError as error:
             _log.warning("the access counts of facts could not be written: %s", error)
 
@@ -418,8 +423,8 @@ class PostgresEngine:
                 self._scopes.move_to_end(key)
                 return self._scopes[key]
         found = np.empty(0, np.int64)
-        if check_keys(reads.rows, scope, self.index):
-            sql, parameters = filter_sql(scope, self.index)
+        if check_keys(reads.rows, scope, self._dialect):
+            sql, parameters = filter_sql(scope, self._dialect)
             rows = reads.rows(
                 f"SELECT coalesce(array_agg(key), '{{}}') FROM chunks WHERE index = %s AND document IN ({sql})",
                 [self.index, *parameters],
@@ -438,12 +443,12 @@ class PostgresEngine:
             self._approximate = reads.generation, self._indexed_kinds()
         return self._approximate[1]
 
-    def load_extra(self, name: str) -> bytes | None:
+    def load_blob(self, name: str) -> bytes | None:
         """Return what was stored under a name; None if nothing was."""
         rows = self._rows("SELECT value FROM catalogue_settings WHERE index = %s AND key = %s", f"extra:{name}")
         return base64.b64decode(json.loads(rows[0][0])) if rows else None
 
-    def save_extra(self, name: str, data: bytes | None) -> None:
+    def save_blob(self, name: str, data: bytes | None) -> None:
         """Store what can be computed again; None deletes it, and what is below the name. Not if it is read-only."""
         self._check()
         if self.read_only:
@@ -492,59 +497,27 @@ class PostgresEngine:
         known = {row[0] for row in rows}
         return [name for name, key in wanted.items() if key not in known]
 
-    def stored_vectors(self, document_ids: Sequence[str]) -> dict[str, dict[str, Matrix]]:
-        self._check()
-        found: dict[str, dict[str, Matrix]] = {"chunks": {}, "facts": {}}
-        with self._reading() as rows:
-            for start in range(0, len(document_ids), _PAGE):
-                ids = _storable(document_ids[start : start + _PAGE])
-                chunks = rows(
-                    "SELECT v.key, v.vector, coalesce(d.heading, d.title), c.headings, c.text FROM documents d "
-                    "JOIN chunks c ON c.index = d.index AND c.document = d.key "
-                    "LEFT JOIN chunk_vectors v ON v.index = c.index AND v.key = c.key "
-                    "WHERE d.index = %s AND d.id = ANY(%s::text[]) AND v.key IS NOT NULL ORDER BY c.key",
-                    (self.index, ids),
-                )
-                for row, vector in zip(chunks, matrix([row[1] for row in chunks]), strict=True):
-                    found["chunks"][chunk_text(label(row[2], unpack_headings(row[3])), plain(row[4]))] = vector
-                facts = rows(
-                    "SELECT f.key, v.vector, coalesce(d.heading, d.title), c.headings, c.text, f.text, f.is_plain, "
-                    "f.start, f.stop, f.relation, f.names, f.value FROM documents d "
-                    "JOIN chunks c ON c.index = d.index AND c.document = d.key "
-                    "JOIN facts f ON f.index = c.index AND f.chunk = c.key "
-                    f"AND f.key >= c.key << {FACT_BITS} AND f.key < (c.key + 1) << {FACT_BITS} "
-                    "JOIN fact_vectors v ON v.index = f.index AND v.key = f.key "
-                    "WHERE d.index = %s AND d.id = ANY(%s::text[]) ORDER BY f.key",
-                    (self.index, ids),
-                )
-                surfaces = _surfaces(rows, self.index, (name for row in facts if row[9] for name in row[10]))
-                for row, vector in zip(facts, matrix([row[1] for row in facts]), strict=True):
-                    _, _, title, headings, whole, own, is_plain, first, last, relation, names, value = row
-                    ends = [*(surfaces[name] for name in names), value or ""] if relation else []
-                    text = said(own, is_plain, whole, first, last)
-                    called = label(title, unpack_headings(headings))
-                    found["facts"][fact_text(called, text, relation or "", ends)] = vector
-        return found
-
     @contextmanager
     def _reading(self) -> Iterator[Any]:
         """Run several statements that see one state of the database: yields a function that returns rows."""
+        self._check()
         with self.database.snapshot() as cursor:
             yield lambda sql, parameters=(): cursor.execute(sql, parameters).fetchall()
 
     def document(self, document_id: str) -> Document | None:
-        self._check()
-        with self._reading() as rows:
-            return _document(rows, self.index, document_id)
+        if not _storable([document_id]):
+            return None
+        found = self._rows("SELECT id, title, metadata, marks FROM documents WHERE index = %s AND id = %s", document_id)
+        return document_of(found[0], self.chunks_of(document_id)) if found else None
 
     def document_ids(self, scope: Filter | None = None) -> Iterator[str]:
         self._check()
         last: str | None = None
         inside, parameters = "", list[Any]()
         if scope is not None:
-            if not check_keys(self.database.rows, scope, self.index):
+            if not check_keys(self.database.rows, scope, self._dialect):
                 return
-            sql, parameters = filter_sql(scope, self.index)
+            sql, parameters = filter_sql(scope, self._dialect)
             inside = f"AND key IN ({sql})"
         while True:
             after = "" if last is None else "AND id > %s"
@@ -568,35 +541,24 @@ class PostgresEngine:
         return int(self._rows("SELECT documents FROM indexes WHERE id = %s")[0][0])
 
     def parsed(self, document_ids: Sequence[str], *, accesses: bool = False) -> list[ParsedDocument]:
-        """Return documents as they were written, with their vectors; with ``accesses`` also how often facts were used.
-
-        Without it, :meth:`write` takes over the accesses of a document that it replaces.
-        """
-        self._check()
-
         def read() -> list[ParsedDocument]:
             with self._reading() as rows:
                 return [
                     document
                     for start in range(0, len(document_ids), _PAGE)
-                    for document in _parsed(rows, self.index, document_ids[start : start + _PAGE], accesses)
+                    for document in _tables(rows, self.index, document_ids[start : start + _PAGE]).parsed(
+                        document_ids[start : start + _PAGE], accesses=accesses
+                    )
                 ]
 
         return self.database.repeated(read)
 
     def name_vectors(self, names: Sequence[str]) -> dict[str, Matrix]:
-        """Return the stored vectors of names; names without one are left out."""
         wanted = {hash64(name): name for name in names}
         rows = self._rows(
             "SELECT key, vector FROM name_vectors WHERE index = %s AND key = ANY(%s)", np.array([*wanted], np.int64)
         )
         return {wanted[row[0]]: vector for row, vector in zip(rows, matrix([row[1] for row in rows]), strict=True)}
-
-    def spellings(self, name: str) -> list[str]:
-        """Return the normalised names of a name's entity that documents write; empty if there is none."""
-        with self.snapshot() as snapshot:
-            found = snapshot.find_entities([normalise(name)])
-            return snapshot.spellings(next(iter(found.values()))) if found else []
 
     def stats(self) -> Stats:
         settings = self.settings()
@@ -617,7 +579,6 @@ class PostgresEngine:
                     ),
                 )
             )
-            links = relations.pop(REFERS_TO, 0)
             vectors = {
                 kind.replace("entities", "names"): int(
                     reads.rows(f"SELECT count(*) FROM {table} WHERE index = %s", (self.index,))[0][0]
@@ -629,21 +590,17 @@ class PostgresEngine:
                 "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'",
                 (self.database.address.schema,),
             )[0][0]
-            top = snapshot.entities(snapshot.top_entities(_TOP))
-            return Stats(
+            return statistics(
+                snapshot,
+                settings,
+                relations,
                 documents=documents,
                 chunks=chunks,
                 entities=snapshot._graph.count_entities(),  # noqa: SLF001
                 facts=facts - hidden,
-                relations=relations,
                 vectors=vectors,
-                dim=int(settings.get("dim", "0")),
-                embedder=settings.get("embedder", ""),
-                generation=snapshot.generation,
                 bytes_on_disk=size,
                 bytes_in_memory=0,
-                top_entities=tuple((entity.name, entity.mentions) for entity in top),
-                links=links,
             )
 
     # -- checking
@@ -695,23 +652,6 @@ def _storable(texts: Iterable[str]) -> list[str]:
     return [text for text in texts if "\x00" not in text and text.encode("utf-8", "replace").decode() == text]
 
 
-def _document(rows: Any, index: int, document_id: str) -> Document | None:
-    """Return a document, put together from its chunks."""
-    if not _storable([document_id]):
-        return None
-    found = rows("SELECT key, title, metadata, marks FROM documents WHERE index = %s AND id = %s", (index, document_id))
-    if not found:
-        return None
-    key, title, metadata, marks = found[0]
-    pieces, end = [], 0
-    for start, piece in rows(
-        "SELECT start, text FROM chunks WHERE index = %s AND document = %s ORDER BY ordinal", (index, key)
-    ):
-        pieces.append(piece[end - start :])
-        end += len(pieces[-1])
-    return Document(document_id, "".join(pieces), title, json.loads(metadata), unpack_marks(marks))
-
-
 def _surfaces(rows: Any, index: int, names: Iterable[int]) -> dict[int, str]:
     wanted = np.array(sorted(set(names)), np.int64)
     if len(wanted) == 0:
@@ -719,86 +659,37 @@ def _surfaces(rows: Any, index: int, names: Iterable[int]) -> dict[int, str]:
     return dict(rows("SELECT key, surface FROM names WHERE index = %s AND key = ANY(%s)", (index, wanted)))
 
 
-def _parsed(rows: Any, index: int, document_ids: Sequence[str], accesses: bool) -> Iterator[ParsedDocument]:
-    """Yield documents as they were written, in the order given; one statement for each table."""
-    documents = {row[0]: row[1:] for row in rows(
-        "SELECT id, key, title, metadata, marks, digest FROM documents WHERE index = %s AND id = ANY(%s::text[])",
-        (index, _storable(document_ids)),
-    )}  # fmt: skip
-    found = rows(
-        f"{CHUNK} WHERE c.index = %s AND c.document = ANY(%s) ORDER BY c.key",
-        (index, np.array([row[0] for row in documents.values()], np.int64)),
+def _tables(rows: Any, index: int, document_ids: Sequence[str]) -> DocumentTables:
+    """Return the rows of documents; one statement for each table."""
+    ids = (index, _storable(document_ids))
+    documents = rows(
+        "SELECT id, title, metadata, marks, digest FROM documents WHERE index = %s AND id = ANY(%s::text[])", ids
     )
-    keys = np.array([row[0] for row in found], np.int64)
-    of_chunks = (index, keys)
+    chunks = rows(f"{CHUNK} WHERE d.index = %s AND d.id = ANY(%s::text[]) ORDER BY c.key", ids)
+    keys = np.array([row[0] for row in chunks], np.int64)
     mentions, claims, aliases = (
         rows(f"SELECT chunk, {columns} FROM {table} WHERE index = %s AND chunk = ANY(%s) ORDER BY chunk, position",
-             of_chunks)
+             (index, keys))
         for table, columns in (
             ("mentions", "name, subject"), ("claims", "name, type, description"), ("aliases", "short, long"),
         )
     )  # fmt: skip
-    facts = rows(
-        f"{FACT} WHERE c.index = %s AND c.key = ANY(%s) AND f.key >= c.key << {FACT_BITS} "
-        f"AND f.key < (c.key + 1) << {FACT_BITS} ORDER BY f.key",
-        of_chunks,
-    )
-    surface = _surfaces(rows, index, {row[1] for row in mentions} | {name for row in facts for name in row[1]})
-    fact_keys = np.array([row[0] for row in facts], np.int64)
-    chunk_vectors, fact_vectors = (
-        dict(rows(f"SELECT key, vector FROM {table} WHERE index = %s AND key = ANY(%s)", (index, wanted)))
-        for table, wanted in (("chunk_vectors", keys), ("fact_vectors", fact_keys))
-    )
-    mentions_of, claims_of, aliases_of = (_grouped(table, lambda row: row[0]) for table in (mentions, claims, aliases))
-    facts_of, chunks_of = _grouped(facts, lambda row: row[0] >> FACT_BITS), _grouped(found, lambda row: row[2])
-    for document_id in document_ids:
-        if document_id not in documents:
-            continue
-        _, title, metadata, marks, digest = documents[document_id]
-        own = sorted(chunks_of[document_id], key=lambda row: row[5])
-        pieces, end, extractions, names, own_facts = [], 0, [], [], list[Row]()
-        for row in own:
-            chunk = row[0]
-            pieces.append(row[3][end - row[6] :])
-            end += len(pieces[-1])
-            names.append({surface[name]: subject for _, name, subject in mentions_of[chunk]})
-            said_of = [Mention(surface[name], kind, text) for _, name, kind, text in claims_of[chunk]]
-            said_of += [Mention(surface[long], aliases=(surface[short],)) for _, short, long in aliases_of[chunk]]
-            extractions.append(
-                Extraction(tuple(said_of), tuple(_fact(fact, surface, accesses) for fact in facts_of[chunk]))
-            )
-            own_facts += facts_of[chunk]
-        chunk_rows = [chunk_vectors[row[0]] for row in own if row[0] in chunk_vectors]
-        fact_rows = [fact_vectors[row[0]] for row in own_facts if row[0] in fact_vectors]
-        chunk_matrix = matrix(chunk_rows) if chunk_rows else None
-        fact_matrix = matrix(fact_rows) if fact_rows else None
-        if fact_matrix is None and chunk_matrix is not None and not own_facts:
-            fact_matrix = np.empty((0, chunk_matrix.shape[1]), np.float32)
-        document = Document(document_id, "".join(pieces), title, json.loads(metadata), unpack_marks(marks))
-        yield ParsedDocument(
-            document, metadata, digest, [chunk_of(row) for row in own], extractions, names, chunk_matrix, fact_matrix
+    texts = {row[0]: row[3] for row in chunks}
+    facts = [
+        (chunk, key, names, text_of_fact(own, is_plain, texts[chunk], columns[0], columns[1]), *columns)
+        for chunk, key, names, own, is_plain, *columns in rows(
+            f"SELECT f.chunk, f.key, f.names, f.text, f.is_plain, {FACT_COLUMNS} FROM facts f, "
+            f"unnest(%s::bigint[]) AS c(key) WHERE f.index = %s AND f.key >= c.key << {FACT_BITS} "
+            f"AND f.key < (c.key + 1) << {FACT_BITS} ORDER BY f.key",
+            (keys, index),
         )
-
-
-def _grouped(table: Iterable[Row], key: Callable[[Row], Any]) -> defaultdict[Any, list[Row]]:
-    """Return the rows of a table by a key, in their order."""
-    found: defaultdict[Any, list[Row]] = defaultdict(list)
-    for row in table:
-        found[key(row)].append(row)
-    return found
-
-
-def _fact(row: Row, surface: Mapping[int, str], accesses: bool) -> Fact:
-    (
-        _, names, own, is_plain, whole, relation, weight, confidence, source, status, value, created, last, count,
-        start, stop, _, valid_from, valid_to,
-    ) = row  # fmt: skip
-    return Fact(
-        tuple(surface[name] for name in names), said(own, is_plain, whole, start, stop), relation, weight, confidence,
-        cast("Any", SOURCES.get(source, source)), cast("Any", STATUSES.get(status, status)), value, created,
-        last if accesses or not count else None, count if accesses else 0, None if start is None else (start, stop),
-        valid_from=valid_from, valid_to=valid_to,
-    )  # fmt: skip
+    ]
+    surfaces = _surfaces(rows, index, {row[1] for row in mentions}.union(*(row[2] for row in facts)))
+    vectors = []
+    for table, owners in (("chunk_vectors", keys), ("fact_vectors", np.array([row[1] for row in facts], np.int64))):
+        found = rows(f"SELECT key, vector FROM {table} WHERE index = %s AND key = ANY(%s)", (index, owners))
+        vectors.append(dict(zip((row[0] for row in found), matrix([row[1] for row in found]), strict=True)))
+    return DocumentTables(documents, chunks, mentions, claims, aliases, facts, surfaces, *vectors)
 
 
 # -- what search indexes are derived from
@@ -835,13 +726,12 @@ def _pages_of_texts(rows: Any, index: int) -> Iterator[list[tuple[int, tuple[str
             of_chunk[row[0] >> FACT_BITS].append(row)
         found = []
         for chunk, title, packed, text in page:
-            headings = unpack_headings(packed)
-            called = label(title, headings)
             texts = []
             for key, own, is_plain, start, stop, relation, names, value in of_chunk[chunk]:
-                ends = [*(surfaces.get(name, "") for name in names), value or ""] if relation else []
-                texts.append((key, fact_text(called, said(own, is_plain, text, start, stop), relation or "", ends)))
-            found.append((chunk, keyword_fields(title, headings, subjects[chunk], text), texts))
+                ends = [surfaces.get(name, "") for name in names] if relation else []
+                sentence = text_of_fact(own, is_plain, text, start, stop)
+                texts.append((key, fact_search_text(title, packed, sentence, relation, ends, value)))
+            found.append((chunk, keyword_fields(title, unpack_headings(packed), subjects[chunk], text), texts))
         yield found
         last = page[-1][0]
 
@@ -891,7 +781,7 @@ def _add_sums(sums: dict[int, int], rows: Iterable[Row]) -> None:
             sums[chunk] = (sums.get(chunk, 0) + value) & 0xFFFFFFFFFFFFFFFF
 
 
-def _record_problems(rows: Any, index: int) -> Iterator[str]:  # noqa: C901 - one check after the other
+def _record_problems(rows: Any, index: int) -> Iterator[str]:
     """Yield what is inconsistent within the rows that are not derived from others."""
     counted = rows(
         "SELECT documents, chunks, facts, dead, (SELECT count(*) FROM documents WHERE index = %(i)s), "
@@ -947,17 +837,12 @@ def _record_problems(rows: Any, index: int) -> Iterator[str]:  # noqa: C901 - on
         f"SELECT key, id, metadata FROM documents WHERE index = %s AND key > %s ORDER BY key LIMIT {_PAGE}",
         (index, after),
     ):
-        own: defaultdict[int, set[tuple[Any, ...]]] = defaultdict(set)
-        for name, kind, value, number, document in rows(
-            "SELECT name, kind, value, number, document FROM attributes WHERE index = %s AND document = ANY(%s)",
+        stored = rows(
+            "SELECT document, name, kind, value, number FROM attributes WHERE index = %s AND document = ANY(%s)",
             (index, np.array([row[0] for row in page], np.int64)),
-        ):
-            own[document].add((name, kind, number if kind == "number" else value))
-        for key, document_id, metadata in page:
-            wanted = {
-                (name, kind, str(value).lower() if kind == "bool" else value)
-                for name, (kind, value) in attributes(json.loads(metadata))
-            }
-            if own.get(key, set()) != wanted:
-                yield f"records: the metadata of document {document_id!r} is damaged"
+        )
+        attributes = ((*row[:3], row[4] if row[2] == "number" else row[3]) for row in stored)
+        yield from metadata_problems(
+            page, attributes, lambda kind, value: value if kind == "number" else postgres_text(value)
+        )
         after = page[-1][0]

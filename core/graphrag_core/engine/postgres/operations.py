@@ -65,8 +65,6 @@ def exists(url: str) -> bool:
 def init(url: str, *, partitions: int = 1) -> tuple[bool, int]:
     """Create the extension, the schema, all tables and the index of an address, as far as they are missing.
 
-    Tables of an earlier version are upgraded.
-
     Parameters
     ----------
     url
@@ -92,8 +90,6 @@ def init(url: str, *, partitions: int = 1) -> tuple[bool, int]:
             version = _version(connection, database)
             if version is None:
                 create(connection, database.address.schema, partitions)
-            elif version < schema.VERSION:
-                _upgrade(connection, database, version)
             found = int(_meta(connection, database, "partitions"))
         if partitions not in (1, found):
             raise InputError(
@@ -106,16 +102,6 @@ def init(url: str, *, partitions: int = 1) -> tuple[bool, int]:
     finally:
         database.close()
     return version is None, found
-
-
-def _upgrade(connection: Connection, database: Database, version: int) -> None:
-    """Bring the tables to the version of this release, step by step, in one transaction."""
-    with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"create {database.address.schema}",))
-        connection.execute(f"SET LOCAL search_path = {database.address.schema}, public")
-        for step in range(version, schema.VERSION):
-            connection.execute(schema.UPGRADES[step])
-        connection.execute("UPDATE meta SET value = %s WHERE name = 'version'", (str(schema.VERSION),))
 
 
 def check(url: str) -> list[Check]:
@@ -164,11 +150,7 @@ def _checks(connection: Connection, database: Database) -> Iterator[Check]:
         yield Check("tables", False, f"the schema {name} has none", advice)
     else:
         partitions = _meta(connection, database, "partitions")
-        advice = (
-            "run `hybrid-graphrag db init URL`, which upgrades them"
-            if version < schema.VERSION
-            else "upgrade hybrid-graphrag on this machine"
-        )
+        advice = "upgrade hybrid-graphrag on this machine"
         known = f"version {version}, {partitions} partition{'s' * (partitions != '1')}, schema {name}"
         yield Check("tables", version == schema.VERSION, known, advice)
         yield _check_privileges(connection, name, reads_only=standby)

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,11 @@ import numpy.typing as npt
 from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, Row
 from graphrag_core.engine.rows import Accesses
 from graphrag_core.errors import DatabaseError
-from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Hidden, Not, required_keys, unknown_key
 from graphrag_core.ports import Keys
 
 MOST_NUMBERED = 1 << 22
 """Chunks that one snapshot can number. A query that reaches more is refused."""
 
-_COMPARE = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _NONE: Keys = np.empty(0, np.int64)
 
 
@@ -204,74 +201,3 @@ class Reads:
         except DriverError as error:
             raise self.database.translated(error) from error
         return rows
-
-
-def filter_sql(scope: Filter, index: int) -> tuple[str, list[Any]]:  # noqa: PLR0911 - one case after the other
-    """Return a query for document keys, and its parameters. User input is in the parameters only."""
-    everything = "SELECT key FROM documents WHERE index = %s"
-    if isinstance(scope, Not):
-        inner, parameters = filter_sql(scope.part, index)
-        return f"{everything} AND key NOT IN ({inner})", [index, *parameters]
-    if not isinstance(scope, Condition):
-        if not scope.parts:
-            return (everything, [index]) if scope.all else (f"{everything} AND false", [index])
-        queries = [filter_sql(part, index) for part in scope.parts]
-        sql = (" INTERSECT " if scope.all else " UNION ").join(f"({query})" for query, _ in queries)
-        return sql, [value for _, parameters in queries for value in parameters]
-    if scope.key == DOCUMENT_ID:
-        return _id_sql(scope, index)
-    sql, named = "SELECT document FROM attributes WHERE index = %s AND name = %s", [index, scope.key]
-    if scope.operator in _COMPARE:
-        (kind, value) = scope.values[0]
-        if kind == "number":
-            return f"{sql} AND number {_COMPARE[scope.operator]} %s::numeric", [*named, Decimal(value)]
-        return f"{sql} AND kind = %s AND value {_COMPARE[scope.operator]} %s", [*named, kind, _text(value)]
-    if scope.operator == "in":
-        numbers = [Decimal(value) for kind, value in scope.values if kind == "number"]
-        texts = [(kind, _text(value)) for kind, value in scope.values if kind != "number"]
-        sql += " AND (number = ANY(%s::numeric[]) OR (kind, value) IN (SELECT * FROM unnest(%s::text[], %s::text[])))"
-        return sql, [*named, numbers, [kind for kind, _ in texts], [text for _, text in texts]]
-    return sql, named
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _id_sql(scope: Condition, index: int) -> tuple[str, list[Any]]:
-    """Return a query for the keys of documents by id, and its parameters."""
-    sql, ids = "SELECT key FROM documents WHERE index = %s", [value for kind, value in scope.values if kind == "text"]
-    if scope.operator == "exists":
-        return sql, [index]
-    if scope.operator == "in":
-        return f"{sql} AND id = ANY(%s::text[])", [index, ids]
-    return f"{sql} AND {f'id {_COMPARE[scope.operator]} %s' if ids else 'false'}", [index, *ids]
-
-
-def parts_of(scope: Filter | None) -> tuple[Filter | None, Filter | None]:
-    """Return what a caller chose, and what is hidden from every query."""
-    if isinstance(scope, Hidden):
-        return None, scope.part
-    if isinstance(scope, Group) and scope.all and len(scope.parts) == 2 and isinstance(scope.parts[1], Hidden):
-        return scope.parts[0], scope.parts[1].part
-    return scope, None
-
-
-def check_keys(rows: Any, scope: Filter, index: int) -> bool:
-    """Check that each key of a filter exists in some document; return whether there are any documents.
-
-    ``rows`` runs a statement and returns its rows.
-    """
-    names = list(dict.fromkeys(required_keys(scope)))
-    found = rows(
-        "SELECT EXISTS (SELECT FROM documents WHERE index = %s), "
-        "ARRAY(SELECT n FROM unnest(%s::text[]) AS n "
-        "WHERE NOT EXISTS (SELECT FROM attributes WHERE index = %s AND name = n))",
-        (index, names, index),
-    )[0]
-    if not found[0]:
-        return False
-    if found[1]:
-        name = next(name for name in names if name in found[1])
-        raise unknown_key(name)
-    return True

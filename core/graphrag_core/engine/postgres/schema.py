@@ -36,7 +36,7 @@ names and explicit edges.
 """
 
 VERSION = 1
-"""The version of the tables. A database of a newer one is refused."""
+"""The version of the tables. A database of another one is refused."""
 
 BLOCK = 32
 """Keys of chunks that the sequence hands out at once."""
@@ -237,9 +237,6 @@ CREATE INDEX entities_chunks ON entities (index, chunks DESC, number) WHERE NOT 
 CREATE INDEX chunk_entities_entity ON chunk_entities (index, entity, weight DESC, chunk);
 CREATE INDEX fact_entities_entity ON fact_entities (index, entity, fact);
 """
-
-UPGRADES: dict[int, str] = {}
-"""What makes a database of each earlier version one of the next."""
 
 OF_CHUNK = {
     "chunks": "key",

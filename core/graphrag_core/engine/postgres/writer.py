@@ -18,18 +18,21 @@ from zlib import crc32
 import numpy as np
 
 from graphrag_core.engine.codes import decode, encode
+from graphrag_core.engine.filter_sql import postgres_text
 from graphrag_core.engine.graph.names import name_form
 from graphrag_core.engine.postgres import graph, keywords
 from graphrag_core.engine.postgres.database import Cursor, Database, Halfvec, Row, copy_rows, may_repeat
 from graphrag_core.engine.postgres.schema import BLOCK, FACT_BITS, GRAM_BITS, OF_CHUNK, OF_FACT
 from graphrag_core.engine.rows import (
     ADDRESS,
-    LETTERS,
-    derived_columns,
-    keyword_fields,
-    pack_headings,
-    pack_marks,
-    without_markup,
+    ChunkRows,
+    FactRow,
+    check_expected,
+    check_unique,
+    chunk_rows,
+    document_row,
+    kept_accesses,
+    statement,
 )
 from graphrag_core.errors import (
     ChangedMeanwhile,
@@ -40,9 +43,8 @@ from graphrag_core.errors import (
     GraphRAGError,
 )
 from graphrag_core.filters import attributes
-from graphrag_core.model import Chunk, Extraction, Fact
 from graphrag_core.ports import Keys, Matrix, ParsedDocument
-from graphrag_core.text import fact_text, hash64, label, normalise, unwrap
+from graphrag_core.text import hash64, normalise, unwrap
 from graphrag_core.text.lowercase_names import sentence_grams
 
 LOCK = 0x48475247
@@ -78,9 +80,6 @@ _TYPES = {
 }
 _LAST = ("documents",)  # copied while the lock is held: their rows have the generation
 
-Statement = tuple[str, str, tuple[int, ...], str]
-"""What a document states: its id, the text of a sentence, or names, relation and value of a triple."""
-
 
 class Written(NamedTuple):
     """What a transaction changed: the new generation and the keys of the chunks."""
@@ -104,10 +103,7 @@ def write(
     A lost connection is repaired and the transaction repeated, unless it was committed: that is looked up.
     """
     count = sum(len(document.chunks) for document in added)
-    batch = Batch(index, reserve(database, count), name_vectors)
-    for document in added:
-        batch.add_document(document)
-    batch.finish()
+    batch = Batch(index, reserve(database, count), added, name_vectors)
     number = secrets.randbits(62)
     removed = list(dict.fromkeys(removed))
 
@@ -153,132 +149,95 @@ def reserve(database: Database, count: int) -> list[int]:
 class Batch:
     """The rows of documents, by table."""
 
-    def __init__(self, index: int, keys: Sequence[int], name_vectors: Mapping[str, Matrix] | None) -> None:
+    def __init__(
+        self,
+        index: int,
+        keys: Sequence[int],
+        documents: Sequence[ParsedDocument],
+        name_vectors: Mapping[str, Matrix] | None,
+    ) -> None:
         self.index = index
         self.now = time.time()
+        self.chunks = np.array(keys, np.int64)
+        self.name_vectors = name_vectors
         self.tables: defaultdict[str, list[Row]] = defaultdict(list)
         self.segment = keywords.Segment()
-        self.uses: Counter[str] = Counter()
         self.lengths = np.zeros(5, np.int64)
-        self.names: dict[str, tuple[int, int]] = {}  # key and spelling
-        self.name_vectors = name_vectors
-        self._keys = iter(keys)
-        self._all_keys = np.array(keys, np.int64)
-        self._documents: list[ParsedDocument] = []
-        self._said: list[tuple[int, str]] = []  # places of facts that are sentences, and their texts
+        self.uses = Counter(name for parsed in documents for names in parsed.names for name in names)
+        self.names = {name: (hash64(name), hash64(normalise(name))) for name in self.uses}  # key and spelling
+        self._sentences: list[tuple[int, str]] = []  # places of facts that are sentences, and their texts
+        following = iter(keys)
+        for parsed in documents:
+            self._add_document(parsed, [next(following) for _ in parsed.chunks])
+        self._add_grams()
+        if len(self.chunks):
+            segment = int(self.chunks[0])
+            self.tables["segments"].append((index, segment, self.segment.texts))
+            self.tables["postings"] = self.segment.rows(index, segment)
 
-    @property
-    def chunks(self) -> Keys:
-        """The keys of all chunks."""
-        return self._all_keys
-
-    def add_document(self, parsed: ParsedDocument) -> None:
+    def _add_document(self, parsed: ParsedDocument, keys: Sequence[int]) -> None:
         """Add a document with its chunks, facts, vectors and filterable metadata."""
-        for names in parsed.names:
-            self.uses.update(names.keys())
-        self._documents.append(parsed)
-
-    def finish(self) -> None:
-        """Make the rows of all documents that were added. A fact may hold names of any of them."""
-        for name in self.uses:
-            self.names[name] = hash64(name), hash64(normalise(name))
-        for parsed in self._documents:
-            self._add(parsed)
-        facts = self.tables["facts"]
-        grams: defaultdict[int, set[int]] = defaultdict(set)
-        for sentence, gram in zip(*(array.tolist() for array in sentence_grams([text for _, text in self._said])),
-                                  strict=True):  # fmt: skip
-            grams[self._said[sentence][0]].add(self.index << GRAM_BITS | gram & (1 << GRAM_BITS) - 1)
-        for at, own in grams.items():
-            facts[at] = (*facts[at][:-1], sorted(own))
-        if len(self._all_keys):
-            segment = int(self._all_keys[0])
-            self.tables["segments"].append((self.index, segment, self.segment.texts))
-            self.tables["postings"] = self.segment.rows(self.index, segment)
-
-    def _add(self, parsed: ParsedDocument) -> None:
         document, index = parsed.document, self.index
-        keys = [next(self._keys) for _ in parsed.chunks]
-        heading = parsed.chunks[0].title
-        self.tables["documents"].append((
-            index, keys[0], document.id, document.title, None if heading == document.title else heading,
-            parsed.metadata, parsed.digest, 0, self.now, pack_marks(document.marks),
-        ))  # fmt: skip
+        self.tables["documents"].append((index, *document_row(keys[0], parsed, 0, self.now)))
         for name, (kind, value) in dict.fromkeys(attributes(document.metadata)) if document.metadata else ():
             number = Decimal(value) if kind == "number" else None
-            text = None if kind == "number" else str(value).lower() if kind == "bool" else value
+            text = None if kind == "number" else postgres_text(value)
             self.tables["attributes"].append((index, name, kind, text, number, keys[0]))
         facts: list[int] = []
-        for key, chunk, extraction, names in zip(keys, parsed.chunks, parsed.extractions, parsed.names, strict=True):
-            if len(extraction.facts) >> FACT_BITS:
+        for key, rows in zip(keys, chunk_rows(parsed, self.names), strict=True):
+            if len(rows.facts) >> FACT_BITS:
                 raise DocumentError(document.id, f"a chunk has more than {1 << FACT_BITS} facts: cut smaller chunks")
-            self._add_chunk(key, keys[0], heading, chunk, extraction, names)
-            facts += range(key << FACT_BITS, (key << FACT_BITS) + len(extraction.facts))
-        self._add_vectors("chunks", keys, parsed.chunk_vectors)
-        self._add_vectors("facts", facts, parsed.fact_vectors)
+            self._add_chunk(key, keys[0], rows)
+            facts += range(key << FACT_BITS, (key << FACT_BITS) + len(rows.facts))
+        for owner, owners, vectors in (("chunk", keys, parsed.chunk_vectors), ("fact", facts, parsed.fact_vectors)):
+            if vectors is not None and len(owners):
+                values = Halfvec.rows(stored(f"{owner}s", vectors))
+                self.tables[f"{owner}_vectors"] += [(index, *row) for row in zip(owners, values, strict=True)]
 
-    def _add_vectors(self, kind: str, keys: Sequence[int], vectors: Matrix | None) -> None:
-        if vectors is not None and len(keys):
-            rows = zip(keys, Halfvec.rows(stored(kind, vectors)), strict=True)
-            self.tables[f"{kind.removesuffix('s')}_vectors"].extend((self.index, key, vector) for key, vector in rows)
-
-    def _add_chunk(
-        self, key: int, document: int, heading: str, chunk: Chunk, extraction: Extraction, names: Mapping[str, bool]
-    ) -> None:
+    def _add_chunk(self, key: int, document: int, rows: ChunkRows) -> None:
         """Add a chunk with its facts, aliases and the types and descriptions of its entities."""
-        index, tables, known, text = self.index, self.tables, self.names, chunk.text
-        subjects = [name for name, is_subject in names.items() if is_subject]
-        fields = keyword_fields(heading, chunk.headings, subjects, text)
-        called = label(heading, chunk.headings)
-        lengths = self.segment.add_chunk(key, fields)
-        in_facts = 0
-        whole = unwrap(text)
-        first = key << FACT_BITS
-        for ordinal, fact in enumerate(extraction.facts):
-            in_facts += self._add_fact(first + ordinal, key, called, text, whole, fact)
-        terms, *near, fact_terms = derived_columns(called, text, fields[0], [fact.text for fact in extraction.facts])
-        lengths.append(in_facts)
+        index, tables, known, chunk = self.index, self.tables, self.names, rows.chunk
+        lengths = self.segment.add_chunk(key, rows.fields)
+        whole = unwrap(chunk.text)
+        lengths.append(
+            sum(self._add_fact((key << FACT_BITS) + at, key, whole, fact) for at, fact in enumerate(rows.facts))
+        )
         self.lengths += lengths
         tables["chunks"].append((
-            index, key, chunk.id, document, chunk.ordinal, chunk.start, text, len(subjects),
-            pack_headings(chunk.headings), chunk.page, terms, fact_terms, near, len(extraction.facts), lengths,
+            index, key, chunk.id, document, chunk.ordinal, chunk.start, chunk.text, rows.subjects, rows.headings,
+            chunk.page, rows.terms, rows.fact_terms, list(rows.near), len(rows.facts), lengths,
         ))  # fmt: skip
-        for position, (name, is_subject) in enumerate(names.items()):
+        for position, (name, is_subject) in enumerate(rows.names.items()):
             tables["mentions"].append((index, key, position, *known[name], is_subject))
-        for mention in extraction.mentions:
-            if (mention.type or mention.description) and mention.name in known:
-                tables["claims"].append(
-                    (index, key, len(tables["claims"]), *known[mention.name], mention.type, mention.description)
-                )
-            for alias in mention.aliases:
-                if alias in known and mention.name in known:
-                    (short, short_spelling), (long, long_spelling) = known[alias], known[mention.name]
-                    place = len(tables["aliases"])
-                    tables["aliases"].append((index, key, place, short, long, short_spelling, long_spelling))
+        for name, kind, description in rows.claims:
+            tables["claims"].append((index, key, len(tables["claims"]), *known[name], kind, description))
+        for short, long in rows.aliases:
+            keys, spellings = zip(known[short], known[long], strict=True)
+            tables["aliases"].append((index, key, len(tables["aliases"]), *keys, *spellings))
 
-    def _add_fact(self, key: int, chunk: int, called: str, text: str, whole: str, fact: Fact) -> int:
-        """Add a fact; return the number of its tokens."""
-        held = [self.names[name] for name in fact.entities if name in self.names]
-        if not fact.relation:  # a triple may have the same entity at both ends
-            held = [*dict.fromkeys(held)]
-        start, stop = fact.span or (None, None)
-        is_slice = start is not None and text[start:stop].replace("\n", " ") == fact.text
-        is_plain = not is_slice and fact.span is not None and without_markup(text, *fact.span) == fact.text
-        said = (whole[start:stop] if is_slice else fact.text) or ""
-        names = [name for name, _ in held]
-        if not fact.relation and start is not None:
-            self._said.append((len(self.tables["facts"]), said))
+    def _add_fact(self, key: int, chunk: int, whole: str, fact: FactRow) -> int:
+        """Add a fact; ``whole`` is the text of its chunk without line breaks. Return the number of its tokens."""
+        text = whole[fact.start : fact.stop] if fact.text is None else fact.text
+        relation, names = fact.columns[0], [self.names[name][0] for name in fact.names]
+        if relation is None and fact.start is not None:
+            self._sentences.append((len(self.tables["facts"]), text))
         self.tables["facts"].append((
-            self.index, key, chunk, start, stop, None if is_slice or is_plain else fact.text, is_plain, names,
-            fact.relation or None, fact.weight, fact.confidence, LETTERS.get(fact.source, fact.source),
-            LETTERS.get(fact.status, fact.status), fact.value or None, fact.created, fact.last_accessed,
-            fact.access_count, fact.valid_from, fact.valid_to, statement_number(said, fact.relation or None, names),
-            None,
+            self.index, key, chunk, fact.start, fact.stop, None if fact.is_plain else fact.text, fact.is_plain, names,
+            *fact.columns, statement_number(text, relation, names), None,
         ))  # fmt: skip
-        for position, (name, spelling) in enumerate(held):
-            self.tables["fact_names"].append((self.index, key, position, name, spelling))
-        searched = fact_text(called, fact.text, fact.relation, (*fact.entities, fact.value))
-        return self.segment.add(keywords.FACTS, key, searched)
+        for position, name in enumerate(fact.names):
+            self.tables["fact_names"].append((self.index, key, position, *self.names[name]))
+        return self.segment.add(keywords.FACTS, key, fact.search_text)
+
+    def _add_grams(self) -> None:
+        """Add to sentences the hashes by which they are found to mention a name in lower case."""
+        facts = self.tables["facts"]
+        grams: defaultdict[int, set[int]] = defaultdict(set)
+        sentences, hashes = sentence_grams([text for _, text in self._sentences])
+        for sentence, gram in zip(sentences.tolist(), hashes.tolist(), strict=True):
+            grams[self._sentences[sentence][0]].add(self.index << GRAM_BITS | gram & (1 << GRAM_BITS) - 1)
+        for at, own in grams.items():
+            facts[at] = (*facts[at][:-1], sorted(own))
 
 
 def stored(kind: str, vectors: Matrix) -> Matrix:
@@ -372,11 +331,7 @@ def _check_settings(cursor: Cursor, index: int, settings: dict[str, str], expect
         return
     rows = cursor.execute("SELECT name, value FROM settings WHERE index = %s AND name = ANY(%s)", (index, names))
     stored: dict[str, str] = dict(rows.fetchall())
-    for name, value in expected.items():
-        if stored.get(name, "") != value:
-            raise ChangedMeanwhile(
-                f"another process has changed the setting {name!r} meanwhile: read it again and retry"
-            )
+    check_expected(stored, expected)
     if (found := stored.get(EMBEDDER)) and settings.get(EMBEDDER, found) != found:
         raise EmbedderMismatch(
             f"another process has begun to build the index with {found}, not with {settings[EMBEDDER]}: open it with "
@@ -440,18 +395,13 @@ def _check_ids(cursor: Cursor, batch: Batch, ids: Sequence[str]) -> None:
     if not ids:
         return
     taken = cursor.execute("SELECT id FROM documents WHERE index = %s AND id = ANY(%s)", (batch.index, list(ids)))
-    twice = [one for one, count in Counter([*ids, *(row[0] for row in taken.fetchall())]).items() if count > 1]
-    if twice:
-        raise DocumentError(twice[0], "is already stored: remove it in the same write")
+    check_unique(ids, (row[0] for row in taken.fetchall()))
     chunk_ids = [row[2] for row in batch.tables["chunks"]]
     taken = cursor.execute(
         "SELECT id FROM chunks WHERE index = %s AND id = ANY(%s) AND key <> ALL(%s)",
         (batch.index, chunk_ids, batch.chunks),
     )
-    found = [row[0] for row in taken.fetchall()]
-    twice = [one for one, count in Counter([*chunk_ids, *found]).items() if count > 1]
-    if twice:
-        raise DocumentError(twice[0], "another document has a chunk of this id: change one of the two ids")
+    check_unique(chunk_ids, (row[0] for row in taken.fetchall()), of_chunks=True)
 
 
 def _add_names(cursor: Cursor, batch: Batch) -> None:
@@ -519,7 +469,7 @@ def _keep_accesses(cursor: Cursor, batch: Batch, ids: Sequence[str]) -> None:
     if not ids or not batch.tables["facts"]:
         return
     rows = cursor.execute(
-        "SELECT d.id, f.statement, f.last_accessed, f.access_count FROM documents d "
+        "SELECT d.id, f.statement, f.names, f.relation, f.value, f.last_accessed, f.access_count FROM documents d "
         "JOIN chunks c ON c.index = d.index AND c.document = d.key "
         f"JOIN facts f ON f.index = c.index AND f.key >= c.key << {FACT_BITS} AND f.key < (c.key + 1) << {FACT_BITS} "
         "WHERE d.index = %s AND d.id = ANY(%s) AND f.access_count > 0 ORDER BY f.key",
@@ -527,20 +477,21 @@ def _keep_accesses(cursor: Cursor, batch: Batch, ids: Sequence[str]) -> None:
     ).fetchall()
     if not rows:
         return
-    accesses: defaultdict[tuple[str, int], list[tuple[float, int]]] = defaultdict(list)
-    for document, statement, last, count in rows:
-        accesses[document, statement].append((last, count))
     documents = {row[1]: row[2] for row in batch.tables["documents"]}
     owner = {row[1]: documents[row[3]] for row in batch.tables["chunks"]}
-    kept = []
-    for row in batch.tables["facts"]:
-        if found := accesses.get((owner[row[2]], row[19])):
-            last, count = found.pop(0)
-            kept.append((row[1], max(last or 0.0, row[15] or 0.0), count))
-    if kept:
-        keys, lasts, counts = (list(column) for column in zip(*kept, strict=True))
-        cursor.execute(
-            "UPDATE facts f SET last_accessed = t.l, access_count = f.access_count + t.c "
-            "FROM unnest(%s::bigint[], %s::float8[], %s::bigint[]) AS t(k, l, c) WHERE f.index = %s AND f.key = t.k",
-            (keys, lasts, counts, batch.index),
-        )
+    before = ((statement(row[0], row[1], tuple(row[2]), row[3], row[4]), row[5], row[6]) for row in rows)
+    after = (
+        (row[1], statement(owner[row[2]], row[19], tuple(row[7]), row[8], row[13])) for row in batch.tables["facts"]
+    )
+    add_accesses(cursor, batch.index, kept_accesses(before, after))
+
+
+def add_accesses(cursor: Cursor, index: int, accesses: Mapping[int, tuple[int, float]]) -> None:
+    """Add access counts to facts, given by key; deleted facts are ignored."""
+    counts, lasts = ([pair[at] for pair in accesses.values()] for at in (0, 1))
+    cursor.execute(
+        "UPDATE facts f SET access_count = f.access_count + t.c, "
+        "last_accessed = greatest(coalesce(f.last_accessed, 0), t.l) "
+        "FROM unnest(%s::bigint[], %s::bigint[], %s::float8[]) AS t(k, c, l) WHERE f.index = %s AND f.key = t.k",
+        (list(accesses), counts, lasts, index),
+    )
