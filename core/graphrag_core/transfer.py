@@ -190,7 +190,7 @@ def _batches(ids: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 def _counts(engine: Engine) -> dict[str, int]:
-    """Return what must be the same in a copy."""
+    """Return the counts that an index and its copy share."""
     stats = engine.stats()
     vectors = {f"vectors of {kind}": count for kind, count in stats.vectors.items()}
     return {

@@ -25,7 +25,7 @@ from graphrag_core import (
     SentenceExtractor,
 )
 from graphrag_core.cli.render import program
-from graphrag_core.config import NAME, STRATEGIES, Config
+from graphrag_core.config import NAME, STRATEGIES, Config, unknown
 from graphrag_core.documents import Catalogue, open_catalogue, parse_value, read_setting
 from graphrag_core.embedders import FastEmbed, OllamaEmbedder, Onnx, OpenAIEmbedder, WordLlama
 from graphrag_core.engine.address import shown
@@ -36,7 +36,6 @@ from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.query.settings import Option, options_of
 from graphrag_core.testing import HashEmbedder
 
-Strategy = Literal["pagerank", "neighbourhood", "expansion", "activation", "related", "citations"]
 Command = TypeVar("Command", bound=Callable[..., None])
 Kb = Annotated[
     str,
@@ -113,8 +112,10 @@ Excluded = Annotated[
 ]
 AsOf = Annotated[str | None, typer.Option("--as-of", metavar="DATE", help="Use remembered facts that were valid then.")]
 StrategyName = Annotated[
-    Strategy | None,
-    typer.Option("--strategy", help="How the graph is searched. Default: pagerank.", show_default=False),
+    str | None,
+    typer.Option(
+        "--strategy", metavar="NAME", help=f"How the graph is searched: {', '.join(STRATEGIES)}.", show_default=False
+    ),
 ]
 AsPublished = Annotated[bool, typer.Option("--as-published", help="Use the published settings of --strategy.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -309,7 +310,7 @@ def make_retriever(index: KnowledgeIndex, given: dict[str, Any], **defaults: Any
     return GraphRetriever(index, **{**defaults, **configured, **options})
 
 
-def strategy_settings(strategy: Strategy | None, *, as_published: bool) -> dict[str, Any]:
+def strategy_settings(strategy: str | None, *, as_published: bool) -> dict[str, Any]:
     """Return the settings for ``--strategy``.
 
     ``--as-published`` includes what belongs to the design besides its strategy: how names are recognised, how the
@@ -319,6 +320,8 @@ def strategy_settings(strategy: Strategy | None, *, as_published: bool) -> dict[
         if as_published:
             raise typer.BadParameter("name the design with --strategy", param_hint="--as-published")
         return {}
+    if strategy not in STRATEGIES:
+        raise typer.BadParameter(unknown(strategy, STRATEGIES, "strategy"), param_hint="--strategy")
     kind: Any = STRATEGIES[strategy]
     if not as_published:
         return {"graph": kind()}

@@ -363,7 +363,6 @@ def compare(
     methods: Sequence[str] = tuple(METHODS),
     measures: Iterable[Measure | str] = (),
     others: Mapping[str, OtherRetriever] | None = None,
-    on_question: Callable[[Question], None] = lambda _: None,
     seed: int = 0,
 ) -> Report:
     """Run each question with several methods and report what each retrieved.
@@ -386,8 +385,6 @@ def compare(
         What to measure, such as ``Recall(5)`` or "ndcg@10"; by default recall, all gold, nDCG and MRR at ``k``.
     others
         Other retrievers by name: functions that return document ids, or chunks for questions with evidence.
-    on_question
-        Called before each question.
     seed
         For the order of the methods.
     """
@@ -396,24 +393,24 @@ def compare(
         raise InputError(f"{unknown[0]!r}: methods are {', '.join(METHODS)}; other retrievers need other names")
     chosen = tuple(map(Measure.parse, measures)) or default_measures(k)
     depth = max(k, *(measure.k for measure in chosen))
+    anew = GraphRetriever(retriever.index, replace(retriever.settings, score_threshold=None), cache=None)
     runs: dict[str, Callable[[str, Any, int], tuple[Sequence[Chunk], str]]] = {
-        **{name: _method(without_cache(retriever), METHODS[name]) for name in methods},
+        **{name: _method(anew, METHODS[name]) for name in methods},
         **{name: _other(call) for name, call in others.items()},
     }
     finder = GoldFinder(retriever.index)
     shuffle = random.Random(seed)  # noqa: S311 - an order, no secret
     answered: list[Answered] = []
     for question in questions:
-        on_question(question)
         gold = finder.find(question)
-        vector = embedded(retriever.index, question.text)
+        vector = _embedded(retriever.index, question.text)
         if not answered:  # load indexes and graph before anything is timed
             for run in runs.values():
                 run(question.text, vector, depth)
         results, times, decided = {}, {}, ""
         for name in shuffle.sample(list(runs), len(runs)):
             start = time.perf_counter()
-            results[name], told = runs[name](question.text, vector, wanted(gold, depth))
+            results[name], told = runs[name](question.text, vector, _wanted(gold, depth))
             times[name] = (time.perf_counter() - start) * 1000
             decided = told if name == "hybrid" else decided
         found = _answered(question, gold, {name: results[name] for name in runs}, times, depth)
@@ -421,17 +418,12 @@ def compare(
     return Report(k, tuple(answered), tuple(runs), chosen)
 
 
-def wanted(gold: Gold, depth: int) -> int:
+def _wanted(gold: Gold, depth: int) -> int:
     """Return how many passages to retrieve, so that there are enough documents to count."""
     return depth if gold.by_passage else _PER_DOCUMENT * depth
 
 
-def without_cache(retriever: GraphRetriever) -> GraphRetriever:
-    """Return a copy of a retriever that answers every question anew, with all hits."""
-    return GraphRetriever(retriever.index, replace(retriever.settings, score_threshold=None), cache=None)
-
-
-def embedded(index: KnowledgeIndex, text: str) -> Any:
+def _embedded(index: KnowledgeIndex, text: str) -> Any:
     """Return the vector of a question, None for an index without embedder, or the error that embedding it raised."""
     if index.embedding is None:
         return None

@@ -37,8 +37,8 @@ def page(report: Report) -> str:
         plain=WITHOUT_GRAPH,
         paired=paired,
         types=report.by_type() if paired else {},
-        wins=[_shown(answer, gain) for answer, gain in changed if gain > 0][:_MAX_SHOWN],
-        losses=[_shown(answer, gain) for answer, gain in reversed(changed) if gain < 0][:_MAX_SHOWN],
+        wins=[_changed_question(answer, gain) for answer, gain in changed if gain > 0][:_MAX_SHOWN],
+        losses=[_changed_question(answer, gain) for answer, gain in reversed(changed) if gain < 0][:_MAX_SHOWN],
         percent=_percent,
         points=_points,
         interval=_interval,
@@ -47,7 +47,7 @@ def page(report: Report) -> str:
     )
 
 
-def _shown(answer: Answered, gain: float) -> dict[str, Any]:
+def _changed_question(answer: Answered, gain: float) -> dict[str, Any]:
     """Return what the page shows of a question: its gold, and what both methods found."""
     sides = []
     for method in (WITHOUT_GRAPH, "hybrid"):
