@@ -2,46 +2,38 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
 from langchain_core.retrievers import LangSmithRetrieverParams
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore
-from pydantic import ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import ConfigDict, Field, PrivateAttr
 from typing_extensions import Self, override
 
 import graphrag_core
 from graphrag_core import (
     Answer,
     Cache,
-    Calibration,
-    Gate,
     GraphRetriever,
     KnowledgeIndex,
-    Recogniser,
-    Router,
-    ScoreReranker,
+    Result,
+    SearchSettings,
     SentenceExtractor,
     filters,
 )
-from graphrag_core.engine.address import shown
-from graphrag_core.errors import EmbedderError, InputError, NotAnIndex
-from graphrag_core.filters import DOCUMENT_ID, parse_all
-from graphrag_core.ingest.embedding import embedder_error, identity_of
+from graphrag_core.adapter import AdapterRetriever, closed_on_error, open_index, split_options
+from graphrag_core.errors import InputError
+from graphrag_core.filters import parse_all
 from graphrag_core.ports import Embedder
 from graphrag_core.query.ask import MAX_TOKENS
 from graphrag_core.query.external_rerank import search_awaiting, search_now
-from graphrag_core.research import research_documents
 from langchain_graphrag.documents import (
     LongDocumentChunker,
     RetrievedDocuments,
@@ -49,6 +41,7 @@ from langchain_graphrag.documents import (
     from_texts,
     to_core_documents,
 )
+from langchain_graphrag.embedding import embeddings_of, has_coroutine, to_embedder
 from langchain_graphrag.extraction import StoredKnowledgeExtractor, from_graph_documents, llm_extractor
 from langchain_graphrag.llm import to_chat_model
 from langchain_graphrag.rerank import compressor_callbacks, to_reranker
@@ -59,32 +52,9 @@ if TYPE_CHECKING:
     from langchain_graphrag.vectorstore import GraphRAGVectorStore
 
 Filter = filters.Where
-_log = logging.getLogger(__name__)
-_NAMED = 5  # blank documents that a warning names
-_CORE_FIELDS = (
-    "index",
-    "k",
-    "method",
-    "graph",
-    "fusion",
-    "reranker",
-    "gate",
-    "recogniser",
-    "router",
-    "candidates",
-    "cache",
-    "vector_weight",
-    "text_weight",
-    "inverses",
-    "calibration",
-    "score_threshold",
-    "refresh_every",
-    "on_embedder_error",
-)
-_REQUIRED: Any = object()
 
 
-class GraphRAGRetriever(DocumentIndex):
+class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     """Retrieves documents by vector, keyword and knowledge graph, with the reason for each.
 
     Create one with :meth:`from_documents`, :meth:`from_texts`, :meth:`from_vectorstore`,
@@ -96,45 +66,36 @@ class GraphRAGRetriever(DocumentIndex):
     ----------
     index
         The index to search.
-    k
-        The number of documents to return.
-    method
-        ``"hybrid"``, ``"vector"``, ``"keyword"``, ``"graph"``, ``"global"`` or ``"agentic"``.
+    settings
+        The settings of every question (:class:`graphrag_core.SearchSettings`). Its fields are keywords too, and
+        replace those of ``settings``: ``GraphRAGRetriever(index=index, k=10, method="keyword")``. ``reranker`` may be a
+        LangChain ``BaseDocumentCompressor`` such as ``CrossEncoderReranker``
+        (:func:`~langchain_graphrag.compressor_reranker`). To change settings, make another retriever, such as with
+        ``retriever.model_copy(update={"k": 10})``, which searches the same index.
     filter
         Restricts every query to matching documents, and :meth:`get` and :meth:`delete` too. A filter passed with a call
-        narrows it further. It is copied when it is set: change ``retriever.filter``, not the mapping that was passed.
+        narrows it further. It is read once: changing the mapping later has no effect.
     search_type
         ``"similarity"``, ``"mmr"`` for diverse documents (maximal marginal relevance), or
         ``"similarity_score_threshold"``, which needs a ``score_threshold`` in ``search_kwargs``.
     search_kwargs
         Settings of every call, as LangChain's vector store retrievers have them: ``k``, ``filter``,
         ``score_threshold``, ``fetch_k`` and ``lambda_mult`` (for ``"mmr"``), and the others that ``invoke`` takes. They
-        override the fields of this class, and a call overrides them. Filters never override, they narrow.
-    graph, fusion, gate, recogniser, router, candidates, vector_weight, text_weight, inverses, calibration
-        Settings of :class:`graphrag_core.GraphRetriever`; None for the core's defaults.
-    reranker
-        True for the core's default, False for none, a reranker of the core such as ``CrossEncoder(folder)``, or a
-        LangChain ``BaseDocumentCompressor`` such as ``CrossEncoderReranker``
-        (:func:`~langchain_graphrag.compressor_reranker`).
-    score_threshold
-        Documents with a lower score are left out, so that a query can return none. The score of the default hybrid
-        method is the probability that a document belongs to the answer, from 0 to 1.
+        override ``settings``, and a call overrides them. Filters never override, they narrow.
     cache
         Caches results; by default each retriever has its own. None or False for no cache.
     refresh_every
         For an index that another process writes (``read_only=True``): look for new documents before a query if so many
         seconds passed since the last time. None for :meth:`refresh` only.
-    on_embedder_error
-        ``"raise"``: if the question cannot be embedded, ``invoke`` raises :class:`graphrag_core.errors.EmbedderError`,
-        which is also of the type that the embedding model raised. So ``with_retry``, ``with_fallbacks`` and their
-        exception types work with either. ``"keyword"`` searches by keyword and graph instead, and logs a warning.
 
     Notes
     -----
-    ``invoke``, ``ainvoke``, ``batch`` and ``abatch`` take ``k``, ``method``, ``filter``,
-    ``use_graph``, ``score_threshold``, ``min_graph_score``, ``min_score``, ``min_confidence``, ``as_of``,
-    ``count_access``, ``seed_entities``, ``exclude``, ``search_type``, ``fetch_k`` and ``lambda_mult``. A filter maps
-    metadata keys to values or operators: ``{"tenant": "acme", "year": {"$gte": 2020}}``.
+    ``invoke``, ``ainvoke``, ``batch`` and ``abatch`` take the fields of ``settings``, the arguments of
+    :meth:`graphrag_core.GraphRetriever.retrieve` (``as_of``, ``count_access``, ``seed_entities``, ``exclude``),
+    ``filter``, ``search_type``, ``fetch_k`` and ``lambda_mult``. A filter maps metadata keys to values or operators:
+    ``{"tenant": "acme", "year": {"$gte": 2020}}``. If the question cannot be embedded,
+    :class:`graphrag_core.errors.EmbedderError` is raised, which is also of the type that the embedding model raised.
+    So ``with_retry``, ``with_fallbacks`` and their exception types work with either.
 
     A document is returned with the id and the metadata it was added with, its score in
     ``metadata["score"]`` and everything else about the hit in ``metadata["graphrag"]``. If its
@@ -156,70 +117,40 @@ class GraphRAGRetriever(DocumentIndex):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    index: KnowledgeIndex
-    k: int = 5
-    method: str = "hybrid"
-    filter: Any = None
-    search_type: str = "similarity"
-    search_kwargs: dict[str, Any] = Field(default_factory=dict)
-    graph: Any = None
-    fusion: Any = None
-    reranker: Any = True
-    gate: Gate | None = None
-    recogniser: Recogniser | None = None
-    router: Router | None = None
-    candidates: int = 100
-    cache: Cache | bool | None = Field(default_factory=Cache)
-    vector_weight: float = 0.6
-    text_weight: float = 0.4
-    inverses: Mapping[str, str] | None = None
-    calibration: Calibration | bool = True
-    score_threshold: float | None = None
-    refresh_every: float | None = None
-    on_embedder_error: Literal["raise", "keyword"] = "raise"
+    index: KnowledgeIndex = Field(frozen=True)
+    settings: Any = Field(default_factory=SearchSettings, frozen=True, repr=False)
+    filter: Any = Field(default=None, frozen=True)
+    search_type: str = Field(default="similarity", frozen=True)
+    search_kwargs: dict[str, Any] = Field(default_factory=dict, frozen=True)
+    cache: Cache | bool | None = Field(default_factory=Cache, frozen=True)
+    refresh_every: float | None = Field(default=None, frozen=True)
 
     _core: GraphRetriever = PrivateAttr()
 
-    @field_validator("cache", mode="before")
-    @classmethod
-    def _cache_from_flag(cls, cache: Any) -> Any:
-        return (Cache() if cache else None) if isinstance(cache, bool) else cache
-
-    @override
-    def model_post_init(self, context: Any, /) -> None:
-        super().model_post_init(context)
-        self._configure()
-
-    @override
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "cache":
-            value = self._cache_from_flag(value)
-        if name in _CORE_FIELDS:  # raises before anything is changed
-            super().__setattr__("_core", self._make_core(**{name: value}))
-        elif name == "filter":
-            value = _with_lists(value)
-            parse_all(value)  # raises if it is malformed
-        elif name in ("search_type", "search_kwargs"):
-            value = _with_lists(value)
-            kwargs = {"search_type": self.search_type, "search_kwargs": self.search_kwargs, name: value}
-            Search.of(self.k, **kwargs, asked={})
-        super().__setattr__(name, value)
+    def __init__(self, **fields: Any) -> None:
+        given = {name: value for name, value in fields.items() if name in type(self).model_fields}
+        others = {name: value for name, value in fields.items() if name not in given}
+        settings = given.get("settings") or SearchSettings()
+        if not isinstance(settings, SearchSettings):
+            raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
+        given["settings"] = settings.replace(**_with_reranker(others))
+        given["filter"] = parse_all(given.get("filter"))  # read once
+        given["search_kwargs"] = kwargs = dict(given.get("search_kwargs") or {})
+        if kwargs.get("filter") is not None:
+            kwargs["filter"] = parse_all(kwargs["filter"])
+        if isinstance(cache := given.get("cache"), bool):
+            given["cache"] = Cache() if cache else None
+        super().__init__(**given)
+        self._core = GraphRetriever(self.index, self.settings, cache=self.cache, refresh_every=self.refresh_every)
+        self._settings_with(self._search_of({}).core)  # raises now instead of in the first query
 
     @override
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with some fields changed; it searches the same index."""
-        copied = super().model_copy(update=update, deep=deep)
-        copied._configure()  # noqa: SLF001 - pydantic updates fields of a copy without assigning them
-        return copied
-
-    def _configure(self) -> None:
-        self._core = self._make_core()
-        self.filter = self.filter  # assigning validates and copies
-        self.search_kwargs = self.search_kwargs
-
-    def _make_core(self, **changed: Any) -> GraphRetriever:
-        settings = {**{name: getattr(self, name) for name in _CORE_FIELDS}, **changed}
-        return GraphRetriever(**{**settings, "reranker": to_reranker(settings["reranker"])})
+        """Return a copy with other values of some parameters, such as ``k``; it searches the same index."""
+        if not update:
+            return super().model_copy(deep=deep)
+        copied = type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | dict(update))
+        return deepcopy(copied) if deep else copied
 
     # -- constructors
 
@@ -247,16 +178,18 @@ class GraphRAGRetriever(DocumentIndex):
         path
             A folder for the index, or an address such as ``postgresql://user@host/database?index=NAME``. It is
             created if absent; an existing index is extended. None keeps the index in memory.
-            ``persist_directory`` is another name for it.
         llm
             A chat model that extracts entities and relations from every passage, in addition
             to the extraction without a model. Use :func:`~langchain_graphrag.llm_extractor`
             for its settings.
         settings
-            Fields of this class (``k``, ``method``, ``fusion``, ``tags``, ...) and settings of
+            Parameters of this class (``settings``, ``k``, ``method``, ``filter``, ``tags``, ...) and settings of
             :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_facts``, ...).
         """
-        return cls._from_core_documents(to_core_documents(documents), embedding, path, llm, settings)
+        retriever = cls._open(embedding, path, llm, settings)
+        with closed_on_error(retriever):
+            retriever.add_documents(documents)
+        return retriever
 
     @classmethod
     async def afrom_documents(
@@ -270,11 +203,8 @@ class GraphRAGRetriever(DocumentIndex):
     ) -> Self:
         """Async version of :meth:`from_documents`."""
         retriever = await run_in_executor(None, cls._open, embedding, path, llm, settings)
-        try:
+        with closed_on_error(retriever):
             await retriever.aadd_documents(documents)
-        except BaseException:
-            retriever.close()
-            raise
         return retriever
 
     @classmethod
@@ -322,10 +252,10 @@ class GraphRAGRetriever(DocumentIndex):
         embedding, path, settings
             As for :meth:`from_documents`.
         """
-        if settings.get("chunker") is not None:
-            raise InputError("relationships of a graph document belong to its whole source: remove chunker")
-        settings = {**settings, "chunker": None}
-        return cls._from_core_documents(from_graph_documents(graph_documents), embedding, path, None, settings)
+        retriever = cls._open(embedding, path, None, _unsplit(settings, "relationships of a graph document belong"))
+        with closed_on_error(retriever):
+            retriever.add_graph_documents(graph_documents)
+        return retriever
 
     @classmethod
     async def afrom_graph_documents(
@@ -337,13 +267,11 @@ class GraphRAGRetriever(DocumentIndex):
         **settings: Any,
     ) -> Self:
         """Async version of :meth:`from_graph_documents`."""
-        made = await run_in_executor(None, partial(cls.from_graph_documents, (), embedding, path=path, **settings))
-        try:
-            await made.aadd_graph_documents(graph_documents)
-        except BaseException:
-            made.close()
-            raise
-        return made
+        options = _unsplit(settings, "relationships of a graph document belong")
+        retriever = await run_in_executor(None, cls._open, embedding, path, None, options)
+        with closed_on_error(retriever):
+            await retriever.aadd_graph_documents(graph_documents)
+        return retriever
 
     @classmethod
     def from_vectorstore(
@@ -409,17 +337,12 @@ class GraphRAGRetriever(DocumentIndex):
         EmbedderMismatch
             The vectors are not from this embedding model, or the index in ``path`` is not.
         """
-        if settings.get("chunker") is not None:
-            raise InputError("a vector of the store belongs to a whole document: remove chunker")
         model = embedding_of(store) if embedding is None else embedding
         stored = read_documents(store, where=where, ids=ids, documents=documents, read=read, batch_size=batch_size)
-        options = {"batch_size": batch_size, "progress": show_progress, **settings, "chunker": None}
+        options = {"batch_size": batch_size, "progress": show_progress, **_unsplit(settings, "a vector belongs")}
         retriever = cls._open(model, path, llm, options)
-        try:
+        with closed_on_error(retriever):
             copy_store(retriever.index, stored, remove_missing=remove_missing, check_embedding=check_embedding)
-        except BaseException:
-            retriever.close()
-            raise
         return retriever
 
     @classmethod
@@ -430,10 +353,9 @@ class GraphRAGRetriever(DocumentIndex):
     @classmethod
     def load(
         cls,
-        path: str | Path | None = None,
-        embedding: Embedder | None = _REQUIRED,
+        path: str | Path,
+        embedding: Embedder | None,
         *,
-        persist_directory: str | Path | None = None,
         llm: Any = None,
         read_only: bool = False,
         **settings: Any,
@@ -442,8 +364,8 @@ class GraphRAGRetriever(DocumentIndex):
 
         Parameters
         ----------
-        path, persist_directory
-            The folder, or the address of a database, under either name.
+        path
+            The folder, or the address of a database.
         embedding
             The embedding model that built the index; another one is refused. None if it has no vectors.
         llm, settings
@@ -453,82 +375,35 @@ class GraphRAGRetriever(DocumentIndex):
             One process may write while any number read. A reader sees new documents after
             :meth:`refresh`, or by itself with ``refresh_every``.
         """
-        folder = _one_folder(path, persist_directory)
-        if folder is None or embedding is _REQUIRED:
-            raise InputError("load needs the folder and the embedding model: load(path, embedding)")
-        if not KnowledgeIndex.exists(folder):
-            raise NotAnIndex(
-                f"there is no index in {shown(folder)}: check the path, or use from_documents(..., path=...)"
-            )
-        return cls._open(embedding, folder, llm, {"read_only": read_only, **settings})
+        return cls._open(embedding, path, llm, {"read_only": read_only, **settings}, must_exist=True)
 
     @classmethod
-    async def aload(
-        cls, path: str | Path | None = None, embedding: Embedder | None = _REQUIRED, **settings: Any
-    ) -> Self:
+    async def aload(cls, path: str | Path, embedding: Embedder | None, **settings: Any) -> Self:
         """Async version of :meth:`load`."""
         return await run_in_executor(None, partial(cls.load, path, embedding, **settings))
 
     @classmethod
-    def load_local(
+    def _open(
         cls,
-        folder_path: str | Path,
-        embeddings: Embedder | None,
+        embedding: Any,
+        path: str | Path | None,
+        llm: Any,
+        settings: Mapping[str, Any],
         *,
-        allow_dangerous_deserialization: bool = False,  # noqa: ARG003 - no pickle is read
-        **settings: Any,
+        must_exist: bool = False,
     ) -> Self:
-        """Return a retriever for the index in a folder: :meth:`load` under the name that FAISS stores have.
-
-        ``allow_dangerous_deserialization`` has no effect: an index contains no pickle.
-        """
-        return cls.load(folder_path, embeddings, **settings)
-
-    @classmethod
-    async def aload_local(cls, folder_path: str | Path, embeddings: Embedder | None, **settings: Any) -> Self:
-        """Async version of :meth:`load_local`."""
-        return await run_in_executor(None, partial(cls.load_local, folder_path, embeddings, **settings))
-
-    @classmethod
-    def _open(cls, embedding: Any, path: str | Path | None, llm: Any, settings: Mapping[str, Any]) -> Self:
-        if embedding is not None and not isinstance(embedding, Embedder):
-            kind = type(embedding).__qualname__
-            raise InputError(f"{kind} is not an embedding model: it needs embed_documents and embed_query")
-        path = _one_folder(path, settings.get("persist_directory"))
-        settings = {name: value for name, value in settings.items() if name != "persist_directory"}
-        fields = {name: value for name, value in settings.items() if name in cls.model_fields}
-        options = {name: value for name, value in settings.items() if name not in fields}
-        options.setdefault("chunker", LongDocumentChunker())
-        extractor = options.get("extractor")
+        """Return a retriever of the index in a folder, or of a new one in memory."""
+        options, fields = split_options(settings)
+        extractor = options.pop("extractor", None)
         if llm is not None:
             if extractor is not None:
                 raise InputError("pass either llm or extractor: extractor=llm_extractor(llm, ...) has both")
             extractor = llm_extractor(llm)
+        options = {"chunker": LongDocumentChunker(), **options}
         options["extractor"] = StoredKnowledgeExtractor(extractor or SentenceExtractor())
-        embedder = _CachedEmbeddings(embedding) if hasattr(embedding, "underlying_embeddings") else embedding
-        index = KnowledgeIndex(embedder, **options) if path is None else KnowledgeIndex.open(path, embedder, **options)
-        try:
+        index = open_index(to_embedder(embedding), path, must_exist=must_exist, **options)
+        with closed_on_error(index):
             return cls(index=index, **fields)
-        except BaseException:
-            index.close()
-            raise
-
-    @classmethod
-    def _from_core_documents(
-        cls,
-        documents: Sequence[graphrag_core.Document],
-        embedding: Embedder | None,
-        path: str | Path | None,
-        llm: Any,
-        settings: Mapping[str, Any],
-    ) -> Self:
-        retriever = cls._open(embedding, path, llm, settings)
-        try:
-            retriever._add(documents)  # noqa: SLF001 - our own
-        except BaseException:
-            retriever.close()
-            raise
-        return retriever
 
     # -- documents
 
@@ -557,20 +432,10 @@ class GraphRAGRetriever(DocumentIndex):
         return self._add(*with_ids_and_vectors(documents, ids, embeddings))
 
     def _add(self, documents: Sequence[graphrag_core.Document], vectors: Mapping[str, Any] | None = None) -> list[str]:
-        filled, blank = _without_blank(documents)
+        filled = [document for document in documents if document.text.strip()]
         self.index.add(filled, vectors=vectors)
-        self._drop(blank)
+        self._drop_blank(_blank_names(documents))
         return [document.id for document in filled]
-
-    def _drop(self, blank: Sequence[graphrag_core.Document]) -> None:
-        """Delete earlier versions of documents that have no text any more, and log what was skipped."""
-        if not blank:
-            return
-        deleted = self.index.delete([document.id for document in blank])
-        named = ", ".join(_name(document) for document in blank[:_NAMED])
-        more = f" and {len(blank) - _NAMED} more" if len(blank) > _NAMED else ""
-        gone = f"; earlier versions of {deleted} of them were deleted" if deleted else ""
-        _log.warning("%d documents without text were skipped: %s%s%s", len(blank), named, more, gone)
 
     async def aadd_documents(
         self,
@@ -605,26 +470,24 @@ class GraphRAGRetriever(DocumentIndex):
     async def _aadd(
         self, documents: Sequence[graphrag_core.Document], vectors: Mapping[str, Any] | None = None
     ) -> list[str]:
-        filled, blank = _without_blank(documents)
+        filled = [document for document in documents if document.text.strip()]
         size, given = self.index.batch_size, vectors or {}
         for batch in (filled[start : start + size] for start in range(0, len(filled), size)):
-            embeddings = await self._aembed(batch, given) if self._has_coroutine("aembed_documents") else None
+            embeddings = await self._aembed(batch, given)
             await run_in_executor(None, self.index.add, batch, vectors=given, embeddings=embeddings)
-        await run_in_executor(None, self._drop, blank)
+        await run_in_executor(None, self._drop_blank, _blank_names(documents))
         return [document.id for document in filled]
 
-    def add_research_findings(self, findings: Any) -> list[str]:
-        """Add papers and projects as documents with typed entities and facts; return their ids.
+    async def _aembed(self, documents: Sequence[graphrag_core.Document], vectors: Mapping[str, Any]) -> dict[str, Any]:
+        """Return vectors for the texts that adding documents, with vectors for some, would embed.
 
-        ``findings`` is ``{"academic_papers": [...], "github_projects": [...]}``, or a list of such objects.
+        None if the embedding model has no coroutine: the index embeds them.
         """
-        documents = research_documents(findings)
-        self.index.add(documents)
-        return [document.id for document in documents]
-
-    async def aadd_research_findings(self, findings: Any) -> list[str]:
-        """Async version of :meth:`add_research_findings`."""
-        return await self._aadd(await run_in_executor(None, research_documents, findings))
+        model = embeddings_of(self.index)
+        if self.index.embedding is None or not has_coroutine(model, "aembed_documents"):
+            return {}
+        texts = await run_in_executor(None, self.index.to_embed, documents, vectors)
+        return await self.index.embedding.awaited_documents(texts, model.aembed_documents(texts)) if texts else {}
 
     def add_graph_documents(self, graph_documents: Iterable[Any]) -> list[str]:
         """Add the sources of graph documents with their nodes and relationships; return their ids.
@@ -641,13 +504,13 @@ class GraphRAGRetriever(DocumentIndex):
     def upsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
         """Add or replace documents, for LangChain's indexing API; those without text are among ``failed``."""
         documents = to_core_documents(items)
-        return _upserted(documents, self._add(documents))
+        return UpsertResponse(succeeded=self._add(documents), failed=list(_blank_names(documents)))
 
     @override
     async def aupsert(self, items: Sequence[Document], /, **kwargs: Any) -> UpsertResponse:
         """Async version of :meth:`upsert`."""
         documents = await run_in_executor(None, to_core_documents, items)
-        return _upserted(documents, await self._aadd(documents))
+        return UpsertResponse(succeeded=await self._aadd(documents), failed=list(_blank_names(documents)))
 
     @override
     def delete(self, ids: str | Iterable[str] | None = None, **kwargs: Any) -> DeleteResponse:
@@ -669,41 +532,19 @@ class GraphRAGRetriever(DocumentIndex):
         stored = (self.index.get(document_id) for document_id in self._in_scope(wanted))
         return [from_core_document(document) for document in stored if document is not None]
 
-    def _in_scope(self, ids: Iterable[str]) -> list[str]:
-        """Return the ids of documents that exist and match the retriever's filters, in the order given."""
-        wanted = list(dict.fromkeys(ids))
-        scope = self.scope
-        if scope is None:
-            return [document_id for document_id in wanted if document_id in self.index]
-        found = set(self.index.document_ids(parse_all(scope, {DOCUMENT_ID: {"in": wanted}})))
-        return [document_id for document_id in wanted if document_id in found]
-
-    def refresh(self) -> bool:
-        """Let a read-only retriever see what another process wrote since; return whether anything was."""
-        return self._core.refresh()
-
-    async def arefresh(self) -> bool:
-        """Async version of :meth:`refresh`."""
-        return await run_in_executor(None, self.refresh)
-
-    def close(self) -> None:
-        """Save and close the index. Closing twice does nothing."""
-        self.index.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     # -- queries
+
+    @property
+    def scope(self) -> filters.Filter | None:
+        """What restricts every query: ``filter``, and the filter in ``search_kwargs``; None if nothing does."""
+        return parse_all(self.filter, self.search_kwargs.get("filter"))
 
     @override
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, filter: Filter | None = None, **settings: Any
     ) -> list[Document]:
         with compressor_callbacks(run_manager.get_child()):
-            return search_now(partial(self._search, query, parse_all(filter), settings))
+            return RetrievedDocuments(self._result(query, parse_all(self.scope, filter), settings))
 
     @override
     async def _aget_relevant_documents(
@@ -714,21 +555,31 @@ class GraphRAGRetriever(DocumentIndex):
         filter: Filter | None = None,
         **settings: Any,
     ) -> list[Document]:
-        scope = parse_all(filter)  # once: a reranker may run the search again
-        embedding = await self._aquery_vector(query, settings)
-        search = partial(self._search, query, scope, settings, embedding)
         with compressor_callbacks(run_manager.get_sync().get_child(), run_manager.get_child()):
-            return await search_awaiting(lambda: run_in_executor(None, search))
+            result = await self._aresult(query, parse_all(self.scope, filter), settings)
+        return await run_in_executor(None, RetrievedDocuments, result)
 
-    def _search(
-        self, query: str, call_filter: Filter | None, settings: Mapping[str, Any], embedding: Any = None
-    ) -> RetrievedDocuments:
-        where = parse_all(self.scope, call_filter)
-        search = Search.of(self.k, self.search_type, self.search_kwargs, settings)
-        result = self._core.retrieve(query, where=where, embedding=embedding, **search.core)
-        if search.lambda_mult is not None:
-            result = most_diverse(self.index, result, search.k, search.lambda_mult)
-        return RetrievedDocuments(result)
+    def _search_of(self, settings: Mapping[str, Any]) -> Search:
+        return Search.of(self.settings.k, self.search_type, self.search_kwargs, _with_reranker(settings))
+
+    def _result(self, query: str, where: filters.Filter | None, settings: Mapping[str, Any]) -> Result:
+        """Return what the core finds. A reranker that has to be awaited runs in this thread."""
+        return search_now(partial(self._found, query, where, self._search_of(settings)))
+
+    async def _aresult(self, query: str, where: filters.Filter | None, settings: Mapping[str, Any]) -> Result:
+        """Return what the core finds; the embedding model and the reranker are awaited if they can be."""
+        search = self._search_of(settings)
+        if "embedding" not in search.core:
+            model = embeddings_of(self.index)
+            embed = partial(model.aembed_query, query) if has_coroutine(model, "aembed_query") else None
+            search.core["embedding"] = await self._avector(query, search.core, embed)
+        return await search_awaiting(partial(run_in_executor, None, self._found, query, where, search))
+
+    def _found(self, query: str, where: filters.Filter | None, search: Search) -> Result:
+        result = self._retrieve_result(query, search.core, where)
+        if search.lambda_mult is None:
+            return result
+        return most_diverse(self.index, result, search.k, search.lambda_mult)
 
     def ask(
         self,
@@ -760,9 +611,8 @@ class GraphRAGRetriever(DocumentIndex):
         graphrag_core.Answer
             The text, and the passages that it cites.
         """
-        scope = parse_all(filter)
-        result = search_now(partial(self._search, question, scope, settings)).result
-        where = parse_all(self.scope, scope)
+        where = parse_all(self.scope, filter)
+        result = self._result(question, where, settings)
         with self._core.answer_from(result, to_chat_model(llm), where=where, max_tokens=max_tokens) as stream:
             return stream.answer
 
@@ -779,21 +629,14 @@ class GraphRAGRetriever(DocumentIndex):
 
         Cancelling it ends the answer of the model at its next piece.
         """
-        scope = parse_all(filter)
-        embedding = await self._aquery_vector(question, settings)
-        search = partial(self._search, question, scope, settings, embedding)
-        found = await search_awaiting(lambda: run_in_executor(None, search))
-        where = parse_all(self.scope, scope)
-        stream = self._core.answer_from(found.result, to_chat_model(llm), where=where, max_tokens=max_tokens)
-        with stream:
+        where = parse_all(self.scope, filter)
+        result = await self._aresult(question, where, settings)
+        with self._core.answer_from(result, to_chat_model(llm), where=where, max_tokens=max_tokens) as stream:
             return await run_in_executor(None, lambda: stream.answer)
 
-    @property
-    def scope(self) -> Filter | None:
-        """What restricts every query: ``filter``, and the filter in ``search_kwargs``; None if nothing does."""
-        if "filter" in self.search_kwargs:
-            self.search_kwargs["filter"] = _with_lists(self.search_kwargs["filter"])  # it may have been put there since
-        return parse_all(self.filter, self.search_kwargs.get("filter"))
+    async def awarm(self, questions: Iterable[str]) -> int:
+        """Run questions in advance as :meth:`ainvoke` would, which may embed them by another way; return how many."""
+        return len([await self.ainvoke(question, count_access=False) for question in questions])
 
     def as_vectorstore(self) -> GraphRAGVectorStore:
         """Return a LangChain ``VectorStore`` over the same index, for what asks for one.
@@ -805,138 +648,33 @@ class GraphRAGRetriever(DocumentIndex):
 
         return GraphRAGVectorStore(self)
 
-    def facts_about(self, texts: Iterable[str]) -> list[str]:
-        """Return facts that join two names in some texts, within the retriever's :attr:`scope`."""
-        return [fact.text for fact in self._core.facts_about(texts, where=self.scope)]
-
-    def warm(self, questions: Iterable[str] | int = 10, *, background: bool = False) -> int | Future[int]:
-        """Run questions in advance to fill the cache, within the retriever's :attr:`scope`; return how many.
-
-        Parameters
-        ----------
-        questions
-            An integer uses the names of that many of the most frequent entities. No access of a fact is counted.
-        background
-            True runs them in a thread and returns a ``Future`` of the number.
-        """
-        return self._core.warm(questions, background=background, where=self.scope)
-
-    async def awarm(self, questions: Iterable[str]) -> int:
-        """Run questions in advance as :meth:`ainvoke` would, which may embed them by another way; return how many."""
-        return len([await self.ainvoke(question, count_access=False) for question in questions])
-
     @override
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
         if self.index.embedding is not None:
-            params["ls_embedding_provider"] = type(self._embeddings).__name__
+            params["ls_embedding_provider"] = type(embeddings_of(self.index)).__name__
             params["ls_embedding_model"] = self.index.embedding.identity
         return params
 
-    # -- embeddings on the event loop
 
-    @property
-    def _embeddings(self) -> Any:
-        """The embedding model as the user passed it, or None."""
-        embedder = self.index.embedding.embedder if self.index.embedding else None
-        return embedder.embeddings if isinstance(embedder, _CachedEmbeddings) else embedder
-
-    def _has_coroutine(self, method: str) -> bool:
-        """Whether the embedding model implements a coroutine; LangChain's default uses a thread."""
-        implemented = getattr(type(self._embeddings), method, None)
-        return implemented is not None and implemented is not getattr(Embeddings, method)
-
-    async def _aembed(self, documents: Sequence[graphrag_core.Document], vectors: Mapping[str, Any]) -> dict[str, Any]:
-        """Return vectors for the texts that adding documents, with vectors for some, would embed."""
-        texts = await run_in_executor(None, self.index.to_embed, documents, vectors)
-        if not texts:
-            return {}
-        try:
-            vectors = await self._embeddings.aembed_documents(texts)
-            return dict(zip(texts, vectors, strict=True))
-        except Exception as error:
-            kind, name = type(error).__name__, type(self._embeddings).__qualname__
-            raise embedder_error(
-                f"{name} raised {kind} on {len(texts)} texts, the first of document {documents[0].id!r}: {error}", error
-            ) from error
-
-    def _embed_query(self, query: str) -> Any:
-        """Return the query's vector, or the exception if there is none."""
-        try:
-            return self.index.embedding.query(query) if self.index.embedding else None
-        except EmbedderError as error:
-            return error
-
-    async def _aquery_vector(self, query: str, settings: Mapping[str, Any]) -> Any:
-        """Return the vector of a search's query or the exception; None if the search needs none, or embeds itself."""
-        method = settings.get("method") or self.search_kwargs.get("method") or self.method
-        if method == "keyword" or (isinstance(query, str) and not query.strip()):
-            return None
-        if self._has_coroutine("aembed_query"):
-            return await self._aembed_query(query)
-        if isinstance(self._core.settings.reranker, ScoreReranker):  # the search may run twice
-            return await run_in_executor(None, self._embed_query, query)
-        return None
-
-    async def _aembed_query(self, query: str) -> Any:
-        """Return the query's vector, or the exception if there is none that the index can use."""
-        dim = self.index.embedding.dim if self.index.embedding else None
-        try:
-            vector = np.asarray(await self._embeddings.aembed_query(query), np.float32)
-        except Exception as error:  # noqa: BLE001 - the core raises it, or falls back to keywords
-            return error
-        if vector.ndim != 1 or vector.size != (dim or vector.size) or not np.isfinite(vector).all():
-            return EmbedderError(
-                f"expected {dim or 'some'} finite numbers, got a vector of dimension {vector.size}: "
-                "use the embedding model that built the index"
-            )
-        return vector
+def _with_reranker(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with a reranker of the core in place of a compressor."""
+    return {name: to_reranker(value) if name == "reranker" else value for name, value in settings.items()}
 
 
-class _CachedEmbeddings:
-    """Embeddings with a cache (``CacheBackedEmbeddings``) under the identity of the cached model.
-
-    An index built with a model can be opened with a cached version of it, and the other way round.
-    """
-
-    def __init__(self, embeddings: Any) -> None:
-        model = embeddings.underlying_embeddings
-        self.embeddings = embeddings
-        self.embed_documents = embeddings.embed_documents
-        self.embed_query = embeddings.embed_query
-        self.identity = identity_of(model)
-        self.embedded = bool(getattr(model, "embedded", False))
-        self.local = bool(getattr(model, "local", False))
+def _unsplit(settings: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    """Return settings for documents that must not be split."""
+    if settings.get("chunker") is not None:
+        raise InputError(f"{reason} to a whole document: remove chunker")
+    return {**settings, "chunker": None}
 
 
-def _without_blank(
-    documents: Sequence[graphrag_core.Document],
-) -> tuple[list[graphrag_core.Document], list[graphrag_core.Document]]:
-    """Return the documents that have text, and those that have none."""
-    filled = [document for document in documents if document.text.strip()]
-    return filled, [document for document in documents if not document.text.strip()]
-
-
-def _name(document: graphrag_core.Document) -> str:
-    source, page = document.metadata.get("source"), document.metadata.get("page")
-    where = [str(source)] * (source is not None) + [f"page {page}"] * (page is not None)
-    return f"{document.id!r} ({', '.join(where)})" if where else repr(document.id)
-
-
-def _upserted(documents: Sequence[graphrag_core.Document], added: list[str]) -> UpsertResponse:
-    return UpsertResponse(succeeded=added, failed=[document.id for document in _without_blank(documents)[1]])
-
-
-def _with_lists(setting: Any) -> Any:
-    """Copy a filter or settings with lists for iterables: a generator would be empty in the second query."""
-    if isinstance(setting, Mapping):
-        return {key: _with_lists(value) for key, value in setting.items()}
-    if isinstance(setting, Iterable) and not isinstance(setting, (str, bytes)):
-        return [_with_lists(value) for value in setting]
-    return setting
-
-
-def _one_folder(path: str | Path | None, persist_directory: str | Path | None) -> str | Path | None:
-    if path is not None and persist_directory is not None:
-        raise InputError("path and persist_directory are two names of one setting: pass one of them")
-    return persist_directory if path is None else path
+def _blank_names(documents: Sequence[graphrag_core.Document]) -> dict[str, str]:
+    """Return what the log calls documents that have no text, by id: the id, and the file and page it comes from."""
+    names = {}
+    for document in documents:
+        if not document.text.strip():
+            source, page = document.metadata.get("source"), document.metadata.get("page")
+            where = [str(source)] * (source is not None) + [f"page {page}"] * (page is not None)
+            names[document.id] = f"{document.id!r} ({', '.join(where)})" if where else repr(document.id)
+    return names

@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphrag_core import Chunk, KnowledgeIndex, Result
 from graphrag_core.errors import InputError
 
-SEARCH_TYPES = ("similarity", "mmr", "similarity_score_threshold")
-_CORE = (
-    "k", "method", "use_graph", "score_threshold", "min_graph_score", "min_score", "min_confidence", "as_of",
-    "count_access", "seed_entities", "exclude",
-)  # fmt: skip
-_KNOWN = frozenset({"filter", "fetch_k", "lambda_mult", *_CORE})
+_SEARCH_TYPES = ("similarity", "mmr", "similarity_score_threshold")
 
 
-@dataclass(frozen=True)
-class Search:
+class Search(NamedTuple):
     """The settings of one search.
 
     Attributes
     ----------
     core
-        Arguments of :meth:`graphrag_core.GraphRetriever.retrieve`.
-    filter
-        The filter in ``search_kwargs``.
+        Fields of :class:`graphrag_core.SearchSettings` and arguments of :meth:`graphrag_core.GraphRetriever.retrieve`.
     k
         How many documents to return.
     lambda_mult
         From 0 for the most diverse documents to 1 for the most relevant ones; None if diversity does not count.
     """
 
-    core: Mapping[str, Any]
-    filter: Mapping[str, Any] | None
+    core: dict[str, Any]
     k: int
     lambda_mult: float | None
 
@@ -47,27 +38,26 @@ class Search:
         Raises
         ------
         InputError
-            A setting is unknown or cannot be used.
+            A setting of LangChain cannot be used. Others are checked by the core.
         """
-        given = {name: value for name, value in asked.items() if value is not None}
-        kind = given.pop("search_type", search_type)
-        if not (search_kwargs.keys() <= _KNOWN and given.keys() <= _KNOWN):
-            unknown = min({*search_kwargs, *given} - _KNOWN)
-            raise InputError(f"unknown search setting {unknown!r}: use {', '.join(sorted(_KNOWN))}")
-        if kind not in SEARCH_TYPES:
-            raise InputError(f"unknown search_type {kind!r}: use {', '.join(SEARCH_TYPES)}")
-        merged = {**{name: value for name, value in search_kwargs.items() if value is not None}, **given}
+        merged: dict[str, Any] = {
+            name: value
+            for given in ({"search_type": search_type}, search_kwargs, asked)
+            for name, value in given.items()
+            if value is not None and name != "filter"
+        }
+        kind, fetch_k = merged.pop("search_type"), merged.pop("fetch_k", 20)
+        lambda_mult = merged.pop("lambda_mult", 0.5)
+        if kind not in _SEARCH_TYPES:
+            raise InputError(f"unknown search_type {kind!r}: use {', '.join(_SEARCH_TYPES)}")
         if "score_threshold" not in merged and kind == "similarity_score_threshold":
             raise InputError("search_type='similarity_score_threshold' needs search_kwargs={'score_threshold': ...}")
-        k = merged.setdefault("k", k)
-        lambda_mult = None
-        if kind == "mmr":
-            lambda_mult = merged.get("lambda_mult", 0.5)
-            if not 0 <= lambda_mult <= 1:
-                raise InputError(f"lambda_mult is {lambda_mult!r}: it must be from 0 to 1")
-            merged["k"] = max(k, merged.get("fetch_k", 20))
-        core = {name: value for name, value in merged.items() if name in _CORE}
-        return cls(core, merged.get("filter"), k, lambda_mult)
+        k = merged.get("k", k)
+        if kind != "mmr":
+            return cls(merged, k, None)
+        if not 0 <= lambda_mult <= 1:
+            raise InputError(f"lambda_mult is {lambda_mult!r}: it must be from 0 to 1")
+        return cls({**merged, "k": max(k, fetch_k)}, k, lambda_mult)
 
 
 def most_diverse(index: KnowledgeIndex, result: Result, k: int, lambda_mult: float) -> Result:

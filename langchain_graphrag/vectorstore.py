@@ -14,9 +14,10 @@ from typing_extensions import Self, override
 
 import graphrag_core
 from graphrag_core import Chunk, Hit
-from graphrag_core.filters import parse
+from graphrag_core.filters import parse, parse_all
 from graphrag_core.ports import Embedder
 from langchain_graphrag.documents import from_core_document
+from langchain_graphrag.embedding import embeddings_of
 from langchain_graphrag.retriever import GraphRAGRetriever
 
 _BY_VECTOR = "the vector"  # stands in for the question of a search by vector
@@ -87,7 +88,7 @@ class GraphRAGVectorStore(VectorStore):
     @override
     def embeddings(self) -> Any:
         """The embedding model; None if the index has no vectors."""
-        return self.retriever._embeddings  # noqa: SLF001 - of this package
+        return embeddings_of(self.retriever.index)
 
     # -- documents
 
@@ -243,14 +244,16 @@ class GraphRAGVectorStore(VectorStore):
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         return lambda score: min(max(score, 0.0), 1.0)  # a keyword score or a reranker's may be outside
 
-    def _hits(self, query: str, *, filter: Any = None, embedding: Any = None, **settings: Any) -> Sequence[Hit]:  # noqa: A002
+    def _hits(self, query: str, *, filter: Any = None, **settings: Any) -> Sequence[Hit]:  # noqa: A002
         settings = {"search_type": "similarity", **settings}
-        return self.retriever._search(query, filter, settings, embedding).result.hits  # noqa: SLF001
+        where = parse_all(self.retriever.scope, filter)
+        return self.retriever._result(query, where, settings).hits  # noqa: SLF001 - of this package
 
-    async def _ahits(self, query: str, **settings: Any) -> Sequence[Hit]:
+    async def _ahits(self, query: str, *, filter: Any = None, **settings: Any) -> Sequence[Hit]:  # noqa: A002
         """Return the hits of a question, which is embedded on the event loop if the model has its own coroutine."""
-        embedding = await self.retriever._aquery_vector(query, settings)  # noqa: SLF001 - of this package
-        return await run_in_executor(None, partial(self._hits, query, **{**settings, "embedding": embedding}))
+        settings = {"search_type": "similarity", **settings}
+        where = parse_all(self.retriever.scope, filter)
+        return (await self.retriever._aresult(query, where, settings)).hits  # noqa: SLF001 - of this package
 
 
 def _to_document(chunk: Chunk) -> Document:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -14,9 +12,8 @@ from llama_index.core.embeddings.utils import resolve_embed_model
 from llama_index.core.settings import Settings
 
 from graphrag_core.embedders import WordLlama
-from graphrag_core.errors import EmbedderError
-from graphrag_core.ingest.embedding import CheckedEmbedder, embedder_error, identity_of
-from graphrag_core.ports import Embedder, Matrix
+from graphrag_core.ingest.embedding import identity_of
+from graphrag_core.ports import Embedder
 
 EmbedModel = BaseEmbedding | Embedder | str | Literal[False]
 """An embedding model, the name of one, or False for none: an index without vectors."""
@@ -60,32 +57,6 @@ class LlamaEmbedder:
             getattr(type(self.model), name) is not getattr(BaseEmbedding, name)
             for name in ("_aget_text_embedding", "_aget_text_embeddings")
         )
-
-
-def check_vectors(embedding: CheckedEmbedder, vectors: Any, count: int) -> Matrix:
-    """Return vectors as an array, or raise :class:`EmbedderError` if the index cannot use them."""
-    try:
-        array = np.asarray(vectors, np.float32)
-    except (TypeError, ValueError) as error:
-        raise EmbedderError(f"{embedding.identity} did not return vectors of one length: {error}") from error
-    if array.ndim != 2 or len(array) != count or array.shape[1] != (embedding.dim or array.shape[1]):
-        raise EmbedderError(
-            f"{embedding.identity} returned an array of shape {array.shape} for {count} texts; "
-            f"the index has dimension {embedding.dim}: use the embedding model that built it"
-        )
-    if not np.isfinite(array).all():
-        raise EmbedderError(f"{embedding.identity} returned NaN or infinity")
-    return array
-
-
-@contextmanager
-def embedder_errors(embedding: CheckedEmbedder, texts: Sequence[str]) -> Iterator[None]:
-    """Raise :class:`EmbedderError` in place of what an embedding model raises."""
-    try:
-        yield
-    except Exception as error:
-        name = type(error).__name__
-        raise embedder_error(f"{embedding.identity} raised {name} on {len(texts)} texts: {error}", error) from error
 
 
 class LocalEmbedding(BaseEmbedding):

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -22,10 +19,7 @@ from llama_index.core.graph_stores.types import PropertyGraphStore
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.property_graph import PropertyGraphIndex
 from llama_index.core.indices.vector_store.base import VectorStoreIndex
-from llama_index.core.ingestion import run_transformations
 from llama_index.core.llms import LLM
-from llama_index.core.node_parser import NodeParser
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import (
     BaseNode,
@@ -37,100 +31,45 @@ from llama_index.core.schema import (
     QueryType,
     TransformComponent,
 )
-from llama_index.core.settings import Settings
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import MetadataFilters
 from typing_extensions import Self
 
-import graphrag_core
 from graphrag_core import (
-    Added,
     Answer,
+    AnswerStream,
     Cache,
-    Calibration,
     Combined,
-    Gate,
     GraphRetriever,
     KnowledgeExtractor,
     KnowledgeIndex,
     LLMExtractor,
-    Recogniser,
     Result,
-    Router,
-    ScoreReranker,
     SearchSettings,
     SentenceExtractor,
 )
-from graphrag_core.engine.address import shown
-from graphrag_core.errors import EmbedderError, InputError, NotAnIndex
-from graphrag_core.filters import DOCUMENT_ID, Filter, parse_all
+from graphrag_core.adapter import AdapterRetriever, closed_on_error, open_index, split_options
+from graphrag_core.errors import InputError
+from graphrag_core.filters import Filter, parse_all
 from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
 from graphrag_core.ingest.remembered import Time
-from graphrag_core.ports import Embedder, Extractor
 from graphrag_core.query.ask import MAX_TOKENS
-from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.external_rerank import search_awaiting, search_now
-from graphrag_core.query.fusion import Fusion
-from graphrag_core.query.query import OnEmbedderError
-from graphrag_core.query.rerank import PassageScores
-from graphrag_core.query.settings import Method
-from graphrag_core.query.strategies import GraphStrategy
-from llama_graphrag.embedding import EmbedModel, LlamaEmbedder, check_vectors, embedder_errors, to_embedder
+from llama_graphrag.embedding import EmbedModel, LlamaEmbedder, to_embedder
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent, dispatcher
-from llama_graphrag.filters import checked_ids, ids_where, to_where
+from llama_graphrag.filters import ids_where, to_where
+from llama_graphrag.insertion import aembed, asplit, embed, insert, prepare, split
 from llama_graphrag.llm import count_tokens, to_chat_model
-from llama_graphrag.nodes import (
-    SOURCE,
-    default_embedding_text,
-    embedding_text,
-    has_knowledge,
-    is_node,
-    knowledge_of,
-    metadata_of,
-    source_hash,
-    source_of,
-    to_documents,
-    to_nodes,
-    with_document_hashes,
-    with_stable_ids,
-)
+from llama_graphrag.nodes import SOURCE, is_node, knowledge_of, metadata_of, source_hash, source_of, to_nodes
 from llama_graphrag.rerank import to_reranker
 from llama_graphrag.sources import ReadNodes, read_property_graph, read_vector_index
 
 _log = logging.getLogger(__name__)
-_NAMED = 5  # nodes without content that a warning names
 _OF_CALL: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  # noqa: B039 - never changed
-_T = TypeVar("_T")
+_FILTERS = ("filters", "node_ids", "doc_ids", "where")  # arguments of a call that narrow the scope
 
 
-class _Setting(Generic[_T]):
-    """A setting of the core's retriever as an attribute: checked when it is set, and used by the next query."""
-
-    def __init__(self, name: str = "") -> None:
-        self._name = name
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = self._name or name
-
-    def __get__(self, retriever: Any, owner: type | None = None) -> _T:
-        core = None if retriever is None else retriever._core  # noqa: SLF001 - its own
-        parts = () if core is None else (core, core.settings.plan, core.settings)
-        found: Any = next((getattr(part, self._name) for part in parts if hasattr(part, self._name)), self)
-        value: _T = found
-        return value
-
-    def __set__(self, retriever: Any, value: _T) -> None:
-        core = retriever._core  # noqa: SLF001 - its own
-        settings, others = core.settings, {"cache": core.cache, "refresh_every": core.refresh_every}
-        if self._name in others:
-            others[self._name] = value
-        else:
-            chosen = getattr(SearchSettings(), self._name) if value is None else to_reranker(value)
-            settings = replace(settings, **{self._name: chosen})
-        retriever._core = GraphRetriever(core.index, settings, **others)  # noqa: SLF001 - its own
-
-
-class GraphRAGRetriever(BaseRetriever):
+class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     """Retrieves nodes by vector, keyword and knowledge graph.
 
     Nodes are returned as they were inserted: the same ids, text, metadata, relationships and
@@ -141,34 +80,33 @@ class GraphRAGRetriever(BaseRetriever):
     ----------
     index
         The index to search; :meth:`from_documents` and the other constructors create one.
+    settings
+        The settings of every question (:class:`graphrag_core.SearchSettings`).
     similarity_top_k
-        The number of nodes to return.
+        The number of nodes to return: the field ``k`` of ``settings``.
     filters
         Restricts every query to matching nodes, at every hop through the graph.
     node_ids, doc_ids
         Restrict every query to these nodes, or to nodes of these source documents.
-    method, graph, fusion, gate, on_embedder_error
-        Settings of :class:`~graphrag_core.GraphRetriever`.
-    reranker
-        True for the core's default, False for none, a reranker of the core such as ``CrossEncoder(folder)``, or a
-        LlamaIndex ``BaseNodePostprocessor`` such as ``SentenceTransformerRerank``
-        (:func:`~llama_graphrag.postprocessor_reranker`).
-    use_graph
-        False searches by vector and keyword only.
     as_of
         Answer with the facts that were valid at this time; by default now.
     transformations
         Split documents into nodes in :meth:`insert`, :meth:`update_ref_doc` and :meth:`refresh_ref_docs`; by default
         ``Settings.transformations``.
+    cache, refresh_every
+        As for :class:`graphrag_core.GraphRetriever`.
     callback_manager, object_map, objects, verbose
         As for every LlamaIndex retriever.
-    settings
-        Further settings of :class:`~graphrag_core.GraphRetriever`, such as ``score_threshold``, ``cache``,
-        ``vector_weight``, ``text_weight``, ``inverses`` and ``refresh_every``.
+    fields
+        Fields of ``settings``, which replace those of ``settings``: ``method``, ``graph``, ``use_graph``,
+        ``on_embedder_error``, ... ``reranker`` may be a LlamaIndex ``BaseNodePostprocessor`` such as
+        ``SentenceTransformerRerank`` (:func:`~llama_graphrag.postprocessor_reranker`).
 
     Notes
     -----
-    Each parameter is an attribute that can be read and set. Filters passed with a call narrow those of the retriever.
+    Settings can be read and not assigned. To change them, make another retriever:
+    ``GraphRAGRetriever(retriever.index, retriever.settings, method="keyword")``. Filters passed with a call narrow
+    those of the retriever.
     If the question cannot be embedded, a query raises :class:`graphrag_core.errors.EmbedderError`, which is also of
     the type that the model raised; ``on_embedder_error="keyword"`` searches by keyword and graph instead and logs a
     warning. Nothing is found for a blank question, which is logged too.
@@ -181,77 +119,38 @@ class GraphRAGRetriever(BaseRetriever):
     connections of their own, and may write.
     """
 
-    similarity_top_k = _Setting[int]("k")
-    method = _Setting[Method]()
-    graph = _Setting[GraphStrategy]()
-    fusion = _Setting[Fusion]()
-    gate = _Setting[Gate]()
-    reranker = _Setting[Any]()
-    recogniser = _Setting[Recogniser]()
-    router = _Setting[Router]()
-    candidates = _Setting[int]()
-    cache = _Setting[Cache | None]()
-    vector_weight = _Setting[float]()
-    text_weight = _Setting[float]()
-    inverses = _Setting[Mapping[str, str]]()
-    calibration = _Setting[Calibration | None]()
-    score_threshold = _Setting[float | None]()
-    refresh_every = _Setting[float | None]()
-    on_embedder_error = _Setting[OnEmbedderError]()
-
     def __init__(
         self,
         index: KnowledgeIndex,
+        settings: SearchSettings | None = None,
         *,
-        similarity_top_k: int = 5,
+        similarity_top_k: int | None = None,
         filters: MetadataFilters | None = None,
         node_ids: Sequence[str] | None = None,
         doc_ids: Sequence[str] | None = None,
-        method: Method = "hybrid",
-        graph: GraphStrategy | None = None,
-        fusion: Fusion | None = None,
-        gate: Gate | None = None,
-        reranker: Reranker | PassageScores | BaseNodePostprocessor | bool = True,
-        use_graph: bool = True,
         as_of: Time | None = None,
-        on_embedder_error: OnEmbedderError = "raise",
         transformations: Sequence[TransformComponent] | None = None,
+        cache: Cache | bool | None = True,
+        refresh_every: float | None = None,
         callback_manager: CallbackManager | None = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
         verbose: bool = False,
-        **settings: Any,
+        **fields: Any,
     ) -> None:
-        _refuse_other_names(settings)
         super().__init__(callback_manager, object_map, objects, verbose)
-        self.filters = filters
-        self.node_ids = node_ids
-        self.doc_ids = doc_ids
-        self.use_graph = use_graph
-        self.as_of = as_of
+        self._filters = filters
+        self._scope = parse_all(to_where(filters), *ids_where(node_ids, doc_ids))  # read once
+        self._as_of = as_of
         self.transformations = transformations
         self._core = GraphRetriever(
             index,
-            method=method,
+            SearchSettings() if settings is None else settings,
+            cache=cache,
+            refresh_every=refresh_every,
             k=similarity_top_k,
-            graph=graph,
-            fusion=fusion,
-            gate=gate,
-            reranker=to_reranker(reranker),
-            on_embedder_error=on_embedder_error,
-            **settings,
+            **_with_reranker(fields),
         )
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        is_new = "_core" in self.__dict__ and name not in self.__dict__ and not hasattr(type(self), name)
-        if is_new and not name.startswith("_") and type(self) is GraphRAGRetriever:
-            names = [one for one in (*vars(GraphRAGRetriever), *self.__dict__) if not one.startswith("_")]
-            near = get_close_matches(name, names, 1)
-            hint = f": did you mean {near[0]!r}?" if near else ""
-            raise AttributeError(f"a retriever has no setting {name!r}{hint}")
-        if name in ("node_ids", "doc_ids") and value is not None:
-            value = checked_ids(name, value)
-        super().__setattr__(name, value)
 
     @property
     def index(self) -> KnowledgeIndex:
@@ -259,14 +158,24 @@ class GraphRAGRetriever(BaseRetriever):
         return self._core.index
 
     @property
+    def settings(self) -> SearchSettings:
+        """The settings of every question."""
+        return self._core.settings
+
+    @property
+    def similarity_top_k(self) -> int:
+        """The number of nodes to return."""
+        return self.settings.k
+
+    @property
     def filters(self) -> MetadataFilters | None:
         """The filters of every query."""
         return self._filters
 
-    @filters.setter
-    def filters(self, filters: MetadataFilters | None) -> None:
-        to_where(filters)  # raises now instead of in the next query
-        self._filters = None if filters is None else filters.model_copy(deep=True)
+    @property
+    def scope(self) -> Filter | None:
+        """The filter of every query, of ``filters``, ``node_ids`` and ``doc_ids``, in the core's form."""
+        return self._scope
 
     # -- constructors
 
@@ -298,7 +207,7 @@ class GraphRAGRetriever(BaseRetriever):
         settings
             As for :meth:`from_nodes`.
         """
-        nodes = _split(documents, transformations, show_progress=show_progress)
+        nodes = split(documents, transformations, show_progress=show_progress)
         settings = {"transformations": transformations, "show_progress": show_progress, **settings}
         retriever = cls.from_nodes(nodes, embed_model, **settings)
         retriever.drop_stale(nodes)
@@ -315,7 +224,7 @@ class GraphRAGRetriever(BaseRetriever):
         **settings: Any,
     ) -> Self:
         """Async version of :meth:`from_documents`; transformations with a coroutine are awaited."""
-        nodes = await _asplit(documents, transformations, show_progress=show_progress)
+        nodes = await asplit(documents, transformations, show_progress=show_progress)
         settings = {"transformations": transformations, "show_progress": show_progress, **settings}
         retriever = await cls.afrom_nodes(nodes, embed_model, **settings)
         await asyncio.to_thread(retriever.drop_stale, nodes)
@@ -328,13 +237,8 @@ class GraphRAGRetriever(BaseRetriever):
         embed_model: EmbedModel | None = None,
         *,
         path: str | Path | None = None,
-        persist_dir: str | Path | None = None,
         llm: LLM | None = None,
-        extractor: Extractor | None = None,
-        embed_facts: bool | None = None,
-        embed_names: bool | None = None,
         remove_missing: bool = False,
-        edges: Edges | None = None,
         show_progress: bool = False,
         **settings: Any,
     ) -> Self:
@@ -347,43 +251,28 @@ class GraphRAGRetriever(BaseRetriever):
             (``KG_NODES_KEY``, ``KG_RELATIONS_KEY``) are added to the graph.
         embed_model
             As for :meth:`from_documents`.
-        path, persist_dir
-            A folder for the index, or an address such as ``postgresql://user@host/database?index=NAME``, under either
-            name; None keeps it in memory. Nodes that it has unchanged are skipped, so calling this again updates it.
+        path
+            A folder for the index, or an address such as ``postgresql://user@host/database?index=NAME``; None keeps
+            it in memory. Nodes that it has unchanged are skipped, so calling this again updates it.
         llm
             Extracts entities and relations, in addition to the extraction without a model.
-        extractor, embed_facts, embed_names
-            Settings of :class:`~graphrag_core.KnowledgeIndex`.
         remove_missing
             True deletes the nodes of the folder that are not among ``nodes``. What was added without
             LlamaIndex, such as remembered facts, stays.
-        edges
-            Metadata fields that link nodes, such as ``[("author", "author"), ("links", "id")]``
-            (:class:`~graphrag_core.KnowledgeIndex`). An id is that of a node, or of the document it was cut from.
         show_progress
             Whether to show progress bars.
         settings
-            Parameters of the class: ``similarity_top_k``, ``filters``, ``method``, ...
+            Parameters of the class (``settings``, ``similarity_top_k``, ``filters``, ``method``, ...) and settings of
+            :class:`~graphrag_core.KnowledgeIndex`: ``extractor``, ``embed_facts``, ``embed_names``, and ``edges``,
+            the metadata fields that link nodes, such as ``[("author", "author"), ("links", "id")]``. An id is that
+            of a node, or of the document it was cut from.
         """
-        retriever = cls._open(
-            embed_model,
-            _folder(path, persist_dir),
-            llm=llm,
-            extractor=extractor,
-            embed_facts=embed_facts,
-            embed_names=embed_names,
-            edges=edges,
-            show_progress=show_progress,
-            **settings,
-        )
-        try:
+        retriever = cls._open(embed_model, path, llm=llm, show_progress=show_progress, **settings)
+        with closed_on_error(retriever):
             nodes = list(nodes)
             retriever.insert_nodes(nodes)
             if remove_missing:
-                retriever.drop_missing(nodes)
-        except BaseException:
-            retriever.close()
-            raise
+                retriever._drop_missing(nodes)  # noqa: SLF001 - our own
         return retriever
 
     @classmethod
@@ -393,21 +282,16 @@ class GraphRAGRetriever(BaseRetriever):
         embed_model: EmbedModel | None = None,
         *,
         path: str | Path | None = None,
-        persist_dir: str | Path | None = None,
         remove_missing: bool = False,
         **settings: Any,
     ) -> Self:
         """Async version of :meth:`from_nodes`; awaits the embedding model if it has its own coroutines."""
-        folder = _folder(path, persist_dir)
-        retriever = await asyncio.to_thread(partial(cls._open, embed_model, folder, **settings))
-        try:
+        retriever = await asyncio.to_thread(partial(cls._open, embed_model, path, **settings))
+        with closed_on_error(retriever):
             nodes = list(nodes)
             await retriever.ainsert_nodes(nodes)
             if remove_missing:
-                await asyncio.to_thread(retriever.drop_missing, nodes)
-        except BaseException:
-            await asyncio.to_thread(retriever.close)
-            raise
+                await asyncio.to_thread(retriever._drop_missing, nodes)  # noqa: SLF001 - our own
         return retriever
 
     @classmethod
@@ -494,90 +378,63 @@ class GraphRAGRetriever(BaseRetriever):
     @classmethod
     def from_persist_dir(
         cls,
-        path: str | Path | None = None,
+        path: str | Path,
         embed_model: EmbedModel | None = None,
         *,
-        persist_dir: str | Path | None = None,
         read_only: bool = False,
         llm: LLM | None = None,
-        extractor: Extractor | None = None,
-        edges: Edges | None = None,
         show_progress: bool = False,
         **settings: Any,
     ) -> Self:
-        """Open the index in a folder. :meth:`load` is the same.
+        """Open the index in a folder.
 
         Parameters
         ----------
-        path, persist_dir
+        path
             A folder filled with ``path=...``, or by the core or its command line, or the address of a database
-            (``postgresql://...``), under either name.
+            (``postgresql://...``).
         embed_model
             The embedding model that built the index; False if it has no vectors.
         read_only
             True if another process writes. A reader sees new nodes after :meth:`refresh`, or by itself with
             ``refresh_every``.
-        llm, extractor, show_progress
+        llm, show_progress
             For nodes inserted from now on.
-        edges
-            As for :meth:`from_nodes`; None keeps those of the index.
         settings
-            Parameters of the class.
+            As for :meth:`from_nodes`; without ``edges``, those of the index are kept.
         """
-        folder = _folder(path, persist_dir)
-        if folder is None:
-            raise TypeError("from_persist_dir() needs the folder of the index: from_persist_dir(path)")
-        if not KnowledgeIndex.exists(folder):
-            raise NotAnIndex(
-                f"there is no index in {shown(folder)}: create one with from_documents(..., path={shown(folder)!r})"
-            )
-        settings = {"llm": llm, "extractor": extractor, "edges": edges, "show_progress": show_progress, **settings}
-        return cls._open(embed_model, folder, read_only=read_only, **settings)
+        settings = {"read_only": read_only, "llm": llm, "show_progress": show_progress, **settings}
+        return cls._open(embed_model, path, must_exist=True, **settings)
 
     @classmethod
-    def load(cls, path: str | Path | None = None, embed_model: EmbedModel | None = None, **settings: Any) -> Self:
-        """Open the index in a folder: another name of :meth:`from_persist_dir`."""
-        return cls.from_persist_dir(path, embed_model, **settings)
-
-    @classmethod
-    async def afrom_persist_dir(
-        cls, path: str | Path | None = None, embed_model: EmbedModel | None = None, **settings: Any
-    ) -> Self:
+    async def afrom_persist_dir(cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Any) -> Self:
         """Async version of :meth:`from_persist_dir`."""
         return await asyncio.to_thread(partial(cls.from_persist_dir, path, embed_model, **settings))
-
-    @classmethod
-    async def aload(
-        cls, path: str | Path | None = None, embed_model: EmbedModel | None = None, **settings: Any
-    ) -> Self:
-        """Async version of :meth:`load`."""
-        return await cls.afrom_persist_dir(path, embed_model, **settings)
 
     @classmethod
     def _open(
         cls,
         embed_model: EmbedModel | None,
-        folder: str | Path | None,
+        path: str | Path | None,
         *,
+        must_exist: bool = False,
         llm: LLM | None = None,
-        extractor: Extractor | None = None,
-        embed_facts: bool | None = None,
-        embed_names: bool | None = None,
-        edges: Edges | None = None,
         show_progress: bool = False,
-        read_only: bool = False,
         **settings: Any,
     ) -> Self:
-        """Return a retriever over the index in a folder, or over a new one in memory."""
-        opened: dict[str, Any] = {"embed_facts": embed_facts, "embed_names": embed_names, "edges": _node_edges(edges)}
-        if read_only:
-            opened["read_only"] = True
-        index = _open_index(to_embedder(embed_model), folder, llm, extractor, progress=show_progress, **opened)
-        try:
-            return cls(index, **settings)
-        except BaseException:
-            index.close()
-            raise
+        """Return a retriever of the index in a folder, or of a new one in memory, that does not split nodes."""
+        options, fields = split_options(settings)
+        if options.get("chunker") is not None:
+            raise InputError("nodes are not split again: remove chunker, and pass transformations to from_documents")
+        extractors = [options.get("extractor") or SentenceExtractor(), KnowledgeExtractor(knowledge=knowledge_of)]
+        if llm is not None:
+            model = llm.metadata.model_name
+            extractors.append(LLMExtractor(lambda text: llm.complete(text).text, model=model, progress=show_progress))
+        options |= {"chunker": None, "extractor": Combined(*extractors), "edges": _node_edges(options.get("edges"))}
+        embedder = to_embedder(embed_model)
+        index = open_index(embedder, path, must_exist=must_exist, **{"progress": show_progress, **options})
+        with closed_on_error(index):
+            return cls(index, **fields)
 
     # -- engines
 
@@ -629,36 +486,29 @@ class GraphRAGRetriever(BaseRetriever):
         query
             A question, or a bundle; its ``embedding`` and ``embedding_strs`` are used.
         settings
-            ``k``, ``method``, ``use_graph``, ``score_threshold``, ``min_graph_score``, ``min_score``,
-            ``min_confidence`` and ``as_of`` to override the retriever's; ``filters``, ``node_ids``, ``doc_ids`` and
-            ``where`` (a filter in the form of :mod:`graphrag_core.filters`), which narrow its filters; and
-            ``count_access``, ``seed_entities`` and ``exclude``.
+            Fields of :class:`graphrag_core.SearchSettings`, such as ``k`` and ``method``, to override the
+            retriever's; ``filters``, ``node_ids``, ``doc_ids`` and ``where`` (a filter in the form of
+            :mod:`graphrag_core.filters`), which narrow its filters; and ``as_of``, ``count_access``,
+            ``seed_entities`` and ``exclude``.
         """
-        settings = self._with_scope(settings)
-        bundle = QueryBundle(query) if isinstance(query, str) else query
-        embedding: Any = bundle.embedding
-        model = self._query_model(bundle, settings)
-        if model is not None and bundle.custom_embedding_strs:  # otherwise the core embeds the question
+        bundle, where, given = self._read_call(query, settings)
+        model, embedding = self._query_model(bundle), self.index.embedding
+        texts = list(bundle.embedding_strs)
+        if model and embedding and bundle.custom_embedding_strs and self._needs_vector("".join(texts), given):
             try:
-                embedding = self._checked(model.get_agg_embedding_from_queries(list(bundle.embedding_strs)))
-            except Exception as error:  # noqa: BLE001 - the core falls back to keywords
-                embedding = error
-        return self._report(search_now(lambda: self._retrieve_core(bundle, embedding, settings)))
+                given["embedding"] = embedding.checked_query(model.get_agg_embedding_from_queries(texts))
+            except Exception as error:  # noqa: BLE001 - the core raises it, or falls back to keywords
+                given["embedding"] = error
+        return self._report(search_now(lambda: self._retrieve_result(bundle.query_str, given, where)))
 
     async def asearch(self, query: QueryType, **settings: Any) -> Result:
         """Async version of :meth:`search`; the query is embedded on the event loop."""
-        settings = self._with_scope(settings)
-        bundle = QueryBundle(query) if isinstance(query, str) else query
-        embedding: Any = bundle.embedding
-        model = self._query_model(bundle, settings)
-        if model is not None:
-            try:
-                embedding = self._checked(await model.aget_agg_embedding_from_queries(list(bundle.embedding_strs)))
-            except Exception as error:  # noqa: BLE001 - the core falls back to keywords
-                embedding = error
-        elif embedding is None and isinstance(self._core.settings.reranker, ScoreReranker):  # the search may run twice
-            embedding = await asyncio.to_thread(self._embed_question, bundle.query_str, settings)
-        search = partial(asyncio.to_thread, self._retrieve_core, bundle, embedding, settings)
+        bundle, where, given = self._read_call(query, settings)
+        if bundle.embedding is None:
+            model, texts = self._query_model(bundle), list(bundle.embedding_strs)
+            embed_query = partial(model.aget_agg_embedding_from_queries, texts) if model else None
+            given["embedding"] = await self._avector("".join(texts) if model else bundle.query_str, given, embed_query)
+        search = partial(asyncio.to_thread, self._retrieve_result, bundle.query_str, given, where)
         return self._report(await search_awaiting(search))
 
     def ask(self, query: QueryType, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
@@ -684,9 +534,7 @@ class GraphRAGRetriever(BaseRetriever):
         """
         settings["where"] = self._where(settings)  # read once
         result = self.search(query, **settings)
-        with self._core.answer_from(
-            result, to_chat_model(llm), where=settings["where"], max_tokens=max_tokens, tokenizer=count_tokens
-        ) as stream:
+        with self._answer_stream(result, llm, settings["where"], max_tokens) as stream:
             return stream.answer
 
     async def aask(self, query: QueryType, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
@@ -696,11 +544,12 @@ class GraphRAGRetriever(BaseRetriever):
         """
         settings["where"] = self._where(settings)
         result = await self.asearch(query, **settings)
-        stream = self._core.answer_from(
-            result, to_chat_model(llm), where=settings["where"], max_tokens=max_tokens, tokenizer=count_tokens
-        )
-        with stream:
+        with self._answer_stream(result, llm, settings["where"], max_tokens) as stream:
             return await asyncio.to_thread(lambda: stream.answer)
+
+    def _answer_stream(self, result: Result, llm: Any, where: Filter | None, max_tokens: int) -> AnswerStream:
+        model = to_chat_model(llm)
+        return self._core.answer_from(result, model, where=where, max_tokens=max_tokens, tokenizer=count_tokens)
 
     def retrieve(self, str_or_query_bundle: QueryType, **settings: Any) -> list[NodeWithScore]:
         """Return the nodes for a query, best first; ``settings`` as for :meth:`search`, for this call alone."""
@@ -724,70 +573,26 @@ class GraphRAGRetriever(BaseRetriever):
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(to_nodes, await self.asearch(query_bundle, **_OF_CALL.get()))
 
-    def _embed_question(self, question: str, settings: Mapping[str, Any]) -> Any:
-        """Return the vector of a question, the exception if there is none, or None if none is needed."""
-        if self.index.embedding is None or (settings.get("method") or self._core.settings.method) == "keyword":
-            return None
-        if not question.strip():
-            return None
-        try:
-            return self.index.embedding.query(question)
-        except EmbedderError as error:
-            return error
+    def _read_call(
+        self, query: QueryType, settings: Mapping[str, Any]
+    ) -> tuple[QueryBundle, Filter | None, dict[str, Any]]:
+        """Return the query, its filter and its other arguments, with the embedding that it came with."""
+        bundle = QueryBundle(query) if isinstance(query, str) else query
+        given = {name: value for name, value in settings.items() if name not in _FILTERS}
+        return bundle, self._where(settings), {**_with_reranker(given), "embedding": bundle.embedding}
 
-    def _query_model(self, bundle: QueryBundle, settings: Mapping[str, Any]) -> BaseEmbedding | None:
-        """Return the LlamaIndex model if the query has to be embedded with one."""
-        if bundle.embedding is not None or (settings.get("method") or self._core.settings.method) == "keyword":
-            return None
-        if not any(text.strip() for text in bundle.embedding_strs):
-            return None
+    def _query_model(self, bundle: QueryBundle) -> BaseEmbedding | None:
+        """Return the LlamaIndex model that embeds the query, unless it has an embedding."""
         embedder = self.index.embedding.embedder if self.index.embedding else None
-        return embedder.model if isinstance(embedder, LlamaEmbedder) else None
+        return embedder.model if isinstance(embedder, LlamaEmbedder) and bundle.embedding is None else None
 
-    def _checked(self, vector: Any) -> Any:
-        return vector if self.index.embedding is None else check_vectors(self.index.embedding, [vector], 1)[0]
-
-    def _retrieve_core(self, bundle: QueryBundle, embedding: Any, settings: Mapping[str, Any]) -> Result:
-        """Run a query with settings that :meth:`_with_scope` returned. A reranker may have it run twice."""
-        return self._core.retrieve(bundle.query_str, embedding=embedding, **settings)
-
-    def _with_scope(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings of a query for the core, with one parsed filter."""
-        defaults = {"use_graph": self.use_graph, "as_of": self.as_of}
-        others = {name: value for name, value in settings.items() if name not in ("filters", "node_ids", "doc_ids")}
-        return {**defaults, **others, "where": self._where(settings)}
+    def _call_defaults(self) -> dict[str, Any]:
+        return {"as_of": self._as_of}
 
     def _where(self, settings: Mapping[str, Any]) -> Filter | None:
         """Return the filter of a query: that of the retriever, narrowed by that of the call."""
-        return parse_all(
-            to_where(self._filters),
-            *ids_where(self.node_ids, self.doc_ids),
-            to_where(settings.get("filters")),
-            *ids_where(settings.get("node_ids"), settings.get("doc_ids")),
-            settings.get("where"),
-        )
-
-    @property
-    def scope(self) -> Filter | None:
-        """The filter of every query, of ``filters``, ``node_ids`` and ``doc_ids``, in the core's form."""
-        return self._where({})
-
-    def facts_about(self, texts: Iterable[str]) -> list[str]:
-        """Return facts that join two names in some texts, within the retriever's filters."""
-        return [fact.text for fact in self._core.facts_about(texts, where=self.scope)]
-
-    def warm(self, questions: Iterable[str] | int = 10, *, background: bool = False) -> int | Future[int]:
-        """Run questions in advance to fill the cache, with the retriever's settings; return how many.
-
-        Parameters
-        ----------
-        questions
-            An integer uses the names of that many of the most frequent entities. No access of a fact is counted.
-        background
-            True runs them in a thread and returns a ``Future`` of the number.
-        """
-        settings = {"where": self._where({}), "use_graph": self.use_graph, "as_of": self.as_of}
-        return self._core.warm(questions, background=background, **settings)
+        filters, node_ids, doc_ids, where = (settings.get(name) for name in _FILTERS)
+        return parse_all(self.scope, to_where(filters), *ids_where(node_ids, doc_ids), where)
 
     async def awarm(self, questions: Iterable[str]) -> int:
         """Run questions in advance as ``aretrieve`` would, which embeds them by another way; return how many."""
@@ -806,8 +611,9 @@ class GraphRAGRetriever(BaseRetriever):
 
         ``show_progress`` is that of the constructor by default.
         """
-        batch = _prepare(self.index, self._register_objects(nodes))
-        event = _insert(self.index, batch, _embed(self.index, batch.custom_texts()), show_progress)
+        batch = prepare(self.index, self._register_objects(nodes))
+        event = insert(self.index, batch, embed(self.index, batch), show_progress)
+        self._drop_blank({node_id: repr(node_id) for node_id in batch.blank})
         dispatcher.event(event)
         return event
 
@@ -815,29 +621,15 @@ class GraphRAGRetriever(BaseRetriever):
         self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None
     ) -> GraphRAGInsertEvent:
         """Async version of :meth:`insert_nodes`; awaits the embedding model if it has its own coroutines."""
-        batch = await asyncio.to_thread(_prepare, self.index, self._register_objects(nodes))
-        embedder = self.index.embedding.embedder if self.index.embedding else None
-        if isinstance(embedder, LlamaEmbedder) and embedder.has_coroutines:
-            texts = await asyncio.to_thread(_texts_to_embed, self.index, batch)
-            shown = self.index.pipeline.progress if show_progress is None else show_progress
-            embeddings = await _aembed(self.index, embedder.model, texts, show_progress=bool(shown))
-        else:
-            embeddings = await asyncio.to_thread(_embed, self.index, batch.custom_texts())
-        event = await asyncio.to_thread(_insert, self.index, batch, embeddings, show_progress)
+        batch = await asyncio.to_thread(prepare, self.index, self._register_objects(nodes))
+        embeddings = await aembed(self.index, batch, show_progress=self._shows_progress(show_progress))
+        event = await asyncio.to_thread(insert, self.index, batch, embeddings, show_progress)
+        await asyncio.to_thread(self._drop_blank, {node_id: repr(node_id) for node_id in batch.blank})
         dispatcher.event(event)
         return event
 
-    def add_research_findings(self, findings: Any) -> Added:
-        """Add papers and projects as nodes with typed entities and facts; return the counts.
-
-        ``findings`` is ``{"academic_papers": [...], "github_projects": [...]}``, or a list of such objects. A node's
-        id is that of the paper or project: ``"arxiv:2501.03236"``, ``"project:langchain-ai/langgraph"``.
-        """
-        return self.index.add_research_findings(findings)
-
-    async def aadd_research_findings(self, findings: Any) -> Added:
-        """Async version of :meth:`add_research_findings`."""
-        return await asyncio.to_thread(self.index.add_research_findings, findings)
+    def _shows_progress(self, asked: bool | None) -> bool:
+        return bool(self.index.pipeline.progress if asked is None else asked)
 
     def _register_objects(self, nodes: Iterable[BaseNode]) -> list[BaseNode]:
         """Return the nodes as a list; objects of index nodes are registered for retrieval, as LlamaIndex does."""
@@ -853,11 +645,6 @@ class GraphRAGRetriever(BaseRetriever):
         ``delete_from_docstore`` has no effect: nodes, vectors and graph are one index.
         """
         return self.index.delete(self._in_scope(node_ids))
-
-    def _in_scope(self, node_ids: Iterable[str]) -> list[str]:
-        """Return the ids that match the retriever's filters."""
-        scope, ids = self._where({}), list(node_ids)
-        return ids if scope is None else self.index.document_ids(parse_all(scope, {DOCUMENT_ID: {"in": ids}}))
 
     async def adelete_nodes(self, node_ids: Iterable[str], delete_from_docstore: bool = True) -> int:
         """Async version of :meth:`delete_nodes`."""
@@ -876,25 +663,21 @@ class GraphRAGRetriever(BaseRetriever):
         """Async version of :meth:`insert`."""
         return await self._areplace([document], show_progress)
 
-    def update_ref_doc(
-        self, document: Document, *, show_progress: bool | None = None, **kwargs: Any
-    ) -> GraphRAGInsertEvent:
+    def update_ref_doc(self, document: Document, *, show_progress: bool | None = None, **_: Any) -> GraphRAGInsertEvent:
         """Replace the nodes of a document, or add it; return the counts. Unchanged nodes are skipped.
 
         ``insert_kwargs`` and ``delete_kwargs``, as an index of LlamaIndex has them, are accepted without effect.
         """
-        _check_kwargs("update_ref_doc", kwargs, "insert_kwargs", "delete_kwargs")
         return self._replace([document], show_progress)
 
     async def aupdate_ref_doc(
-        self, document: Document, *, show_progress: bool | None = None, **kwargs: Any
+        self, document: Document, *, show_progress: bool | None = None, **_: Any
     ) -> GraphRAGInsertEvent:
         """Async version of :meth:`update_ref_doc`."""
-        _check_kwargs("aupdate_ref_doc", kwargs, "insert_kwargs", "delete_kwargs")
         return await self._areplace([document], show_progress)
 
     def refresh_ref_docs(
-        self, documents: Sequence[Document], *, show_progress: bool | None = None, **kwargs: Any
+        self, documents: Sequence[Document], *, show_progress: bool | None = None, **_: Any
     ) -> list[bool]:
         """Add new documents and replace changed ones; return for each document whether it was new or changed.
 
@@ -902,16 +685,14 @@ class GraphRAGRetriever(BaseRetriever):
         from. An unchanged one is neither split nor embedded. ``insert_kwargs`` and ``update_kwargs``, as an index of
         LlamaIndex has them, are accepted without effect.
         """
-        _check_kwargs("refresh_ref_docs", kwargs, "insert_kwargs", "update_kwargs")
         changed = self._are_changed(documents)
         self._replace([document for document, new in zip(documents, changed, strict=True) if new], show_progress)
         return changed
 
     async def arefresh_ref_docs(
-        self, documents: Sequence[Document], *, show_progress: bool | None = None, **kwargs: Any
+        self, documents: Sequence[Document], *, show_progress: bool | None = None, **_: Any
     ) -> list[bool]:
         """Async version of :meth:`refresh_ref_docs`."""
-        _check_kwargs("arefresh_ref_docs", kwargs, "insert_kwargs", "update_kwargs")
         changed = await asyncio.to_thread(self._are_changed, documents)
         await self._areplace([document for document, new in zip(documents, changed, strict=True) if new], show_progress)
         return changed
@@ -920,7 +701,7 @@ class GraphRAGRetriever(BaseRetriever):
     def ref_doc_info(self) -> dict[str, RefDocInfo]:
         """The source documents within the filters, by id: the ids of their nodes, and the metadata of the first."""
         found: dict[str, RefDocInfo] = {}
-        for document_id in self.index.document_ids(self._where({})):
+        for document_id in self.index.document_ids(self.scope):
             if (document := self.index.get(document_id)) is None:
                 continue
             info = found.setdefault(source_of(document), RefDocInfo())
@@ -941,16 +722,14 @@ class GraphRAGRetriever(BaseRetriever):
 
     def _replace(self, documents: Sequence[Document], show_progress: bool | None) -> GraphRAGInsertEvent:
         documents = list({document.id_: document for document in documents}.values())  # the last of an id
-        shown = bool(self.index.pipeline.progress if show_progress is None else show_progress)
-        nodes = _split(documents, self.transformations, show_progress=shown)
+        nodes = split(documents, self.transformations, show_progress=self._shows_progress(show_progress))
         event = self.insert_nodes(nodes, show_progress=show_progress)
         self._drop_others(documents, nodes)
         return event
 
     async def _areplace(self, documents: Sequence[Document], show_progress: bool | None) -> GraphRAGInsertEvent:
         documents = list({document.id_: document for document in documents}.values())
-        shown = bool(self.index.pipeline.progress if show_progress is None else show_progress)
-        nodes = await _asplit(documents, self.transformations, show_progress=shown)
+        nodes = await asplit(documents, self.transformations, show_progress=self._shows_progress(show_progress))
         event = await self.ainsert_nodes(nodes, show_progress=show_progress)
         await asyncio.to_thread(self._drop_others, documents, nodes)
         return event
@@ -980,13 +759,13 @@ class GraphRAGRetriever(BaseRetriever):
         stale = [node_id for source in sources for node_id in self._nodes_of(source) if node_id not in kept]
         return self.index.delete(stale) if stale else 0
 
-    def drop_missing(self, nodes: Iterable[BaseNode]) -> int:
-        """Delete all nodes but these; return how many. What was added without LlamaIndex stays."""
+    def _drop_missing(self, nodes: Iterable[BaseNode]) -> None:
+        """Delete all nodes but these. What was added without LlamaIndex, such as remembered facts, stays."""
         kept = {node.node_id for node in nodes}
         missing = [one.id for one in self.index.documents() if is_node(one) and one.id not in kept]
         if missing:
             _log.info("nodes deleted because they are gone from the source: %d", len(missing))
-        return self.index.delete(missing) if missing else 0
+        self.index.delete(missing)
 
     def _nodes_of(self, ref_doc_id: str) -> list[str]:
         ids = self.index.document_ids(where={SOURCE: {"exists": True, "eq": ref_doc_id}})
@@ -995,58 +774,10 @@ class GraphRAGRetriever(BaseRetriever):
             ids.append(ref_doc_id)
         return ids
 
-    def refresh(self) -> bool:
-        """Let a read-only retriever see what another process wrote since; return whether anything was."""
-        return self._core.refresh()
 
-    async def arefresh(self) -> bool:
-        """Async version of :meth:`refresh`."""
-        return await asyncio.to_thread(self.refresh)
-
-    def close(self) -> None:
-        """Save the index and release its locks and files."""
-        self.index.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-
-_OTHER_NAMES = {  # of VectorIndexRetriever and of other libraries, and what they are called here
-    "vector_store_query_mode": "method='hybrid', 'vector', 'keyword' or 'graph'",
-    "mode": "method='hybrid', 'vector', 'keyword' or 'graph'",
-    "alpha": "vector_weight= and text_weight=",
-    "sparse_top_k": "similarity_top_k=",
-    "hybrid_top_k": "similarity_top_k=",
-    "top_k": "similarity_top_k=",
-    "k": "similarity_top_k=",
-    "where": "filters=MetadataFilters(...), or search(question, where=...)",
-    "filter": "filters=MetadataFilters(...)",
-    "vector_store_kwargs": "the settings of the retriever: the vector store is not asked",
-    "storage_context": "path= (or persist_dir=) for a folder, or from_index for an existing store",
-    "embed_model": "embed_model= in from_documents and the other constructors",
-    "similarity_cutoff": "min_score= in search, or a SimilarityPostprocessor in the query engine",
-}
-
-
-def _refuse_other_names(settings: Mapping[str, Any]) -> None:
-    for name in settings:
-        if name in _OTHER_NAMES:
-            raise TypeError(f"GraphRAGRetriever has no parameter {name!r}: use {_OTHER_NAMES[name]}")
-
-
-def _check_kwargs(method: str, kwargs: Mapping[str, Any], *known: str) -> None:
-    if unknown := kwargs.keys() - set(known):
-        raise TypeError(f"{method}() got an unexpected keyword argument {min(unknown)!r}")
-
-
-def _folder(path: str | Path | None, persist_dir: str | Path | None) -> str | Path | None:
-    if path is not None and persist_dir is not None:
-        given = f"path={shown(path)!r} and persist_dir={shown(persist_dir)!r}"
-        raise TypeError(f"{given} are the same parameter: pass one")
-    return persist_dir if path is None else path
+def _with_reranker(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with a reranker of the core in place of a postprocessor."""
+    return {name: to_reranker(value) if name == "reranker" else value for name, value in fields.items()}
 
 
 def _model_of(index: object, embed_model: EmbedModel | None) -> EmbedModel | None:
@@ -1062,153 +793,9 @@ def _defaults_of(index: object, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**defaults, **settings}
 
 
-def _split(
-    documents: Sequence[Document], transformations: Sequence[TransformComponent] | None, *, show_progress: bool
-) -> list[BaseNode]:
-    """Return the nodes of documents, with ids that are the same next time. The documents are not changed."""
-    steps = Settings.transformations if transformations is None else transformations
-    nodes = run_transformations(_copies(documents), steps, show_progress=show_progress)
-    return with_document_hashes(with_stable_ids(nodes), documents)
-
-
-async def _asplit(
-    documents: Sequence[Document], transformations: Sequence[TransformComponent] | None, *, show_progress: bool
-) -> list[BaseNode]:
-    """Async version of :func:`_split`: a step without a coroutine of its own runs in a thread."""
-    nodes: Sequence[BaseNode] = _copies(documents)
-    for step in Settings.transformations if transformations is None else transformations:
-        if _has_coroutine(step):
-            nodes = await step.acall(nodes, show_progress=show_progress)
-        else:
-            nodes = await asyncio.to_thread(run_transformations, nodes, [step], show_progress=show_progress)
-    return with_document_hashes(with_stable_ids(nodes), documents)
-
-
-def _has_coroutine(step: TransformComponent) -> bool:
-    """Return whether a transformation awaits something; LlamaIndex's default coroutines block the event loop."""
-    if isinstance(step, BaseEmbedding):
-        return LlamaEmbedder(step).has_coroutines
-    if isinstance(step, NodeParser) and type(step).acall is NodeParser.acall:
-        return type(step)._aparse_nodes is not NodeParser._aparse_nodes  # noqa: SLF001 - it has no public name
-    return type(step).acall is not TransformComponent.acall
-
-
-def _copies(documents: Sequence[Document]) -> list[Document]:
-    return [document.model_copy(update={"metadata": dict(document.metadata)}) for document in documents]
-
-
 def _node_edges(edges: Edges | None) -> list[Edge] | None:
     """Return edges for an index of nodes: one that leads to an id also leads to the source document of a node."""
     if edges is None:
         return None
     pairs = parse_edges(edges)
     return [*pairs, *((source, SOURCE) for source, target in pairs if target == ID)]
-
-
-def _open_index(
-    embedder: Embedder | None,
-    path: str | Path | None,
-    llm: LLM | None,
-    extractor: Extractor | None,
-    *,
-    progress: bool,
-    **settings: Any,
-) -> KnowledgeIndex:
-    """Open an index that does not split nodes and extracts the knowledge stored with them."""
-    extractors: list[Extractor] = [extractor or SentenceExtractor(), KnowledgeExtractor(knowledge=knowledge_of)]
-    if llm is not None:
-        extractors.append(
-            LLMExtractor(lambda prompt: llm.complete(prompt).text, model=llm.metadata.model_name, progress=progress)
-        )
-    settings = {"chunker": None, "extractor": Combined(*extractors), "progress": progress, **settings}
-    return KnowledgeIndex(embedder, **settings) if path is None else KnowledgeIndex.open(path, embedder, **settings)
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """Nodes to insert, as documents."""
-
-    nodes: list[BaseNode]
-    documents: list[graphrag_core.Document]
-    vectors: dict[str, Any]  # embeddings that came with nodes, by node id
-    custom: dict[str, str]  # by node id, texts to embed that are more than title and text
-    blank: list[str]  # ids of nodes without content
-
-    def custom_texts(self) -> list[str]:
-        return list(dict.fromkeys(self.custom.values()))
-
-
-def _prepare(index: KnowledgeIndex, nodes: list[BaseNode]) -> _Batch:
-    """Convert nodes; skip empty ones."""
-    filled = [node for node in nodes if node.get_content(MetadataMode.EMBED).strip()]
-    blank = [node.node_id for node in nodes if not node.get_content(MetadataMode.EMBED).strip()]
-    documents = to_documents(filled)
-    vectors: dict[str, Any] = {}
-    if index.embedding is not None:  # otherwise the index has no vectors
-        vectors = {node.node_id: node.embedding for node in filled if node.embedding is not None}
-    custom: dict[str, str] = {}
-    for node, document in zip(filled, documents, strict=True):
-        text = embedding_text(node, document)
-        if document.id in vectors or text == default_embedding_text(document):
-            continue
-        if index.get(document.id) != document:
-            custom[document.id] = text
-    return _Batch(filled, documents, vectors, custom, blank)
-
-
-def _texts_to_embed(index: KnowledgeIndex, batch: _Batch) -> list[str]:
-    """Return every text that inserting a batch embeds, once."""
-    has_vector = batch.vectors.keys() | batch.custom.keys()
-    unused = {default_embedding_text(document) for document in batch.documents if document.id in has_vector}
-    unused -= {default_embedding_text(document) for document in batch.documents if document.id not in has_vector}
-    others = [text for text in index.to_embed(batch.documents) if text not in unused]
-    return list(dict.fromkeys([*batch.custom_texts(), *others]))
-
-
-def _embed(index: KnowledgeIndex, texts: list[str]) -> dict[str, Any]:
-    """Return the vectors of texts, by text."""
-    if not texts or index.embedding is None:
-        return {}
-    with embedder_errors(index.embedding, texts):
-        vectors = index.embedding.embedder.embed_documents(texts)
-    return dict(zip(texts, check_vectors(index.embedding, vectors, len(texts)), strict=True))
-
-
-async def _aembed(
-    index: KnowledgeIndex, model: BaseEmbedding, texts: list[str], *, show_progress: bool = False
-) -> dict[str, Any]:
-    """Return the vectors of texts, by text, computed on the event loop."""
-    if not texts or index.embedding is None:
-        return {}
-    with embedder_errors(index.embedding, texts):
-        vectors = await model.aget_text_embedding_batch(texts, show_progress=show_progress)
-    return dict(zip(texts, check_vectors(index.embedding, vectors, len(texts)), strict=True))
-
-
-def _insert(
-    index: KnowledgeIndex, batch: _Batch, embeddings: Mapping[str, Any], show_progress: bool | None = None
-) -> GraphRAGInsertEvent:
-    """Add a batch to the index, with the vectors of its nodes and those in ``embeddings`` (by text)."""
-    custom = {node_id: embeddings[text] for node_id, text in batch.custom.items() if text in embeddings}
-    embedded = _count_to_embed(index, batch)
-    vectors = {**batch.vectors, **custom}
-    added = index.add(batch.documents, vectors=vectors, embeddings=embeddings, progress=show_progress)
-    if batch.blank:
-        deleted = index.delete(batch.blank)
-        named = ", ".join(map(repr, batch.blank[:_NAMED]))
-        more = f" and {len(batch.blank) - _NAMED} more" if len(batch.blank) > _NAMED else ""
-        gone = f"; earlier versions of {deleted} of them were deleted" if deleted else ""
-        _log.warning("%d nodes without content were skipped: %s%s%s", len(batch.blank), named, more, gone)
-    reused, count = len(batch.vectors), len(batch.nodes)
-    unchanged = f", {added.unchanged} unchanged" if added.unchanged else ""
-    _log.info("%d nodes: %d with their own embedding, %d to be embedded%s", count, reused, embedded, unchanged)
-    return GraphRAGInsertEvent.from_added(added, reused, embedded, sum(map(has_knowledge, batch.nodes)))
-
-
-def _count_to_embed(index: KnowledgeIndex, batch: _Batch) -> int:
-    """Return how many nodes of a batch are new or changed and have no embedding of their own."""
-    if index.embedding is None:
-        return 0
-    rest = [document for document in batch.documents if document.id not in batch.vectors]
-    stored = index.engine.stored([document.id for document in rest])
-    return sum(document.id not in stored or index.get(document.id) != document for document in rest)

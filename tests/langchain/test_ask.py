@@ -46,7 +46,7 @@ async def test_without_a_model_sentences_are_extracted_within_the_filter(retriev
     answer = retriever.ask(QUESTION, filter={"tenant": "a"})
     assert answer.kind == "extract"
     assert "calls the Keyring" in answer.text
-    retriever.filter = {"tenant": "a"}
+    retriever = retriever.model_copy(update={"filter": {"tenant": "a"}})
     for answer in (retriever.ask(QUESTION), await retriever.aask(QUESTION)):
         assert "secret" not in answer.text
         assert "secret" not in {hit.chunk.id for hit in answer.result.hits}
@@ -56,7 +56,7 @@ def test_the_graph_is_steered_by_a_call_and_by_search_kwargs(retriever):
     documents = retriever.invoke(QUESTION, exclude=["auth"], seed_entities=["solheim"])
     assert "auth" not in [document.id for document in documents]
     assert "Solheim" in documents[0].metadata["graphrag"]["entities"]
-    retriever.search_kwargs = {"exclude": ["key"]}
+    retriever = retriever.model_copy(update={"search_kwargs": {"exclude": ["key"]}})
     assert "key" not in [document.id for document in retriever.invoke(QUESTION)]
 
 

@@ -32,7 +32,7 @@ from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.vectorstores import InMemoryVectorStore
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from graphrag_core import Anchored, KnowledgeIndex, Neighbourhood
+from graphrag_core import KnowledgeIndex, Neighbourhood
 from graphrag_core.errors import EmbedderError, FilterError, InputError
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from graphrag_core.testing import HashEmbedder
@@ -142,7 +142,7 @@ class TestAnEmbeddingThatFails:
         assert ids(chain.batch(["Tallinn"])[0])[0] == "keyring"
 
     async def test_leaves_the_question_to_keywords_if_asked(self, limited, caplog):
-        limited.on_embedder_error = "keyword"
+        limited = limited.model_copy(update={"on_embedder_error": "keyword"})
         outage(limited)
         for found in (limited.invoke("Tallinn"), await limited.ainvoke("Tallinn")):
             assert ids(found)[0] == "keyring"
@@ -429,20 +429,18 @@ class TestMetadata:
 
 
 class TestSettings:
-    def test_changed_later_take_effect(self, retriever):
-        retriever.method, retriever.k = "keyword", 1
-        assert retriever.invoke("Keyring Tallinn").result.method == "keyword"
-        assert len(retriever.invoke("Keyring Tallinn")) == 1
-        retriever.method, retriever.k, retriever.graph = "hybrid", 5, Neighbourhood()
-        assert retriever._core.settings.plan.reranker is None
-        retriever.graph = None
-        assert isinstance(retriever._core.settings.plan.fusion, Anchored)
-        retriever.reranker = lambda question, chunks: [float(chunk.id == "lunch") for chunk in chunks]
-        assert ids(retriever.invoke(QUESTION))[0] == "lunch"
-        retriever.filter = {"tenant": "acme"}
-        assert "secret" not in ids(retriever.invoke(QUESTION))
-        retriever.cache = True
-        assert retriever.cache is retriever._core.cache
+    def test_of_a_copy_take_effect(self, retriever):
+        by_keyword = retriever.model_copy(update={"method": "keyword", "k": 1})
+        assert by_keyword.invoke("Keyring Tallinn").result.method == "keyword"
+        assert len(by_keyword.invoke("Keyring Tallinn")) == 1
+        assert retriever.model_copy(update={"graph": Neighbourhood()}).settings.plan.reranker is None
+        lunch_first = retriever.model_copy(
+            update={"reranker": lambda question, chunks: [float(chunk.id == "lunch") for chunk in chunks]}
+        )
+        assert ids(lunch_first.invoke(QUESTION))[0] == "lunch"
+        limited = lunch_first.model_copy(update={"filter": {"tenant": "acme"}})
+        assert "secret" not in ids(limited.invoke(QUESTION))
+        assert ids(limited.invoke(QUESTION))[0] == "lunch"
 
     @pytest.mark.parametrize(
         ("name", "value", "error"),
@@ -451,5 +449,5 @@ class TestSettings:
     )  # fmt: skip
     def test_that_are_wrong_raise(self, retriever, name, value, error):
         with pytest.raises(error):
-            setattr(retriever, name, value)
+            retriever.model_copy(update={name: value})
         assert len(retriever.invoke(QUESTION)) == 5

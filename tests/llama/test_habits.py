@@ -17,7 +17,7 @@ from llama_index.core.schema import NodeRelationship, QueryBundle, RelatedNodeIn
 from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter, MetadataFilters
 from llama_support import QUESTION, Hashed, ids
 
-from graphrag_core import Anchored, Document, KnowledgeIndex, Neighbourhood
+from graphrag_core import Document, KnowledgeIndex, SearchSettings
 from graphrag_core.errors import DocumentError, EmbedderError, FilterError, InputError
 from graphrag_core.testing import CHAIN, HashEmbedder
 from llama_graphrag import GraphRAGRetriever, LocalEmbedding, memory_search_tool
@@ -81,7 +81,7 @@ def test_an_embedding_that_fails_raises_in_every_call(nodes, model):
 @pytest.mark.parametrize("model", [Limited, LimitedCore])
 def test_it_leaves_the_question_to_keywords_if_asked(nodes, model, caplog):
     retriever = GraphRAGRetriever.from_nodes(nodes, model(), on_embedder_error="keyword")
-    assert retriever.on_embedder_error == "keyword"
+    assert retriever.settings.on_embedder_error == "keyword"
     for found in (retriever.retrieve("Tallinn"), asyncio.run(retriever.aretrieve("Tallinn"))):
         assert ids(found)[0] == "keyring"
         assert "slow down" in found[0].metadata["graphrag"]["fallback"]
@@ -112,7 +112,7 @@ def test_a_bundle_with_an_embedding_alone_is_a_vector_search(retriever):
 def test_filters_of_a_call_narrow_those_of_the_retriever(retriever):
     everything = set(ids(retriever.retrieve(QUESTION)))
     assert everything == {"auth", "oauth", "keyring", "lunch", "secret"}
-    retriever.filters = only("tenant", "acme")
+    retriever = GraphRAGRetriever(retriever.index, filters=only("tenant", "acme"))
     calls = [
         ({"filters": only("tenant", "umbrella")}, set()),
         ({"filters": only("year", 2021)}, None),
@@ -136,18 +136,15 @@ def test_filters_of_a_call_narrow_those_of_the_retriever(retriever):
         assert set(ids(asyncio.run(tool.acall(query=QUESTION, min_graph_score=0.0)).raw_output)) == found
 
 
-def test_ids_are_parameters_and_attributes(nodes, model):
+def test_ids_are_parameters(nodes, model):
     retriever = GraphRAGRetriever.from_nodes(nodes, model, node_ids=["auth", "secret"], doc_ids=["acme.md"])
-    assert (retriever.node_ids, retriever.doc_ids) == (["auth", "secret"], ["acme.md"])
     assert ids(retriever.retrieve(QUESTION)) == ["auth"]
-    retriever.node_ids = ["keyring"]
-    assert ids(retriever.retrieve(QUESTION)) == ["keyring"]
-    retriever.node_ids = None
+    retriever = GraphRAGRetriever(retriever.index, doc_ids=["acme.md"])
     assert len(retriever.retrieve(QUESTION)) == 4
     assert retriever.retrieve(QUESTION, k=1) != retriever.retrieve(QUESTION)
     for wrong in ("auth", 7, [7]):
         with pytest.raises(FilterError, match="node_ids"):
-            retriever.node_ids = wrong
+            GraphRAGRetriever(retriever.index, node_ids=wrong)
         with pytest.raises(FilterError, match="doc_ids"):
             retriever.retrieve(QUESTION, doc_ids=wrong)
     with pytest.raises(FilterError, match="where="):
@@ -182,49 +179,39 @@ def test_nodes_of_two_queries_are_equal(retriever):
     assert len([one for at, one in enumerate(merged) if one not in merged[:at]]) == 5
 
 
-# -- settings that are changed later
+# -- settings
 
 
-def test_settings_can_be_read_and_changed(retriever):
-    assert (retriever.method, retriever.similarity_top_k, retriever.candidates) == ("hybrid", 5, 100)
-    assert isinstance(retriever.fusion, Anchored)
-    assert retriever.graph is not None
-    assert retriever.gate is not None
-    assert retriever.cache is not None
-    assert {"method", "graph", "fusion", "gate", "reranker", "similarity_top_k"} <= set(dir(retriever))
-    retriever.method, retriever.similarity_top_k = "keyword", 1
-    assert retriever.search("Keyring Tallinn").method == "keyword"
-    assert len(retriever.retrieve("Keyring Tallinn")) == 1
-    retriever.method, retriever.similarity_top_k, retriever.graph = "hybrid", 5, Neighbourhood()
-    assert retriever.reranker is None
-    retriever.graph = None
-    retriever.reranker = lambda question, chunks: [float(chunk.id == "lunch") for chunk in chunks]
-    assert ids(retriever.retrieve(QUESTION))[0] == "lunch"
-    retriever.use_graph = False
-    assert not retriever.search(QUESTION).graph_ran
+def test_settings_are_one_value_that_keywords_replace(retriever):
+    settings = SearchSettings(method="keyword", k=1)
+    mine = GraphRAGRetriever(retriever.index, settings)
+    assert (mine.settings, mine.similarity_top_k) == (settings, 1)
+    assert mine.search("Keyring Tallinn").method == "keyword"
+    assert len(mine.retrieve("Keyring Tallinn")) == 1
+    more = GraphRAGRetriever(retriever.index, settings, similarity_top_k=3, method="hybrid", use_graph=False)
+    assert more.settings == settings.replace(method="hybrid", k=3, use_graph=False)
+    assert not more.search(QUESTION).graph_ran
+    lunch_first = GraphRAGRetriever(
+        retriever.index, reranker=lambda question, chunks: [float(chunk.id == "lunch") for chunk in chunks]
+    )
+    assert ids(lunch_first.retrieve(QUESTION))[0] == "lunch"
 
 
 @pytest.mark.parametrize(
     ("name", "value", "error"),
     [("method", "magic", InputError), ("similarity_top_k", 0, InputError), ("graph", "pagerank", InputError),
-     ("filters", {"a": 1}, FilterError), ("on_embedder_error", "ignore", InputError), ("methd", "x", AttributeError),
-     ("top_k", 3, AttributeError), ("index", None, AttributeError)],
+     ("filters", {"a": 1}, FilterError), ("on_embedder_error", "ignore", InputError), ("methd", "x", InputError),
+     ("top_k", 3, InputError), ("chunker", 3, InputError), ("settings", {"k": 1}, InputError)],
 )  # fmt: skip
-def test_a_wrong_setting_raises(retriever, name, value, error):
+def test_settings_that_are_wrong_raise(retriever, name, value, error):
     with pytest.raises(error):
-        setattr(retriever, name, value)
-    assert len(retriever.retrieve(QUESTION)) == 5
+        GraphRAGRetriever(retriever.index, **{name: value})
 
 
-def test_a_class_of_ones_own_has_its_own_attributes(retriever):
-    class Own(GraphRAGRetriever):
-        def __init__(self, index):
-            super().__init__(index)
-            self.tenant = "acme"
-
-    own = Own(retriever.index)
-    own.tenant = "umbrella"
-    assert own.tenant == "umbrella"
+def test_settings_are_not_assigned(retriever):
+    for name in ("settings", "similarity_top_k", "filters"):
+        with pytest.raises(AttributeError):
+            setattr(retriever, name, None)
 
 
 # -- metadata
@@ -257,7 +244,7 @@ def test_a_node_that_has_no_content_any_more_is_deleted(retriever, caplog):
     added = retriever.insert_nodes([TextNode(id_="keyring", text=" "), TextNode(id_="new", text="New.")])
     assert added.added == 1
     assert "keyring" not in retriever.index
-    assert "1 nodes without content were skipped: 'keyring'; earlier versions of 1 of them were deleted" in caplog.text
+    assert "1 documents without text were skipped: 'keyring'; earlier versions of 1 of them were deleted" in caplog.text
     asyncio.run(retriever.ainsert_nodes([TextNode(id_="lunch", text="")]))
     assert "lunch" not in retriever.index
 

@@ -84,14 +84,14 @@ def test_a_deep_copy_opens_the_folder_and_shares_an_index_in_memory(tmp_path):
 async def test_a_reader_refreshes(tmp_path):
     with GraphRAGRetriever.from_nodes(nodes(), HashEmbedder(), path=tmp_path / "kb"):
         pass
-    now = 0.0
     settings = {"read_only": True, "similarity_top_k": 1}
-    timing = {"refresh_every": 10, "clock": lambda: now}
     with (
         GraphRAGRetriever.from_persist_dir(tmp_path / "kb", HashEmbedder(), **settings) as told,
         GraphRAGRetriever.from_persist_dir(tmp_path / "kb", HashEmbedder(), **settings) as awaited,
-        GraphRAGRetriever.from_persist_dir(tmp_path / "kb", HashEmbedder(), **settings, **timing) as timed,
+        GraphRAGRetriever.from_persist_dir(tmp_path / "kb", HashEmbedder(), refresh_every=10, **settings) as timed,
     ):
+        now = 0.0
+        timed._core._clock = lambda: now
         assert ids(timed.retrieve("Lena Holm")) != ["lena"]
         write_elsewhere(tmp_path / "kb")
         assert ids(told.retrieve("Lena Holm")) != ["lena"]

@@ -40,10 +40,9 @@ def test_the_ranking_is_the_cores(retriever, method):
 
 
 def test_the_graph_finds_what_plain_search_does_not(retriever):
-    retriever.similarity_top_k = 3
+    retriever = GraphRAGRetriever(retriever.index, similarity_top_k=3)
     assert "keyring" in ids(retriever.retrieve(QUESTION))
-    retriever.use_graph = False
-    assert "keyring" not in ids(retriever.retrieve(QUESTION))
+    assert "keyring" not in ids(retriever.retrieve(QUESTION, use_graph=False))
 
 
 def rich_nodes():
@@ -161,10 +160,9 @@ def test_the_nodes_of_a_document_share_its_title(model):
 def test_top_k_is_given_where_so_many_exist(retriever):
     assert retriever.similarity_top_k == 5
     for count in (1, 3, 5, 100):
-        retriever.similarity_top_k = count
-        assert len(retriever.retrieve("Auth Service")) == min(count, 5)
+        assert len(retriever.retrieve("Auth Service", k=count)) == min(count, 5)
     with pytest.raises(InputError, match="at least 1"):
-        retriever.similarity_top_k = 0
+        retriever.retrieve("Auth Service", k=0)
 
 
 def test_a_query_bundles_own_embedding_is_taken(retriever, model):
@@ -264,7 +262,7 @@ def test_what_a_deleted_node_was_is_gone_from_the_files(nodes, model, tmp_path):
 def test_nodes_without_content_are_skipped(model, caplog):
     retriever = GraphRAGRetriever.from_nodes([TextNode(text=" "), TextNode(id_="full", text="A fox.")], model)
     assert [document.id for document in retriever.index.documents()] == ["full"]
-    assert "without content" in caplog.text
+    assert "without text" in caplog.text
 
 
 def test_a_node_that_cannot_be_kept_is_named_and_nothing_is_half_done(retriever):
@@ -323,7 +321,7 @@ def test_an_embedding_that_fails_leaves_the_question_to_keywords_and_graph(retri
         raise ConnectionError("no route")
 
     monkeypatch.setattr(Hashed, "_get_query_embedding", fail)
-    retriever.on_embedder_error = "keyword"
+    retriever = GraphRAGRetriever(retriever.index, on_embedder_error="keyword")
     found = retriever.retrieve("Tallinn")
     assert found[0].node_id == "keyring"
     assert "no route" in found[0].metadata["graphrag"]["fallback"]
@@ -334,11 +332,10 @@ def test_an_embedding_that_fails_leaves_the_question_to_keywords_and_graph(retri
 def test_many_threads_may_ask_and_write_at_once(retriever):
     def work(number):
         retriever.insert_nodes([TextNode(id_=f"n{number}", text=f"Note {number} on the Auth Service.")])
-        found = retriever.retrieve(f"Note {number} on the Auth Service")
+        found = retriever.retrieve(f"Note {number} on the Auth Service", k=50)
         retriever.delete_nodes([f"n{number}"])
         return f"n{number}" in ids(found)
 
-    retriever.similarity_top_k = 50
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(40)))
     assert len(retriever.index) == 5

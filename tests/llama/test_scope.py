@@ -27,6 +27,10 @@ def everything():
         yield retriever
 
 
+def within(retriever, filters):
+    return GraphRAGRetriever(retriever.index, retriever.settings, filters=filters)
+
+
 def tenants(nodes):
     return {one.node.metadata["tenant"] for one in nodes}
 
@@ -34,26 +38,22 @@ def tenants(nodes):
 def test_an_empty_group_never_opens_a_scope(everything):
     for condition in (FilterCondition.OR, FilterCondition.NOT):
         with pytest.raises(FilterError, match="empty group"):
-            everything.filters = MetadataFilters(filters=[ACME, EMPTY], condition=condition)
-    everything.filters = MetadataFilters(filters=[ACME, EMPTY])
-    assert tenants(everything.retrieve("Keyring")) == {"acme"}
-    everything.filters = MetadataFilters(filters=[ACME, NOTHING], condition=FilterCondition.OR)
-    assert tenants(everything.retrieve("Keyring")) == {"acme"}
+            within(everything, MetadataFilters(filters=[ACME, EMPTY], condition=condition))
+    either = MetadataFilters(filters=[ACME, NOTHING], condition=FilterCondition.OR)
+    for filters in (MetadataFilters(filters=[ACME, EMPTY]), either):
+        assert tenants(within(everything, filters).retrieve("Keyring")) == {"acme"}
     for none in (NOTHING, MetadataFilters(filters=[ACME, NOTHING])):
-        everything.filters = none
-        assert everything.retrieve("Keyring") == []
-    everything.filters = EMPTY
-    assert tenants(everything.retrieve("Keyring")) == {"acme", "umbrella"}
+        assert within(everything, none).retrieve("Keyring") == []
+    assert tenants(within(everything, EMPTY).retrieve("Keyring")) == {"acme", "umbrella"}
 
 
-async def test_filters_are_read_when_they_are_set(everything):
+async def test_filters_are_read_once(everything):
     filters = MetadataFilters(filters=[ACME])
-    everything.filters = filters
+    limited = within(everything, filters)
     filters.filters.clear()
     filters.condition = FilterCondition.NOT
-    assert tenants(everything.retrieve("Keyring")) == {"acme"}
-    assert tenants(await everything.aretrieve("Keyring")) == {"acme"}
-    everything.filters = None
+    assert tenants(limited.retrieve("Keyring")) == {"acme"}
+    assert tenants(await limited.aretrieve("Keyring")) == {"acme"}
     hidden = MetadataFilter(key="tenant", value=["umbrella"], operator=FilterOperator.NIN)
     tool = memory_search_tool(
         everything, filters=MetadataFilters(filters=[hidden]), where={"tenant": {"nin": iter("u")}}
@@ -64,12 +64,11 @@ async def test_filters_are_read_when_they_are_set(everything):
 
 
 def test_nodes_outside_of_the_filters_are_neither_listed_nor_deleted(everything):
-    everything.filters = MetadataFilters(filters=[ACME])
-    assert {name.partition("-")[0] for name in everything.ref_doc_info} == {"acme"}
-    assert everything.delete_nodes(["umbrella-0", "nobody"]) == 0
-    assert everything.delete_ref_doc("umbrella-1") == 0
-    assert everything.delete_nodes(["umbrella-0", "acme-0"]) == 1
-    everything.filters = None
+    limited = within(everything, MetadataFilters(filters=[ACME]))
+    assert {name.partition("-")[0] for name in limited.ref_doc_info} == {"acme"}
+    assert limited.delete_nodes(["umbrella-0", "nobody"]) == 0
+    assert limited.delete_ref_doc("umbrella-1") == 0
+    assert limited.delete_nodes(["umbrella-0", "acme-0"]) == 1
     assert everything.delete_ref_doc("umbrella-1") == 1
     assert len(everything.index) == 4
 

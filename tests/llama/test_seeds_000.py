@@ -53,8 +53,7 @@ def test_the_published_settings_return_what_the_core_returns(index, core):
     assert [one.score for one in found] == [hit.score for hit in expected.hits]
     # Two of plain search and four that the graph adds.
     assert len(found) == 2 + 4
-    retriever.use_graph = False
-    assert set(ids(retriever.retrieve(QUESTION))) <= set(ids(found))
+    assert set(ids(retriever.retrieve(QUESTION, use_graph=False))) <= set(ids(found))
 
 
 def test_the_context_has_the_passages_and_the_block(index):

@@ -55,8 +55,8 @@ async def test_a_query_can_be_asked_as_of_a_time(memory):
     memory.index.memory.remember("Ada", "works_at", "Globex", valid_from="2022-01-01", supersedes=True, metadata=ADA)
     assert memory.search("Ada", as_of="2020-01-01").hits[0].chunk.text == "Ada works at Acme"
     assert memory.retrieve("Ada")[0].text == "Ada works at Globex"
-    memory.as_of = "2020-01-01"
-    (found,) = await memory.aretrieve("Ada")
+    then = GraphRAGRetriever(memory.index, memory.settings, filters=memory.filters, as_of="2020-01-01")
+    (found,) = await then.aretrieve("Ada")
     assert found.text == "Ada works at Acme"
     assert "graphrag_fact" not in found.node.get_content(MetadataMode.LLM), "the record is not for the model"
 

@@ -37,14 +37,14 @@ def retriever(embed_model):
 
 
 def test_findings_have_their_facts(retriever):
-    assert retriever.add_research_findings(FINDINGS).added == 3
+    assert retriever.index.add_research_findings(FINDINGS).added == 3
     assert retriever.index.stats().relations == RELATIONS
     assert retriever.index.graph.entity("arXiv") is None
     assert retriever.retrieve("MAGMA Memory")[0].node_id == "arxiv:2501.03236"
 
 
 async def test_findings_are_added_in_a_coroutine(retriever):
-    assert (await retriever.aadd_research_findings(FINDINGS)).added == 3
+    retriever.index.add_research_findings(FINDINGS)
     assert retriever.index.stats().relations == RELATIONS
     found = await retriever.aretrieve("MAGMA Memory")
     assert found[0].node_id == "arxiv:2501.03236"
@@ -58,7 +58,7 @@ def test_findings_as_documents_have_their_facts_too(embed_model):
 
 
 def test_the_published_system(retriever):
-    retriever.add_research_findings(FINDINGS)
+    retriever.index.add_research_findings(FINDINGS)
     system = GraphRAGRetriever(
         retriever.index, method="agentic", similarity_top_k=10, graph=CitationGraph(), router=Router.as_published()
     )
@@ -73,7 +73,7 @@ def test_the_published_system(retriever):
 
 
 def test_rankings_are_weighed_one_by_one(retriever):
-    retriever.add_research_findings(FINDINGS)
+    retriever.index.add_research_findings(FINDINGS)
     weighed = GraphRAGRetriever(retriever.index, fusion=ReciprocalRank(weights={"keyword": 1.0}))
     by_keyword = retriever.search("MAGMA Memory", method="keyword")
     assert [node.node_id for node in weighed.retrieve("MAGMA Memory")] == [hit.chunk.id for hit in by_keyword]

@@ -177,17 +177,17 @@ def test_only_some_nodes_on_request(existing, caplog):
 
 
 def test_later_changes_are_taken_over(existing, tmp_path, caplog):
-    with GraphRAGRetriever.from_index(existing.index, persist_dir=tmp_path / "kb"):
+    with GraphRAGRetriever.from_index(existing.index, path=tmp_path / "kb"):
         pass
     delete(existing.index, named("lunch"))
     existing.index.insert_nodes([TextNode(id_=named("new"), text="Grace Hopper wrote a compiler.")])
     existing.model.asked.clear()
     caplog.set_level(logging.INFO, "llama_graphrag")
-    with GraphRAGRetriever.from_index(existing.index, persist_dir=tmp_path / "kb") as retriever:
+    with GraphRAGRetriever.from_index(existing.index, path=tmp_path / "kb") as retriever:
         assert named("lunch") in retriever.index, "what is gone from the store stays if nobody asks"
         assert named("new") in retriever.index
     assert "unchanged" in caplog.text
-    with GraphRAGRetriever.from_index(existing.index, persist_dir=tmp_path / "kb", remove_missing=True) as retriever:
+    with GraphRAGRetriever.from_index(existing.index, path=tmp_path / "kb", remove_missing=True) as retriever:
         assert not retriever.index.verify().problems
         expected = {one.node_id for one in sources_module.read_vector_index(existing.index)}
         assert set(retriever.index.document_ids()) == expected

@@ -53,7 +53,7 @@ class LlamaIndex:
         return self.kind.from_nodes(nodes, embedder, similarity_top_k=10, **settings)
 
     def load(self, path, embedder, **settings):
-        return self.kind.load(path, embedder, similarity_top_k=10, **settings)
+        return self.kind.from_persist_dir(path, embedder, similarity_top_k=10, **settings)
 
     def ids(self, retriever, question):
         return [node.node.node_id for node in retriever.retrieve(question)]

@@ -1,6 +1,6 @@
 """An embedder whose output is checked: usable vectors, or an error that names the document."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import new_class
 from typing import Any, TypeVar, cast
@@ -189,8 +189,21 @@ class CheckedEmbedder:
         except Exception as error:
             message = f"{self.identity} raised {type(error).__name__} on a question: {error}"
             raise embedder_error(message, error) from error
+        return self.checked_query(raw)
+
+    def checked_query(self, raw: object) -> Matrix:
+        """Return what the embedder returned for a question as a unit vector."""
         vector: Matrix = self._checked([raw], 1, ["the question"])[0]
         return vector
+
+    async def awaited_documents(self, texts: Sequence[str], vectors: Awaitable[Any]) -> dict[str, Matrix]:
+        """Return the vectors that an embedder computes on the event loop, by text; see :meth:`documents`."""
+        try:
+            raw = await vectors
+        except Exception as error:
+            message = f"{self.identity} raised {type(error).__name__} on {len(texts)} texts: {error}"
+            raise embedder_error(message, error) from error
+        return dict(zip(texts, self._checked(raw, len(texts), [text[:40] for text in texts]), strict=True))
 
     def queries(self, texts: Sequence[str]) -> Matrix:
         """Return the unit vector of each question: in one call if the embedder has ``embed_queries``."""

@@ -1,0 +1,50 @@
+"""LangChain's embedding models for the core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.embeddings import Embeddings
+
+from graphrag_core import KnowledgeIndex
+from graphrag_core.errors import InputError
+from graphrag_core.ingest.embedding import identity_of
+from graphrag_core.ports import Embedder
+
+
+def to_embedder(embedding: Any) -> Embedder | None:
+    """Return an embedding model for the core; None for an index without vectors."""
+    if embedding is None:
+        return None
+    if not isinstance(embedding, Embedder):
+        kind = type(embedding).__qualname__
+        raise InputError(f"{kind} is not an embedding model: it needs embed_documents and embed_query")
+    return _CachedEmbeddings(embedding) if hasattr(embedding, "underlying_embeddings") else embedding
+
+
+def embeddings_of(index: KnowledgeIndex) -> Any:
+    """Return the embedding model of an index as the user passed it, or None."""
+    embedder = index.embedding.embedder if index.embedding else None
+    return embedder.embeddings if isinstance(embedder, _CachedEmbeddings) else embedder
+
+
+def has_coroutine(embeddings: Any, method: str) -> bool:
+    """Return whether an embedding model implements a coroutine; LangChain's default uses a thread."""
+    implemented = getattr(type(embeddings), method, None)
+    return implemented is not None and implemented is not getattr(Embeddings, method)
+
+
+class _CachedEmbeddings:
+    """Embeddings with a cache (``CacheBackedEmbeddings``) under the identity of the cached model.
+
+    An index built with a model can be opened with a cached version of it, and the other way round.
+    """
+
+    def __init__(self, embeddings: Any) -> None:
+        model = embeddings.underlying_embeddings
+        self.embeddings = embeddings
+        self.embed_documents = embeddings.embed_documents
+        self.embed_query = embeddings.embed_query
+        self.identity = identity_of(model)
+        self.embedded = bool(getattr(model, "embedded", False))
+        self.local = bool(getattr(model, "local", False))
