@@ -20,7 +20,6 @@ from graphrag_core.context import (
     link_words,
     linked_path,
     one_line,
-    path_ends_in_link,
     uncovered_words,
     write_context,
 )
@@ -530,10 +529,9 @@ class Result:
             lines.append(f"{rank:>3}. {one_line(citation(hit.chunk))}  [{hit.score:.3f}]  {found}")
             path = " → ".join(one_line(step.text) for step in linked_path(self, hit))
             reason = f"{path} → this passage" if path else how_found(hit)
-            link = "" if path_ends_in_link(hit) else link_words(hit)
             more = (
                 one_line(texts.snippet(hit, _SNIPPET)),
-                "; ".join(filter(None, (reason, one_line(link)))),
+                "; ".join(filter(None, (reason, one_line(link_words(hit))))),
                 one_line(covered_words(hit)),
                 copies_note(hit),
             )

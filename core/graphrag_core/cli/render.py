@@ -29,10 +29,10 @@ from graphrag_core.context import (
     for_terminal,
     how_found,
     json_for_terminal,
+    link_pieces,
     link_words,
     linked_path,
     one_line,
-    path_ends_in_link,
     section,
     uncovered_words,
 )
@@ -156,7 +156,7 @@ def show_result(result: Result) -> None:
         print_indented(console, Text(" · ").join(found_by) if found_by else Text(how_found(hit), "quiet"))
         if len(hit.path) > 3:
             print_indented(console, _path_line(linked_path(result, hit)))
-        link = "" if len(hit.path) > 3 and path_ends_in_link(hit) else link_words(hit)
+        link = link_words(hit) if len(hit.path) > 3 else "".join(link_pieces(hit))
         if reason := "; ".join(filter(None, (link, covered_words(hit)))):
             print_indented(console, Text(one_line(reason), "quiet"))
 
@@ -200,7 +200,7 @@ def show_explanation(result: Result) -> None:
             console.print(Padding(path_tree((*path, hit.path[-1])), (0, 0, 0, 4)))
         else:
             print_indented(console, Text(how_found(hit), "quiet"))
-        for note in ("" if path_ends_in_link(hit) else link_words(hit), covered_words(hit)):
+        for note in (link_words(hit), covered_words(hit)):
             if note:
                 print_indented(console, Text(one_line(note), "quiet"))
     if result.facts:

@@ -103,7 +103,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def link_words(hit: Hit) -> str:
-    """Return how a hit is linked to one above it; empty if it is not.
+    """Return how a hit is linked to one above it; empty if it is not, or if the path of the hit tells it.
 
     >>> from graphrag_core import Hit, Link
     >>> from graphrag_core.result import Explanation, LazyExplanation, Reason
@@ -112,7 +112,7 @@ def link_words(hit: Hit) -> str:
     >>> link_words(Hit(Chunk("c", "c", "Text"), 0.5, explanation=why))
     'about Keyring, which passage 1 mentions'
     """
-    return "".join(link_pieces(hit))
+    return "" if path_ends_in_link(hit) else "".join(link_pieces(hit))
 
 
 def link_pieces(hit: Hit) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from graphrag_core.context.display import (
     covered_words,
     how_found,
-    link_words,
+    link_pieces,
     path_starts_at_link,
     section,
     shown_path,
@@ -138,7 +138,9 @@ def _add_path(network: Network, rank: int, hit: Hit, steps: Sequence[Step], plac
     ``places`` are the ranks of passages by id.
     """
     name, key = passage_name(hit), f"passage {rank}"
-    tooltip = "\n".join(filter(None, (f"{rank}. {name}", how_found(hit), link_words(hit), covered_words(hit))))
+    tooltip = "\n".join(
+        filter(None, (f"{rank}. {name}", how_found(hit), "".join(link_pieces(hit)), covered_words(hit)))
+    )
     # A box has room for a few words: the heading tells passages of one document apart.
     heading = hit.chunk.headings[-1] if hit.chunk.headings else ""
     text = f"{heading} - {hit.chunk.title}" if heading and hit.chunk.title.strip() else name
@@ -164,7 +166,7 @@ def _add_path(network: Network, rank: int, hit: Hit, steps: Sequence[Step], plac
 def _add_link(network: Network, rank: int, hit: Hit) -> None:
     """Connect a hit with the better one that it is linked to, unless its path starts there."""
     if hit.link and f"passage {hit.link.rank}" in network.nodes and not path_starts_at_link(hit):
-        _connect_passages(network, hit.link.rank, rank, hit.link.entity, link_words(hit))
+        _connect_passages(network, hit.link.rank, rank, hit.link.entity, "".join(link_pieces(hit)))
 
 
 def _connect_passages(network: Network, better: int, rank: int, name: str, text: str) -> None:

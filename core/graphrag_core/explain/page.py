@@ -22,9 +22,9 @@ from graphrag_core.context.display import (
     copies_note,
     how_found,
     link_pieces,
+    link_words,
     linked_path,
     marked_words,
-    path_ends_in_link,
 )
 from graphrag_core.context.escape import for_terminal
 from graphrag_core.explain.labels import shorten
@@ -173,8 +173,10 @@ def _graph_use(result: Result) -> str:
 
 def _link(hit: Hit) -> list[str]:
     """Return the words on a link in pieces, as a sentence; empty if there is none or the path tells it."""
-    pieces = [] if path_ends_in_link(hit) else link_pieces(hit)
-    return [pieces[0][:1].upper() + pieces[0][1:], *pieces[1:]] if pieces else []
+    if not link_words(hit):
+        return []
+    first, *rest = link_pieces(hit)
+    return [first[:1].upper() + first[1:], *rest]
 
 
 def _sentence(text: str) -> str:

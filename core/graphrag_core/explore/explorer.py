@@ -30,7 +30,6 @@ from graphrag_core.context.display import (
     link_words,
     linked_path,
     name_pattern,
-    path_ends_in_link,
     readable,
     uncovered_words,
 )
@@ -452,7 +451,6 @@ def _spellings(entity: Entity) -> str:
 
 
 def _hit(rank: int, hit: Hit, result: Result, texts: Highlighter) -> dict[str, Any]:
-    link = "" if path_ends_in_link(hit) else link_words(hit)
     return {
         "rank": rank,
         "name": _safe(passage_name(hit)),
@@ -467,7 +465,7 @@ def _hit(rank: int, hit: Hit, result: Result, texts: Highlighter) -> dict[str, A
             for step in linked_path(result, hit)
         ],
         "found": _safe(how_found(hit)),
-        "link": _safe(link),
+        "link": _safe(link_words(hit)),
         "adds": _safe(covered_words(hit)),
         "copies": copies_note(hit),
         "pieces": [[_safe(text, lines=True), marked] for text, marked in texts.pieces(texts.snippet(hit, _EXCERPT))],
