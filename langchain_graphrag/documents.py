@@ -12,7 +12,7 @@ from langchain_core.documents import Document
 
 import graphrag_core
 from graphrag_core import Chunk, Chunker, Hit, Result
-from graphrag_core.documents.raw_html import readable
+from graphrag_core.documents.html import readable
 from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.filters import json_value
 from graphrag_core.ingest.titles import stated_title

@@ -28,7 +28,7 @@ from llama_index.core.schema import (
 from llama_index.core.storage.docstore.utils import json_to_doc
 
 from graphrag_core import Chunk, Document, Hit, Result
-from graphrag_core.documents.raw_html import readable
+from graphrag_core.documents.html import readable
 from graphrag_core.errors import DocumentError
 from graphrag_core.extract.knowledge import strength_of
 from graphrag_core.filters import json_value

@@ -39,7 +39,7 @@ import pptx
 from graphrag_core import Hit, Result
 from graphrag_core.context.display import Highlighter, body_text, citation, readable
 from graphrag_core.context.escape import body, list_item, one_line, shortened
-from graphrag_core.documents import containers, html, load_documents, plain, raw_html, rows, rst, writer
+from graphrag_core.documents import containers, html, load_documents, plain, rows, rst, writer
 from graphrag_core.documents.content import is_version
 from graphrag_core.engine import analysis, copies
 from graphrag_core.errors import GraphRAGError
@@ -52,9 +52,9 @@ from graphrag_core.ingest.chunker import Chunker, whole_document
 from graphrag_core.ingest.titles import is_markdown, title_of
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.query import recognise, routing
-from graphrag_core.text import cjk, lowercase_names, mentions, names, prose, statements, tokens
+from graphrag_core.text import cjk, lowercase_names, mentions, names, prose, tokens
 from graphrag_core.text.markup import scan, slug
-from graphrag_core.text.sentences import sentences, unwrap
+from graphrag_core.text.sentences import is_boilerplate, is_statement, sentences, unwrap
 from torture.report import Row
 
 BLOCKS = (
@@ -138,9 +138,9 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         "normalise": fresh(names.normalise),
         "title_names": names.title_names,
         "tokens": lambda text: (tokens.estimate_tokens(text), tokens.most_tokens(text)),
-        "is_statement": lambda text: statements.is_statement(text.strip() or "a"),
-        "is_fragment": lambda text: statements.is_statement(text.strip() or "a", ("A b",), whole=False),
-        "is_boilerplate": statements.is_boilerplate,
+        "is_statement": lambda text: is_statement(text.strip() or "a"),
+        "is_fragment": lambda text: is_statement(text.strip() or "a", ("A b",), whole=False),
+        "is_boilerplate": is_boilerplate,
         "grams": lambda text: (
             lowercase_names.name_grams([text]),
             lowercase_names.sentence_grams([text.replace("\0", "")]),
@@ -183,8 +183,8 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         "read_markdown": lambda text: plain.read_markdown(_bytes(text)),
         "read_rst": lambda text: rst.read_rst(_bytes(text)),
         "read_html": lambda text: html.read_html(_bytes(text)),
-        "raw_html": lambda text: raw_html.readable(Document("1", text or "a")),
-        "raw_html page": lambda text: raw_html.readable(Document("1", "<html>" + text)),
+        "raw_html": lambda text: html.readable(Document("1", text or "a")),
+        "raw_html page": lambda text: html.readable(Document("1", "<html>" + text)),
         "read_eml": lambda text: containers.read_eml(b"From: a\nSubject: " + _bytes(text)),
         "defined_name": writer.defined_name,
         "parse_value": rows.parse_value,

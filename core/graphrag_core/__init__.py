@@ -8,7 +8,7 @@
 ['Charles Babbage']
 """
 
-from graphrag_core.extract import Combined, KnowledgeExtractor, LLMExtractor, SentenceExtractor, TripleExtractor
+from graphrag_core.extract import Combined, KnowledgeExtractor, LLMExtractor, SentenceExtractor
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.llm import ChatModel, Message, OpenAIChat, as_chat_model
@@ -109,7 +109,6 @@ __all__ = [
     "Stats",
     "Step",
     "Trace",
-    "TripleExtractor",
     "Verification",
     "Weighted",
     "__version__",

@@ -122,7 +122,7 @@ def sync_files(
                 entry, digest, _ = found
                 changed[entry.key] = entry, digest
                 items.append({"file": entry.key, "name": entry.name, **asdict(file), "path": str(file.path)})
-        total, incomplete = Added(), dict[str, str]()
+        total = Added()
         if items:
             writer = _WriterSettings(url, embedder, batch_size, settings, catalogue.run)
             dataset = ray.data.from_items(items, override_num_blocks=max(len(items) // _FILES, 1)).map_batches(
@@ -135,15 +135,8 @@ def sync_files(
             files = _FileProgress(run, changed)
             for done in _written(ray, dataset, writer, workers):
                 total += done.added
-                incomplete |= done.added.problems
                 files.advance(done)
-        run.delete_stale()
-        if not keep_missing:
-            run.delete_missing()
-        report = run.report
-        report.added, report.changed, report.incomplete = total.added, total.replaced, incomplete
-        report.unchanged += total.unchanged
-        return report
+        return run.finish(total, keep_missing=keep_missing)
 
 
 def _check_address(url: str) -> None:
@@ -373,7 +366,7 @@ class _FileProgress:
                 self.run.add_problem(problem)
             entry, digest = self.changed[file]
             if all(problem.empty for problem in problems):
-                self.run.read.append((entry, "" if problems else digest))
+                self.run.read.append((entry, "" if problems else digest, ""))
             self.run.waiting += 1
             self.run.unwritten += end["size"]
         self.run.mark_read_files()

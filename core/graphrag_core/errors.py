@@ -32,7 +32,8 @@ were committed before. After any other exception, such as ``KeyboardInterrupt``,
 or not there, and the index answers from one generation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 
 class GraphRAGError(Exception):
@@ -160,3 +161,18 @@ class MissingDependency(GraphRAGError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package!r}: pip install 'hybrid-graphrag[{extra}]'")
+
+
+@contextmanager
+def optional_import(package: str, extra: str, purpose: str) -> Iterator[None]:
+    """Raise :class:`MissingDependency` if what is imported inside is not installed.
+
+    >>> with optional_import("no-such-package", "files", "Reading files"):
+    ...     import no_such_package
+    Traceback (most recent call last):
+    graphrag_core.errors.MissingDependency: Reading files needs 'no-such-package': pip install 'hybrid-graphrag[files]'
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingDependency(package, extra, purpose) from error

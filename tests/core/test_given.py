@@ -16,7 +16,6 @@ from graphrag_core import (
     KnowledgeExtractor,
     KnowledgeIndex,
     Mention,
-    TripleExtractor,
 )
 from graphrag_core.errors import DocumentError
 from graphrag_core.testing import ExtractorSuite, HashEmbedder
@@ -192,17 +191,3 @@ def test_triples_are_knowledge_too(extractor, metadata, caplog):
     ]
     assert [mention.name for mention in found.mentions] == ["Auth Service", "OAuth Provider", "Keyring", "Tallinn"]
     assert "skipped 3 triples" in caplog.text
-
-
-def test_the_triple_extractor_is_deprecated_but_works():
-    chunks = [Chunk("1", "1", "A text.", metadata={"triples": TRIPLES})]
-    with pytest.warns(DeprecationWarning, match="KnowledgeExtractor"):
-        stored = TripleExtractor()
-    with pytest.warns(DeprecationWarning, match="KnowledgeExtractor"):
-        given = TripleExtractor(triples={"1": [("A", "likes", "B")]}, weight=4)
-    assert stored.extract(chunks) == KnowledgeExtractor(knowledge={"1": TRIPLES}).extract(chunks)
-    assert [(fact.text, fact.weight) for fact in given.extract(chunks)[0].facts] == [("A likes B", 4)]
-    # Stored in existing indexes: a change would index every document again.
-    assert stored.identity == "triples 1 10.0 triples"
-    assert given.identity == "triples 1 4 8cf343bbd4ef131d61d08886dfa8aa56"
-    assert KnowledgeExtractor().identity == "knowledge 1 10.0 knowledge"

@@ -18,7 +18,7 @@ NAMES = {
         KnowledgeIndex LLMExtractor Link Mark Mention Message Neighbourhood OpenAIChat OwnScores PageRank
         ReciprocalRank Recogniser
         RelatedEntities Relevance Reranked Result Route Router Rule ScoreReranker SearchSettings SentenceExtractor
-        SpreadingActivation Stats Step Trace TripleExtractor Verification Weighted __version__ as_chat_model
+        SpreadingActivation Stats Step Trace Verification Weighted __version__ as_chat_model
     """,
     "graphrag_core.embedders": "FastEmbed OllamaEmbedder Onnx OpenAIEmbedder WordLlama",
     "graphrag_core.explore": "Explorer server_page static_page",

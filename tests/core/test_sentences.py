@@ -10,7 +10,7 @@ from graphrag_core.extract.subjects import heading_names
 from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.model import Chunk, Mark
 from graphrag_core.text.mentions import code_names
-from graphrag_core.text.statements import is_boilerplate, is_statement
+from graphrag_core.text.sentences import is_boilerplate, is_statement
 
 
 def extracted(text, title="", *, place="guide/page.md", marks=(), metadata=None):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphrag_core.documents.content import Content, decode
 from graphrag_core.documents.html_text import one_line, write_html
-from graphrag_core.documents.raw_html import without_tags
 from graphrag_core.documents.writer import Writer
-from graphrag_core.errors import MissingDependency
+from graphrag_core.errors import MissingDependency, optional_import
+from graphrag_core.model import Document
+from graphrag_core.text.markup import plain
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -39,6 +41,14 @@ _MIN_MAIN_SHARE = 0.4  # of the page's text that <main> or <article> must hold t
 _CONTENTS_HEADING = re.compile(
     r"(?:table of )?contents:?|on this page|in this (?:article|page|chapter|section):?|toc", re.IGNORECASE
 )
+_STEP_LINKS = re.compile(
+    r"\W*(?:(?:previous|prev|next|up|home|contents|index|top|back|back to top)\b\W*)+", re.IGNORECASE
+)
+_LAST_LINES = re.compile(
+    r"(?:this page (?:was )?last|last (?:updated|modified|changed)|copyright\b|©|\(c\) \d|created using|built with|"
+    r"powered by|generated (?:by|on|with)|all rights reserved|edit (?:this page|on github)|page source)",
+    re.IGNORECASE,
+)
 _STEP_LINK = re.compile(r"\W*(?:[Pp]rev(?:ious)?|[Nn]ext|Up|Home)(?![a-z])\W*")
 _STEPS = {"prev", "previous", "next"}
 _AROUND_STEPS = set("b center div li ol p span strong table tbody td th tr ul".split())
@@ -47,8 +57,6 @@ _LONGEST_STEPS = 400  # characters of links to the pages before and after
 _TITLE_SEPARATOR = re.compile(r"\s+[|·•»:—–-]+\s+|\s*[»—|]\s*")
 _NUMBER = re.compile(r"^\s*(?:\d+\.)+\d*\s+|^\s*\d+\.\s+")
 _SECTION_NUMBER = re.compile(r"\s*(?:[0-9A-Z]+\.)*[0-9A-Z]*\.?\s*")
-
-
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)([^<>]*)")
 _FORMATTING = frozenset("b big code em font i nobr s small strike strong tt u".split())
 """Elements that HTML opens again in every block that follows, until they are closed."""
@@ -57,6 +65,22 @@ _UNNESTED = frozenset(
     "tbody tfoot colgroup rt rp html head body frame h1 h2 h3 h4 h5 h6".split()
 )
 """Elements that have no content, or that the next one of their kind closes."""
+
+# -- texts that are raw HTML, as web loaders of frameworks hand them over
+
+_PAGE = re.compile(
+    r"\s*(?:<\?xml[^<>]*>\s*)?(?:<!--(?:(?!-->).){0,2000}-->\s*)*<(?:!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_BLOCK_TAG = re.compile(
+    r"</(?:p|div|li|td|th|tr|h[1-6]|ul|ol|dl|dd|dt|table|section|article|main|pre|blockquote)\s*>", re.IGNORECASE
+)
+_MARKDOWN = re.compile(r"^(?:#{1,6} |```|~~~)", re.MULTILINE)
+_HIDDEN = re.compile(
+    r"<![^<>]*>|<(script|style|noscript|template)\b(?:(?!<\1\b).)*?</\1\s*>", re.IGNORECASE | re.DOTALL
+)
+_TITLE_TAG = re.compile(r"<title[^<>]*>(.{0,1000}?)</title\s*>", re.IGNORECASE | re.DOTALL)
+_TAG_DENSITY = 400  # characters for each closing tag of a block, at most
 
 
 def read_html(data: bytes) -> Content:
@@ -69,13 +93,10 @@ def html_content(source: str) -> Content:
 
     A page with millions of elements, or with elements nested more than 256 deep, is read without its structure.
     """
-    try:
+    with optional_import("selectolax", "files", "Reading HTML"):
         from selectolax.lexbor import LexborHTMLParser
-    except ImportError as error:
-        raise MissingDependency("selectolax", "files", "Reading HTML") from error
     if not _is_parsable(source):
-        text, title = without_tags(source)
-        return Content(text, title)
+        return _without_tags(source)
     page = LexborHTMLParser(source)
     if page.body is None:
         return Content("", one_line(page.css_first("title")))
@@ -84,10 +105,53 @@ def html_content(source: str) -> Content:
     root = _main(page)
     title = _title(page, root, site_title)
     _remove_section_numbers(root)
+    _remove_last_lines(root)
     writer = Writer()
     write_html(root, writer)
     text, marks = writer.finish()
     return Content(text, title, marks=marks)
+
+
+def readable(document: Document) -> Document:
+    """Return a document with the readable text of its HTML, its title, links and anchors; others as they are.
+
+    Without the ``files`` extra, the tags are removed and nothing else is known of the page.
+    """
+    if not is_html(document.text):
+        return document
+    try:
+        page = html_content(document.text)
+    except MissingDependency:
+        page = _without_tags(document.text)
+    if not page.text.strip():
+        return document
+    return replace(document, text=page.text, title=document.title or page.title, marks=page.marks)
+
+
+def is_page(text: str) -> bool:
+    """Return whether a text starts as a web page does."""
+    return _PAGE.match(text) is not None
+
+
+def is_html(text: str) -> bool:
+    """Return whether a text is a web page, or consists of HTML elements. Markdown with some HTML is not.
+
+    >>> is_html("<!DOCTYPE html><title>A</title>"), is_html("<p>One.</p><p>Two.</p>"), is_html("a < b, <em>c</em>")
+    (True, True, False)
+    """
+    if is_page(text):
+        return True
+    start = text.lstrip()
+    if not start.startswith("<") or _MARKDOWN.search(text):
+        return False
+    return len(_BLOCK_TAG.findall(text)) * _TAG_DENSITY >= len(start)
+
+
+def _without_tags(source: str) -> Content:
+    """Return the text of a page without its tags, and its title."""
+    found = _TITLE_TAG.search(source)
+    title = " ".join(plain(found[1]).split()) if found else ""
+    return Content(plain(_TITLE_TAG.sub("", _HIDDEN.sub("", source))).strip(), title)
 
 
 def _is_parsable(source: str) -> bool:
@@ -194,6 +258,21 @@ def _remove_section_numbers(root: LexborNode) -> None:
             node.decompose()
 
 
+def _remove_last_lines(root: LexborNode) -> None:
+    """Remove short blocks at the end that say when a page was changed or whose it is, and links to its neighbours."""
+    blocks = [node for node in root.css("p, div, small, center, address") if node.text(strip=True)]
+    found = [node for node in blocks[:4] if _STEP_LINKS.fullmatch(one_line(node))]
+    for node in blocks[-4:]:  # they are nested
+        text = one_line(node)
+        if len(text) < 250 and (_LAST_LINES.match(text) or _STEP_LINKS.fullmatch(text)):
+            found.append(node)
+    gone: set[int] = set()
+    for node in found:
+        if node.mem_id not in gone:
+            gone.update(inner.mem_id for inner in node.traverse())
+            node.decompose()
+
+
 def _is_furniture(node: LexborNode) -> bool:
     attributes = node.attributes
     for value in [*(attributes.get("class") or "").split(), attributes.get("id") or ""]:
@@ -230,7 +309,7 @@ def _main(page: LexborHTMLParser) -> LexborNode:
 
 def _title(page: LexborHTMLParser, root: LexborNode, site_title: str) -> str:
     """Return the page's own title: its heading, or the <title> without the name of the site."""
-    found = [one_line(node).rstrip("¶#🔗 ") for node in root.css("h1")]
+    found = [_heading_text(node) for node in root.css("h1")]
     headings = [heading for text in found if (heading := _NUMBER.sub("", text))]
     named = page.css_first("meta[property='og:site_name']")
     site = (named.attributes.get("content") or "").strip() if named else ""
@@ -240,7 +319,7 @@ def _title(page: LexborHTMLParser, root: LexborNode, site_title: str) -> str:
         if heading in names:
             return heading
     for node in root.css("h2, h3"):
-        if (heading := _NUMBER.sub("", one_line(node).rstrip("¶#🔗 "))) and heading in names:
+        if (heading := _NUMBER.sub("", _heading_text(node))) and heading in names:
             for banner in root.css("h1") if len(found) == 1 else ():
                 banner.decompose()  # a heading that all pages of the site have
             return heading
@@ -252,8 +331,12 @@ def _title(page: LexborHTMLParser, root: LexborNode, site_title: str) -> str:
         return _NUMBER.sub("", site_title[: site_title.rfind(parts[-1])].rstrip(" |·•»:—–-"))
     if parts:
         return _NUMBER.sub("", parts[0])
-    first = root.css_first("h1, h2, h3")
-    return _NUMBER.sub("", one_line(first).rstrip("¶#🔗 "))
+    return _NUMBER.sub("", _heading_text(root.css_first("h1, h2, h3")))
+
+
+def _heading_text(node: LexborNode | None) -> str:
+    """Return the words of a heading without the link to itself."""
+    return one_line(node).rstrip("¶#🔗 ")
 
 
 def _has_parent(node: LexborNode, tags: tuple[str, ...]) -> bool:

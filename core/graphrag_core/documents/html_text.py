@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from graphrag_core.documents.writer import Writer, defined_name
@@ -14,14 +13,6 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
 _PERMALINKS = {"", "¶", "#", "§", "🔗", "∞", "link", "permalink", "[top]", "top", "^", "↑"}
-_STEP_LINKS = re.compile(
-    r"\W*(?:(?:previous|prev|next|up|home|contents|index|top|back|back to top)\b\W*)+", re.IGNORECASE
-)
-_LAST_LINES = re.compile(
-    r"(?:this page (?:was )?last|last (?:updated|modified|changed)|copyright\b|©|\(c\) \d|created using|built with|"
-    r"powered by|generated (?:by|on|with)|all rights reserved|edit (?:this page|on github)|page source)",
-    re.IGNORECASE,
-)
 _LANGUAGE = re.compile(r"(?:language|lang|highlight|brush|sourceCode)[-: ]+([A-Za-z0-9+#_-]+)")
 _NOT_LANGUAGES = {"default", "text", "none", "notranslate", "source", "highlight", "plaintext"}
 _BLOCKS = set(
@@ -38,7 +29,6 @@ def write_html(root: LexborNode, writer: Writer) -> None:
     levels: dict[int, int] = {}  # of the headings above nodes
     lists: list[int] = []  # numbers of the open lists' next items; 0 for bullets
     stack: list[LexborNode | AbstractContextManager[None]] = [root]
-    last = _last_lines(root)
     while stack:
         node = stack.pop()
         if isinstance(node, AbstractContextManager):
@@ -48,7 +38,7 @@ def write_html(root: LexborNode, writer: Writer) -> None:
         if tag == "-text":
             writer.write(node.text_content or "")
             continue
-        if tag.startswith(("-", "!")) or node.mem_id in last:
+        if tag.startswith(("-", "!")):
             continue
         attributes = node.attributes
         for name in (attributes.get("id"), attributes.get("name") if tag == "a" else None):
@@ -265,20 +255,6 @@ def _level_above(node: LexborNode, levels: dict[int, int]) -> int:
         before = before.prev
     levels[node.mem_id] = level
     return level
-
-
-def _last_lines(root: LexborNode) -> set[int]:
-    """Return short blocks at the end of a page that say when it was changed or whose it is, and links to neighbours."""
-    blocks = root.css("p, div, small, center, address")  # nested, so few of them are read
-    found = set()
-    for node in islice((node for node in reversed(blocks) if node.text(strip=True)), 4):
-        text = one_line(node)
-        if len(text) < 250 and (_LAST_LINES.match(text) or _STEP_LINKS.fullmatch(text)):
-            found.add(node.mem_id)
-    for node in islice((node for node in blocks if node.text(strip=True)), 4):
-        if _STEP_LINKS.fullmatch(one_line(node)):
-            found.add(node.mem_id)
-    return found
 
 
 def _language(node: LexborNode) -> str:

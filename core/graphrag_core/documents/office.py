@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from graphrag_core.documents.content import Content
 from graphrag_core.documents.rows import table_rows
 from graphrag_core.documents.writer import Writer
-from graphrag_core.errors import FileError, MissingDependency
+from graphrag_core.errors import FileError, optional_import
 
 if TYPE_CHECKING:
     from docx.text.paragraph import Paragraph
@@ -39,11 +39,9 @@ _Result = TypeVar("_Result")
 
 def read_docx(data: bytes) -> Content:
     """Read the headings, paragraphs, lists and tables of a Word file, in order."""
-    try:
+    with optional_import("python-docx", "files", "Reading Word files"):
         import docx
         from docx.table import Table
-    except ImportError as error:
-        raise MissingDependency("python-docx", "files", "Reading Word files") from error
 
     def read() -> Content:
         document = docx.Document(io.BytesIO(data))
@@ -140,10 +138,8 @@ def _table_cells(table: Any) -> Iterator[list[Any]]:
 
 def read_pptx(data: bytes) -> Content:
     """Read the slides of a presentation: titles, text, tables and notes. Each slide is a page."""
-    try:
+    with optional_import("python-pptx", "files", "Reading PowerPoint files"):
         import pptx
-    except ImportError as error:
-        raise MissingDependency("python-pptx", "files", "Reading PowerPoint files") from error
 
     def read() -> Content:
         presentation = pptx.Presentation(io.BytesIO(data))
@@ -197,10 +193,8 @@ def _write_shape(shape: Any, writer: Writer) -> None:
 
 def read_xlsx(data: bytes) -> Iterator[Content]:
     """Read the sheets of a workbook: the rows of a table as in CSV files, any other sheet as one text."""
-    try:
+    with optional_import("openpyxl", "files", "Reading Excel files"):
         import openpyxl
-    except ImportError as error:
-        raise MissingDependency("openpyxl", "files", "Reading Excel files") from error
     book = _read_package(
         data, "Excel", lambda: openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
     )

@@ -15,7 +15,7 @@ from typing import Any
 
 from graphrag_core.documents.content import Content
 from graphrag_core.documents.writer import Writer
-from graphrag_core.errors import FileError, MissingDependency
+from graphrag_core.errors import FileError, optional_import
 from graphrag_core.text import has_cjk
 
 _PLACEHOLDER_TITLE = re.compile(
@@ -62,10 +62,8 @@ class _Line:
 
 def read_pdf(data: bytes) -> Content:
     """Read the text layer of a PDF. The starts of pages become marks."""
-    try:
+    with optional_import("pypdfium2", "files", "Reading PDF"):
         import pypdfium2
-    except ImportError as error:
-        raise MissingDependency("pypdfium2", "files", "Reading PDF") from error
     with _LOCK:
         try:
             file = pypdfium2.PdfDocument(data)

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Any
 
 from graphrag_core.documents.content import Content, decode_lines, is_version
-from graphrag_core.documents.html import html_content
+from graphrag_core.documents.html import html_content, is_page
 from graphrag_core.documents.rows import parse_value
 from graphrag_core.documents.rst import is_rst, rst_content
 
@@ -24,7 +24,6 @@ _ROLE = re.compile(r"\{[\w:-]+\}(?=`)")
 _ATTRIBUTES = re.compile(r"(?<!\s)\s*\{[#.:][^{}]*\}\s*$")
 _LONGEST_HEADING = 1_000  # characters of a heading that are read
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
-_HTML_PAGE = re.compile(r"\A\s*(?:<!doctype html|<html\b)", re.IGNORECASE)
 
 
 def read_text(data: bytes) -> Content:
@@ -43,7 +42,7 @@ def read_markdown(data: bytes) -> Content:
         fields = _fields(front_matter[2])
         text = text[front_matter.end() :]
     title = str(fields.pop("title", "") or "")
-    if _HTML_PAGE.match(text):
+    if is_page(text):
         page = html_content(text)
         return Content(page.text, title or page.title, fields, marks=page.marks)
     return Content(text, title or markdown_title(text), fields)

@@ -17,7 +17,7 @@ from typing import Any
 from graphrag_core.documents.content import Content, decode_lines
 from graphrag_core.documents.rst_text import ADMONITIONS, CODE, SKIPPED, RstText
 from graphrag_core.documents.writer import Writer
-from graphrag_core.errors import MissingDependency
+from graphrag_core.errors import optional_import
 
 _LONGEST_LINE = 10_000  # characters
 _BLOCK = re.compile(r"\n[ \t]*\n|\n(?=[ \t]*(?:[-*+|:]|\d{1,4}[.)]|\.\.)[ \t\w])")
@@ -54,10 +54,8 @@ def rst_content(text: str) -> Content:
     So is one for which its time would be quadratic: with lines of more than 10,000 characters, with many items nested
     on one line, or with long paragraphs that are full of inline markup.
     """
-    try:
+    with optional_import("docutils", "files", "Reading reStructuredText"):
         parse = _parser()
-    except ImportError as error:
-        raise MissingDependency("docutils", "files", "Reading reStructuredText") from error
     if not _is_parsable(text):
         return _as_it_is(text)
     writer = Writer()

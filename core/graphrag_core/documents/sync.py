@@ -3,19 +3,18 @@
 import hashlib
 import json
 import os
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from graphrag_core.documents.catalogue import Catalogue, CatalogueEntry
 from graphrag_core.documents.load import FORMATS, MAX_BYTES, file_documents
-from graphrag_core.documents.walk import File, Problem, as_paths, is_pattern, split_pattern, walk_files
+from graphrag_core.documents.walk import File, Problem, as_paths, folder_of, walk_files
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.pipeline import BatchLimit
-from graphrag_core.model import Document
+from graphrag_core.model import Added, Document
 
 _DELETED_AT_ONCE = 10_000  # documents
 ChangeKind = Literal["added", "changed", "removed"]
@@ -128,14 +127,7 @@ def sync_files(
     file are written or deleted.
     """
     run = SyncRun(index, catalogue, source, on_progress, on_problem, on_change)
-    added = index.add(run.documents())
-    run.delete_stale()
-    if not keep_missing:
-        run.delete_missing()
-    report = run.report
-    report.added, report.changed, report.incomplete = added.added, added.replaced, added.problems
-    report.unchanged += added.unchanged
-    return report
+    return run.finish(index.add(run.documents()), keep_missing=keep_missing)
 
 
 def changed_documents(index: KnowledgeIndex, catalogue: Catalogue, source: FileSource) -> Iterator[Document]:
@@ -162,8 +154,7 @@ class SyncRun:
     report: SyncReport = field(default_factory=SyncReport)
     progress: Progress = field(default_factory=Progress)
     unwritten: float = 0  # bytes whose documents were read, but may not be written yet
-    read: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # completely, but maybe not indexed yet
-    read_paths: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # the same, for ``on_change``
+    read: list[tuple[CatalogueEntry, str, str]] = field(default_factory=list)  # completely; with digest and path
     shrunk: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # indexed; stale documents to delete
     limit: BatchLimit = field(init=False)  # as the index counts
     waiting: int = 0  # files that were read, but may not be written yet
@@ -229,9 +220,8 @@ class SyncRun:
             self.unwritten += left
             self.waiting += 1
         if complete:
-            self.read.append((entry, "" if empty else digest))  # without a digest, it is reported in every run
-            if self.on_change is not None and not empty:
-                self.read_paths.append((entry, str(file.path)))
+            # Without a digest, it is reported in every run.
+            self.read.append((entry, "" if empty else digest, str(file.path)))
 
     def _advance(self, *, skipped: int = 0) -> None:
         """Report progress: a file was skipped, or all documents read so far are written."""
@@ -246,20 +236,31 @@ class SyncRun:
     def mark_read_files(self) -> None:
         """Mark the files read so far as indexed."""
         self._advance()
-        for entry, digest in self.read:
+        for entry, digest, _ in self.read:
             if self.catalogue.documents(entry, stale=True):
                 self.shrunk.append((entry, digest))
             else:
                 self.catalogue.set_digest(entry, digest)
-        self.read.clear()
         self.catalogue.commit()
-        for entry, path in self.read_paths:
-            self._report_change(path, "changed" if entry.digest else "added", len(self.catalogue.documents(entry)))
-        self.read_paths.clear()
+        for entry, digest, path in self.read:
+            if digest and self.on_change is not None:
+                kind: ChangeKind = "changed" if entry.digest else "added"
+                self.on_change(FileChange(path, kind, len(self.catalogue.documents(entry))))
+        self.read.clear()
 
-    def delete_stale(self) -> None:
-        """Delete rows that are no longer in their files, after everything else is indexed."""
+    def finish(self, added: Added, *, keep_missing: bool) -> SyncReport:
+        """Delete what is no longer in the files, after everything else is indexed, and return the report."""
         self.mark_read_files()
+        self._delete_stale()
+        if not keep_missing:
+            self._delete_missing()
+        report = self.report
+        report.added, report.changed, report.incomplete = added.added, added.replaced, added.problems
+        report.unchanged += added.unchanged
+        return report
+
+    def _delete_stale(self) -> None:
+        """Delete rows that are no longer in their files."""
         stale_of = [self.catalogue.documents(entry, stale=True) for entry, _ in self.shrunk]
         self._delete([document_id for stale in stale_of for document_id in stale])
         for (entry, digest), stale in zip(self.shrunk, stale_of, strict=True):
@@ -267,51 +268,34 @@ class SyncRun:
             self.catalogue.set_digest(entry, digest)
         self.catalogue.commit()
 
-    def delete_missing(self) -> None:
+    def _delete_missing(self) -> None:
         """Delete the documents of files that no longer exist, together: each deletion writes the search indexes."""
-        gone: dict[CatalogueEntry, list[str]] = {}
-        paths: dict[CatalogueEntry, str] = {}
-        for folder, matches in _existing_folders(self.source.paths):
-            for entry, path in self.catalogue.missing_files(folder):
-                name = Path(path).relative_to(folder).as_posix()
+        gone: dict[CatalogueEntry, tuple[str, list[str]]] = {}
+        for place in filter(None, map(folder_of, self.source.paths)):
+            if not os.path.isdir(place[0]):  # its drive may be unplugged
+                continue
+            folder, matches = place
+            for entry, path in self.catalogue.missing_files(str(folder)):
                 if not self.source.selects(Path(path)) or os.path.lexists(path):
                     continue
-                if matches is None or matches.fullmatch(name):
-                    gone[entry] = list(self.catalogue.documents(entry))
-                    paths[entry] = path
-        self._delete([document_id for documents in gone.values() for document_id in documents])
+                if matches is None or matches.fullmatch(Path(path).relative_to(folder).as_posix()):
+                    gone[entry] = path, self.catalogue.documents(entry)
+        self._delete([document_id for _, documents in gone.values() for document_id in documents])
         for entry in gone:
             self.catalogue.remove_file(entry)
         self.catalogue.commit()
-        for entry, documents in gone.items():
-            self._report_change(paths[entry], "removed", len(documents))
+        for path, documents in gone.values():
+            if self.on_change is not None:
+                self.on_change(FileChange(path, "removed", len(documents)))
 
     def _delete(self, document_ids: list[str]) -> None:
         for start in range(0, len(document_ids), _DELETED_AT_ONCE):
             self.report.removed += self.index.delete(document_ids[start : start + _DELETED_AT_ONCE])
 
-    def _report_change(self, path: str, kind: ChangeKind, documents: int) -> None:
-        if self.on_change is not None:
-            self.on_change(FileChange(path, kind, documents))
-
     def add_problem(self, problem: Problem) -> None:
         """Report a file, folder or row that was skipped."""
         self.report.problems.append(problem)
         self.on_problem(problem)
-
-
-def _existing_folders(paths: Iterable[str]) -> Iterator[tuple[str, re.Pattern[str] | None]]:
-    """Yield folders and patterns in which missing files count as deleted.
-
-    A folder that is itself missing is not among them: its drive may be unplugged.
-    """
-    for path in paths:
-        if os.path.isdir(path):
-            yield str(Path(path).absolute()), None
-        elif not os.path.lexists(path) and is_pattern(path):
-            folder, matches = split_pattern(path)
-            if os.path.isdir(folder):
-                yield str(folder), matches
 
 
 def _is_indexed(index: KnowledgeIndex, catalogue: Catalogue, entry: CatalogueEntry, digest: str) -> bool:

@@ -70,19 +70,24 @@ def walk_files(paths: str | Path | Iterable[str | Path]) -> Iterator[File | Prob
     given = as_paths(paths)
     seen = _Seen(deduplicate=len(given) > 1)
     for path in given:
-        if os.path.isdir(path):
-            yield from _walk_folder(Path(path).absolute(), seen)
-        elif os.path.lexists(path):
-            yield from _file(Path(path).absolute(), Path(path).name, seen, explicit=True)
-        elif is_pattern(path):
-            folder, matches = split_pattern(path)
+        if place := folder_of(path):
+            folder, matches = place
             before = seen.count
             if os.path.isdir(folder):
                 yield from _walk_folder(folder, seen, matches)
-            if seen.count == before:
-                yield Problem(_shown(path), "no file matches this pattern")
+            if matches is not None and seen.count == before:
+                yield Problem(_printable(path), "no file matches this pattern")
+        elif os.path.lexists(path):
+            yield from _file(Path(path).absolute(), Path(path).name, seen, explicit=True)
         else:
-            yield Problem(_shown(path), "no such file or folder")
+            yield Problem(_printable(path), "no such file or folder")
+
+
+def folder_of(path: str) -> tuple[Path, re.Pattern[str] | None] | None:
+    """Return a folder, or the folder of a glob pattern and what its files must match; None for a single file."""
+    if os.path.isdir(path):
+        return Path(path).absolute(), None
+    return split_pattern(path) if is_pattern(path) and not os.path.lexists(path) else None
 
 
 def is_pattern(path: str) -> bool:
@@ -140,13 +145,13 @@ def _file(path: Path, name: str, seen: _Seen, *, explicit: bool) -> Iterator[Fil
         str(path).encode()
         stat = path.stat()
     except UnicodeEncodeError:
-        yield Problem(_shown(path), "its name is not valid UTF-8: rename it")
+        yield Problem(_printable(path), "its name is not valid UTF-8: rename it")
         return
     except (OSError, ValueError) as error:
         yield _cannot_open(path, error)
         return
     if explicit and not S_ISREG(stat.st_mode):
-        yield Problem(_shown(path), "not a regular file")
+        yield Problem(_printable(path), "not a regular file")
         return
     if (explicit or S_ISREG(stat.st_mode)) and seen.is_new(stat):  # folders may hold pipes and sockets
         yield File(path, name, stat.st_size, explicit)
@@ -184,9 +189,9 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _cannot_open(path: Path, error: OSError | ValueError) -> Problem:
-    return Problem(_shown(path), f"cannot be opened ({getattr(error, 'strerror', None) or error})")
+    return Problem(_printable(path), f"cannot be opened ({getattr(error, 'strerror', None) or error})")
 
 
-def _shown(path: Path | str) -> str:
+def _printable(path: Path | str) -> str:
     """Return a path that can be printed: bytes that are not UTF-8 are replaced."""
     return os.fsencode(path).decode("utf-8", "replace")

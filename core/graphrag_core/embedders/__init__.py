@@ -4,8 +4,7 @@ Import from here: ``WordLlama``, 16 MB with its weights in a wheel; ``Onnx`` for
 models of fastembed; ``OpenAIEmbedder`` for OpenAI and every OpenAI-compatible server; ``OllamaEmbedder``.
 """
 
-from graphrag_core.embedders.fastembed import FastEmbed
-from graphrag_core.embedders.onnx import Onnx
+from graphrag_core.embedders.local import FastEmbed, Onnx
 from graphrag_core.embedders.openai import OllamaEmbedder, OpenAIEmbedder
 from graphrag_core.embedders.wordllama import WordLlama
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from graphrag_core import forks
-from graphrag_core.errors import EmbedderError, InputError, MissingDependency
+from graphrag_core.errors import EmbedderError, InputError, optional_import
 from graphrag_core.ports import Matrix
 
 if TYPE_CHECKING:
@@ -130,7 +130,19 @@ class OpenAIEmbedder:
 
     def embed_documents(self, texts: list[str]) -> Matrix:
         """Return one vector per text, as rows."""
-        batches = list(self._batches([self.document_prefix + text for text in texts]))
+        return self._embed_all([self.document_prefix + text for text in texts])
+
+    def embed_query(self, text: str) -> Matrix:
+        """Return the vector of a question."""
+        vector: Matrix = self._embed([self.query_prefix + text])[0]
+        return vector
+
+    def embed_queries(self, texts: list[str]) -> Matrix:
+        """Return one vector per question, as rows."""
+        return self._embed_all([self.query_prefix + text for text in texts])
+
+    def _embed_all(self, texts: list[str]) -> Matrix:
+        batches = list(self._batches(texts))
         if not batches:
             return np.empty((0, 0), np.float32)
         if len(batches) == 1:
@@ -144,17 +156,6 @@ class OpenAIEmbedder:
             return np.concatenate(parts)
         except ValueError as error:
             raise EmbedderError(f"{self.base_url} returned vectors of different lengths for {self.model}") from error
-
-    def embed_query(self, text: str) -> Matrix:
-        """Return the vector of a question."""
-        vector: Matrix = self._embed([self.query_prefix + text])[0]
-        return vector
-
-    def embed_queries(self, texts: list[str]) -> Matrix:
-        """Return one vector per question, as rows."""
-        batches = self._batches([self.query_prefix + text for text in texts])
-        parts = [self._embed(batch) for batch in batches]
-        return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
 
     def _batches(self, texts: list[str]) -> Iterator[list[str]]:
         batch: list[str] = []
@@ -252,8 +253,6 @@ class OllamaEmbedder(OpenAIEmbedder):
 
 
 def _import_openai() -> Any:
-    try:
+    with optional_import("openai", "openai", "An embedder of an OpenAI-compatible server"):
         import openai
-    except ImportError as error:
-        raise MissingDependency("openai", "openai", "An embedder of an OpenAI-compatible server") from error
     return openai

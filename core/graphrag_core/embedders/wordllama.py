@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from graphrag_core.errors import MissingDependency
+from graphrag_core.errors import MissingDependency, optional_import
 from graphrag_core.ports import Matrix
 
 _BATCH = 1_000  # texts per batch; bounds the memory for their tokens
@@ -37,11 +37,9 @@ class WordLlama:
         package = find_spec("wordllama")
         if package is None or package.origin is None:
             raise MissingDependency("wordllama", "wordllama", "The WordLlama embedder")
-        try:
+        with optional_import("safetensors and tokenizers", "wordllama", "The WordLlama embedder"):
             from safetensors.numpy import load_file
             from tokenizers import Tokenizer
-        except ImportError as error:
-            raise MissingDependency(error.name or "wordllama", "wordllama", "The WordLlama embedder") from error
         folder = Path(package.origin).parent
         weights = load_file(folder / "weights" / "l2_supercat_256.safetensors")["embedding.weight"]
         self._weights: Matrix = weights.astype(np.float32)

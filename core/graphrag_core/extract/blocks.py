@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from graphrag_core.model import Chunk, Mark
-from graphrag_core.text import sentences, unwrap
+from graphrag_core.text.sentences import SHORTEST_WRAPPED_LINE, sentences, unwrap
 
 MASK = "\x01"
 
@@ -19,7 +19,6 @@ _PROSE = frozenset({"paragraph", "item", "definition"})
 _LINE_BREAK = re.compile(r"(?:(?<![ \t\r])[ \t\r]+)?\n[ \t>]*")
 _DEFINITION_BREAK = re.compile(r"(?:(?<![ \t\r])[ \t\r]+)?\n[ \t>]*(?::[ \t]+)?")
 _FIELD = re.compile(r"[A-Z][\w-]{2,20}: ")  # "License: MIT"
-_SHORTEST_WRAPPED_LINE = 50
 _MARKUP = re.compile(
     r"\](?:\((?:[^()\n]|\([^()\n]*\)){0,1000}\)|\[[^\[\]\n]{0,200}\])"  # the target of a link
     r"|!?\[(?=[^\[\]\n]{1,400}\s{5,}|[^\[\]\n]{1,400}\][(\[])"
@@ -117,7 +116,7 @@ def _joined(text: str, kind: str) -> str:
     def join(match: re.Match[str]) -> str:
         line = match.start() - (text.rfind("\n", 0, match.start()) + 1)
         following = text[match.end() : match.end() + 1]
-        is_wrapped = line >= _SHORTEST_WRAPPED_LINE or following.islower() or following in "`*_[("
+        is_wrapped = line >= SHORTEST_WRAPPED_LINE or following.islower() or following in "`*_[("
         is_wrapped = is_wrapped and not _FIELD.match(text, match.end())
         return " " * len(match.group()) if is_wrapped else match.group()
 

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -108,30 +107,6 @@ class KnowledgeExtractor:
         if skipped:
             _log.warning("chunk %r: skipped %d triples without subject, relation and object", chunk.id, skipped)
         return Extraction(tuple(Mention(name) for name in names), tuple(dict.fromkeys(facts)))
-
-
-class TripleExtractor(KnowledgeExtractor):
-    """Deprecated: use ``KnowledgeExtractor(knowledge=triples)`` or ``KnowledgeExtractor(key="triples")``."""
-
-    def __init__(
-        self,
-        *,
-        triples: Mapping[str, Iterable[Triple]] | Callable[[Chunk], Iterable[Triple]] | None = None,
-        key: str = "triples",
-        weight: float = 10.0,
-    ) -> None:
-        warnings.warn(
-            "TripleExtractor is deprecated and will be removed in the next minor version: use "
-            "KnowledgeExtractor(knowledge=triples), or KnowledgeExtractor(key='triples') for triples in the metadata",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        super().__init__(knowledge=triples, key=key, weight=weight)
-
-    @property
-    def identity(self) -> str:
-        """The settings and the triples, as in earlier versions, so that unchanged documents stay indexed."""
-        return super().identity.replace("knowledge", "triples", 1)
 
 
 def parse_knowledge(data: Mapping[str, Any], weight: float = 5.0) -> Extraction:

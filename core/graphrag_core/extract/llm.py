@@ -4,14 +4,12 @@ import json
 import logging
 import re
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import json_repair
 from tqdm import tqdm
@@ -112,20 +110,6 @@ class LLMExtractor:
         self.progress = progress
         self.report = LLMReport()
         self._cache = _AnswerCache(cache)
-        self._lock = threading.Lock()
-        forks.watch(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = threading.Lock()
-        forks.watch(self)
-
-    def after_fork_in_child(self) -> None:
-        """Replace the lock, which another thread may have held. For :mod:`graphrag_core.forks`."""
-        self._lock = threading.Lock()
 
     @property
     def identity(self) -> str:
@@ -145,7 +129,7 @@ class LLMExtractor:
             first.setdefault(prompt, chunk)
         with ThreadPoolExecutor(self.concurrency) as pool:
             results = tqdm(
-                pool.map(self._extract, first, first.values()),
+                pool.map(self._extract, first),
                 total=len(first),
                 desc="Extracting",
                 unit=" chunks",
@@ -153,49 +137,52 @@ class LLMExtractor:
                 leave=False,
                 dynamic_ncols=True,
             )
-            extractions = dict(zip(first, results, strict=True))
+            extractions = {}
+            for (prompt, chunk), (extraction, calls) in zip(first.items(), results, strict=True):
+                extractions[prompt] = extraction
+                self._record(chunk, extraction, calls)
         return [extractions[prompt] for prompt in prompts]
 
-    def _extract(self, prompt: str, chunk: Chunk) -> Extraction:
+    def _extract(self, prompt: str) -> tuple[Extraction, LLMReport]:
+        """Return the extraction of one prompt, from the cache or the model, and the calls that it took."""
         key = self._key(prompt)
         if (cached := self._cache.get(key)) is not None:
             with suppress(ValueError):  # ask again if another version cached an answer that this one cannot parse
-                extraction = parse_answer(cached)
-                with self._lock:
-                    self.report.cached += 1
-                return extraction
+                return parse_answer(cached), LLMReport(cached=1)
+        calls = LLMReport()
         problem = ""
         for attempt in range(self.retries + 1):
             try:
-                answer = self._call(prompt)
+                answer = self.complete(prompt)
+                if not isinstance(answer, str):
+                    raise TypeError(f"complete() returned {type(answer).__name__}, not str")  # noqa: TRY301
             except Exception as error:  # noqa: BLE001 - a client may raise anything; one chunk must not end the run
                 problem = f"the call failed: {type(error).__name__}: {error}"
                 if attempt < self.retries:
                     time.sleep(self.backoff * 2**attempt)
                 continue
+            answer = answer.encode("utf-8", "replace").decode("utf-8")
+            calls.calls += 1
+            calls.prompt_tokens += estimate_tokens(prompt)
+            calls.answer_tokens += estimate_tokens(answer)
             try:
                 extraction = parse_answer(answer)
             except ValueError as error:
                 problem = f"the answer could not be read: {error}"
                 continue
             self._cache.put(key, answer)
-            with self._lock:
-                self.report.failed.pop(chunk.id, None)
-            return extraction
-        with self._lock:
-            self.report.failed[chunk.id] = problem
-        return Extraction(problem=problem)
+            return extraction, calls
+        return Extraction(problem=problem), calls
 
-    def _call(self, prompt: str) -> str:
-        answer = self.complete(prompt)
-        if not isinstance(answer, str):
-            raise TypeError(f"complete() returned {type(answer).__name__}, not str")
-        answer = answer.encode("utf-8", "replace").decode("utf-8")
-        with self._lock:
-            self.report.calls += 1
-            self.report.prompt_tokens += estimate_tokens(prompt)
-            self.report.answer_tokens += estimate_tokens(answer)
-        return answer
+    def _record(self, chunk: Chunk, extraction: Extraction, calls: LLMReport) -> None:
+        self.report.calls += calls.calls
+        self.report.cached += calls.cached
+        self.report.prompt_tokens += calls.prompt_tokens
+        self.report.answer_tokens += calls.answer_tokens
+        if extraction.problem:
+            self.report.failed[chunk.id] = extraction.problem
+        else:
+            self.report.failed.pop(chunk.id, None)
 
     def _key(self, prompt: str) -> str:
         return fingerprint([self.model, prompt])
@@ -242,56 +229,37 @@ def parse_answer(answer: str) -> Extraction:
 
 
 class _AnswerCache:
-    """Answers by prompt hash, in a SQLite file or in memory. Thread-safe."""
+    """Answers by prompt hash, in a SQLite file or in memory.
 
-    _held = False  # by a thread that forks
+    A connection lives for one call, so that threads share none and forked processes inherit none.
+    """
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._path = path
-        self._lock = threading.Lock()
-        self._open()
-        forks.watch(self)
-
-    def _open(self) -> None:
-        path = self._path
+        self._answers: dict[str, str] = {}
+        if path is None:
+            return
         try:
-            if path is not None:
-                Path(path).parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(str(path or ":memory:"), check_same_thread=False, isolation_level=None)
-            self._db.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)")
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._rows("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)")
         except (OSError, sqlite3.Error) as error:
             raise DiskError(f"the answer cache {path} cannot be opened ({error}): use another path") from error
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._path,)
-
-    def before_fork(self) -> None:
-        """Wait until no thread uses the database."""
-        self._held = self._lock.acquire(timeout=forks.PATIENCE)
-
-    def after_fork_in_parent(self) -> None:
-        """Let other threads go on."""
-        if self._held:
-            self._held = False
-            self._lock.release()
-
-    def after_fork_in_child(self) -> None:
-        """Open the file anew; the parent's connection stays open."""
-        held, self._held, self._lock = self._held, False, threading.Lock()
-        if self._path is not None:
-            forks.leak(self._db)
-            if held:
-                self._db.close()
-            self._open()
+    def _rows(self, sql: str, *values: str) -> list[tuple[str]]:
+        with forks.fork_waits(), closing(sqlite3.connect(str(self._path), isolation_level=None)) as db:
+            return db.execute(sql, values).fetchall()
 
     def get(self, key: str) -> str | None:
-        with self._lock:
-            row = self._db.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
+        if self._path is None:
+            return self._answers.get(key)
+        rows = self._rows("SELECT answer FROM answers WHERE key = ?", key)
+        return rows[0][0] if rows else None
 
     def put(self, key: str, answer: str) -> None:
+        if self._path is None:
+            self._answers[key] = answer
+            return
         try:
-            with self._lock:
-                self._db.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, answer))
+            self._rows("INSERT OR REPLACE INTO answers VALUES (?, ?)", key, answer)
         except sqlite3.Error as error:
             _log.warning("an answer could not be cached (%s): the model will be asked again", error)

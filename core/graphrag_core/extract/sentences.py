@@ -10,25 +10,22 @@ from operator import attrgetter
 from graphrag_core.errors import ExtractionError
 from graphrag_core.extract.addresses import link_addresses
 from graphrag_core.extract.blocks import Blocks, Sentence, read_blocks, table_rows
-from graphrag_core.extract.footnotes import without_footnotes
-from graphrag_core.extract.short_names import with_full_names
+from graphrag_core.extract.document_names import with_document_names
 from graphrag_core.extract.subjects import Subjects, read_subjects, section_anchors
 from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
-from graphrag_core.text import REFERS_TO, normalise
+from graphrag_core.text import REFERS_TO
 from graphrag_core.text.mentions import NameMatch, code_names, find_aliases, find_names
 from graphrag_core.text.prose import plain
-from graphrag_core.text.statements import is_boilerplate, is_statement
+from graphrag_core.text.sentences import is_boilerplate, is_statement
 
 _LETTER = re.compile(r"[^\W_]")
 _LEFTOVER = re.compile(r"\*{2,}|(?<!\w)_{2,}(?!\w)|`+|¶|^[*•·–—\-]\s+")
 _DIVIDED = re.compile("\u2010\\s+")  # the hyphen at the end of a line
 _SPACES = re.compile(r"[ \t\r\n]+")
-_CODE_IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-_HAS_CASE_OR_JOINT = re.compile(r"[_.]|[a-z][A-Z]")
 _PAGE_HINT = re.compile(r", \d{1,4}\s[^\W\d]")  # of an index
 _LONGEST_FACT = 1_000
-_MOST_REFERENCES, _MOST_LINKS, _MOST_CODE_NAMES = 8, 30, 20
+_MOST_REFERENCES, _MOST_LINKS = 8, 30
 _LONGEST_LITERAL = 120
 _LONGEST_TERMS = 4_000  # with markup
 _REFERENCE_WEIGHT = 10.0
@@ -81,10 +78,7 @@ def _extract_document(chunks: list[Chunk]) -> list[Extraction]:
         extractions.append(_extract(chunk, anchors if is_continued else ()))
         anchors = own or (anchors if continues else ())
         previous = chunk
-    if any(mark.kind == "code" for chunk in chunks for mark in chunk.marks):
-        known = {normalise(mention.name) for extraction in extractions for mention in extraction.mentions}
-        extractions = [_with_code(chunk, e, known) for chunk, e in zip(chunks, extractions, strict=True)]
-    return with_full_names(chunks, without_footnotes(chunks, extractions))
+    return with_document_names(chunks, extractions)
 
 
 def _extract(chunk: Chunk, inherited: tuple[str, ...]) -> Extraction:
@@ -238,21 +232,6 @@ def _references(links: list[tuple[int, int, tuple[str, ...]]], subjects: Subject
                 entities = (own[-1], *addresses)
                 yield replace(fact, entities=entities, relation=REFERS_TO, weight=_REFERENCE_WEIGHT)
                 break
-
-
-def _with_code(chunk: Chunk, extraction: Extraction, known: set[str]) -> Extraction:
-    """Return an extraction with the identifiers of code blocks that are names elsewhere in the document."""
-    mentioned = {normalise(mention.name) for mention in extraction.mentions}
-    found: dict[str, Mention] = {}
-    for mark in chunk.marks:
-        if mark.kind != "code":
-            continue
-        for match in _CODE_IDENTIFIER.finditer(chunk.text, mark.start, mark.end):
-            for name in code_names(match.group()) if _HAS_CASE_OR_JOINT.search(match.group()) else ():
-                norm = normalise(name)
-                if norm in known and norm not in mentioned and len(found) < _MOST_CODE_NAMES:
-                    found.setdefault(norm, _mention(name))
-    return replace(extraction, mentions=(*extraction.mentions, *found.values())) if found else extraction
 
 
 class Combined:

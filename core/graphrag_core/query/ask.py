@@ -27,7 +27,7 @@ from graphrag_core.ports import Snapshot
 from graphrag_core.query.routing import specific_words
 from graphrag_core.result import Hit, Result
 from graphrag_core.text import FUNCTION, Tokenizer, has_cjk, sentences, unwrap
-from graphrag_core.text.statements import is_statement
+from graphrag_core.text.sentences import is_statement
 
 AnswerKind = Literal["llm", "extract", "none"]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from typing_extensions import Self
 
 from graphrag_core import forks
-from graphrag_core.embedders.onnx import load_model
+from graphrag_core.embedders.local import load_model
 from graphrag_core.errors import InputError, MissingDependency
 from graphrag_core.model import Chunk
 from graphrag_core.text import chunk_text, label

@@ -93,8 +93,6 @@ _SUFFIX = re.compile(
 _LONGEST_CODE = 60
 _LONGEST_PLACED = 200  # characters of a name before a place
 _LEAST_PART = 4  # letters of the last part of a dotted name, to stand on its own
-# A capitalised word after one of these may be the first of a sentence or clause.
-_OPENS_CLAUSE = frozenset("([{:;-–—*•>|\"“‘'«¿¡\x01")
 _OPENS_NAME = frozenset("([\"“‘'«`\x01*_")
 _OPENING_WORDS = frozenset(word[0].upper() + word[1:] for word in OPENERS | VERBS)
 _TITLE_MARKS = frozenset("*_\"“”„'‘’«»\x01")  # around a title
@@ -163,8 +161,8 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
     names = _capitalised(text, starts)
     count = len(names)
     names += _identifiers(text)
-    quoted = []
-    spans = _urls(text)
+    quoted = _quoted(text) if '"' in text or "“" in text or "``" in text else []
+    spans = [(name.start, name.end) for name in quoted]
     for match in _CODE.finditer(text) if "`" in text else ():
         if "''" in match[2]:  # between two quotations of the form ``...''
             continue
@@ -172,18 +170,8 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
         for name in code_names(match[2]):
             at = max(text.find(name, match.start(2), match.end(2)), match.start(2))
             quoted.append(NameMatch(name, at, at + len(name)))
-    for match in _QUOTED.finditer(text) if '"' in text or "“" in text or "``" in text else ():
-        group = match.lastindex or 1
-        name = match[group].strip(" ,.")
-        words = name.split()
-        is_title = len(words) <= 8 and name[:1].isupper() and name[-1:] not in "!?" and _balanced(name)
-        is_title = is_title and "`" not in name and "\x01" not in name
-        if words and is_title and words[0].casefold() not in _QUOTE_OPENERS:
-            if len(words) == 1 and (name.casefold() in NEVER_ALONE or name.casefold() in CALENDAR):
-                continue
-            at = text.find(name, match.start(group))
-            spans.append((at, at + len(name)))
-            quoted.append(NameMatch(name, at, at + len(name)))
+    if "/" in text or "@" in text or "www." in text:
+        spans += [match.span() for match in _URL.finditer(text)]
     if spans:
         names = _outside(names, sorted(spans)) + quoted
     if not text.isascii() and has_cjk(text):
@@ -194,9 +182,21 @@ def find_names(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch]:
     return names
 
 
-def _urls(text: str) -> list[tuple[int, int]]:
-    has_any = "/" in text or "@" in text or "www." in text
-    return [match.span() for match in _URL.finditer(text)] if has_any else []
+def _quoted(text: str) -> list[NameMatch]:
+    """Return the names and titles in quotation marks."""
+    names = []
+    for match in _QUOTED.finditer(text):
+        group = match.lastindex or 1
+        name = match[group].strip(" ,.")
+        words = name.split()
+        is_title = 0 < len(words) <= 8 and name[0].isupper() and name[-1] not in "!?" and "`" not in name
+        is_whole = name.count("(") == name.count(")") and name.count("[") == name.count("]") and "\x01" not in name
+        if not (is_title and is_whole) or words[0].casefold() in _QUOTE_OPENERS:
+            continue
+        if len(words) > 1 or not (name.casefold() in NEVER_ALONE or name.casefold() in CALENDAR):
+            at = text.find(name, match.start(group))
+            names.append(NameMatch(name, at, at + len(name)))
+    return names
 
 
 def _outside(names: list[NameMatch], spans: list[tuple[int, int]]) -> list[NameMatch]:
@@ -250,10 +250,6 @@ def _command_names(code: str, words: list[str]) -> tuple[str, ...]:
     return (code,) if is_name and all(word[-1] not in ".:" and word[0] != "-" for word in words) else ()
 
 
-def _balanced(name: str) -> bool:
-    return name.count("(") == name.count(")") and name.count("[") == name.count("]")
-
-
 def find_aliases(text: str, names: list[NameMatch]) -> list[tuple[str, str]]:
     """Return pairs of a short name and the long name that the text itself gives for it.
 
@@ -279,7 +275,6 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
     names: list[NameMatch] = []
     other = "" if text.isascii() else "".join(_NON_ASCII.findall(text))
     pattern = _RUN if any(map(str.isupper, other)) else _RUN_ASCII
-    new = tuple.__new__  # NameMatch(...) in a third of the time
     openers = _openers_of(text)
     has_joints = "_" in text
     for match in pattern.finditer(text):
@@ -291,27 +286,42 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
             run = run.rpartition(" ")[0]
         if openers:
             at, run, initial = _without_openers(run, at, initial, openers)
-        initial = initial or _opens_clause(text, run, at, match.end())
-        dated = len(run) > 5 and run[0] in "12" and _DATING.search(text, max(0, at - 9), at) is not None
-        is_title = at > 0 and text[at - 1] in _TITLE_MARKS and text[match.end() : match.end() + 1] in _TITLE_MARKS
-        is_way = " to " in run and not is_title and _FROM.search(text, max(0, at - 9), at) is not None
-        find = _ends_of_way if is_way else _names_of if is_title else _names_in
-        for part, offset, certain in find(run, initial, dated):
-            names.append(new(NameMatch, (part, at + offset, at + offset + len(part), certain)))
+        names += _names_at(text, run, at, match.end(), initial)
     if " in " in text or " at " in text:
         names = _without_places(names, starts)
-    uncertain = [name for name in names if not name.certain]
-    if not uncertain:
-        return names
-    # A word at the start of a sentence is a name if it also occurs inside a sentence, or if a verb follows and
-    # the text does not use the word in lower case.
+    return names if all(name.certain for name in names) else _decided(text, names)
+
+
+def _decided(text: str, names: list[NameMatch]) -> list[NameMatch]:
+    """Return the names with a decision on the words that may be capitalised because they start a sentence.
+
+    Such a word is a name if it also occurs inside a sentence, or if a verb follows and the text does not use the word
+    in lower case.
+    """
     known = {name.name for name in names if name.certain}
-    subjects = {name for name in uncertain if _SUBJECT_VERB.match(text, name.end)}
+    subjects = {name for name in names if not name.certain and _SUBJECT_VERB.match(text, name.end)}
     lower = set(_LOWER_WORD.findall(text)) if subjects else set()
-    for i, name in enumerate(names):
-        if not name.certain and (name.name in known or (name in subjects and name.name.lower() not in lower)):
-            names[i] = NameMatch(name.name, name.start, name.end)
-    return names
+    return [
+        NameMatch(name.name, name.start, name.end)
+        if name.name in known or (name in subjects and name.name.lower() not in lower)
+        else name
+        for name in names
+    ]
+
+
+def _names_at(text: str, run: str, at: int, end: int, initial: bool) -> list[NameMatch]:
+    """Return the names in a run of a text. It starts at ``at`` and was longer if it does not end at ``end``."""
+    initial = initial or _opens_clause(text, run, at, end)
+    dated = len(run) > 5 and run[0] in "12" and _DATING.search(text, max(0, at - 9), at) is not None
+    is_title = at > 0 and text[at - 1] in _TITLE_MARKS and text[end : end + 1] in _TITLE_MARKS
+    if is_title:
+        found = _names_of(run, initial, dated)
+    elif " to " in run and _FROM.search(text, max(0, at - 9), at) is not None:
+        found = _ends_of_way(run, initial, dated)
+    else:
+        found = _names_in(run, initial, dated)
+    new = tuple.__new__  # NameMatch(...) in a third of the time
+    return [new(NameMatch, (name, at + start, at + start + len(name), certain)) for name, start, certain in found]
 
 
 def _opens_clause(text: str, run: str, at: int, end: int) -> bool:
@@ -371,9 +381,12 @@ def _openers_of(text: str) -> frozenset[str]:
     if " the " in text:
         return frozenset()
     words = set(text.lower().split())
-    openers, markers = max(LANGUAGE_OPENERS.values(), key=lambda language: len(words & language[1]))
-    is_known = len(words & markers) >= max(_LEAST_FOREIGN, 2 * len(words & _ENGLISH))
-    return openers if is_known else frozenset()
+    least = max(_LEAST_FOREIGN, 2 * len(words & _ENGLISH))
+    found: frozenset[str] = frozenset()
+    for openers, markers in LANGUAGE_OPENERS.values():
+        if len(words & markers) >= least:
+            least, found = len(words & markers) + 1, openers
+    return found
 
 
 @lru_cache(maxsize=8_192)  # the same names occur again and again

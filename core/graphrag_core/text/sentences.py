@@ -1,11 +1,16 @@
-"""Sentence boundaries in European, Chinese and Japanese text."""
+"""Sentences: where they begin and end in European, Chinese and Japanese text, and which of them say something."""
 
 import re
+from collections.abc import Iterable
+
+from graphrag_core.text.cjk import CJK
+from graphrag_core.text.words import FUNCTION
 
 # A line break inside a paragraph: the next line is not a list item, heading, quote or table row.
 _WRAP = re.compile(r"(?<=\S)[ \t\r]*\n([ \t]*)(?=[^\s\-*+#>|=~\d•])")
 _INDENT = re.compile(r"[ \t]*(?:(?:[-*+•:]|\d{1,3}[.)])[ \t]+)?")
-_SHORTEST_WRAPPED_LINE = 50
+SHORTEST_WRAPPED_LINE = 50
+"""Characters of a line that an editor may have wrapped."""
 
 # The pattern starts with a character class, not with an alternation: the regex engine can skip ahead to it.
 _BREAK = re.compile(
@@ -18,6 +23,69 @@ _ABBREVIATION = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|Mt|Ft|Gen|Col|Lt|Sgt|Capt|Rev|Hon|Gov|Sen|Rep|Pres|Bros"
     r"|No|Nos|Vol|vs|v|cf|al|ca|c|approx|Fig|Eq|Sec|Ch|pp|p|ed|eds|e\.g|i\.e|Jan|Feb|Mar|Apr|Jun"
     r"|Jul|Aug|Sep|Sept|Oct|Nov|Dec)|(?:^|[\s(.])[A-Z])\.$"
+)
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*|\d[\d.,:/%-]*")
+_CJK = re.compile(f"[{CJK}]")
+_LEAST_WORDS, _LEAST_WORDS_OF_FRAGMENT, _LEAST_WORDS_BEFORE_COLON, _LEAST_CJK = 3, 6, 12, 5
+_LEAST_LETTERS = 0.6  # of all characters but spaces
+_LEAST_SHOUTED, _SHOUTED = 30, 0.7  # letters of a sentence, and the share of capitals among them
+_LONG = 40  # characters: a whole sentence of this length needs no closer look
+_NEVER_LAST = frozenset(
+    """a an the of in on at to for from by with without and or but its their his her your our this these as is are be
+    than into onto upon if when which whose that any each every""".split()
+)
+_PUNCTUATION = "\"'“”‘’«»()[]{},.;:!?…*"
+_TAGS = re.compile(r"^(?:\s*\[[^\[\]\n]{1,30}\])+:?\s*")
+_END = re.compile(r"[.!?…。！？][\"'”’)\]»」』）*`]*$")
+_CUT_OFF = re.compile(r"\([^()]*$")
+_LEADERS = ("....", ". . .", "····", "____", "----", "====", "~~~~")
+_VERSION = r"v?\d[\d.]*(?![\d.])\w*(?!\w)"
+_BOILERPLATE = (
+    r"(?:(?:new|added|changed|deprecated|removed|available|introduced|modified|updated)[ :]+(?:in|since|with|from)\s+"
+    rf"(?:version\s+|release\s+|python\s+)?{_VERSION}|(?:version(?:added|changed)|since|version|release)\s*(?!\s):?\s*{_VERSION})"
+    r"[\s.:)]*$"
+    r"|copyright\b|©|\(c\)\s|all rights reserved|spdx-|last (?:updated|modified|changed|edited)\b"
+    r"|(?:edit|view|show|improve) (?:this page|source|on github)\b|(?:table of )?contents\s*[:.]?$"
+    r"|(?:click|tap) here\b|back to top\b|generated (?:by|on|with|using)\b|built with\b|powered by\b"
+    r"|(?:release[ -]?)?date\s*:"
+    r"|(?:get|post|put|patch|delete|head) /|(?:bug ?)?fix\w* (?:contributed|submitted|provided)\b"
+    r"|author\s*:|maintainer\s*:|home\s?page\s*:|url\s*:|references?\s*:\s*[#\[]|rfc \d+\s*$"
+)
+_POINTER = (
+    r"\W*(?:please\s+|also\s+)*"
+    r"(?:see(?: also)?|cf\.?|refer to|consult|read|visit|check(?: out)?|siehe|voir|véase|vedi|zie)\b"
+    r"|for (?:more|further|additional|full|complete|general|detailed) "
+    r"(?:information|details|background|documentation|examples?|help|info)\b"
+    r"|more (?:information|details|examples)\b|(?:please )?(?:take a )?look at\b|参见|详见|請參閱|请参阅"
+)
+_SUSPECT = re.compile(rf"(?P<boilerplate>{_BOILERPLATE})|(?P<pointer>{_POINTER})", re.IGNORECASE)
+_SUSPECT_STARTS = frozenset(
+    """new added changed deprecated removed available introduced modified updated since version release versionadded
+    versionchanged copyright all last edit view show improve table contents click tap back generated built powered
+    date release-date fix bugfix
+    author maintainer home homepage url reference references rfc please also see cf refer consult read visit check
+    siehe voir véase vedi zie for more take look""".split()
+)
+_PAGES = r"\d{1,4}(?:[-–]\d{1,4})?(?:, \d{1,4}(?:[-–]\d{1,4})?)*(?=\s|$)"
+_PAGE_NUMBER = re.compile(r", \d")
+_INDEX_ENTRY = re.compile(rf"[^\s,]+, {_PAGES}")
+_DOTS = re.compile(r"(?:\. ){3,}\.|\.{5,}")
+_WORDS_OF_ENTRY = 4  # of an index at the end of a book, on average
+_DISCLAIMER = re.compile(r"\bMERCHANTABILITY\b|\bWITHOUT (?:ANY )?WARRANT|\bAS IS\b")
+_DOUBTFUL = FUNCTION.union(*((word, word.capitalize(), word.upper()) for word in _SUSPECT_STARTS))
+_INTRODUCES = re.compile(
+    r"\b(?:following|as follows|below|above|like so|like this|for example|for instance|e\.g|such as|as in|example"
+    r"|consider|suppose|supposing|similar to|here is|looks? like)\b",
+    re.IGNORECASE,
+)
+_REASON = re.compile(r"\b(?:because|if|when|unless|so that|which|must|should|cannot|will|can)\b", re.IGNORECASE)
+_LONGEST_POINTER = 12  # words: a longer one may say something besides
+_VERB = frozenset(
+    """is are was were be been has have had does do did can could will would may might must should shall cannot isn't
+    aren't don't doesn't won't can't becomes became allows uses provides requires returns supports means takes makes
+    ist sind war wird werden hat haben kann können muss est sont était a ont peut es son era fue ha han puede è sono
+    é são foi zijn heeft kan wordt""".split()
 )
 
 
@@ -34,7 +102,7 @@ def unwrap(text: str) -> str:
 
     def join(match: re.Match[str]) -> str:
         start = text.rfind("\n", 0, match.start()) + 1
-        is_wrapped = match.start() - start >= _SHORTEST_WRAPPED_LINE
+        is_wrapped = match.start() - start >= SHORTEST_WRAPPED_LINE
         if is_wrapped and match[1]:
             indent = _INDENT.match(text, start, match.start())
             is_wrapped = indent is not None and len(indent.group().expandtabs()) == len(match[1].expandtabs())
@@ -64,3 +132,92 @@ def sentences(text: str) -> list[tuple[int, int]]:
     if last > start:
         spans.append((start, last))
     return spans
+
+
+def is_statement(text: str, names: Iterable[str] = (), *, whole: bool = True) -> bool:
+    """Return whether a sentence, without markup, says something about its names.
+
+    Parameters
+    ----------
+    names
+        The names in it, which say nothing by themselves.
+    whole
+        False for a list item or the row of a table, which may be a fragment.
+
+    >>> is_statement("The worker acknowledges a task after it was executed.")
+    True
+    >>> [is_statement(text) for text in ("- orm", "[orm] [bug]", "Added in version 3.1.", "See the tutorial.")]
+    [False, False, False, False]
+    """
+    if whole and len(text) > _LONG and (text[-1] == "." or text[-2] == "."):
+        first = text[: text.find(" ")]
+        if not first.isalpha():
+            first = first.strip(_PUNCTUATION).replace("'", "").replace("’", "").replace("-", "")
+        if first.isalpha() and first not in _DOUBTFUL and text[0] not in "([":
+            return True
+    return _says_something(_TAGS.sub("", text), names, whole)
+
+
+def is_boilerplate(text: str) -> bool:
+    """Return whether the names in a sentence mean nothing: a copyright line, a disclaimer, a sentence in capitals.
+
+    >>> [is_boilerplate(text) for text in ("Copyright 1998 Ada", "THE SOFTWARE IS PROVIDED AS IS BY THE AUTHORS.")]
+    [True, True]
+    """
+    suspect = _SUSPECT.match(text)
+    if (suspect and suspect["boilerplate"]) or _DISCLAIMER.search(text):
+        return True
+    if is_index(text):
+        return True
+    letters = [char for char in text if char.isalpha()]
+    return len(letters) >= _LEAST_SHOUTED and sum(map(str.isupper, letters)) > _SHOUTED * len(letters)
+
+
+def is_index(text: str) -> bool:
+    """Return whether a text is of entries of an index or a table of contents, with their pages.
+
+    >>> is_index("setNames, 1814 setOldClass, 1209"), is_index("In May, 1814 he left, and in June, 1815 he came back.")
+    (True, False)
+    """
+    entries = len(_INDEX_ENTRY.findall(text)) if _PAGE_NUMBER.search(text) else 0
+    return (entries > 1 and text.count(" ") <= _WORDS_OF_ENTRY * entries) or _DOTS.search(text) is not None
+
+
+def _says_something(text: str, names: Iterable[str], whole: bool) -> bool:
+    words = _WORD.findall(text)
+    cjk = 0 if text.isascii() else len(_CJK.findall(text))
+    if cjk >= _LEAST_CJK and cjk >= len(words):
+        return True
+    lower = [word.lower() for word in words]
+    if len(words) < _LEAST_WORDS or _is_suspect(text, words) or _is_fragment(text, lower):
+        return False
+    ended = _END.search(text) is not None and not _CUT_OFF.search(text)
+    has_verb = not _VERB.isdisjoint(lower)
+    if whole and (ended or has_verb) and len(words) > _LEAST_WORDS and text[0] not in "),;":
+        return any(map(str.islower, words))
+    if sum(map(len, words)) < _LEAST_LETTERS * (len(text) - text.count(" ")):
+        return False
+    named = {part.lower() for name in names for part in _WORD.findall(name)}
+    others = [word for word, low in zip(words, lower, strict=True) if low not in named and word[0].islower()]
+    content = sum(word not in FUNCTION for word in others)
+    if ended or has_verb:
+        return content >= 1 and (len(others) >= 2 or (whole and ended))
+    return content >= 3 and len(others) >= 4 and len(words) >= _LEAST_WORDS_OF_FRAGMENT
+
+
+def _is_fragment(text: str, words: list[str]) -> bool:
+    """Return whether a sentence starts or stops in the middle, or is a list of paths."""
+    if text[0].islower() and words[0] in FUNCTION:
+        return True
+    if text[-1] == "," or (text[-1].isalpha() and words[-1] in _NEVER_LAST):
+        return True
+    return sum(part.strip(_PUNCTUATION).isalpha() for part in text.split()) < _LEAST_WORDS
+
+
+def _is_suspect(text: str, words: list[str]) -> bool:
+    """Return whether a sentence only introduces, refers, or is found on every page."""
+    if text[-1] == ":" and (len(words) < _LEAST_WORDS_BEFORE_COLON or _INTRODUCES.search(text)):
+        return True
+    if suspect := _SUSPECT.match(text):
+        return suspect["pointer"] is None or len(words) <= _LONGEST_POINTER or not _REASON.search(text)
+    return any(leader in text for leader in _LEADERS) or (", " in text and is_index(text))

@@ -1,13 +1,24 @@
-"""Short forms of names that a document introduces in full: "Bruce" after "Bruce Perens"."""
+"""Names that the chunks of a document tell about each other.
+
+Identifiers in code that are names in the text, numbers of footnotes that are no part of a name ("platforms80",
+"4 Calling"), and short forms of names that the document introduces in full ("Bruce" after "Bruce Perens").
+"""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from graphrag_core.model import Chunk, Extraction, Fact, Mention
-from graphrag_core.text import title_names
+from graphrag_core.model import Chunk, Extraction, Mention
+from graphrag_core.text import normalise, title_names
+from graphrag_core.text.mentions import code_names
 from graphrag_core.text.words import COMMON_NOUNS, OPENERS, VERBS
 
+_CODE_IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_HAS_CASE_OR_JOINT = re.compile(r"[_.]|[a-z][A-Z]")
+_MOST_CODE_NAMES = 20
+_NUMBERED = re.compile(r"(.*[^\W\d_]{3})[0-9]{1,2}|[0-9]{1,2} .+")
+_WORD = re.compile(r"[^\W_][\w.-]*(?<![\d.-])(?!\w)")
 _PARTICLES = frozenset("van von de der den da di del la le bin ibn al".split())
 _PART = re.compile(r"[^\W\d_]{2,}(?:['’-][^\W\d_]+)?")
 _SHORTEST = 3  # characters
@@ -29,7 +40,44 @@ _NO_PERSON = re.compile(r"\b(?:[Ii]n|[Aa]t|[Nn]ear|[Tt]he|[Aa]n?|[Aa]cross|[Ww]i
 _LOWER = re.compile(r"(?<![\w.@/<-])[^\W\d_A-Z][^\W_]*(?=[\s,;:!?)]|\.\s|\Z)")  # not in an address
 
 
-def with_full_names(chunks: Sequence[Chunk], extractions: list[Extraction]) -> list[Extraction]:
+def with_document_names(chunks: Sequence[Chunk], extractions: list[Extraction]) -> list[Extraction]:
+    """Return the extractions of a document's chunks with the names that only the whole document shows."""
+    if any(mark.kind == "code" for chunk in chunks for mark in chunk.marks):
+        known = {normalise(mention.name) for extraction in extractions for mention in extraction.mentions}
+        extractions = [_with_code(chunk, e, known) for chunk, e in zip(chunks, extractions, strict=True)]
+    if any(chunk.page is not None for chunk in chunks):
+        extractions = _without_footnotes(chunks, extractions)
+    return _with_full_names(chunks, extractions)
+
+
+def _with_code(chunk: Chunk, extraction: Extraction, known: set[str]) -> Extraction:
+    """Return an extraction with the identifiers of code blocks that are names elsewhere in the document."""
+    mentioned = {normalise(mention.name) for mention in extraction.mentions}
+    found: dict[str, Mention] = {}
+    for mark in chunk.marks:
+        if mark.kind != "code":
+            continue
+        for match in _CODE_IDENTIFIER.finditer(chunk.text, mark.start, mark.end):
+            for name in code_names(match.group()) if _HAS_CASE_OR_JOINT.search(match.group()) else ():
+                norm = normalise(name)
+                if norm in known and norm not in mentioned and len(found) < _MOST_CODE_NAMES:
+                    found.setdefault(norm, Mention(name))
+    return replace(extraction, mentions=(*extraction.mentions, *found.values())) if found else extraction
+
+
+def _without_footnotes(chunks: Sequence[Chunk], extractions: list[Extraction]) -> list[Extraction]:
+    """Return the extractions without the words that have the number of a footnote.
+
+    They are the names of documents with pages that one chunk alone mentions, if the document has the word itself.
+    """
+    counts = Counter(mention.name for extraction in extractions for mention in extraction.mentions)
+    once = {name: found[1] for name, n in counts.items() if n == 1 and (found := _NUMBERED.fullmatch(name))}
+    words = {word for chunk in chunks for word in _WORD.findall(chunk.text)} if once else set()
+    noted = {name: "" for name, word in once.items() if word is None or word.rpartition(" ")[2] in words}
+    return [_renamed(extraction, noted) for extraction in extractions] if noted else extractions
+
+
+def _with_full_names(chunks: Sequence[Chunk], extractions: list[Extraction]) -> list[Extraction]:
     """Return the extractions of a document's chunks, with the full name in place of each short form.
 
     A word is the short form of a person's name if it is the first or last word of one name alone, which the document
@@ -71,7 +119,7 @@ def _full_names(extractions: list[Extraction]) -> dict[str, str]:
     short = {name for name in names if len(name) >= _SHORTEST and _PART.fullmatch(name) and not name.isupper()}
     if not short:
         return {}
-    held: dict[str, set[tuple[str, str]]] = {}
+    ends: dict[str, set[tuple[str, str]]] = {}
     found: dict[str, str] = {}
     passed: set[str] = set()
     for name in names:
@@ -82,10 +130,10 @@ def _full_names(extractions: list[Extraction]) -> dict[str, str]:
         bare = title_names(name)[0] if "(" in name else name
         words = bare.split()
         for word in short.intersection(words):
-            held.setdefault(word, set()).add((words[0], words[-1]))
+            ends.setdefault(word, set()).add((words[0], words[-1]))
             if word in (words[0], words[-1]) and word not in passed and _is_full(words):
                 found.setdefault(word, bare)
-    return {word: name for word, name in found.items() if len(held[word]) == 1}
+    return {word: name for word, name in found.items() if len(ends[word]) == 1}
 
 
 def _is_full(words: list[str]) -> bool:
@@ -103,25 +151,23 @@ def _is_part(word: str) -> bool:
     return word[0].isupper() and (is_initial or (_PART.fullmatch(word) is not None and not word.isupper()))
 
 
-def _renamed(extraction: Extraction, full: Mapping[str, str]) -> Extraction:
-    if not any(mention.name in full for mention in extraction.mentions):
+def _renamed(extraction: Extraction, names: Mapping[str, str]) -> Extraction:
+    """Return an extraction with some names replaced by others, or removed if the other is empty."""
+    if all(mention.name not in names for mention in extraction.mentions):
         return extraction
-    facts = [_renamed_fact(fact, full) for fact in extraction.facts]
-    return replace(extraction, mentions=tuple(_merged(extraction.mentions, full)), facts=tuple(facts))
-
-
-def _merged(mentions: Sequence[Mention], full: Mapping[str, str]) -> Iterator[Mention]:
-    there = {mention.name for mention in mentions}
-    for mention in mentions:
-        name = full.get(mention.name)
+    facts = [
+        fact
+        if names.keys().isdisjoint(fact.entities)
+        else replace(fact, entities=tuple(dict.fromkeys(filter(None, (names.get(e, e) for e in fact.entities)))))
+        for fact in extraction.facts
+    ]
+    there = {mention.name for mention in extraction.mentions}
+    mentions = []
+    for mention in extraction.mentions:
+        name = names.get(mention.name)
         if name is None:
-            yield mention
-        elif name not in there:
+            mentions.append(mention)
+        elif name and name not in there:
             there.add(name)
-            yield replace(mention, name=name)
-
-
-def _renamed_fact(fact: Fact, full: Mapping[str, str]) -> Fact:
-    if full.keys().isdisjoint(fact.entities):
-        return fact
-    return replace(fact, entities=tuple(dict.fromkeys(full.get(name, name) for name in fact.entities)))
+            mentions.append(replace(mention, name=name))
+    return replace(extraction, mentions=tuple(mentions), facts=tuple(facts))
