@@ -21,7 +21,7 @@ from graphrag_core.embedders import WordLlama
 from langchain_graphrag import GraphRAGRetriever
 
 PACKAGES = {"graphrag_core", "langchain_graphrag", "llama_graphrag"}
-LIMIT = "70 functions in 20 modules"
+LIMITS = {"invoke": "130 functions in 26 modules", "add": "120 functions in 26 modules"}
 DOCUMENTS = [
     Document("auth", "The Auth Service delegates sign-in to the OAuth Provider.", "Auth Service"),
     Document("oauth", "The OAuth Provider speaks to Keyring.", "OAuth Provider"),
@@ -63,7 +63,8 @@ def main() -> None:
         "add": functions(lambda: index.add(DOCUMENTS)),
     }
     for name, seen in runs.items():
-        print(f"{name:<8}{len(seen)} functions in {len({module for module, _, _ in seen})} modules (at most {LIMIT})")
+        modules = len({module for module, _, _ in seen})
+        print(f"{name:<8}{len(seen)} functions in {modules} modules (at most {LIMITS[name]})")
         if "-v" in sys.argv:
             print("\n".join(f"        {module}:{line} {function}" for module, line, function in sorted(seen)))
 

@@ -211,7 +211,7 @@ class KnowledgeGraph:
         wanted, seen = normalise(relation or ""), set[int]()
         with self._snapshot(where) as snapshot:
             ends = [None if end is None else _entity_keys(snapshot, end) for end in (subject, object)]
-            own = [None if keys is None else {e.id for e in snapshot.entities(keys)} for keys in ends]
+            end_ids = [None if keys is None else {e.id for e in snapshot.entities(keys)} for keys in ends]
             given = [keys for keys in ends if keys is not None]
             keys = given[0] if given else snapshot.top_entities(_ALL)
             for start in range(0, len(keys), _PAGE):
@@ -221,8 +221,8 @@ class KnowledgeGraph:
                     target = fact.entities[1] if len(fact.entities) > 1 else normalise(fact.value)
                     if (
                         wanted in ("", normalise(fact.relation))
-                        and (own[0] is None or _is_one_of(snapshot, fact.entities[:1], own[0]))
-                        and (own[1] is None or _is_one_of(snapshot, (target,), own[1]))
+                        and (end_ids[0] is None or _is_one_of(snapshot, fact.entities[:1], end_ids[0]))
+                        and (end_ids[1] is None or _is_one_of(snapshot, (target,), end_ids[1]))
                     ):
                         yield fact
 
@@ -348,9 +348,9 @@ class KnowledgeGraph:
             if len(merged) + (target is not None) < 2:
                 raise InputError(f"there is nothing to merge into {into!r}: name at least two different entities")
             of = [self._spellings(entity.name)[0] for entity in merged]
-            told = f"merged {', '.join(repr(entity.name) for entity in merged)} into {into!r}"
+            text = f"merged {', '.join(repr(entity.name) for entity in merged)} into {into!r}"
             own = self._spellings(into)[:1] if target is not None else []
-            return self._edit("merge", told, of=of, into=own, name=target.name if target else into)
+            return self._edit("merge", text, of=of, into=own, name=target.name if target else into)
 
     def describe(self, name: str, *, type: str | None = None, description: str | None = None) -> Edit:  # noqa: A002
         """Set the type or the description of an entity, instead of what documents say. None leaves one as it is.
@@ -428,9 +428,9 @@ class KnowledgeGraph:
             name = _name(name)
             if self.entity(name) is not None:
                 raise InputError(f"there is an entity {name!r}: change it with describe")
-            said = ": ".join(filter(None, (type, description))) or "entity"
+            value = ": ".join(filter(None, (type, description))) or "entity"
             fact = self._memory.remember(
-                name, "is_a" if type or not description else "is", said, literal=True, metadata=metadata
+                name, "is_a" if type or not description else "is", value, literal=True, metadata=metadata
             )
             documents: dict[str, Any] = {fact.chunk_id: None}
             given = {"type": type or None, "description": description or None}
