@@ -52,7 +52,7 @@ from graphrag_core.ingest.chunker import Chunker, whole_document
 from graphrag_core.ingest.titles import is_markdown, title_of
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.query import recognise, routing
-from graphrag_core.text import cjk, lowercase_names, mentions, names, prose, tokens
+from graphrag_core.text import cjk, lowercase_names, markup, mentions, names, tokens
 from graphrag_core.text.markup import scan, slug
 from graphrag_core.text.sentences import is_boilerplate, is_statement, sentences, unwrap
 from torture.report import Row
@@ -128,7 +128,7 @@ def text_readers() -> dict[str, Callable[[str], object]]:
     return {
         "scan": scan,
         "scan as markdown": lambda text: scan(text, (), True),
-        "prose.plain": prose.plain,
+        "plain": markup.plain,
         "sentences": lambda text: sentences(unwrap(text)),
         "find_names": lambda text: mentions.find_names(text, {0}),
         "find_aliases": lambda text: mentions.find_aliases(text, mentions.find_names(text, {0})),

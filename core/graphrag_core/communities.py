@@ -38,7 +38,7 @@ from graphrag_core.llm import Message, complete
 from graphrag_core.model import Community, Entity
 from graphrag_core.ports import Engine, Keys, Snapshot
 from graphrag_core.text import fingerprint, has_cjk, hash64, sentences, unwrap
-from graphrag_core.text.prose import plain
+from graphrag_core.text.markup import plain
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

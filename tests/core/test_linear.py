@@ -16,7 +16,7 @@ from graphrag_core.engine import analysis
 from graphrag_core.engine.embedded.writer import write
 from graphrag_core.engine.graph.build import _links
 from graphrag_core.testing import HashEmbedder
-from graphrag_core.text import cjk, prose
+from graphrag_core.text import cjk, markup
 
 SENTENCES = {
     "prose": "Service {i} of Ada Lovelace delegates word{i} to the OAuth Provider {j}. ",
@@ -124,13 +124,13 @@ def test_a_list_of_names_without_an_end_links_none_of_them():
         (analysis._CAMEL, "abcdEf"),
         (analysis._CAMEL, "ABCDe"),
         (cjk._DOTTED, "アイウエ・オ"),
-        (prose._CLOSING_HASHES, "    #"),
-        (prose._CELL_BORDER, "    x|"),
+        (markup._CLOSING_HASHES, "    #"),
+        (markup._CELL_BORDER, "    x|"),
     ],
 )
 def test_patterns_match_from_the_start_of_a_run_only(pattern, text):
     """A pattern that may start inside a run of n characters takes n² steps on a run that it does not match."""
-    assert pattern.match(text) or pattern is prose._CELL_BORDER
+    assert pattern.match(text) or pattern is markup._CELL_BORDER
     assert not any(pattern.match(text, at) for at in range(1, 3))
 
 

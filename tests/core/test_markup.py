@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from markdown_samples import MARKDOWN
 
 from graphrag_core import Mark
-from graphrag_core.text import prose
-from graphrag_core.text.markup import BLOCKS, plain, scan, slug
+from graphrag_core.text.markup import BLOCKS, has_markup, plain, scan, slug
 
 
 def marked(text, *kinds, markdown=None):
@@ -218,7 +217,7 @@ def test_every_readme_here_can_be_scanned():
 def test_text_without_markup_is_not_parsed(monkeypatch):
     monkeypatch.setattr("graphrag_core.text.markup._parser", None)
     assert len(scan("One paragraph.\n\nAnother one, longer.\n" * 20)) == 21
-    assert not prose.has_markup("Ordinary prose (with 1, 2 - and 3) [4], costs $5; it's A/B.")
+    assert not has_markup("Ordinary prose (with 1, 2 - and 3) [4], costs $5; it's A/B.")
 
 
 def test_a_text_may_have_no_block_at_all():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from graphrag_core.model import Chunk, Fact
 from graphrag_core.text import CJK, FUNCTION, REFERS_TO, has_cjk, label, segment, sentences, unwrap
-from graphrag_core.text.prose import plain
+from graphrag_core.text.markup import plain
 
 if TYPE_CHECKING:
     from graphrag_core.result import Hit, Result, Step

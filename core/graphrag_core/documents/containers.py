@@ -44,7 +44,7 @@ def read_eml(data: bytes) -> Content:
     if names:
         head.append(f"Attachments: {', '.join(names)}")
     intro = "\n\n".join(part for part in head if part) + "\n\n"
-    marks = tuple(replace(mark, start=mark.start + len(intro), end=mark.end + len(intro)) for mark in body.marks)
+    marks = tuple(body.marks_from(len(intro)))
     return Content(intro + body.text, _REPLY.sub("", subject), {"subject": subject, **headers}, marks=marks)
 
 
@@ -89,9 +89,8 @@ def read_epub(data: bytes) -> Content:
             parts.append("\n\n")
             at += 2
         marks.append(Mark("anchor", at, at, posixpath.basename(path)))
-        for mark in page.marks:
-            value = _book_target(mark.value) if mark.kind == "link" else mark.value
-            marks.append(Mark(mark.kind, mark.start + at, mark.end + at, value))
+        for mark in page.marks_from(at):
+            marks.append(replace(mark, value=_book_target(mark.value)) if mark.kind == "link" else mark)
         parts.append(page.text)
         at += len(page.text)
     return Content("".join(parts), title, marks=tuple(marks))

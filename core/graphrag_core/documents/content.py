@@ -2,7 +2,7 @@
 
 import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +39,11 @@ class Content:
     key: str = ""
     problem: str = ""
     marks: tuple[Mark, ...] = ()
+
+    def marks_from(self, start: int) -> Iterator[Mark]:
+        """Yield the marks of the text where it stands in a longer one."""
+        for mark in self.marks:
+            yield Mark(mark.kind, mark.start + start, mark.end + start, mark.value)
 
 
 def decode(data: bytes) -> str:

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from graphrag_core.documents.containers import read_eml, read_epub, read_notebook
 from graphrag_core.documents.content import Content
@@ -23,7 +23,7 @@ from graphrag_core.model import Document
 MAX_BYTES = 100_000_000
 """Default size limit of files that cannot be streamed."""
 
-_READERS: dict[str, tuple[Callable[[bytes], Content | Iterator[Content]], str]] = {
+_READERS: dict[str, tuple[Callable[[Any], Content | Iterator[Content]], str]] = {
     "text": (read_text, ".txt .text"),
     "markdown": (read_markdown, ".md .markdown"),
     "rst": (read_rst, ".rst"),
@@ -36,16 +36,11 @@ _READERS: dict[str, tuple[Callable[[bytes], Content | Iterator[Content]], str]] 
     "epub": (read_epub, ".epub"),
     "notebook": (read_notebook, ".ipynb"),
     "json": (read_json, ".json"),
-}
-_STREAM_READERS: dict[str, tuple[Callable[[Path], Iterator[Content]], str]] = {
     "csv": (read_csv, ".csv .tsv"),
     "jsonl": (read_jsonl, ".jsonl .ndjson"),
 }
-FORMATS = {
-    extension: kind
-    for kind, (_, extensions) in (*_READERS.items(), *_STREAM_READERS.items())
-    for extension in extensions.split()
-}
+_STREAMED = {"csv", "jsonl"}  # their readers take a path, the others bytes
+FORMATS = {extension: kind for kind, (_, extensions) in _READERS.items() for extension in extensions.split()}
 """File extensions and the format each is read as."""
 
 _MAX_BAD_ROWS = 20  # of a file that are reported one by one
@@ -132,8 +127,9 @@ def _read(file: File, max_bytes: int) -> Iterable[Content]:
     if file.size == 0:
         raise FileError("empty file")
     kind = FORMATS[file.suffix]
-    if kind in _STREAM_READERS:
-        return _STREAM_READERS[kind][0](file.path)
+    read = _READERS[kind][0]
+    if kind in _STREAMED:
+        return cast("Iterator[Content]", read(file.path))
     if file.size > max_bytes:
         raise FileError(
             f"too large ({file.size / 1e6:,.0f} MB): split it, or raise the limit of {max_bytes / 1e6:,.0f} MB"
@@ -142,7 +138,7 @@ def _read(file: File, max_bytes: int) -> Iterable[Content]:
         data = opened.read(max_bytes + 1)  # it may have grown
     if len(data) > max_bytes:
         raise FileError("grew while it was read: try again")
-    content = _READERS[kind][0](data)
+    content = read(data)
     return [content] if isinstance(content, Content) else content
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphrag_core.documents.content import Content, decode_lines
-from graphrag_core.documents.rst_text import ADMONITIONS, CODE, SKIPPED, RstText
+from graphrag_core.documents.rst_text import ADMONITIONS, CODE, SKIPPED, write_rst
 from graphrag_core.documents.writer import Writer
 from graphrag_core.errors import optional_import
 
@@ -63,7 +63,7 @@ def rst_content(text: str) -> Content:
     gc.disable()  # a tree has many objects, and they live until it is written
     try:
         document = parse(text)
-        title = RstText(document, writer, parse).write()
+        title = write_rst(document, writer, parse)
     except (RecursionError, ValueError, TypeError, AttributeError, AssertionError, IndexError, KeyError):
         return _as_it_is(text)  # docutils is not free of defects on malformed input
     finally:

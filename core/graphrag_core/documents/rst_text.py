@@ -49,6 +49,8 @@ _OBJECTS = set(
 _CODE_OBJECTS = {"function", "method", "attribute", "class", "data", "exception"}
 """Objects whose signature is text even if nothing is said about them."""
 
+_PARAMETER_FIELDS = set("param parameter arg argument key keyword raises type ivar cvar".split())
+
 # -- roles, by what becomes of them
 
 _PLAIN_ROLES = set(
@@ -60,8 +62,13 @@ _SITE_ROLES = re.compile(r"user|author|contrib|issue|ticket|bug|^pr$|pull|^gh|co
 _LABEL_ROLES = {"ref", "numref", "term", "any", "eq", "index"}
 
 
-class RstText:
-    """Writes a docutils tree with a :class:`Writer`. ``parse`` parses the argument of a directive."""
+def write_rst(document: Any, writer: Writer, parse: Callable[[str], Any]) -> str:
+    """Write a docutils tree and return its title. ``parse`` parses the argument of a directive."""
+    return _Tree(document, writer, parse).write()
+
+
+class _Tree:
+    """A docutils tree, and what was written of it. A method ``visit_...`` writes a node of that kind."""
 
     def __init__(self, document: Any, writer: Writer, parse: Callable[[str], Any]) -> None:
         from docutils import nodes
@@ -83,7 +90,6 @@ class RstText:
         self.substituting = 0
 
     def write(self) -> str:
-        """Write the document and return its title."""
         for child in self.document.children:
             if isinstance(child, self.nodes.field_list) and not self.title:
                 continue  # ":orphan:" and other fields above the title are for the tool that builds the pages
@@ -92,7 +98,6 @@ class RstText:
         return "" if sections > 1 and is_version(self.title) else self.title or self.module
 
     def visit(self, node: Any) -> None:
-        """Write a node."""
         if isinstance(node, self.nodes.Text):
             self.writer.write(node.astext())
             return
@@ -111,7 +116,6 @@ class RstText:
         return text.replace("`", "")
 
     def children(self, node: Any) -> None:
-        """Write the children of a node."""
         for child in node.children:
             self.visit(child)
 
@@ -150,23 +154,17 @@ class RstText:
     visit_term = visit_attribution = visit_caption = visit_paragraph
 
     def visit_line(self, node: Any) -> None:
-        """Write a line of a line block."""
         self.children(node)
         self.writer.line()
 
     def visit_bullet_list(self, node: Any) -> None:
-        """Write a list."""
+        first = int(node.get("start", 1)) if isinstance(node, self.nodes.enumerated_list) else None
         with self.writer.items():
-            for item in node.children:
-                with self.writer.item("- "):
+            for number, item in enumerate(node.children):
+                with self.writer.item("- " if first is None else f"{first + number}. "):
                     self.children(item)
 
-    def visit_enumerated_list(self, node: Any) -> None:
-        """Write a numbered list."""
-        with self.writer.items():
-            for number, item in enumerate(node.children, int(node.get("start", 1))):
-                with self.writer.item(f"{number}. "):
-                    self.children(item)
+    visit_enumerated_list = visit_bullet_list
 
     def visit_definition_list(self, node: Any) -> None:
         """Write terms, each with its definition."""
@@ -210,18 +208,7 @@ class RstText:
                 name, body = field.children
                 kind, _, argument = name.astext().partition(" ")
                 with self.writer.item("- "):
-                    if argument and kind in (
-                        "param",
-                        "parameter",
-                        "arg",
-                        "argument",
-                        "key",
-                        "keyword",
-                        "raises",
-                        "type",
-                        "ivar",
-                        "cvar",
-                    ):
+                    if argument and kind in _PARAMETER_FIELDS:
                         self.writer.literal(argument.rpartition(" ")[2])
                     else:
                         self.children(name)
@@ -229,15 +216,12 @@ class RstText:
                     self._children_on_this_line(body)
 
     def visit_literal_block(self, node: Any) -> None:
-        """Write a code block."""
         self.writer.code(node.astext())
 
     def visit_doctest_block(self, node: Any) -> None:
-        """Write an interactive session."""
         self.writer.code(node.astext(), "pycon")
 
     def visit_table(self, node: Any) -> None:
-        """Write a table."""
         self.writer.block()
         for title in node.findall(self.nodes.title):
             self.visit_paragraph(title)
@@ -254,7 +238,6 @@ class RstText:
         self.writer.block()
 
     def visit_footnote(self, node: Any) -> None:
-        """Write a footnote."""
         self.writer.block()
         label = node.children[0].astext() if node.children and isinstance(node.children[0], self.nodes.label) else ""
         self.writer.write(f"[{label}] " if label else "")
@@ -284,7 +267,6 @@ class RstText:
                     self._inline_source(" ".join(lines))
 
     def visit_container(self, node: Any) -> None:
-        """Write a directive."""
         directive, argument = node["directive"], node["argument"]
         name = directive.rpartition(":")[2]
         first_line = " ".join(argument)
@@ -383,11 +365,9 @@ class RstText:
     # -- inline
 
     def visit_literal(self, node: Any) -> None:
-        """Write inline code."""
         self.writer.literal(node.astext())
 
     def visit_reference(self, node: Any) -> None:
-        """Write a link."""
         target = node.get("refuri", "")
         if not target and node.get("anonymous"):
             target = self.anonymous.pop(0) if self.anonymous else ""
@@ -420,7 +400,6 @@ class RstText:
         self.substituting -= 1
 
     def visit_footnote_reference(self, node: Any) -> None:
-        """Write the number of a footnote."""
         label = node.astext()
         self.writer.write(f"[{label}]" if label else "")
 
@@ -478,7 +457,7 @@ class RstText:
                 self.writer.literal(shown)
 
     def skip(self, node: Any) -> None:
-        """Write nothing."""
+        pass
 
     visit_comment = visit_substitution_definition = visit_image = visit_raw = visit_label = visit_pending = skip
 

@@ -15,8 +15,8 @@ from graphrag_core.extract.subjects import Subjects, read_subjects, section_anch
 from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
 from graphrag_core.text import REFERS_TO
+from graphrag_core.text.markup import plain
 from graphrag_core.text.mentions import NameMatch, code_names, find_aliases, find_names
-from graphrag_core.text.prose import plain
 from graphrag_core.text.sentences import is_boilerplate, is_statement
 
 _LETTER = re.compile(r"[^\W_]")
@@ -141,32 +141,36 @@ def _facts(chunk: Chunk, blocks: Blocks, subjects: Subjects, names: list[NameMat
         begin, stop = at, spans[i + 1].start if i + 1 < len(spans) else len(text)
         while at < len(names) and names[at].start < stop:
             at += 1
-        held = [match.name for match in names[begin:at]] if begin < at else []
+        mentioned = [match.name for match in names[begin:at]] if begin < at else []
         if blocks.is_plain:
-            said = _in_one_line(text[sentence.start : sentence.end])
+            statement = _in_one_line(text[sentence.start : sentence.end])
             # A chunk without structure may have a heading; a line without letters, such as "-----", is no sentence.
-            is_heading = said[0] == "#" or said.strip("=*_~ \t") == chunk.title
-            if is_heading or not (held or _LETTER.search(said)) or not is_statement(said, held):
+            is_heading = statement[0] == "#" or statement.strip("=*_~ \t") == chunk.title
+            if is_heading or not (mentioned or _LETTER.search(statement)) or not is_statement(statement, mentioned):
                 continue
         else:
-            said = _said(chunk, sentence, text)
+            statement = _sentence_text(chunk, sentence, text)
             whole = sentence.block is None or sentence.block.kind == "paragraph"
-            if len(said) > _LONGEST_FACT or said in seen or not is_statement(said, held, whole=whole):
+            if (
+                len(statement) > _LONGEST_FACT
+                or statement in seen
+                or not is_statement(statement, mentioned, whole=whole)
+            ):
                 continue
-            seen.add(said)
+            seen.add(statement)
         about = subjects.at(sentence.start)
-        entities = tuple(dict.fromkeys((*about, *held))) if held else about
-        yield Fact(entities, said, weight=SENTENCE_WEIGHT, span=(sentence.start, sentence.end))
+        entities = tuple(dict.fromkeys((*about, *mentioned))) if mentioned else about
+        yield Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(sentence.start, sentence.end))
 
 
-def _said(chunk: Chunk, sentence: Sentence, masked: str) -> str:
+def _sentence_text(chunk: Chunk, sentence: Sentence, masked: str) -> str:
     """Return a sentence without markup; the first one of a definition after its term."""
     start = sentence.start
     if start and chunk.text[start - 1] == "[" != masked[start - 1]:  # a link stands first: its bracket is masked
         start -= 1
     raw = chunk.text[start : sentence.end]
     is_plain = raw == masked[start : sentence.end]
-    said = _in_one_line(raw if is_plain else _LEFTOVER.sub("", plain(raw)))
+    statement = _in_one_line(raw if is_plain else _LEFTOVER.sub("", plain(raw)))
     block = sentence.block
     if block is not None and block.kind == "definition" and 0 < sentence.start - block.start <= _LONGEST_TERMS:
         head = chunk.text[block.start : sentence.start]
@@ -174,8 +178,8 @@ def _said(chunk: Chunk, sentence: Sentence, masked: str) -> str:
         if head.rstrip().endswith(":") and 0 < len(lines) <= 4:
             terms = [" ".join(plain(line).split()) for line in lines]
             if sum(map(len, terms)) < _LONGEST_LITERAL:
-                said = f"{', '.join(terms)}: {said}"
-    return said
+                statement = f"{', '.join(terms)}: {statement}"
+    return statement
 
 
 def _in_one_line(text: str) -> str:
@@ -195,14 +199,14 @@ def _literal_names(chunk: Chunk) -> Iterator[NameMatch]:
 def _table_facts(chunk: Chunk, subjects: Subjects) -> Iterator[Fact]:
     """Yield the rows of tables that read as a statement."""
     for start, end, cells in table_rows(chunk):
-        said = " | ".join(" ".join(_LEFTOVER.sub("", plain(cell)).split()) for cell in cells)
-        if len(said) > _LONGEST_FACT or max(cell.count(" ") for cell in cells) < 3:
+        statement = " | ".join(" ".join(_LEFTOVER.sub("", plain(cell)).split()) for cell in cells)
+        if len(statement) > _LONGEST_FACT or max(cell.count(" ") for cell in cells) < 3:
             continue
         literals = [name for cell in cells[:1] for name in code_names(cell.strip("`"))]
-        held = [*literals, *(match.name for match in find_names(said, {0}) if match.certain)]
-        if is_statement(said.replace(" | ", " "), held, whole=False):
-            entities = tuple(dict.fromkeys((*subjects.at(start), *held)))
-            yield Fact(entities, said, weight=SENTENCE_WEIGHT, span=(start, end))
+        mentioned = [*literals, *(match.name for match in find_names(statement, {0}) if match.certain)]
+        if is_statement(statement.replace(" | ", " "), mentioned, whole=False):
+            entities = tuple(dict.fromkeys((*subjects.at(start), *mentioned)))
+            yield Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(start, end))
 
 
 def _links(chunk: Chunk, subjects: Subjects) -> list[tuple[int, int, tuple[str, ...]]]:

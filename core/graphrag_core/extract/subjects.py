@@ -8,8 +8,8 @@ from typing import NamedTuple
 from graphrag_core.extract.addresses import document_address, section_addresses
 from graphrag_core.model import Chunk, Mark
 from graphrag_core.text import normalise, title_names
+from graphrag_core.text.markup import plain
 from graphrag_core.text.mentions import code_names
-from graphrag_core.text.prose import plain
 from graphrag_core.text.words import FUNCTION, GENERIC_HEADINGS, GENERIC_TITLES, NEVER_ALONE, OPENERS
 
 _PART = r"(?:chapter|section|part|appendix|step|kapitel|abschnitt|chapitre|capítulo|глава|раздел)\s+"
