@@ -39,9 +39,11 @@ TIMEOUT = 300.0
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """Run the command on a free port; yield its URL."""
-    command = [sys.executable, "-m", "graphrag_core", "serve", "--kb", str(folder), "--embedder", "hash", "--port", "0"]
+    settings = folder.parent / "serve.toml"
+    settings.write_text(f"[serve.limits]\nseconds = {TIMEOUT}\n")
+    command = [sys.executable, "-m", "graphrag_core", "--config", str(settings), "serve", "--kb", str(folder)]
     with subprocess.Popen(  # noqa: S603 - the command is ours
-        [*command, "--write", "--time-limit", str(TIMEOUT)], stderr=subprocess.PIPE, text=True
+        [*command, "--embedder", "hash", "--port", "0", "--write"], stderr=subprocess.PIPE, text=True
     ) as server:
         assert server.stderr is not None
         try:
