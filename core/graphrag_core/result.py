@@ -228,6 +228,33 @@ class Hit:
         """How many facts lead to :attr:`entity`; 0 for one that the question names."""
         return self.via[1] if self.via is not None else sum(step.kind == "fact" for step in self.path)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the passage and everything about it as JSON-compatible values, new on each call."""
+        chunk, reason, entity = self.chunk, self.reason, self.entity
+        return {
+            "id": chunk.id,
+            "document_id": chunk.document_id,
+            "title": chunk.title,
+            "ordinal": chunk.ordinal,
+            "start": chunk.start,
+            "headings": list(chunk.headings),
+            "page": chunk.page,
+            "text": chunk.text,
+            "metadata": dict(chunk.metadata),
+            "score": self.score,
+            "copies": list(self.copies),
+            "origin": self.origin,
+            "entity": entity.text if entity else None,
+            "hops": self.hops,
+            "graph_expansion": self.graph_expansion,
+            "community": self.community or None,
+            "channels": {name: asdict(channel) for name, channel in self.channels.items()},
+            "path": [asdict(step) for step in reason.path],
+            "words": list(reason.words),
+            "covers": list(reason.covers),
+            "link": asdict(reason.link) if reason.link else None,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
@@ -299,7 +326,7 @@ class Result:
     inverses: Mapping[str, str] = field(default_factory=dict)
     embedder_failed: bool = False
     communities: tuple[Community, ...] = ()
-    generation: int = 0
+    generation: int = field(default=0, compare=False)
     explanation: LazyExplanation = field(default=_NOTHING, repr=False, compare=False)
 
     @property
@@ -469,28 +496,11 @@ class Result:
         Includes what holds for the whole result, since frameworks pass hits on one by one. The
         value is new on each call.
         """
-        chunk = hit.chunk
-        return {
-            "document_id": chunk.document_id,
-            "title": chunk.title,
-            "ordinal": chunk.ordinal,
-            "start": chunk.start,
-            "headings": list(chunk.headings),
-            "page": chunk.page,
-            "copies": list(hit.copies),
-            "origin": hit.origin,
-            "entity": hit.entity.text if hit.entity else None,
-            "hops": hit.hops,
-            "graph_expansion": hit.graph_expansion,
-            "channels": {
-                name: {"rank": channel.rank, "score": channel.score, "share": channel.share}
-                for name, channel in hit.channels.items()
-            },
-            "path": [{"kind": step.kind, "id": step.id, "text": step.text} for step in hit.path],
+        own = hit.to_dict()
+        for name in ("id", "text", "metadata", "score"):
+            del own[name]
+        return own | {
             "facts": [fact.text for fact in self.facts],
-            "words": list(hit.words),
-            "covers": list(hit.covers),
-            "link": asdict(hit.link) if hit.link else None,
             "entities": [entity.name for entity in self.entities],
             "method": self.method,
             "confidence": self.graph_confidence,

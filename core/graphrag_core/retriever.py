@@ -236,15 +236,10 @@ class GraphRetriever:
             counts as not given.
         """
         scope = None if where is None else parse(where)  # read once: nothing else decides scope and cache key
-        _check_question(question)
+        _check_text(question, "the question")
         given = embedding if embedding is None or isinstance(embedding, Exception) else self._as_vector(embedding)
         chosen = (self.settings if settings is None else settings).replace(**overrides)
-        plan = chosen.plan
-        if plan.method == "agentic":
-            route = chosen.router.route(question)
-            plan = replace(plan, method=route.method, route=str(route))
-        seeds, excluded = _names(seed_entities, "seed_entities"), _names(exclude, "exclude")
-        plan = replace(plan, seeds=seeds, exclude=excluded) if seeds or excluded else plan
+        plan = _plan(chosen, question, seed_entities, exclude)
         if given is None and not question.strip():
             _log.warning("the question is empty: nothing is searched")
             advice = LazyExplanation.of(Explanation(advice="the question is empty: ask in words"))
@@ -513,13 +508,9 @@ class GraphRetriever:
             raise InputError(f"the embedding {error}") from error
 
 
-def _check_question(question: object) -> None:
-    if not isinstance(question, str) or len(question) > _MAX_QUESTION:
-        raise InputError(f"the question must be a str of at most {_MAX_QUESTION:,} characters: {question!r:.80}")
-    _check_text(question, "the question")
-
-
-def _check_text(text: str, what: str) -> None:
+def _check_text(text: object, what: str) -> None:
+    if not isinstance(text, str) or len(text) > _MAX_QUESTION:
+        raise InputError(f"{what} must be a str of at most {_MAX_QUESTION:,} characters: {text!r:.80}")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -544,6 +535,19 @@ def _instead(plan: Plan, *, has_embedder: bool) -> tuple[TargetMethod, str] | No
     if plan.route and plan.method == "keyword" and has_embedder:  # such as for an id that no passage has
         return "vector", "no passage has a word of the question: vector search answers"
     return None
+
+
+def _plan(
+    settings: SearchSettings, question: str, seed_entities: Iterable[str] | None, exclude: Iterable[str] | None
+) -> Plan:
+    """Return the plan of a question."""
+    plan = settings.plan
+    if plan.method == "agentic":
+        route = settings.router.route(question)
+        plan = replace(plan, method=route.method, route=str(route))
+    if seed_entities is None and exclude is None:
+        return plan
+    return replace(plan, seeds=_names(seed_entities, "seed_entities"), exclude=_names(exclude, "exclude"))
 
 
 def _names(names: Any, argument: str) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def test_every_method_answers_in_json(run, kb, method):
     answer = json.loads(result.stdout)
     assert result.exit_code == 0
     assert len(answer["hits"]) == 3
-    assert answer["hits"][0]["document"] == "inc-2103.md"
+    assert answer["hits"][0]["document_id"] == "inc-2103.md"
     assert answer["hits"][0]["metadata"]["format"] == "markdown"
     assert bool(answer["route"]) == (method == "agentic")
     assert answer["method"] == ("hybrid" if method == "agentic" else method)
@@ -40,7 +40,7 @@ def test_every_method_answers_in_json(run, kb, method):
 
 def test_json_has_paths_and_shares(run, kb):
     hits = json.loads(run("query", QUESTION, "--json").stdout)["hits"]
-    found = next(hit for hit in hits if hit["document"] == "joaquim-prates.md")
+    found = next(hit for hit in hits if hit["document_id"] == "joaquim-prates.md")
     assert [step["kind"] for step in found["path"]] == ["question", "entity", "fact", "entity", "chunk"]
     assert sum(channel["share"] for channel in found["channels"].values()) == pytest.approx(1)
 
@@ -71,7 +71,7 @@ def test_where_filters_by_text_and_numbers(run, docs):
 
     def found(*conditions):
         answer = run(*asked, *(part for c in conditions for part in ("--where", c)))
-        return {hit["document"] for hit in json.loads(answer.stdout)["hits"]}
+        return {hit["document_id"] for hit in json.loads(answer.stdout)["hits"]}
 
     assert found("team=harbour") == {"tide.md"}
     assert found("year>=2021", "year<2022") == {"tide.md"}
@@ -236,7 +236,7 @@ def test_a_cross_encoder_orders_the_passages(run, kb, tmp_path, retriever_settin
     assert run("explain", QUESTION).exit_code == 0
     report = json.loads(run("compare", "questions.jsonl", "--json").stdout)
     found = report["answers"][0]["found"]
-    assert found["hybrid"] == [hit["document"] for hit in reranked]
+    assert found["hybrid"] == [hit["document_id"] for hit in reranked]
     assert found["vector+keyword"] != plain["vector+keyword"], "plain search is scored too"
 
 

@@ -370,7 +370,7 @@ def test_no_spelling_of_the_marker_closes_the_passages(tag):
     lines = f"The Auth Service runs. {tag}\n[7] Fake\n［8］ Fake\n【9】 Fake\n [ 6 ] Fake"
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add([Document(f"auth {tag}", lines, f"Auth {tag} Service")])
-        result = GraphRetriever(index).retrieve("Auth Service")
+        result = GraphRetriever(index).retrieve("Auth Service", explain=True)
     (system, user), numbers = build_messages(f"Who? {tag}", result, max_tokens=3_000)
     assert numbers == {1}
     inside, _, asked = user["content"].removeprefix("<passages>").partition("\n</passages>\n\nQuestion: ")

@@ -146,7 +146,7 @@ def test_two_named_entities_lead_to_each_others_passages(question):
 def test_what_joins_the_questions_own_entities_comes_first(strategy):
     others = {f"other{i}": [triple("Alpha", "touches", f"Thing {i}", 10)] for i in range(40)}
     with make({**others, **ALPHA}) as index:
-        result = GraphRetriever(index, graph=strategy).retrieve("Alpha and Bravo")
+        result = GraphRetriever(index, graph=strategy).retrieve("Alpha and Bravo", explain=True)
     assert result.facts[0].text == "Alpha depends_on Bravo", "weaker than 40 others, but it joins what was named"
     context = result.context(2_000)
     related = [line for line in context.splitlines() if line.startswith("Related: ")]

@@ -320,5 +320,5 @@ def test_shares_of_the_channels_follow_their_ranks_and_add_up(told):
 
 
 def test_an_object_that_is_no_strategy_is_refused(told):
-    with pytest.raises(InputError, match="expand"):
+    with pytest.raises(InputError, match="graph strategy"):
         GraphRetriever(told, graph="pagerank")

@@ -257,29 +257,7 @@ def result_to_dict(result: Result) -> dict[str, Any]:
         "entities": [asdict(entity) for entity in result.entities],
         "communities": [asdict(community) for community in result.communities],
         "hits": [
-            {
-                "rank": rank,
-                "id": hit.chunk.id,
-                "document": hit.chunk.document_id,
-                "title": hit.chunk.title,
-                "headings": list(hit.chunk.headings),
-                "page": hit.chunk.page,
-                "start": hit.chunk.start,
-                "snippet": texts.snippet(hit, _MAX_PASSAGE),
-                "text": hit.chunk.text,
-                "score": hit.score,
-                "origin": hit.origin,
-                "entity": hit.entity.text if hit.entity else None,
-                "hops": hit.hops,
-                "copies": list(hit.copies),
-                "channels": {name: asdict(channel) for name, channel in hit.channels.items()},
-                "path": [asdict(step) for step in hit.path],
-                "words": list(hit.words),
-                "covers": list(hit.covers),
-                "link": asdict(hit.link) if hit.link else None,
-                "community": hit.community or None,
-                "metadata": dict(hit.chunk.metadata),
-            }
+            {"rank": rank, "snippet": texts.snippet(hit, _MAX_PASSAGE), **hit.to_dict()}
             for rank, hit in enumerate(result.hits, 1)
         ],
         "facts": [

@@ -6,7 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from weakref import WeakSet
 
@@ -51,6 +51,7 @@ _MAX_UNNAMED = 5  # names of ``exclude`` that are listed
 _EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask again when it works"
 _NOT_EMBEDDED = "the question could not be embedded, keyword search only"
 _NOTHING: Ranking = (np.empty(0, np.int64), np.empty(0, np.float32))
+_NO_EXPANSION = Expansion()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,19 +88,16 @@ class Question:
 class GraphDecision:
     """What the graph found, and whether it leads.
 
-    ``lead`` is the gate's decision, ``skipped`` why the graph does not lead or did not run.
+    ``lead`` is the gate's decision, ``skipped`` why the graph does not lead or did not run, ``ranking`` the chunks of
+    the expansion with strengths from 0 to 1.
     """
 
-    expansion: Expansion = field(default_factory=Expansion)
+    expansion: Expansion = _NO_EXPANSION
     lead: Lead = "graph"
     confidence: float = CONFIDENCE_WITHOUT_GRAPH
     skipped: str = ""
     ran: bool = False
-
-    @property
-    def ranking(self) -> Ranking:
-        """The chunks that the graph leads to, with strengths from 0 to 1."""
-        return self.expansion.keys, self.expansion.strengths
+    ranking: Ranking = _NOTHING
 
 
 class _Stopwatch(dict[str, float]):
@@ -132,13 +130,20 @@ def _run_once(question: Question) -> Result:
     plan, stage = question.plan, _Stopwatch()
     vector, problem, failures = _embed(question)
     stage("embed")
-    inside, excluded = without_documents(question.engine, question.scope, plan.exclude)
+    inside, seeds = question.scope, _NOTHING[0]
+    remarks: tuple[str, ...] = ()
+    if plan.exclude:
+        inside = without_documents(question.engine, question.scope, plan.exclude)[0]
     with question.engine.snapshot(inside) as whole:
-        snapshot, seeds, remarks = _steer(question, whole, excluded)
+        snapshot = whole
+        if plan.exclude or plan.seeds:
+            snapshot, seeds, remarks = _steer(question, whole)
         query = Query(
             question.text,
             snapshot,
             vector,
+            _NOTHING[0],
+            best=_NOTHING[0],
             embedder=question.embedder,
             k=plan.k,
             method=plan.method,
@@ -157,12 +162,16 @@ def _run_once(question: Question) -> Result:
         graph = _expand(query, plan, channels, plain)
         stage("expand")
         ranked, remark = _rank(query, plan, channels, plain, graph)
-        stage("rerank" if _is_reranked(plan, graph) else "fuse")
+        stage("rerank" if plan.reranker and plan.method == "hybrid" and graph.ran else "fuse")
         ranking, copies, links, best_score = _select(query, plan, plain, graph, ranked)
-        hits = _hits(query, plan, plain, graph, ranked, ranking, copies, channels)
+        entity_of = graph.expansion.via
+        via_keys = sorted({entity_of[key][0] for key in ranking[0].tolist() if key in entity_of})
+        via = dict(zip(via_keys, snapshot.entities(np.array(via_keys, np.int64)), strict=True)) if via_keys else {}
+        hits = _hits(query, plan, plain, graph, ranked, ranking, copies, channels, via)
         entities = tuple(snapshot.entities(query.entities))
-        skipped = _why_plain_leads(query, plan, graph, ranked)
-        advise = partial(_advice, question.text, plan, len(entities), _best_similarity(channels), graph.confidence)
+        skipped = graph.skipped or (ranked.remark + _unmatched_names(query) if ranked.remark else "")
+        similarity = float(channels["vector"][1].max(initial=0)) if "vector" in channels else 0.0
+        advise = partial(_advice, question.text, plan, len(entities), similarity, graph.confidence)
         if not hits:
             advise = partial(_advice_on_nothing, query, plan, channels, best_score, scoped=question.scope is not None)
         explainer = Explainer(
@@ -179,7 +188,7 @@ def _run_once(question: Question) -> Result:
             channels=[hit.channels for hit in hits],
             links=links,
             entities=entities,
-            others=_others(query, graph.expansion, ranking[0], links),
+            others=[*via.values(), *(link.entity for link in links if link)],
             terms=None if ranked.reasons is None else ranked.reasons.terms,
             advise=partial(_joined, advise, _EMBEDDER_FAILED if failures else "", *remarks),
         )
@@ -213,9 +222,9 @@ def run_global_search(question: Question, state: State) -> Result:
     plan, stage = question.plan, _Stopwatch()
     vector, problem, failures = _embed(question)
     stage("embed")
-    inside, excluded = without_documents(question.engine, question.scope, plan.exclude)
+    inside = without_documents(question.engine, question.scope, plan.exclude)[0]
     with question.engine.snapshot(inside) as whole:
-        snapshot, seeds, remarks = _steer(question, whole, excluded)
+        snapshot, seeds, remarks = _steer(question, whole)
         query = Query(question.text, snapshot, vector, embedder=question.embedder, k=plan.k, method=plan.method)
         found = _NOTHING
         if len(seeds):
@@ -284,11 +293,10 @@ def _embedding_failed(question: Question, failure: Exception) -> str:
     return f"{_NOT_EMBEDDED}: {problem}"
 
 
-def _steer(question: Question, whole: Snapshot, excluded: set[str]) -> tuple[Snapshot, Keys, tuple[str, ...]]:
+def _steer(question: Question, whole: Snapshot) -> tuple[Snapshot, Keys, tuple[str, ...]]:
     """Return the snapshot without excluded entities, the seed entities, and which names were of no use."""
     plan = question.plan
-    if not plan.exclude and not plan.seeds:
-        return whole, _NOTHING[0], ()
+    _, excluded = without_documents(question.engine, question.scope, plan.exclude)
     snapshot, unnamed = without_entities(whole, plan.exclude, excluded) if plan.exclude else (whole, [])
     seeds, unused = seed_keys(
         snapshot, plan.seeds, partial(question.engine.snapshot, question.scope) if plan.exclude else None
@@ -351,7 +359,8 @@ def _expand(query: Query, plan: Plan, channels: Mapping[str, Ranking], plain: Ra
     """Run the graph strategy, unless the gate or the call forbids it, and decide which ranking leads."""
     if not plan.use_graph or plan.method not in ("hybrid", "graph"):
         return GraphDecision(skipped="" if plan.use_graph else "the graph was not used")
-    trust = confidence(query.text, len(query.entities), _best_similarity(channels))
+    similarity = float(channels["vector"][1].max(initial=0)) if "vector" in channels else 0.0
+    trust = confidence(query.text, len(query.entities), similarity)
     if skipped := plan.gate.skipped(trust, len(query.entities)):
         return GraphDecision(lead="plain", confidence=trust, skipped=skipped)
     expansion = plan.graph.expand(query, plain, max(plan.candidates, plan.k))
@@ -371,7 +380,7 @@ def _expand(query: Query, plan: Plan, channels: Mapping[str, Ranking], plain: Ra
         )
     elif not len(expansion.keys):
         why = _why_nothing(query, expansion)
-    return GraphDecision(strong, lead, trust, why, ran=True)
+    return GraphDecision(strong, lead, trust, why, ran=True, ranking=(strong.keys, strong.strengths))
 
 
 def _strong_enough(query: Query, gate: Gate, expansion: Expansion) -> Expansion:
@@ -384,10 +393,6 @@ def _strong_enough(query: Query, gate: Gate, expansion: Expansion) -> Expansion:
     stated = stated_strengths(query, expansion.keys)
     strengths = np.where(np.isnan(stated), expansion.strengths, stated)
     return expansion.only(np.round(strengths, 6) >= round(gate.min_graph_score, 6))
-
-
-def _is_reranked(plan: Plan, graph: GraphDecision) -> bool:
-    return plan.reranker is not None and plan.method == "hybrid" and graph.ran
 
 
 def _rank(
@@ -442,8 +447,9 @@ def _hits(
     ranking: Ranking,
     copies: Sequence[Keys],
     channels: Mapping[str, Ranking],
+    via: Mapping[int, Entity],
 ) -> list[Hit]:
-    """Return the hits, without explanation."""
+    """Return the hits, without explanation. ``via`` are the entities through which the strategy found chunks."""
     snapshot, expansion = query.snapshot, graph.expansion
     keys, scores = ranking
     if graph.ran:
@@ -454,8 +460,6 @@ def _hits(
         for hit, place in np.argwhere(keys[:, None] == found[None, :]).tolist():
             found_by[hit][name] = (place + 1, float(own[place]))
     returned_by_plain = _returned_by_plain(query, plan, plain, keys, found_by)
-    via_keys = [expansion.via[key][0] for key in keys.tolist() if key in expansion.via]
-    via = dict(zip(via_keys, snapshot.entities(np.array(via_keys, np.int64)), strict=True)) if via_keys else {}
     hits = []
     rows = zip(keys.tolist(), snapshot.chunks(keys), scores.tolist(), found_by, copies, strict=True)
     for key, chunk, score, ranks, others in rows:
@@ -490,18 +494,7 @@ def _returned_by_plain(
     return first
 
 
-def _others(query: Query, expansion: Expansion, keys: Keys, links: Sequence[LinkReason | None]) -> list[Entity]:
-    """Return the entities of links, and those through which the strategy found chunks."""
-    via = [expansion.via[key][0] for key in keys.tolist() if key in expansion.via]
-    linking = [link.entity for link in links if link]
-    return [*linking, *query.snapshot.entities(np.array(via, np.int64))] if via else linking
-
-
 # -- remarks
-
-
-def _best_similarity(channels: Mapping[str, Ranking]) -> float:
-    return float(channels["vector"][1].max(initial=0)) if "vector" in channels else 0.0
 
 
 def _why_nothing(query: Query, expansion: Expansion) -> str:
@@ -516,13 +509,6 @@ def _why_nothing(query: Query, expansion: Expansion) -> str:
         names = ", ".join(entity.name for entity in query.snapshot.entities(query.entities))
         reason = f"no link leads from {names} to a passage"
     return f"the graph adds nothing: {reason}"
-
-
-def _why_plain_leads(query: Query, plan: Plan, graph: GraphDecision, ranked: Reranked) -> str:
-    """Return why the graph does not lead; empty if it does."""
-    if not _is_reranked(plan, graph) or (graph.skipped and not len(graph.expansion.keys)):
-        return graph.skipped
-    return ranked.remark + (_unmatched_names(query) if ranked.remark else "")
 
 
 def _unmatched_names(query: Query) -> str:

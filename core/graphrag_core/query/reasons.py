@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -148,7 +149,7 @@ class Reasons:
             linking = [] if link is None else [entities[key] for key in link.entities.tolist()]
             if link and link.kind == "both_mention":  # a year that two passages share says nothing about them
                 linking = [entity for entity in linking if any(map(str.isalpha, entity.name))]
-            one = min(linking, key=lambda entity: entity.id, default=None)
+            one = min(linking, key=attrgetter("id"), default=None)
             links.append(LinkReason(link.place, one, link.kind, link.followed) if link and one else None)
         return links
 

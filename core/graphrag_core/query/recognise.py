@@ -86,8 +86,7 @@ class Recogniser:
                 used.update(range(start, end))
                 found.setdefault(entity, start)
         exact = np.array(sorted(found, key=found.__getitem__), np.int64)
-        partial = self._by_part(question, snapshot, exact)
-        entities = np.concatenate([exact, partial])
+        entities = np.concatenate([exact, self._by_part(question, snapshot, exact)]) if self.phrases else exact
         entities = np.concatenate([entities, self._in_another_form(question, snapshot, entities, plain)])
         if len(entities) == 0 and vector is not None:
             ((entities, similarity),) = snapshot.search_vectors("entities", vector[None, :], self.nearest)
