@@ -186,23 +186,15 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             Parameters of this class (``settings``, ``k``, ``method``, ``filter``, ``tags``, ...) and settings of
             :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_facts``, ...).
         """
-        retriever = cls._open(embedding, path, llm, settings)
+        retriever = cls._open(embedding, path, llm, **settings)
         with closed_on_error(retriever):
             retriever.add_documents(documents)
         return retriever
 
     @classmethod
-    async def afrom_documents(
-        cls,
-        documents: Iterable[Document],
-        embedding: Embedder | None,
-        *,
-        path: str | Path | None = None,
-        llm: Any = None,
-        **settings: Any,
-    ) -> Self:
+    async def afrom_documents(cls, documents: Iterable[Document], embedding: Embedder | None, **settings: Any) -> Self:
         """Async version of :meth:`from_documents`."""
-        retriever = await run_in_executor(None, cls._open, embedding, path, llm, settings)
+        retriever = await run_in_executor(None, partial(cls._open, embedding, **settings))
         with closed_on_error(retriever):
             await retriever.aadd_documents(documents)
         return retriever
@@ -252,23 +244,18 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         embedding, path, settings
             As for :meth:`from_documents`.
         """
-        retriever = cls._open(embedding, path, None, _unsplit(settings, "relationships of a graph document belong"))
+        retriever = cls._open(embedding, path, **_unsplit(settings, "relationships of a graph document belong"))
         with closed_on_error(retriever):
             retriever.add_graph_documents(graph_documents)
         return retriever
 
     @classmethod
     async def afrom_graph_documents(
-        cls,
-        graph_documents: Iterable[Any],
-        embedding: Embedder | None,
-        *,
-        path: str | Path | None = None,
-        **settings: Any,
+        cls, graph_documents: Iterable[Any], embedding: Embedder | None, **settings: Any
     ) -> Self:
         """Async version of :meth:`from_graph_documents`."""
         options = _unsplit(settings, "relationships of a graph document belong")
-        retriever = await run_in_executor(None, cls._open, embedding, path, None, options)
+        retriever = await run_in_executor(None, partial(cls._open, embedding, **options))
         with closed_on_error(retriever):
             await retriever.aadd_graph_documents(graph_documents)
         return retriever
@@ -340,7 +327,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         model = embedding_of(store) if embedding is None else embedding
         stored = read_documents(store, where=where, ids=ids, documents=documents, read=read, batch_size=batch_size)
         options = {"batch_size": batch_size, "progress": show_progress, **_unsplit(settings, "a vector belongs")}
-        retriever = cls._open(model, path, llm, options)
+        retriever = cls._open(model, path, llm, **options)
         with closed_on_error(retriever):
             copy_store(retriever.index, stored, remove_missing=remove_missing, check_embedding=check_embedding)
         return retriever
@@ -375,7 +362,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             One process may write while any number read. A reader sees new documents after
             :meth:`refresh`, or by itself with ``refresh_every``.
         """
-        return cls._open(embedding, path, llm, {"read_only": read_only, **settings}, must_exist=True)
+        return cls._open(embedding, path, llm, must_exist=True, read_only=read_only, **settings)
 
     @classmethod
     async def aload(cls, path: str | Path, embedding: Embedder | None, **settings: Any) -> Self:
@@ -386,11 +373,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     def _open(
         cls,
         embedding: Any,
-        path: str | Path | None,
-        llm: Any,
-        settings: Mapping[str, Any],
+        path: str | Path | None = None,
+        llm: Any = None,
         *,
         must_exist: bool = False,
+        **settings: Any,
     ) -> Self:
         """Return a retriever of the index in a folder, or of a new one in memory."""
         options, fields = split_options(settings)

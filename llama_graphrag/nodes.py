@@ -322,12 +322,6 @@ def knowledge_of(chunk: Chunk) -> Mapping[str, Any] | None:
     return rest.get("knowledge") if rest else None
 
 
-# KnowledgeExtractor's identity contains the name of the function. With another name, every node of an
-# existing index would count as changed and be extracted again.
-knowledge_of.__qualname__ = "known_in"
-known_in = knowledge_of  # pickle looks it up by that name
-
-
 def description_of(item: LabelledNode | Relation) -> str:
     """Return the description of an entity or a relation, or an empty string."""
     texts = (item.properties.get(key) for key in _DESCRIPTION_KEYS)

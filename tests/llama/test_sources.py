@@ -23,11 +23,9 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import TextNode, TransformComponent
 from llama_support import QUESTION, Hashed, ids, make_nodes
 
-from graphrag_core import KnowledgeExtractor
 from graphrag_core.errors import EmbedderMismatch, IndexLocked, InputError, NotAnIndex, ReadOnlyIndex
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever
-from llama_graphrag.nodes import knowledge_of
 
 
 class Scripted(CustomLLM):
@@ -397,11 +395,6 @@ def test_a_folder_is_opened_again_without_embedding(nodes, model, tmp_path):
         assert ids(again.retrieve(QUESTION)) == ids(before)[:2]
         again.insert_nodes([TextNode(id_="new", text="Grace Hopper wrote a compiler.")])
         assert ids(again.retrieve("Grace Hopper"))[0] == "new"
-
-
-def test_nodes_of_a_folder_count_as_unchanged_in_later_releases():
-    """The identity is part of every node's digest: a new one would extract, and pay, for all of them again."""
-    assert KnowledgeExtractor(knowledge=knowledge_of).identity == "knowledge 1 10.0 known_in"
 
 
 def test_another_embedding_than_built_it_is_refused(nodes, model, tmp_path):
