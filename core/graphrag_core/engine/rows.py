@@ -250,8 +250,8 @@ class DocumentTables(NamedTuple):
             mentions = [Mention(surfaces[name], kind, text) for _, name, kind, text in claims_of[chunk]]
             mentions += [Mention(surfaces[long], aliases=(surfaces[short],)) for _, short, long in aliases_of[chunk]]
             facts = tuple(
-                fact_of([surfaces[name] for name in held], text, columns, accesses=accesses)
-                for _, _, held, text, *columns in facts_of[chunk]
+                fact_of([surfaces[name] for name in own], text, columns, accesses=accesses)
+                for _, _, own, text, *columns in facts_of[chunk]
             )
             extractions.append(Extraction(tuple(mentions), facts))
         chunks = [chunk_of(row) for row in chunk_rows]

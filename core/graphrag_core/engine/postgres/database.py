@@ -238,9 +238,7 @@ class Database:
     def open(self) -> int:
         """Connect, create tables and the index if they are missing, and return the number of the index."""
         try:
-            with psycopg.connect(
-                self.address.conninfo, autocommit=True, connect_timeout=10, application_name="hybrid-graphrag"
-            ) as connection:
+            with self.connect() as connection:
                 self._check(connection)
                 self._configure(connection)
                 number = self._index(connection)
@@ -249,32 +247,47 @@ class Database:
         self.pool.open()
         return number
 
+    def connect(self) -> Connection:
+        """Return a connection that is not one of the pool."""
+        try:
+            return psycopg.connect(
+                self.address.conninfo, autocommit=True, connect_timeout=10, application_name="hybrid-graphrag"
+            )
+        except psycopg.Error as error:
+            raise self.translated(error) from error
+
     def open_later(self) -> None:
         """Open the pool without connecting: the database was opened before by the process that forked this one."""
         self.pool.open()
 
     def _check(self, connection: Connection) -> None:
         """Check the extension and the version of the tables; create them if they are missing."""
-        version = self._version(connection)
+        version = self.version(connection)
         if version is None:
             if self.read_only or connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,):
                 raise NotAnIndex(
                     f"{self.shown} has no tables of hybrid-graphrag: {_INIT}, or open it for writing first"
                 )
             create(connection, self.address.schema)
-            version = self._version(connection)
+            version = self.version(connection)
         if version != schema.VERSION:
             raise UnsupportedFormat(
                 f"{self.shown} has tables of version {version}, this release knows version {schema.VERSION}: "
                 "upgrade hybrid-graphrag on this machine"
             )
 
-    def _version(self, connection: Connection) -> int | None:
+    def version(self, connection: Connection) -> int | None:
+        """Return the version of the tables; None if there are none."""
         found = connection.execute("SELECT to_regclass(%s)", (f"{self.address.schema}.meta",)).fetchone()
-        if found == (None,):
-            return None
-        row = connection.execute(f"SELECT value FROM {self.address.schema}.meta WHERE name = 'version'").fetchone()
-        return int(row[0]) if row else None
+        return None if found == (None,) else int(self.meta(connection, "version"))
+
+    def meta(self, connection: Connection, name: str) -> str:
+        """Return a property of the tables: ``version`` or ``partitions``."""
+        sql = f"SELECT value FROM {self.address.schema}.meta WHERE name = %s"
+        row = connection.execute(sql, (name,)).fetchone()
+        if row is None:
+            raise DatabaseError(f"{self.shown}: the table meta lacks {name!r}: restore a backup")
+        return str(row[0])
 
     def _index(self, connection: Connection) -> int:
         name = (self.address.name,)

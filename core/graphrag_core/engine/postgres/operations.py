@@ -9,7 +9,7 @@ import psycopg
 
 from graphrag_core.engine.postgres import schema
 from graphrag_core.engine.postgres.database import Connection, Database, Row, create
-from graphrag_core.errors import DatabaseError, GraphRAGError, InputError, NotAnIndex
+from graphrag_core.errors import GraphRAGError, InputError, NotAnIndex
 
 MOST_PARTITIONS = 1_024
 """Partitions of each large table, at most."""
@@ -86,11 +86,11 @@ def init(url: str, *, partitions: int = 1) -> tuple[bool, int]:
         raise InputError(f"partitions={partitions}: it must be from 1 to {MOST_PARTITIONS}")
     database = Database(url)
     try:
-        with _connected(database) as connection:
-            version = _version(connection, database)
+        with database.connect() as connection:
+            version = database.version(connection)
             if version is None:
                 create(connection, database.address.schema, partitions)
-            found = int(_meta(connection, database, "partitions"))
+            found = int(database.meta(connection, "partitions"))
         if partitions not in (1, found):
             raise InputError(
                 f"the tables of {database.shown} have {found} partitions, which cannot be changed: use another schema "
@@ -108,7 +108,7 @@ def check(url: str) -> list[Check]:
     """Check a server: one line for each thing that an index needs, or that makes it slow. Changes nothing."""
     database = Database(url, read_only=True)
     try:
-        with _connected(database) as connection:
+        with database.connect() as connection:
             found = [Check("connection", True, database.shown), *_checks(connection, database)]
     except GraphRAGError as error:
         return [Check("connection", False, str(error), "")]
@@ -143,13 +143,13 @@ def _checks(connection: Connection, database: Database) -> Iterator[Check]:
         yield Check("privileges", False, f"the role may not read the schema {name}", _grants(connection, name))
         yield from _check_settings(connection)
         return
-    version = _version(connection, database)
+    version = database.version(connection)
     if version is None:
         may = connection.execute("SELECT has_database_privilege(current_database(), 'CREATE')").fetchone() == (True,)
         advice = "run `hybrid-graphrag db init URL`" + ("" if may else " with a role that may create schemas")
         yield Check("tables", False, f"the schema {name} has none", advice)
     else:
-        partitions = _meta(connection, database, "partitions")
+        partitions = database.meta(connection, "partitions")
         advice = "upgrade hybrid-graphrag on this machine"
         known = f"version {version}, {partitions} partition{'s' * (partitions != '1')}, schema {name}"
         yield Check("tables", version == schema.VERSION, known, advice)
@@ -253,8 +253,8 @@ def sizes(url: str) -> tuple[list[Size], list[IndexSize]]:
     """Return the sizes of all tables, largest first, and what each index has in them."""
     database = Database(url, read_only=True)
     try:
-        with _connected(database) as connection:
-            if _version(connection, database) is None:
+        with database.connect() as connection:
+            if database.version(connection) is None:
                 raise NotAnIndex(f"{database.shown} has no tables of hybrid-graphrag: run `hybrid-graphrag db init`")
             name = database.address.schema
             tables = connection.execute(
@@ -292,27 +292,3 @@ def _row(connection: Connection, sql: str, parameters: Sequence[object] = ()) ->
     """Return the row of a statement that has exactly one."""
     (row,) = connection.execute(sql, parameters).fetchall()
     return row
-
-
-def _connected(database: Database) -> Connection:
-    try:
-        return psycopg.connect(
-            database.address.conninfo, autocommit=True, connect_timeout=10, application_name="hybrid-graphrag"
-        )
-    except psycopg.Error as error:
-        raise database.translated(error) from error
-
-
-def _version(connection: Connection, database: Database) -> int | None:
-    found = connection.execute("SELECT to_regclass(%s)", (f"{database.address.schema}.meta",)).fetchone()
-    return None if found == (None,) else int(_meta(connection, database, "version"))
-
-
-def _meta(connection: Connection, database: Database, name: str) -> str:
-    row = connection.execute(
-        f"SELECT value FROM {database.address.schema}.meta WHERE name = %s",
-        (name,),
-    ).fetchone()
-    if row is None:
-        raise DatabaseError(f"{database.shown}: the table meta lacks {name!r}: restore a backup")
-    return str(row[0])
