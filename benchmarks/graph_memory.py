@@ -14,11 +14,11 @@ from pathlib import Path
 
 import igraph
 import numpy as np
+from scipy.sparse import csr_array
 from synthetic import ReadyVectors, documents
 
 from graphrag_core import GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.embedded import EmbeddedEngine
-from graphrag_core.engine.graph.build import GraphView
 
 SIZES = [10_000, 100_000]
 
@@ -33,9 +33,13 @@ def measure(size: int) -> None:
     engine = EmbeddedEngine()
     with KnowledgeIndex(ReadyVectors(), engine=engine, progress=False) as index:
         index.add(documents(size))
-        view = engine.indexes.view
-        assert isinstance(view, GraphView)
-        adjacency = view.adjacency
+        with engine.snapshot() as snapshot:
+            nodes = np.arange(snapshot.node_limit)
+            edges_of = snapshot.neighbours(nodes)
+        starts = np.concatenate([[0], np.cumsum(edges_of.counts)])
+        adjacency = csr_array(
+            (edges_of.weights, edges_of.targets.astype(np.int32), starts), shape=(len(nodes), len(nodes))
+        )
         matrices = adjacency.data.nbytes + adjacency.indices.nbytes + adjacency.indptr.nbytes
         rows = np.repeat(np.arange(adjacency.shape[0]), np.diff(adjacency.indptr))
         upper = rows < adjacency.indices

@@ -24,7 +24,7 @@ from quality import DEPTH, load, model_of
 from graphrag_core import GraphRetriever, KnowledgeIndex, SentenceExtractor
 from graphrag_core.engine.postgres import PostgresEngine
 from graphrag_core.engine.postgres import engine as engine_module
-from graphrag_core.engine.postgres.reads import Reads
+from graphrag_core.engine.postgres.reads import Transaction
 
 SETS = "2wiki_train,musique_train,docs_dev"
 METHODS: dict[str, dict[str, Any]] = {
@@ -40,9 +40,9 @@ _CLOSE = 1e-4
 def counted() -> Iterator[Counter[str]]:
     """Count the statements of snapshots by the method that asks, and the bytes and values that they return."""
     counts: Counter[str] = Counter()
-    plain = Reads.rows
+    plain = Transaction.rows
 
-    def rows(self: Reads, sql: str, parameters: Any = ()) -> Any:
+    def rows(self: Transaction, sql: str, parameters: Any = ()) -> Any:
         found = plain(self, sql, parameters)
         callers = [frame.name for frame in traceback.extract_stack() if frame.filename.endswith("snapshot.py")]
         counts["statements"] += 1
@@ -50,11 +50,11 @@ def counted() -> Iterator[Counter[str]]:
         counts["values"] += sum(len(v) // 12 if isinstance(v, bytes | memoryview) else 1 for row in found for v in row)
         return found
 
-    Reads.rows = rows  # type: ignore[method-assign]
+    Transaction.rows = rows  # type: ignore[method-assign]
     try:
         yield counts
     finally:
-        Reads.rows = plain  # type: ignore[method-assign]
+        Transaction.rows = plain  # type: ignore[method-assign]
 
 
 def measure(name: str, url: str, most: int | None, *, hnsw: bool) -> None:

@@ -115,15 +115,12 @@ class Adjacency(NamedTuple):
         Where the edges lead and their weights.
     totals
         For each node the sum of the weights of all its edges, also of those left out by a limit.
-    degrees
-        For each target the number of its neighbours.
     """
 
     counts: Keys
     targets: Keys
     weights: Scores
     totals: Scores
-    degrees: Scores
 
 
 class FactRows(NamedTuple):
@@ -146,16 +143,6 @@ class Snapshot(Protocol):
 
     Every operation can be answered by a remote database in one round trip. None needs all
     vectors, all keys or the whole graph on the client.
-
-    Optional attributes, for an engine that is asked over a network: ``push_rounds``, how often forward push may call
-    :meth:`neighbours`, and ``push_degree``, the number of edges of one node that it asks for. Such an engine numbers
-    chunks from 0 and entities from ``first_entity``, without gaps, as it sees them. It may have a method
-    ``surroundings(nodes, masses, damping=, least=, limit=)``, which returns the nodes and others that forward push is
-    likely to reach from them, and the edges of all of them: a node moves the share ``damping`` of its mass on to its
-    neighbours, by weight, if it has more than ``least`` for each of them.
-
-    It may have a method ``search_names(start, inside)``, which returns the entities of which a normalised name begins
-    with one text and contains another, in the order of :meth:`top_entities`. It may return more: callers check them.
     """
 
     @property
@@ -165,6 +152,10 @@ class Snapshot(Protocol):
     @property
     def chunk_count(self) -> int:
         """The number of chunks."""
+
+    @property
+    def statistics_count(self) -> int:
+        """The number of chunks that :meth:`term_counts` counts: those of all documents."""
 
     @property
     def first_entity(self) -> int:
@@ -200,10 +191,7 @@ class Snapshot(Protocol):
         """
 
     def term_counts(self, terms: Sequence[str]) -> Keys:
-        """Return how many chunks contain each term in their title, headings or text.
-
-        For a large scope the number may be estimated.
-        """
+        """Return how many chunks of all documents contain each term in their title, headings or text."""
 
     def terms_in(self, kind: Kind, keys: Keys, terms: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Return which terms chunks or facts contain: one row for each key, one column for each term.
@@ -242,6 +230,22 @@ class Snapshot(Protocol):
         """Return the edges of nodes, restricted to chunks or entities as targets if ``to`` is given.
 
         With ``limit`` the strongest edges of each node, strongest first, ties by key.
+        """
+
+    def degrees(self, nodes: Keys) -> Scores:
+        """Return the number of neighbours of each node."""
+
+    def walk(self, nodes: Keys, masses: npt.NDArray[np.float64], damping: float, least: float) -> Adjacency:
+        """Return the edges of nodes for a walk: each moves the share ``damping`` of its mass on to its neighbours.
+
+        A neighbour goes on if it has more than ``least`` for each of its own neighbours. A remote engine may read
+        ahead, and return no edges of nodes with little mass.
+        """
+
+    def search_names(self, start: str, inside: str) -> Keys:
+        """Return the entities of which a normalised name begins with one text and contains another.
+
+        In the order of :meth:`top_entities`. It may return more: callers check them.
         """
 
     def facts_of(

@@ -206,9 +206,10 @@ def test_addresses_of_edges_and_of_sections_are_not_confused():
     ]  # fmt: skip
     index = make(documents, chunker=Chunker(max_tokens=12, overlap=0, whole_until=12))
     with index.engine.snapshot() as read:
-        every = np.flatnonzero(read._view.are_addresses(np.arange(len(read._view.entity_ids))))
-        names = [read._records.names(own)[own[0]].surface for own in read._names_of(every)]
-        called = dict(zip(names, (entity.name for entity in read.entities(read.first_entity + every)), strict=True))
+        every = np.arange(read.first_entity, read.node_limit)
+        every = every[read._graph.are_addresses(every)]
+        names = [read._names[own[0]].surface for own in read._names_of(every)]
+        called = dict(zip(names, (entity.name for entity in read.entities(every)), strict=True))
     assert called["→=$id=d2"] == "Title 2"
     assert called["→d2#part-2"] == "Title 2 - Part 2"
     assert all(("Part" not in name) == ("#part" not in address) for address, name in called.items())

@@ -360,7 +360,7 @@ def test_threads_read_while_one_writes(index):
                     generation = derived.generation
                     for chunk, _ in keyword_search(index, "Ada tokens", 5) + vector_search(index, "Ada", 5):
                         assert chunk.text
-                    assert len(derived.vectors["chunks"].keys) == len(derived.view.chunk_keys)
+                    assert len(derived.vectors["chunks"].keys) == len(derived.current_graph()[0].chunk_keys)
                     assert {k.generation for k in derived.keywords.values()} == {generation}
         except BaseException as error:  # noqa: BLE001 - whatever it is, the test wants to see it
             failures.append(error)

@@ -44,7 +44,7 @@ def calls(text: str, **settings) -> int:
     batch = write(index.engine.records, parsed, [], {}, {})
     profile.disable()
     index.engine.indexes.sync([batch])
-    assert index.engine.indexes.view.links is not None
+    assert index.engine.indexes.current_graph()[0].node_limit
     index.close()
     return pstats.Stats(profile).total_calls
 

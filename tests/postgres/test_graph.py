@@ -113,11 +113,13 @@ def described(snapshot) -> dict[str, object]:
         },
     }
     edges = snapshot.subjects(chunks)
-    found["subjects"] = rows(edges.counts, labels(snapshot, edges.targets), edges.degrees), edges.totals.tolist()
+    found["subjects"] = rows(edges.counts, labels(snapshot, edges.targets))
     for to in (None, "chunks", "entities"):
         for limit in (None, 2):
             edges = snapshot.neighbours(nodes, to, limit)
-            targets = rows(edges.counts, labels(snapshot, edges.targets), edges.weights, edges.degrees)
+            targets = rows(
+                edges.counts, labels(snapshot, edges.targets), edges.weights, snapshot.degrees(edges.targets)
+            )
             if limit is None:
                 targets = [sorted(own) for own in targets]
             found[f"neighbours {to} {limit}"] = targets, edges.totals.tolist()

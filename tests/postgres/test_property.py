@@ -62,24 +62,6 @@ def documents(tenant: str, texts: list[str]) -> list[Document]:
     return [Document(f"{tenant}-{at:03}", text, metadata={"tenant": tenant}) for at, text in enumerate(texts)]
 
 
-def test_document_frequencies_are_those_of_the_scope(urls):
-    mine = documents("acme", ["The keyring failed.", "The gateway failed.", "A ledger and a keyring."])
-    others = documents("umbrella", ["keyring " * 3] * 200 + ["ledger"])
-    with KnowledgeIndex.open(urls()) as shared, KnowledgeIndex.open(urls()) as alone:
-        shared.add([*others, *mine])
-        alone.add(mine)
-
-        def scores(index, where):
-            found = GraphRetriever(index).retrieve("keyring ledger", method="keyword", where=where)
-            return [(hit.chunk.id, hit.score) for hit in found]
-
-        expected = scores(alone, None)
-        assert scores(shared, ACME) == expected
-        shared.add(documents("weyland", ["keyring"]))
-        shared.delete("umbrella-000")
-        assert scores(shared, ACME) == expected
-
-
 def test_the_spelling_of_a_name_is_that_of_the_scope(url):
     with KnowledgeIndex.open(url) as index:
         index.add(documents("umbrella", ["KeyRing Vault failed. KeyRing Vault broke."] * 5))

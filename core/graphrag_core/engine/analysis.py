@@ -94,6 +94,7 @@ def terms(text: str) -> list[str]:
     return list(dict.fromkeys(tokens(text)))
 
 
+@lru_cache(maxsize=50_000)
 def name_terms(normalised: str) -> tuple[str, ...]:
     """Return the terms of a normalised name, stop words included."""
     if normalised.isascii() and normalised.replace(" ", "").isalnum():  # no word has other forms

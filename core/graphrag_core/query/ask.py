@@ -485,7 +485,7 @@ def _themes(question: str, result: Result, snapshot: Snapshot) -> tuple[str, End
 def _choose(question: str, result: Result, snapshot: Snapshot, embedder: CheckedEmbedder | None) -> list[_Sentence]:
     asked = snapshot.terms(" ".join(word for word in question.split() if word.strip(_EDGES).lower() not in FUNCTION))
     counts = snapshot.term_counts(asked) if asked else np.empty(0, np.int64)
-    total = max(snapshot.chunk_count, 1)
+    total = max(snapshot.statistics_count, 1)
     idf = np.log(1 + (total - counts + 0.5) / (counts + 0.5)).clip(0.05)
     weights = dict(zip(asked, (idf / max(float(idf.sum()), 1e-9)).tolist(), strict=True))
     candidates = [

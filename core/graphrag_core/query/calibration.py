@@ -81,7 +81,7 @@ def signals_of(
     """
     first = ranking[:_TOGETHER]
     terms = query.snapshot.terms(_without_function_words(query.text))
-    weights = word_weights(query.snapshot.term_counts(terms).clip(1), query.snapshot.chunk_count + _BACKGROUND)
+    weights = word_weights(query.snapshot.term_counts(terms).clip(1), query.snapshot.statistics_count + _BACKGROUND)
     found = query.snapshot.terms_in("chunks", np.concatenate([first, shown]), terms)
     together = found[: len(first)].any(axis=0) @ weights
     own = found[len(first) :]

@@ -138,7 +138,7 @@ class Coverage(Reranker):
         everything = _each_once(np.concatenate([plain[0], graph[0]]))
         if not terms or len(everything) == 0:
             return _ranked(everything, 0.0, "plain search leads: the question has no words to cover")
-        weights = word_weights(snapshot.term_counts(terms), snapshot.chunk_count)
+        weights = word_weights(snapshot.term_counts(terms), snapshot.statistics_count)
         trust, share = self._trust(query, terms, weights)
         first = snapshot.terms_in("chunks", plain[0][:_FIRST], terms)
         left_open = float(weights[~first.any(axis=0)].sum())

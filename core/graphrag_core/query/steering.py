@@ -110,15 +110,7 @@ class _Without:
         self._excluded = excluded
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        if name != "surroundings":
-            return found
-
-        def surroundings(nodes: Keys, masses: Any, **settings: Any) -> tuple[Keys, Adjacency]:
-            around, edges = found(nodes, masses, **settings)
-            return around, self._kept(around, edges)
-
-        return surroundings
+        return getattr(self._inner, name)
 
     def _kept(self, nodes: Keys, edges: Adjacency) -> Adjacency:
         """Return the edges of nodes without those from and to an excluded entity."""
@@ -132,7 +124,6 @@ class _Without:
             edges.targets[~gone],
             edges.weights[~gone],
             (edges.totals - lost).clip(0),
-            edges.degrees[~gone],
         )
 
     def _facts(self, facts: Keys) -> npt.NDArray[np.bool_]:
@@ -141,6 +132,9 @@ class _Without:
         owners = np.repeat(np.arange(len(facts)), rows.counts)
         kept: npt.NDArray[np.bool_] = np.bincount(owners, np.isin(rows.entities, self._excluded), len(facts)) == 0
         return kept
+
+    def walk(self, nodes: Keys, masses: npt.NDArray[np.float64], damping: float, least: float) -> Adjacency:
+        return self._kept(nodes, self._inner.walk(nodes, masses, damping, least))
 
     def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         return self._kept(nodes, self._inner.neighbours(nodes, to, limit))

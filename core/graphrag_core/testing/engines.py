@@ -211,7 +211,7 @@ class EngineSuite:
                 assert len(snapshot.search_keywords("chunks", "broker", 5)[0]) == 2
 
     def test_terms_are_counted_and_located(self) -> None:
-        """As keyword search sees them, in the scope alone."""
+        """As keyword search sees them; counts are those of all documents."""
         with self._filled() as index, index.engine.snapshot() as snapshot:
             terms = snapshot.terms("the tokens of a Token, Bravo and nothing")
             assert len(terms) == len(set(terms)) == 3  # token, bravo, nothing
@@ -230,7 +230,7 @@ class EngineSuite:
             ]  # fmt: skip
             assert snapshot.terms_in("chunks", keys[:0], terms).shape == (0, 3)
         with self._filled() as index, index.engine.snapshot(parse({"tenant": "acme"})) as snapshot:
-            assert snapshot.term_counts([*terms, university]).tolist() == [2, 1, 0, 0]
+            assert snapshot.term_counts([*terms, university]).tolist() == [2, 1, 0, 1]
 
     def test_ids_order_ties(self) -> None:
         """``id_order`` sorts chunks by id and facts by chunk id and position."""

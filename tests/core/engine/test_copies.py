@@ -7,7 +7,7 @@ import pytest
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine import copies
 from graphrag_core.engine.copies import is_copy, signatures
-from graphrag_core.engine.embedded import snapshot
+from graphrag_core.engine.graph import snapshot
 from graphrag_core.testing import HashEmbedder
 
 LICENCE = (
@@ -76,9 +76,9 @@ def test_equal_chunks_cost_no_comparison(monkeypatch):
 
 def test_the_copies_of_copies_are_not_asked_for(monkeypatch):
     asked = []
-    of = snapshot.EmbeddedSnapshot.copies
+    of = snapshot.StoreSnapshot.copies
     monkeypatch.setattr(
-        snapshot.EmbeddedSnapshot, "copies", lambda self, kind, keys: asked.extend(keys) or of(self, kind, keys)
+        snapshot.StoreSnapshot, "copies", lambda self, kind, keys: asked.extend(keys) or of(self, kind, keys)
     )
     other = "The software of the log is served by the service."
     hits = found(*[LICENCE] * 90, other, k=2)

@@ -10,6 +10,9 @@ import numpy as np
 
 from graphrag_core.engine.embedded.graph_tables import GraphTables
 from graphrag_core.engine.embedded.schema import pack
+from graphrag_core.engine.graph.edits import GraphEdits
+from graphrag_core.engine.graph.live import LiveUses
+from graphrag_core.engine.graph.scoped import ScopedGraph
 
 NONE = np.empty(0, np.int64)
 NAMES = {0: ("Auth Service", 100), 1: ("auth_service", 100), 2: ("Mara", 200), 3: ("Uppsala", 300)}
@@ -32,6 +35,10 @@ def rows(*, texts=None, aliases=()):
     return {"names": names, "chunks": chunks, "facts": facts, "aliases": aliases}
 
 
+def view_of(graph):
+    return graph.graph.state()[0]
+
+
 def filled(**changed):
     graph = GraphTables()
     graph.add(rows(**changed))
@@ -39,78 +46,82 @@ def filled(**changed):
 
 
 def test_an_empty_graph_has_a_view():
-    view = GraphTables().view
+    view = view_of(GraphTables())
     assert len(view.entity_ids) == len(view.chunk_keys) == len(view.fact_keys) == 0
-    assert view.adjacency.shape == (0, 0)
-    assert view.bridged == 0
+    assert GraphTables().graph.linked_share == 0
 
 
 def test_names_of_one_entity_are_one():
-    view = filled().view
+    view = view_of(filled())
     assert view.entity_ids.tolist() == [100, 200, 300]
     assert view.name_entity.tolist() == [0, 0, 1, 2]
 
 
 def test_mentions_and_subjects():
-    view = filled().view
+    view = view_of(filled())
     assert view.mentions.toarray().tolist() == [[1, 1, 0], [0, 1, 1]]
     assert view.subjects.toarray().tolist() == [[1, 0, 0], [0, 0, 0]]
 
 
 def test_edges_weigh_the_sum_of_their_facts():
     # 0.3 from the fact of weight 3, 0.8 from the fact of weight 8, nothing to itself
-    assert np.allclose(filled().view.links.toarray(), [[0, 0.3, 0], [0.3, 0, 0.8], [0, 0.8, 0]])
+    assert np.allclose(view_of(filled()).exact_links.toarray(), [[0, 0.3, 0], [0.3, 0, 0.8], [0, 0.8, 0]])
 
 
-def test_the_adjacency_has_mentions_subjects_and_links():
-    view = filled().view
-    assert np.allclose(
-        view.adjacency.toarray(),
-        [[0, 0, 6, 1, 0], [0, 0, 0, 1, 1], [6, 0, 0, 0.3, 0], [1, 1, 0.3, 0, 0.8], [0, 1, 0, 0.8, 0]],
-    )
-    assert view.degrees.tolist() == [2, 2, 2, 4, 2]
+def test_edges_lead_to_mentions_subjects_and_linked_entities():
+    graph = filled().graph
+    edges = graph.edges(np.arange(5))
+    assert edges.counts.tolist() == [2, 2, 2, 4, 2]
+    assert edges.targets.tolist() == [2, 3, 3, 4, 0, 3, 0, 1, 2, 4, 1, 3]
+    assert np.allclose(edges.weights, [6, 1, 1, 1, 6, 0.3, 1, 1, 0.3, 0.8, 1, 0.8])
+    assert graph.degrees(np.arange(5)).tolist() == [2, 2, 2, 4, 2]
 
 
 def test_a_lower_case_name_is_a_mention():
-    view = filled(texts={1: "ask the auth service there"}).view
+    graph = filled(texts={1: "ask the auth service there"})
+    view = view_of(graph)
     assert view.mentions.toarray().tolist() == [[1, 1, 0], [1, 1, 1]]
-    assert np.allclose(view.links.toarray()[0], [0, 1.1, 0.8])
-    assert view.bridged == 0.5
+    assert np.allclose(view.exact_links.toarray()[0], [0, 1.1, 0.8])
+    assert graph.graph.linked_share == 0.5
 
 
 def test_an_alias_is_the_same_entity_while_its_chunk_exists():
     graph = filled(aliases=[(1, 3, 2)])  # chunk 1: 300 is short for 200
-    assert graph.view.entity_ids.tolist() == [100, 200]
+    assert view_of(graph).entity_ids.tolist() == [100, 200]
     graph.remove(np.array([1]), NONE)
-    assert graph.view.entity_ids.tolist() == [100, 200, 300]
+    assert view_of(graph).entity_ids.tolist() == [100, 200, 300]
 
 
 def test_an_ambiguous_short_name_stays_on_its_own():
-    assert filled(aliases=[(0, 3, 0), (1, 3, 2)]).view.entity_ids.tolist() == [100, 200, 300]
+    assert view_of(filled(aliases=[(0, 3, 0), (1, 3, 2)])).entity_ids.tolist() == [100, 200, 300]
 
 
 def test_similar_names_are_merged_until_they_are_not():
     graph = filled()
     graph.merge((np.array([2]), np.array([3])))
-    assert graph.view.entity_ids.tolist() == [100, 200]
+    assert view_of(graph).entity_ids.tolist() == [100, 200]
     graph.merge((NONE, NONE))
-    assert graph.view.entity_ids.tolist() == [100, 200, 300]
+    assert view_of(graph).entity_ids.tolist() == [100, 200, 300]
 
 
 def test_removal_removes_what_addition_added():
     graph = filled()
     graph.remove(np.array([1]), np.array([3]))
-    assert graph.view.entity_ids.tolist() == [100, 200]
-    assert graph.view.fact_keys.tolist() == [0]
-    assert np.allclose(graph.view.links.toarray(), [[0, 0.3], [0.3, 0]])
+    assert view_of(graph).entity_ids.tolist() == [100, 200]
+    assert view_of(graph).fact_keys.tolist() == [0]
+    assert np.allclose(view_of(graph).exact_links.toarray(), [[0, 0.3], [0.3, 0]])
 
 
-def test_a_restricted_view_has_nothing_else():
-    view = filled(aliases=[(0, 3, 2)]).restricted(np.array([1]))  # the alias is chunk 0's
-    assert view.chunk_keys.tolist() == [1]
-    assert view.entity_ids.tolist() == [200, 300]
-    assert view.fact_keys.tolist() == [1]
-    assert np.allclose(view.links.toarray(), [[0, 0.8], [0.8, 0]])
+def test_a_scope_has_nothing_else():
+    graph = filled(aliases=[(0, 3, 2)]).graph  # the alias is chunk 0's
+    scoped = ScopedGraph(LiveUses(graph, np.array([False, True])), 0.0, GraphEdits(), has_edits=False)
+    found = scoped.find([100, 200, 300])
+    assert [*found] == [200, 300]
+    entities = np.array([*found.values()])
+    assert scoped.facts_of(entities)[1].tolist() == [1, 1]
+    edges = scoped.edges(entities)
+    assert edges.targets.tolist() == [1, entities[1], 1, entities[0]]
+    assert np.allclose(edges.weights, [1, 0.8, 1, 0.8])
 
 
 def test_comes_back_from_disk(tmp_path):
@@ -118,7 +129,7 @@ def test_comes_back_from_disk(tmp_path):
     graph.save(tmp_path)
     again = GraphTables()
     again.load(tmp_path)
-    for name, array in graph.view.arrays().items():
-        assert np.array_equal(again.view.arrays()[name], array), name
+    for name, array in view_of(graph).arrays().items():
+        assert np.array_equal(view_of(again).arrays()[name], array), name
     again.remove(np.array([0]), np.array([0, 1]))
-    assert again.view.entity_ids.tolist() == [200, 300]
+    assert view_of(again).entity_ids.tolist() == [200, 300]

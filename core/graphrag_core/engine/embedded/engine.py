@@ -24,16 +24,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from typing_extensions import Self
 
 from graphrag_core import forks
 from graphrag_core.engine.embedded.background import Task
 from graphrag_core.engine.embedded.files import Folder
+from graphrag_core.engine.embedded.reads import EmbeddedReads
 from graphrag_core.engine.embedded.records import LISTED, Records
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
-from graphrag_core.engine.embedded.snapshot import EmbeddedSnapshot
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.filter_sql import parts_of
+from graphrag_core.engine.graph.snapshot import StoreSnapshot
 from graphrag_core.engine.rows import Accesses, check_expected, statistics
 from graphrag_core.errors import (
     DamagedIndex,
@@ -336,36 +338,30 @@ class EmbeddedEngine:
     # -- reading
 
     @contextmanager
-    def snapshot(self, scope: Filter | None = None) -> Iterator[EmbeddedSnapshot]:
+    def snapshot(self, scope: Filter | None = None) -> Iterator[StoreSnapshot]:
         with self.reading() as indexes:
-            base, allowed = self._in_scope(indexes, scope)
-            view, id_places = indexes.view_of(allowed)
-            keywords = indexes.keywords if base is None else indexes.keywords_of(base)
-            yield EmbeddedSnapshot(
-                view=view,
+            graph, id_places = indexes.current_graph()
+            reads = EmbeddedReads(
+                graph=graph,
                 records=self.records,
                 vectors=indexes.vectors,
-                keywords=keywords,
-                keywords_filtered=allowed is not base or (base is not None and keywords is indexes.keywords),
-                allowed=allowed,
+                keywords=indexes.keywords,
+                visible=None if scope is None else self._visible(graph.chunk_keys, scope),
                 id_places=id_places,
                 accesses=self.accesses,
+                edits=indexes.edits(),
                 generation=indexes.generation,
             )
+            yield StoreSnapshot(reads)
 
-    def _in_scope(self, indexes: SearchIndexes, scope: Filter | None) -> tuple[Keys | None, Keys | None]:
-        """Return the keys of the chunks that a caller chose, and of those among them that are not hidden; None for all.
-
-        The first decide the statistics: an index with these documents alone has the hidden ones in its statistics, too.
-        """
+    def _visible(self, chunks: Keys, scope: Filter) -> npt.NDArray[np.bool_] | None:
+        """Return by key which chunks are in a scope; None for all."""
         chosen, hidden = parts_of(scope)
-        base = None if chosen is None else self.records.in_scope(chosen)
-        if base is not None and len(base) == len(indexes.chunk_keys):
-            base = None
-        gone = np.empty(0, np.int64) if hidden is None else self.records.in_scope(hidden)
-        if len(gone) == 0:
-            return base, base
-        return base, np.setdiff1d(indexes.chunk_keys if base is None else base, gone, assume_unique=True)
+        visible = np.zeros(int(chunks[-1]) + 1 if len(chunks) else 0, np.bool_)
+        visible[chunks if chosen is None else self.records.in_scope(chosen)] = True
+        if hidden is not None:
+            visible[self.records.in_scope(hidden)] = False
+        return None if visible.sum() == len(chunks) else visible
 
     @contextmanager
     def reading(self) -> Iterator[SearchIndexes]:
@@ -479,8 +475,8 @@ class EmbeddedEngine:
 
     def stats(self) -> Stats:
         with self.reading() as indexes, self.snapshot() as snapshot:
-            value, view = self.records.value, indexes.view
-            hidden = [] if view.hidden is None else view.fact_keys[view.hidden].tolist()
+            value, graph = self.records.value, indexes.current_graph()[0]
+            hidden = graph.fact_keys[graph.hidden(np.arange(len(graph.fact_keys)))].tolist()
             relations: dict[str, int] = dict(
                 self.records.rows(
                     f"SELECT relation, count(*) FROM facts WHERE relation IS NOT NULL AND NOT key {LISTED} "
@@ -495,7 +491,7 @@ class EmbeddedEngine:
                 relations,
                 documents=value("SELECT count(*) FROM documents"),
                 chunks=value("SELECT count(*) FROM chunks"),
-                entities=len(snapshot.top_entities(len(view.entity_ids))),
+                entities=len(snapshot.top_entities(len(graph.entity_ids))),
                 facts=value("SELECT count(*) FROM facts") - len(hidden),
                 vectors={kind: self.records.vector_count(kind) for kind in indexes.vectors},
                 bytes_on_disk=self._folder.size() if self._folder else 0,

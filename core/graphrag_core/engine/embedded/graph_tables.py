@@ -1,7 +1,6 @@
 """The rows of the graph as columns in memory: what a :class:`GraphView` is built from."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -11,9 +10,9 @@ import numpy.typing as npt
 
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
 from graphrag_core.engine.embedded.schema import NAME_BYTES, Row
-from graphrag_core.engine.graph.build import GraphView, Pairs, Tables, build, build_view, edge_facts, with_edits
+from graphrag_core.engine.graph.build import Decisions, GraphView, Pairs, Tables, build, edge_facts, with_edits
 from graphrag_core.engine.graph.edits import GraphEdits
-from graphrag_core.engine.graph.live import LiveView
+from graphrag_core.engine.graph.live import LiveGraph
 from graphrag_core.engine.graph.names import name_form
 from graphrag_core.engine.graph.sparse import Growing
 from graphrag_core.ports import Keys
@@ -53,7 +52,8 @@ class GraphTables:
     def __init__(self) -> None:
         self._tables = {table: _Table(columns) for table, columns in _TABLES.items()}
         self._similar: Pairs = (np.empty(0, np.int64), np.empty(0, np.int64))
-        self._view: GraphView | LiveView | None = None
+        self._graph: LiveGraph | None = None
+        self._loaded: tuple[GraphView, Decisions] | None = None  # of the file, until the graph is first needed
         self._is_stale = True
         self._pending: list[tuple[Keys, Keys]] = []  # chunks and names that were removed since the view
         self._void: list[tuple[Keys, Keys]] = []  # all that were removed and of which the tables still have rows
@@ -111,17 +111,21 @@ class GraphTables:
     def merge(self, pairs: Pairs) -> None:
         """Treat pairs of names, given by key, as one entity. Replaces all earlier pairs."""
         self._similar = pairs
-        self._view, self._is_stale = None, True
+        self._drop()
 
     def edit(self, edits: GraphEdits, *, applied: bool = False) -> None:
         """Use these edits instead of all earlier ones. ``applied`` says that the view was saved with them."""
         if edits.text == self._edits.text:
             return
         self._edits = edits
-        if applied and isinstance(self._view, GraphView) and not edits.hides_facts:  # what is hidden has left the view
-            self._view = with_edits(self._view, self._tables, edits)
+        if applied and self._loaded is not None and not edits.hides_facts:  # what is hidden has left the view
+            self._loaded = with_edits(self._loaded[0], self._tables, edits), self._loaded[1]
         else:
-            self._view, self._is_stale = None, True
+            self._drop()
+
+    def _drop(self) -> None:
+        """Let the graph be built again."""
+        self._graph, self._loaded, self._is_stale = None, None, True
 
     @property
     def chunk_keys(self) -> Keys:
@@ -134,27 +138,30 @@ class GraphTables:
         return self._is_stale
 
     @property
-    def view(self) -> GraphView | LiveView:
-        """The view of all rows. A small change is applied to the one before, if there are no edits and the like."""
-        if not self._is_stale and self._view is not None:
-            return self._view
-        view, self._view = self._view, None  # lost if anything fails, and built again
+    def graph(self) -> LiveGraph:
+        """The graph of all rows. A small change is applied to the one before, if there are no edits and the like."""
+        if not self._is_stale and self._graph is not None:
+            return self._graph
+        graph, self._graph = self._graph, None  # lost if anything fails, and built again
+        if not self._is_stale and self._loaded is not None:
+            self._graph, self._loaded = LiveGraph(self._tables, *self._loaded), None
+            return self._graph
         size = len(self._tables["chunks"]["key"])
         void = sum(len(chunks) for chunks, _ in self._void)
-        is_small = view is not None and self._changed <= max(_FEW, _SMALL * size)
-        may_live = is_small and self._may_live()
-        if isinstance(view, LiveView) and may_live and void <= max(_FEW, _MOST_VOID * size):
+        is_small = self._changed <= max(_FEW, _SMALL * size) and void <= max(_FEW, _MOST_VOID * size)
+        if graph is None and self._loaded is not None and is_small and self._may_live():
+            sizes = self._loaded_sizes
+            graph = LiveGraph({name: table.first(sizes[name]) for name, table in self._tables.items()}, *self._loaded)
+            graph.attach(self._tables)
+        if graph is not None and is_small and self._may_live():
             removed = [np.concatenate(keys) for keys in zip(*self._pending, strict=True)] or [np.empty(0, np.int64)] * 2
-            view.update(*removed)
-            self._view = view
+            graph.update(*removed)
+            self._graph = graph
         else:
             self._drop_void()
-            if may_live:
-                self._view = LiveView(self._tables, *build(self._tables, self._similar, self._edits))
-            else:
-                self._view = build_view(self._tables, self._similar, self._edits)
-        self._pending, self._changed, self._is_stale = [], 0, False
-        return self._view
+            self._graph = LiveGraph(self._tables, *build(self._tables, self._similar, self._edits))
+        self._pending, self._changed, self._is_stale, self._loaded = [], 0, False, None
+        return self._graph
 
     def _may_live(self) -> bool:
         """Return whether the decisions about a name depend on its own uses alone: no edits, merged names or edges."""
@@ -177,55 +184,27 @@ class GraphTables:
         }
 
     def _drop_void(self) -> None:
-        """Remove the rows of removed chunks and names from the tables, and bring them into the order of keys."""
+        """Remove the rows of removed chunks and names from the tables."""
         there = self._there()
         for table, columns in there.items():
-            owner = next(iter(columns.values()))
-            ascends = len(owner) < 2 or bool((np.diff(owner) >= 0).all())  # not in files of earlier releases
-            order = slice(None) if ascends else np.argsort(owner, kind="stable")
-            if not ascends or self._void:
-                self._tables[table].columns = {name: Growing(array[order]) for name, array in columns.items()}
+            if self._void:
+                self._tables[table].columns = {name: Growing(array) for name, array in columns.items()}
         self._void = []
-
-    def restricted(self, chunks: Keys, similar: Callable[[Keys], Pairs] | None = None) -> GraphView:
-        """Return the view of some chunks, as if there were no others.
-
-        Names, aliases and lower-case mentions count only as far as these chunks have them. ``similar`` returns the
-        pairs of similar names among some; without it they are those of :meth:`merge`.
-        """
-        tables = self._tables
-        kept = {table: np.isin(tables[table][column], chunks) for table, column in _BY_CHUNK.items()}
-        facts = tables["facts"]["key"][kept["facts"]]
-        names = np.unique(tables["mentions"]["name"][kept["mentions"]])
-        kept |= {table: np.isin(tables[table]["fact"], facts) for table in ("fact_names", "fact_grams")}
-        kept["names"] = np.isin(tables["names"]["key"], names)
-        kept["name_grams"] = np.isin(tables["name_grams"]["name"], names)
-        if similar is not None:
-            pairs = similar(names.astype(np.int64))
-        else:
-            both = np.isin(self._similar[0], names) & np.isin(self._similar[1], names)
-            pairs = self._similar[0][both], self._similar[1][both]
-        inside = {
-            table: {column: array[kept[table]] for column, array in columns.items()}
-            for table, columns in tables.items()
-        }
-        view = build_view(inside, pairs, self._edits)
-        mentioned = np.searchsorted(view.name_keys, inside["mentions"]["name"])
-        return replace(view, name_uses=np.bincount(mentioned, minlength=len(view.name_keys)))
 
     @property
     def nbytes(self) -> int:
         """Bytes held in memory."""
         rows = sum(column.nbytes for table in self._tables.values() for column in table.columns.values())
-        return rows + (self._view.nbytes if self._view else 0)
+        return rows + (self._graph.nbytes if self._graph else 0)
 
     def save(self, folder: Path) -> None:
         """Write the rows and the view into an empty folder."""
         rows = {
             f"{table}.{column}": array for table, columns in self._there().items() for column, array in columns.items()
         }
-        view = {name: array for name, array in self.view.arrays().items() if name != _STATEMENTS}
-        save_arrays(folder / _FILE, {**view, **rows})
+        view, made = self.graph.state()
+        arrays = {name: array for name, array in view.arrays().items() if name != _STATEMENTS}
+        save_arrays(folder / _FILE, {**arrays, **rows, **made.arrays()})
 
     def load(self, folder: Path) -> None:
         """Load what :meth:`save` wrote; raise ``OSError`` or ``ValueError`` if it is damaged."""
@@ -237,6 +216,7 @@ class GraphTables:
             }
             order = np.argsort(arrays["facts.key"], kind="stable")
             view = GraphView.from_arrays({**arrays, _STATEMENTS: arrays["facts.statement"][order]})
+            made = Decisions.from_arrays(arrays)
         except KeyError as error:
             raise ValueError(f"{folder / _FILE} is damaged: {error}") from error
         for table, columns in loaded.items():
@@ -244,7 +224,8 @@ class GraphTables:
                 raise ValueError(f"{folder / _FILE} is damaged: the columns of {table!r} differ in length")
         self._tables = {table: _Table(_TABLES[table], columns) for table, columns in loaded.items()}
         self._pending, self._void, self._changed = [], [], 0
-        self._view, self._is_stale = with_edits(view, self._tables), False
+        self._graph, self._loaded, self._is_stale = None, (with_edits(view, self._tables), made), False
+        self._loaded_sizes = {table: len(next(iter(columns.values()))) for table, columns in loaded.items()}
 
 
 class _Table(Mapping[str, Column]):
@@ -256,6 +237,10 @@ class _Table(Mapping[str, Column]):
 
     def __getitem__(self, name: str) -> Column:
         return self.columns[name].values
+
+    def first(self, rows: int) -> dict[str, Column]:
+        """Return the first rows."""
+        return {name: column.values[:rows] for name, column in self.columns.items()}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.columns)

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 
 from graphrag_core import forks
-from graphrag_core.engine.analysis import is_packed, name_terms
+from graphrag_core.engine.analysis import is_packed
 from graphrag_core.engine.codes import code_size, decode
 from graphrag_core.engine.embedded.schema import (
     APPLICATION_ID,
@@ -34,6 +34,7 @@ from graphrag_core.engine.embedded.schema import (
     unpack,
 )
 from graphrag_core.engine.filter_sql import SQLITE, check_keys, filter_sql
+from graphrag_core.engine.graph.snapshot import Name
 from graphrag_core.engine.rows import (
     FACT_COLUMNS,
     DocumentTables,
@@ -56,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 _PAGE = 500
 _UNIT = 1e-5  # how far the length of a stored vector may be from 1
-_MOST_CACHED = 50_000  # names whose terms are kept in memory
+_MOST_CACHED = 50_000  # names that are kept in memory
 _PAGE_BYTES = 8_192  # most rows are about a thousand bytes long, and small pages would be filled badly
 _GRAPH_PAGE = 1_000
 _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
@@ -111,11 +112,6 @@ UPDATE facts SET access_count = access_count + ?, last_accessed = max(coalesce(l
 LISTED = "IN (SELECT value FROM json_each(?))"
 """A condition on a column; its parameter is a JSON list."""
 _WANTED = "FROM json_each(?) AS wanted CROSS JOIN"  # faster than LISTED for keys that are known to exist
-NAMED = f"""
-SELECT n.key, n.surface, n.entity, n.uses, c.chunk, c.type, c.description
-{_WANTED} names n ON n.key = wanted.value LEFT JOIN claims c ON c.name = n.key ORDER BY c.description
-"""
-"""Names with the types and descriptions that chunks give them."""
 NEAR = f"""
 WITH own AS (SELECT near_1, near_2, near_3 FROM chunks WHERE key {LISTED})
 SELECT key, near_1, near_2, near_3 FROM chunks WHERE near_1 IN (SELECT near_1 FROM own)
@@ -131,15 +127,6 @@ SELECT json_group_array(
 """
 
 
-class Name(NamedTuple):
-    """A spelling, its normalised form, the number of its entity, and how many chunks mention it."""
-
-    surface: str
-    norm: str
-    entity: int
-    uses: int
-
-
 class Records:
     """The database of an index, in a file or in memory. Safe to use from many threads.
 
@@ -150,7 +137,7 @@ class Records:
         self.path = path
         self.read_only = read_only
         self.lock = threading.RLock()
-        self._name_terms: dict[int, tuple[str, ...]] = {}
+        self._names: dict[int, Name] = {}
         self._settings: dict[str, str] | None = None  # as they were read since the last change
         self._side_lock = threading.Lock()
         self._side: sqlite3.Connection | None = None  # reads committed rows while the other one writes
@@ -638,22 +625,16 @@ class Records:
         return [chunk_of(row) for row in rows]
 
     def names(self, keys: Sequence[int]) -> dict[int, Name]:
-        """Return names by key."""
-        found = self.rows(f"SELECT key, surface, entity, uses FROM names WHERE key {LISTED}", (json.dumps(keys),))
-        return {key: Name(surface, normalise(surface), entity, uses) for key, surface, entity, uses in found}
-
-    def name_terms(self, keys: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        """Return the terms of names by key, stop words included. They are cached: a row never changes."""
-        cache = self._name_terms
+        """Return names by key. They are cached: a row never changes."""
+        cache = self._names
         if len(cache) > _MOST_CACHED:
             cache.clear()
-        found = {key: terms for key in keys if (terms := cache.get(key)) is not None}
+        found = {key: name for key in keys if (name := cache.get(key)) is not None}
         if len(found) < len(keys):
             missing = [key for key in keys if key not in found]
-            rows = self.rows(
-                f"SELECT n.key, n.surface {_WANTED} names n ON n.key = wanted.value", (json.dumps(missing),)
-            )
-            fresh = {key: name_terms(normalise(surface)) for key, surface in rows}
+            sql = f"SELECT n.key, n.surface, n.entity {_WANTED} names n ON n.key = wanted.value"
+            rows = self.rows(sql, (json.dumps(missing),))
+            fresh = {key: Name(surface, normalise(surface), spelling) for key, surface, spelling in rows}
             cache.update(fresh)
             found |= fresh
         return found

@@ -1,12 +1,10 @@
 """The search indexes of the embedded engine: vectors, keywords and graph of one generation."""
 
-import hashlib
 import logging
 import shutil
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,9 +19,9 @@ from graphrag_core.engine.embedded.records import Records, reported
 from graphrag_core.engine.embedded.schema import KINDS, Change
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.engine.embedded.writer import Batch
-from graphrag_core.engine.graph.build import GraphView, Pairs
+from graphrag_core.engine.graph.build import Pairs
 from graphrag_core.engine.graph.edits import GraphEdits
-from graphrag_core.engine.graph.live import LiveView
+from graphrag_core.engine.graph.live import LiveGraph
 from graphrag_core.engine.rows import FIELDS, Texts
 from graphrag_core.errors import DiskError, GraphRAGError
 from graphrag_core.ports import Keys, Matrix
@@ -32,17 +30,12 @@ from graphrag_core.text import fingerprint
 _log = logging.getLogger(__name__)
 
 _MANY = 1_000  # chunks, after which it is worth releasing memory
-_MOST_SCOPES = 16  # restricted views to cache
 _SMALL = 2_000  # texts: smaller keyword indexes are purged of tombstones at once
 _MAX_TOMBSTONES = 0.05  # of all texts: from this share on larger ones are purged
 _PATIENCE = 10.0  # seconds a reader waits for a running writer to finish its change
 _NEIGHBOURS = 8  # nearest names that each name is compared with
 _PAGE = 1_000
 _MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup table is worth its memory
-
-MOST_SCOPED = 20_000
-"""Chunks of a scope up to which it has keyword indexes of its own. To build them takes about 1 ms for each."""
-_MOST_SCOPED_CACHED = 50_000  # chunks of all scopes whose keyword indexes are cached
 
 _KEYWORD_FIELDS = {"chunks": len(FIELDS), "facts": 1}
 _IN_GRAPH = ("chunks", "names")
@@ -69,11 +62,9 @@ class SearchIndexes:
         self._folder = folder
         self._merge_similar = merge_similar
         self._building = threading.Lock()
-        self._views: dict[bytes | None, tuple[GraphView | LiveView, Keys]] = {}  # by scope
+        self._current: tuple[LiveGraph, Keys] | None = None  # see current_graph
         self._by_id: Keys | None = None  # the keys of the chunks in the order of ids
         self._id_changes: list[Change] = []  # which are not part of it yet
-        self._scoped: OrderedDict[bytes, ScopedKeywords] = OrderedDict()  # by scope
-        self._outdated: list[ScopedKeywords] = []  # of the generation before; no query uses them any more
         self._saved = -1
         self._unsaved = 0
         self._lost: list[str] = []  # signs that the records lack writes that the other files have
@@ -117,27 +108,15 @@ class SearchIndexes:
         with self._building:
             return self.graph.chunk_keys
 
-    @property
-    def view(self) -> GraphView | LiveView:
-        """The graph of all chunks."""
-        return self.view_of(None)[0]
-
-    def view_of(self, chunks: Keys | None) -> tuple[GraphView | LiveView, Keys]:
-        """Return the graph of some chunks, or of all for None, and the places of its chunks in the order of ids.
-
-        The last few are cached.
-        """
-        scope = None if chunks is None else hashlib.blake2b(chunks.tobytes(), digest_size=16).digest()
+    def current_graph(self) -> tuple[LiveGraph, Keys]:
+        """Return the graph, and the places of its chunks in the order of ids."""
         with self._building, self._all_or_broken():
-            if scope in self._views:
-                return self._views[scope]
-            if self.graph.stale and self._merge_similar is not None:
-                self.graph.merge(_similar_names(self.vectors["names"], self._merge_similar))
-            view = self.graph.view if chunks is None else self.graph.restricted(chunks, self._similar_in_scope())
-            if len(self._views) > _MOST_SCOPES:
-                self._views.pop(next(other for other in self._views if other is not None))
-            self._views[scope] = view, _places(self._keys_by_id(), view.chunk_keys)
-            return self._views[scope]
+            if self._current is None:
+                if self.graph.stale and self._merge_similar is not None:
+                    self.graph.merge(_similar_names(self.vectors["names"], self._merge_similar))
+                graph = self.graph.graph
+                self._current = graph, _places(self._keys_by_id(), graph.chunk_keys)
+            return self._current
 
     def _keys_by_id(self) -> Keys:
         """Return the keys of all chunks in the order of ids. New ones are put before their successors."""
@@ -156,34 +135,6 @@ class SearchIndexes:
                 by_id = np.insert(by_id, following, [key for key, _ in new])
         self._by_id = by_id
         return by_id
-
-    def _similar_in_scope(self) -> Callable[[Keys], Pairs] | None:
-        """Return what finds the similar names among some: the nearest of all may be those of other documents."""
-        least = self._merge_similar
-        return None if least is None else lambda names: _similar_names(self.vectors["names"], least, names)
-
-    def keywords_of(self, chunks: Keys) -> Mapping[str, TantivyKeywords]:
-        """Return keyword indexes of some chunks, whose statistics no other chunk has a part in.
-
-        They are built in memory when they are first searched, and the last few are cached. For more than
-        ``MOST_SCOPED`` chunks these are the indexes of all chunks.
-        """
-        if len(chunks) > MOST_SCOPED:
-            return self.keywords
-        scope = hashlib.blake2b(chunks.tobytes(), digest_size=16).digest()
-        with self._building:
-            if scope not in self._scoped:
-                nearest = max(self._outdated, key=lambda one: one.overlap(chunks), default=None)
-                if nearest is not None:
-                    self._outdated.remove(nearest)
-                self._scoped[scope] = ScopedKeywords(self._records, chunks, nearest)
-            self._scoped.move_to_end(scope)
-            while len(self._scoped) > 1 and (
-                len(self._scoped) > _MOST_SCOPES
-                or sum(len(one.chunks) for one in self._scoped.values()) > _MOST_SCOPED_CACHED
-            ):
-                self._scoped.popitem(last=False)
-            return self._scoped[scope]
 
     @contextmanager
     def _all_or_broken(self) -> Iterator[None]:
@@ -204,9 +155,7 @@ class SearchIndexes:
         self.complete = False
         if self._records.read_only:
             self._await_writer()
-        self._outdated = [one for one in self._scoped.values() if one.is_built]
-        self._scoped.clear()
-        self._views.clear()
+        self._current = None
         unsaved = self._unsaved
         keywords = [partial(self._sync_keywords, kind, batches) for kind in self.keywords]
         # tantivy releases the GIL
@@ -229,9 +178,10 @@ class SearchIndexes:
                     change = self._records.everything()
                 if change.generation != self.generation:
                     self._apply(change, None)
-            self.graph.edit(self._edits())
+            self.graph.edit(self.edits())
 
-    def _edits(self) -> GraphEdits:
+    def edits(self) -> GraphEdits:
+        """Return the edits of the graph."""
         return GraphEdits(self._records.meta("edits"), self._records.facts_to_hide)
 
     def _apply(self, change: Change, batch: Batch | None) -> None:
@@ -393,7 +343,7 @@ class SearchIndexes:
             if self._records.meta("merge_similar", "None") != str(self._merge_similar):
                 self.graph.merge((np.empty(0, np.int64), np.empty(0, np.int64)))
             saved = self._records.meta("edits_saved", fingerprint([""]))
-            self.graph.edit(self._edits(), applied=saved == fingerprint([self._records.meta("edits")]))
+            self.graph.edit(self.edits(), applied=saved == fingerprint([self._records.meta("edits")]))
             self.generation = self._saved = generation
             return
 
@@ -403,7 +353,7 @@ class SearchIndexes:
             return
 
         def write(folder: Path) -> None:
-            _ = self.view  # builds it, with similar names merged
+            self.current_graph()  # with similar names merged
             for kind, span in self._records.everything().added.items():
                 (folder / kind).mkdir()
                 self.vectors[kind].save(folder / kind, most=span[1])
@@ -470,15 +420,17 @@ class SearchIndexes:
 
     def _graph_problems(self) -> Iterator[str]:
         fresh = GraphTables()
-        fresh.edit(self._edits())
+        fresh.edit(self.edits())
         for rows in self._records.graph_rows(self._records.everything()):
             fresh.add(rows)
         if self._merge_similar is not None:
             fresh.merge(_similar_names(self.vectors["names"], self._merge_similar))
-        mine = self.view.arrays()
-        for name, array in fresh.view.arrays().items():
+        mine, others = (
+            {**view.arrays(), **made.arrays()} for view, made in (self.current_graph()[0].state(), fresh.graph.state())
+        )
+        for name, array in others.items():
             if not np.array_equal(mine[name], array):
-                yield f"graph: {name.removeprefix('view.')} differs from the records"
+                yield f"graph: {name.partition('.')[2]} differs from the records"
 
 
 def _follow(batches: Sequence[Batch], generation: int) -> bool:
@@ -488,74 +440,17 @@ def _follow(batches: Sequence[Batch], generation: int) -> bool:
     return bool(batches) and befores == [generation, *afters[:-1]]
 
 
-class ScopedKeywords(Mapping[str, TantivyKeywords]):
-    """The keyword indexes of some chunks, in memory. Each is built when it is first used.
-
-    ``outdated`` is one of an earlier generation, which is changed where that is less work than to build a new one. No
-    query may use it any more.
-    """
-
-    def __init__(self, records: Records, chunks: Keys, outdated: "ScopedKeywords | None" = None) -> None:
-        self.chunks = chunks
-        self._records = records
-        self._outdated = outdated
-        self._lock = threading.Lock()
-        self._stores: dict[str, tuple[Keys, TantivyKeywords]] = {}
-
-    @property
-    def is_built(self) -> bool:
-        """Whether any of the indexes was used."""
-        return bool(self._stores)
-
-    def overlap(self, chunks: Keys) -> int:
-        """Return how many of some chunks these are."""
-        return len(np.intersect1d(self.chunks, chunks, assume_unique=True))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_KEYWORD_FIELDS)
-
-    def __len__(self) -> int:
-        return len(_KEYWORD_FIELDS)
-
-    def __getitem__(self, kind: str) -> TantivyKeywords:
-        with self._lock:
-            if kind not in self._stores:
-                keys = self.chunks if kind == "chunks" else self._records.facts_of_chunks(self.chunks)
-                self._stores[kind] = keys, self._changed(kind, keys) or self._built(kind, keys)
-            return self._stores[kind][1]
-
-    def _built(self, kind: str, keys: Keys) -> TantivyKeywords:
-        store = TantivyKeywords(fields=_KEYWORD_FIELDS[kind])
-        store.apply(0, np.empty(0, np.int64), self._records.keyword_texts(kind, keys))
-        store.close()
-        return store
-
-    def _changed(self, kind: str, keys: Keys) -> TantivyKeywords | None:
-        """Return the outdated index with these texts, or None if another one should be built."""
-        stores = {} if self._outdated is None else self._outdated._stores  # noqa: SLF001 - of this class
-        before, store = stores.pop(kind, (None, None))
-        if before is None or store is None:
-            return None
-        removed, added = (np.setdiff1d(*both, assume_unique=True) for both in ((before, keys), (keys, before)))
-        ghosts = store.tombstones + len(removed)
-        if len(added) > len(keys) // 5 or (ghosts and (len(keys) <= _SMALL or ghosts > _MAX_TOMBSTONES * len(keys))):
-            return None
-        store.apply(0, removed, self._records.keyword_texts(kind, added))
-        store.close()
-        return store
-
-
-def _similar_names(vectors: FaissVectors, least: float, names: Keys | None = None) -> Pairs:
+def _similar_names(vectors: FaissVectors, least: float) -> Pairs:
     """Return pairs of name keys whose cosine is at least ``least``, the smaller key first.
 
-    Each name is compared with its eight nearest: of all names, or of some.
+    Each name is compared with its eight nearest.
     """
-    keys = vectors.keys if names is None else np.intersect1d(vectors.keys, names, assume_unique=True)
+    keys = vectors.keys
     first: list[Keys] = [np.empty(0, np.int64)]
     second: list[Keys] = [np.empty(0, np.int64)]
     for start in range(0, len(keys), _PAGE):
         page = keys[start : start + _PAGE]
-        for key, (near, scores) in zip(page, vectors.search(vectors.get(page), _NEIGHBOURS + 1, names), strict=True):
+        for key, (near, scores) in zip(page, vectors.search(vectors.get(page), _NEIGHBOURS + 1), strict=True):
             close = near[(scores >= least) & (near != key)]
             first.append(np.minimum(key, close))
             second.append(np.maximum(key, close))

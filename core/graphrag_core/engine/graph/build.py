@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import block_array, coo_array, csr_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from graphrag_core import forks
-from graphrag_core.engine.graph.edits import GraphEdits, Shown, entity_of
+from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited, entity_of
 from graphrag_core.engine.graph.names import (
     ADDRESS,
     ALWAYS,
@@ -27,10 +24,9 @@ from graphrag_core.engine.graph.names import (
     titles,
     word_pairs,
 )
-from graphrag_core.engine.graph.sparse import ranges
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Keys
-from graphrag_core.text import EDGE, hash64, normalise
+from graphrag_core.text import EDGE, hash64
 
 Index = npt.NDArray[np.int64]
 Pairs = tuple[Index, Index]
@@ -43,6 +39,7 @@ Positions = Callable[[npt.NDArray[Any]], Index]
 SUBJECT_WEIGHT = 5.0
 
 _EDGE = hash64(EDGE)
+_NONE: Index = np.empty(0, np.int64)
 _NO_EDITS = GraphEdits()
 
 _MATRICES = ("mentions", "subjects", "incidence")
@@ -81,8 +78,6 @@ class GraphView:
     hidden
         Which facts no query may see: those of an explicit edge to a document that is not there, and of deleted
         relations. None without any.
-    name_uses
-        For a view of some chunks, how many of them mention each name. Other views have it in the records.
     shown, new_names
         What edits show of entities, and the entities of names that no document writes, by the name's number. These
         and ``hidden`` are not saved but found again, see :func:`with_edits`.
@@ -101,144 +96,16 @@ class GraphView:
     subjects: csr_array
     incidence: csr_array
     hidden: npt.NDArray[np.bool_] | None = None
-    name_uses: Index | None = None
     shown: Mapping[int, Shown] = field(default_factory=dict)
     new_names: Mapping[int, int] = field(default_factory=dict)
 
-    @cached_property
-    def links(self) -> csr_array:
-        """Entity × entity, symmetric: the sum of weight / 10 over the facts that hold both."""
-        links = self.exact_links
-        links.data = np.round(links.data, 6)
-        links = links.astype(np.float32)
-        links.sort_indices()
-        return links
-
     @property
     def exact_links(self) -> csr_array:
-        """The links in double precision, before they are rounded; those that round to 0 are left out."""
-        return _links(self.incidence, self.fact_weight)
+        """Entity × entity, symmetric: the sum of weight / 10 over the facts that hold both, in double precision.
 
-    @cached_property
-    def adjacency(self) -> csr_array:
-        """The symmetric adjacency matrix of chunks, then entities.
-
-        An edge from a chunk to an entity weighs 1 for a mention and 5 more for a subject; an
-        edge between entities has the weight of their link.
+        Those that round to 0 are left out.
         """
-        edges = self.mentions.astype(np.float32) + np.float32(SUBJECT_WEIGHT) * self.subjects
-        return block_array([[None, edges], [edges.T, self.links]], format="csr")
-
-    @cached_property
-    def totals(self) -> npt.NDArray[np.float32]:
-        """The sum of the weights of each node's edges."""
-        sums = self.adjacency @ np.ones(self.adjacency.shape[1])  # in double precision, see _links
-        return np.round(np.asarray(sums), 6).astype(np.float32)
-
-    @cached_property
-    def degrees(self) -> npt.NDArray[np.float32]:
-        """The number of neighbours of each node of the adjacency matrix."""
-        counts: npt.NDArray[np.float32] = np.diff(self.adjacency.indptr).astype(np.float32)
-        return counts
-
-    @cached_property
-    def entity_chunks(self) -> Index:
-        """The number of chunks that mention each entity."""
-        return np.bincount(self.mentions.indices, minlength=len(self.entity_ids))
-
-    @cached_property
-    def bridged(self) -> float:
-        """The share of chunks that mention the subject of another chunk."""
-        foreign = (self.mentions - self.subjects).tocsr()
-        foreign.data = np.where(self.is_subject[foreign.indices], foreign.data, 0)
-        leading = np.asarray(foreign.sum(axis=1)).ravel() > 0
-        return float(leading.mean()) if len(leading) else 0.0
-
-    @cached_property
-    def facts_by_entity(self) -> csr_array:
-        """Entity × fact: the transposed incidence."""
-        return self.incidence.T.tocsr()
-
-    @cached_property
-    def chunks_by_subject(self) -> csr_array:
-        """Entity × chunk: the transposed subjects."""
-        return self.subjects.T.tocsr()
-
-    @cached_property
-    def names_by_entity(self) -> tuple[Index, Index]:
-        """The positions of all names grouped by entity, and where each entity's group starts."""
-        order = np.argsort(self.name_entity, kind="stable")
-        return order, np.searchsorted(self.name_entity[order], np.arange(len(self.entity_ids) + 1))
-
-    @cached_property
-    def is_subject(self) -> npt.NDArray[np.bool_]:
-        """Whether each entity is the subject of a chunk."""
-        return np.bincount(self.subjects.indices, minlength=len(self.entity_ids)) > 0
-
-    # -- what a query reads; the same in a LiveView
-
-    def chunks_of_facts(self, facts: Keys) -> Index:
-        """Return the chunk of each fact."""
-        return self.fact_chunk[facts]
-
-    def first_facts(self, chunks: Keys) -> Keys:
-        """Return the key of the first fact of each chunk."""
-        return self.fact_keys[np.searchsorted(self.fact_chunk, chunks)]
-
-    def entities_of_names(self, names: Keys) -> Index:
-        """Return the entity of each name; -1 for none."""
-        return self.name_entity[names]
-
-    def are_addresses(self, entities: Keys) -> npt.NDArray[np.bool_]:
-        """Return whether each entity is the address of a section."""
-        return self.is_address[entities]
-
-    def are_subjects(self, entities: Keys) -> npt.NDArray[np.bool_]:
-        """Return whether each entity is the subject of a chunk."""
-        return self.is_subject[entities]
-
-    def chunk_counts(self, entities: Keys) -> Index:
-        """Return how many chunks mention each entity."""
-        return self.entity_chunks[entities]
-
-    def subjects_of(self, chunks: Keys) -> Pairs:
-        """Return the entities that chunks are about, one chunk after the other: how many, and which."""
-        return _rows(self.subjects, chunks)[:2]
-
-    def chunks_about(self, entities: Keys) -> Pairs:
-        """Return the chunks whose subject each entity is: how many, and which."""
-        return _rows(self.chunks_by_subject, entities)[:2]
-
-    def entities_of(self, facts: Keys) -> Pairs:
-        """Return the entities that facts hold: how many, and which."""
-        return _rows(self.incidence, facts)[:2]
-
-    def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
-        """Return the facts that hold each entity, in order of key, so many at most: how many, and which."""
-        return _rows(self.facts_by_entity, entities, limit)[:2]
-
-    def names_of(self, entities: Keys) -> Pairs:
-        """Return the names of each entity: how many, and which."""
-        order, starts = self.names_by_entity
-        counts = starts[entities + 1] - starts[entities]
-        return counts, order[ranges(starts[entities], counts)]
-
-    def neighbours(self, nodes: Keys) -> tuple[Index, Index, npt.NDArray[np.float32]]:
-        """Return the edges of nodes of the adjacency matrix: how many, their targets and their weights."""
-        return _rows(self.adjacency, nodes)
-
-    def totals_of(self, nodes: Keys) -> npt.NDArray[np.float32]:
-        """Return the sum of the weights of each node's edges."""
-        return self.totals[nodes]
-
-    def degrees_of(self, nodes: Keys) -> npt.NDArray[np.float32]:
-        """Return the number of neighbours of each node."""
-        return self.degrees[nodes]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held in memory, without the cached properties."""
-        return sum(array.nbytes for array in self.arrays().values())
+        return _links(self.incidence, self.fact_weight)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return everything as plain arrays, to be saved."""
@@ -264,14 +131,6 @@ class GraphView:
         return cls(**vectors, **matrices)  # type: ignore[arg-type]
 
 
-@forks.run_in_child
-def _renew_locks() -> None:
-    """Replace the locks of cached properties, one for all objects before Python 3.12: another thread may hold them."""
-    for value in vars(GraphView).values():
-        if isinstance(value, cached_property) and hasattr(value, "lock"):
-            value.lock = RLock()
-
-
 class Decisions(NamedTuple):
     """How a view was made from the rows, by position: what a live graph starts from.
 
@@ -286,8 +145,12 @@ class Decisions(NamedTuple):
         How many chunks have each spelling of one word in lower case, and the title of each chunk (a spelling).
     lower_spelling, lower_fact
         The mentions in lower case, those of words that are no names too.
+    linked_fact, linked_spelling
+        The facts of explicit edges, and the titles of the documents that they lead to.
     entity
         The spelling that represents the entity of each spelling; -1 for one that is no name.
+    similar
+        Pairs of spellings whose vectors are so similar that they are one entity.
     """
 
     spellings: Index
@@ -298,19 +161,31 @@ class Decisions(NamedTuple):
     title: Index
     lower_spelling: Index
     lower_fact: Index
+    linked_fact: Index
+    linked_spelling: Index
     entity: Index
+    similar: Pairs = (_NONE, _NONE)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return everything as plain arrays, to be saved."""
+        first, second = self.similar
+        own = {f"made.{name}": value for name, value in self._asdict().items() if name != "similar"}
+        return {**own, "made.similar.first": first, "made.similar.second": second}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Decisions:
+        """Return the decisions whose :meth:`arrays` these are."""
+        own = {name: arrays[f"made.{name}"] for name in cls._fields if name != "similar"}
+        return cls(**own, similar=(arrays["made.similar.first"], arrays["made.similar.second"]))
 
 
-def build_view(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) -> GraphView:
-    """Return the view of a graph's rows, which does not depend on their order.
+def build(  # noqa: PLR0915 - one step after the other
+    tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS
+) -> tuple[GraphView, Decisions]:
+    """Return the view of a graph's rows, which does not depend on their order, and how it was made.
 
     ``similar`` are pairs of name keys that are one entity.
     """
-    return build(tables, similar, edits)[0]
-
-
-def build(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) -> tuple[GraphView, Decisions]:
-    """Return the view of a graph's rows, as :func:`build_view`, and how it was made."""
     chunks, facts, names = (np.sort(tables[t]["key"]).astype(np.int64) for t in ("chunks", "facts", "names"))
     name_order, fact_order = (np.argsort(tables[t]["key"], kind="stable") for t in ("names", "facts"))
     spellings, name_spelling = np.unique(tables["names"]["entity"][name_order], return_inverse=True)
@@ -345,11 +220,13 @@ def build(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) -> tupl
     is_name = (named > NEVER) & alive[name_spelling]
     mention_chunk, mention_spelling, subject = mention_chunk[mentioned], mention_spelling[mentioned], subject[mentioned]
     held_fact, held_spelling = held_fact[held], held_spelling[held]
+    linked_fact = linked_spelling = _NONE
     if len(of_edges := edge_facts(tables)):
         is_place = _flags(len(spellings), name_spelling[form == ADDRESS])
         of_place = _titles_of_addresses(mention_chunk, mention_spelling, subject, is_place, len(chunks))[held_spelling]
         linked = is_place[held_spelling] & np.isin(facts[held_fact], of_edges) & (of_place >= 0)
-        held_fact, held_spelling = np.append(held_fact, held_fact[linked]), np.append(held_spelling, of_place[linked])
+        linked_fact, linked_spelling = held_fact[linked], of_place[linked]
+        held_fact, held_spelling = np.append(held_fact, linked_fact), np.append(held_spelling, linked_spelling)
     lower_spelling, lower_fact = (pair[(alive & ~common)[all_lower[0]]] for pair in all_lower)
 
     def pairs(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Pairs:
@@ -357,9 +234,10 @@ def build(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) -> tupl
         both = is_name[ends[0]] & is_name[ends[1]]
         return name_spelling[ends[0][both]], name_spelling[ends[1][both]]
 
+    similar = pairs(*similar)
     representative, kept_alive = _resolve_edited(
         pairs(tables["aliases"]["short"], tables["aliases"]["long"]),
-        pairs(*similar),
+        similar,
         np.bincount(mention_spelling, minlength=len(spellings)),
         spellings,
         alive,
@@ -391,8 +269,9 @@ def build(tables: Tables, similar: Pairs, edits: GraphEdits = _NO_EDITS) -> tupl
         np.where(is_name, entity[name_spelling], -1), mentions, subjects, incidence,
     )  # fmt: skip
     return with_edits(view, tables, edits), Decisions(
-        spellings, name_spelling, named, common, word_chunks, title, *all_lower, np.where(alive, representative, -1)
-    )
+        spellings, name_spelling, named, common, word_chunks, title, *all_lower, linked_fact, linked_spelling,
+        np.where(alive, representative, -1), similar,
+    )  # fmt: skip
 
 
 def _words(
@@ -462,16 +341,12 @@ def with_edits(view: GraphView, tables: Tables, edits: GraphEdits = _NO_EDITS) -
     if edits.text:
         order = np.argsort(tables["names"]["key"], kind="stable")
         spelling = tables["names"]["entity"][order]
-        shown: dict[int, Shown] = {}
-        new_names: dict[int, int] = {}
-        for numbers, change in edits.shown():
-            found = [entity_of(number, spelling, view.name_entity) for number in numbers]
-            if (position := max(found, key=lambda at: at >= 0)) < 0:
-                continue
-            before = shown.get(position, Shown())
-            shown[position] = Shown(*(old if new is None else new for old, new in zip(before, change, strict=True)))
-            if change.name:
-                new_names[hash64(normalise(change.name))] = position
+
+        def find(numbers: Sequence[int]) -> dict[int, int]:
+            found = {number: entity_of(number, spelling, view.name_entity) for number in numbers}
+            return {number: entity for number, entity in found.items() if entity >= 0}
+
+        shown, new_names = edited(edits, find)
         view = replace(view, shown=shown, new_names=new_names)
     of_edges = edge_facts(tables)
     gone = np.empty(0, np.int64)
@@ -608,13 +483,3 @@ def _lowercase_mentions(
     needed = np.bincount(owner)
     complete = found == needed[name] if len(name) else np.empty(0, np.bool_)
     return name[complete], fact[complete]
-
-
-def _rows(matrix: csr_array, rows: Keys, limit: int | None = None) -> tuple[Index, Index, npt.NDArray[Any]]:
-    """Return some rows of a sparse matrix, or their first entries: their lengths, columns and values."""
-    starts = matrix.indptr[rows].astype(np.int64)
-    counts = matrix.indptr[rows + 1] - starts
-    if limit is not None:
-        counts = np.minimum(counts, limit)
-    at = ranges(starts, counts)
-    return counts, matrix.indices[at].astype(np.int64), matrix.data[at]  # NumPy indexes with 64 bits

@@ -8,7 +8,7 @@ referred to by normalised names that documents write, which no other edit change
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -131,3 +131,24 @@ def entity_of(number: int, spelling: Index, name_entity: Index) -> int:
 
 def _words(text: str) -> str:
     return " ".join(text.split()).casefold()
+
+
+def edited(
+    edits: GraphEdits, find: Callable[[Sequence[int]], Mapping[int, int]]
+) -> tuple[dict[int, Shown], dict[int, int]]:
+    """Return what is shown of edited entities, and the entities of names that no document writes, by hash.
+
+    ``find`` returns the entities of spellings, given by hash; unknown ones are left out.
+    """
+    shown: dict[int, Shown] = {}
+    new_names: dict[int, int] = {}
+    for numbers, change in edits.shown() if edits.text else ():
+        known = find(numbers)
+        entity = next((known[number] for number in numbers if number in known), None)
+        if entity is None:
+            continue
+        before = shown.get(entity, Shown())
+        shown[entity] = Shown(*(old if new is None else new for old, new in zip(before, change, strict=True)))
+        if change.name:
+            new_names[hash64(normalise(change.name))] = entity
+    return shown, new_names

@@ -14,8 +14,8 @@ of their ids, as in a view that is built from the rows. They are the same number
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from graphrag_core.engine.graph.build import (
     Index,
     Pairs,
     Tables,
+    edge_facts,
     positions,
     resolve,
 )
@@ -48,7 +49,7 @@ from graphrag_core.engine.graph.names import (
 )
 from graphrag_core.engine.graph.sparse import Growing, HashIndex, Rows, ranges, spans
 from graphrag_core.key_sets import among, distinct, without
-from graphrag_core.ports import Keys
+from graphrag_core.ports import Adjacency, Keys, Kind
 
 Flags = npt.NDArray[np.bool_]
 
@@ -58,17 +59,30 @@ _SUBJECT = np.float32(1 + SUBJECT_WEIGHT)
 _SHORT_WORD = 1 << 9  # the first words of pairs are stored with so many values
 
 
-class LiveView:
-    """The graph of all chunks, as a :class:`GraphView`, which follows the tables.
+class LiveGraph:
+    """The graph of all chunks, which follows the tables.
 
-    The tables must be in the order of their keys, and have no explicit edges. Not safe to read while it changes.
+    Queries see numbers: chunks and facts have those of their keys in ascending order, entities those that follow the
+    chunks, in the order of their ids. The tables must be in the order of their keys. Not safe to read while it changes.
+
+    Attributes
+    ----------
+    chunk_keys, fact_keys, name_keys
+        The keys of chunks and facts by number, and of all names.
+    fact_weight, fact_statement
+        Of facts, by number.
+    entity_ids
+        The hashes of the spellings that represent entities, in the order of their numbers.
+    linked_share
+        See the port.
     """
 
     def __init__(self, tables: Tables, view: GraphView, made: Decisions) -> None:
-        self.hidden: Flags | None = None
-        self.name_uses: Index | None = None  # a view of some chunks has them
-        self.shown: Mapping[int, Shown] = {}
-        self.new_names: Mapping[int, int] = {}
+        self.similar = made.similar
+        self._hidden = view.hidden
+        first = len(view.chunk_keys)
+        self._shown = {first + at: shown for at, shown in view.shown.items()}
+        self._new_names = {name: first + at for name, at in view.new_names.items()}
         self._tables = tables
         chunks, facts, names, spellings = (
             len(each) for each in (view.chunk_keys, view.fact_keys, view.name_keys, made.spellings)
@@ -76,33 +90,49 @@ class LiveView:
         self._sizes = {table: len(next(iter(columns.values()))) for table, columns in tables.items()}
         self._known, self._new_spellings = made.spellings, dict[int, int]()
         self._hash = Growing(made.spellings.copy())
-        # of names
+        self._ordered, self._spelling_place = np.arange(spellings), _NONE  # see spelling_order
+        # Of names:
         self._spelling = Growing(made.name_spelling.astype(np.int64))
         self._named, self._name_there = Growing(made.named.copy()), Growing(np.ones(names, np.bool_))
         held_fact, held_name = (self._at(t, tables["fact_names"][c]) for t, c in (("facts", "fact"), ("names", "name")))
         in_triples = held_name[tables["facts"]["triple"][held_fact]]
         self._in_triples = Growing(np.bincount(in_triples, minlength=names).astype(np.int32))
         self._name_entity = Growing(np.where(view.name_entity >= 0, made.entity[made.name_spelling], -1))
-        # of spellings
+        # Of spellings:
         self._common, self._word_chunks = Growing(made.common.copy()), Growing(made.word_chunks.copy())
         self._entity = Growing(made.entity.astype(np.int64))
-        gram_name = self._at("names", tables["name_grams"]["name"])
-        spelling, gram = _unique_pairs(made.name_spelling[gram_name], tables["name_grams"]["gram"])
+        # Of chunks and facts:
+        self._title = Growing(made.title.copy())
+        self._chunk_there, self._fact_there = Growing(np.ones(chunks, np.bool_)), Growing(np.ones(facts, np.bool_))
+        self._edge_facts = edge_facts(tables)
+        self._follows_changes = False  # whether there is what only a change needs
+        self._is_place = Growing(np.zeros(spellings, np.bool_))  # whether a spelling is an address
+        self._is_place.values[made.name_spelling[tables["names"]["form"] == ADDRESS]] = True
+        self._index_uses(made)
+        self._index_rows(view, made)
+        self._number()
+
+    def attach(self, tables: Tables) -> None:
+        """Follow tables to which rows were appended since."""
+        self._tables = tables
+
+    def _index_grams(self) -> None:
+        """Index the grams of names and facts, before the first change."""
+        tables, spellings = self._tables, len(self._hash)
+        gram_name = self._at("names", tables["name_grams"]["name"][: self._sizes["name_grams"]])
+        spelling, gram = unique_pairs(
+            self._spelling.values[gram_name], tables["name_grams"]["gram"][: self._sizes["name_grams"]]
+        )
         self._gram_spelling, self._gram = Growing(spelling), Growing(gram)
         self._grams = Growing(np.bincount(spelling, minlength=spellings))
         self._is_word = Growing(np.zeros(spellings, np.bool_))
         self._is_word.values[spelling[is_word(gram)]] = True
         self._by_name_gram = HashIndex(gram, np.arange(len(gram)))
-        # of chunks and facts
-        self._title = Growing(made.title.copy())
-        self._chunk_there, self._fact_there = Growing(np.ones(chunks, np.bool_)), Growing(np.ones(facts, np.bool_))
-        grams = tables["fact_grams"]["gram"]
+        grams = tables["fact_grams"]["gram"][: self._sizes["fact_grams"]]
         pairs = np.flatnonzero(word_pairs(grams))
-        self._by_fact_gram = HashIndex(grams, np.arange(len(grams)))
         self._by_word = HashIndex(words_of(grams[pairs])[1], pairs)
-        self._index_uses(made)
-        self._index_rows(view, made)
-        self._number()
+        self._by_fact_gram = HashIndex(grams, np.arange(len(grams)))
+        self._follows_changes = True
 
     def _index_uses(self, made: Decisions) -> None:
         """Find which rows use each spelling."""
@@ -114,6 +144,8 @@ class LiveView:
         self._held_of = Rows(made.name_spelling[held_name], np.arange(len(held_name)), spellings)
         self._lower_facts = Rows(made.lower_spelling, made.lower_fact, spellings)
         self._fact_lower = Rows(made.lower_fact, made.lower_spelling, facts)
+        self._linked_facts = Rows(made.linked_spelling, made.linked_fact, spellings)
+        self._fact_linked = Rows(made.linked_fact, made.linked_spelling, facts)
         self._aliases_of: defaultdict[int, list[int]] = defaultdict(list)
         self._add_aliases(0)
         self._mention_count = Growing(np.zeros(spellings, np.int64))
@@ -172,109 +204,187 @@ class LiveView:
         self.name_keys: Keys = self._tables["names"]["key"]
         self.entity_ids: Index = self._hash.values[self._entities]
         self._rank.values[self._entities] = np.arange(len(self._entities))
-        self.bridged = float(self._leads.values[chunks].mean()) if len(self.chunk_keys) else 0.0
+        self.linked_share = float(self._leads.values[chunks].mean()) if len(self.chunk_keys) else 0.0
 
-    # -- what a query reads; the same as in a GraphView
+    # -- what a query reads: see GraphReads
 
-    def chunks_of_facts(self, facts: Keys) -> Index:
+    @property
+    def first_entity(self) -> int:
+        """The number of the first entity."""
+        return len(self.chunk_keys)
+
+    @property
+    def node_limit(self) -> int:
+        """All numbers of chunks and entities are below this one."""
+        return len(self.chunk_keys) + len(self._entities)
+
+    @property
+    def has_edits(self) -> bool:
+        """Whether there are explicit edges or deleted relations."""
+        return self._hidden is not None
+
+    @property
+    def edits(self) -> tuple[Mapping[int, Shown], Mapping[int, int]]:
+        """What is shown of edited entities, and the entities of names that no document writes, by hash."""
+        return self._shown, self._new_names
+
+    def hidden(self, facts: Keys) -> Flags:
+        """Return which facts no query may see."""
+        return np.zeros(len(facts), np.bool_) if self._hidden is None else self._hidden[facts]
+
+    def find(self, spellings: Sequence[int]) -> dict[int, int]:
+        """Return the entities of spellings, given by hash; those that are no names are left out."""
+        slots = {number: slot for number in spellings if (slot := self.slot(number)) >= 0}
+        entities = self._rank.values[self._entity.values[np.array([*slots.values()], np.int64)]]
+        found = zip(slots, slots.values(), entities.tolist(), strict=True)
+        return {number: self.first_entity + at for number, slot, at in found if self._entity.values[slot] >= 0}
+
+    def slot(self, number: int) -> int:
+        """Return the number of the spelling with a hash; -1 if there is none."""
+        at = int(np.searchsorted(self._known, number))
+        if at < len(self._known) and self._known[at] == number:
+            return at
+        return self._new_spellings.get(number, -1)
+
+    def of_names(self, names: Keys) -> Keys:
+        """Return the entities of names, given by key; -1 for one that is no name."""
+        if len(self.name_keys) == 0 or len(names) == 0:
+            return np.full(len(names), -1, np.int64)
+        at = np.minimum(np.searchsorted(self.name_keys, names), len(self.name_keys) - 1)
+        entity = self._name_entity.values[at]
+        return np.where(
+            (self.name_keys[at] == names) & (entity >= 0), self.first_entity + self._rank.values[entity], -1
+        )
+
+    def names(self, entities: Keys) -> Pairs:
+        """Return the names of entities: how many each has, and their keys."""
+        counts, rows, _ = self._entity_names.gather(self._slots(entities))
+        return counts, self.name_keys[rows]
+
+    def ids(self, entities: Keys) -> Keys:
+        """Return the hash of the spelling that represents each entity."""
+        return self.entity_ids[entities - self.first_entity]
+
+    def are_addresses(self, entities: Keys) -> Flags:
+        """Return whether each entity is the address of a section."""
+        return self._is_address.values[self._slots(entities)]
+
+    def counts(self, entities: Keys) -> tuple[Keys, Flags]:
+        """Return how many chunks mention each entity, and whether it is the subject of any."""
+        slots = self._slots(entities)
+        return self._entity_chunks.counts[slots], self._subject_chunks.values[slots] > 0
+
+    def subjects(self, chunks: Keys) -> Pairs:
+        """Return the entities that chunks are about: how many each has, and which."""
+        counts, entities, weights = self._chunk_entities.gather(self._chunk_rows(chunks))
+        subject = weights == _SUBJECT
+        return _counted(counts, subject), self.first_entity + self._rank.values[entities[subject]]
+
+    def about(self, entities: Keys) -> Pairs:
+        """Return the chunks whose subject each entity is: how many, and which."""
+        counts, chunks, weights = self._entity_chunks.gather(self._slots(entities))
+        subject = weights == _SUBJECT
+        return _counted(counts, subject), self._chunk_positions(chunks[subject])
+
+    def chunks_of_facts(self, facts: Keys) -> Keys:
         """Return the chunk of each fact."""
         rows = facts if self._facts is None else self._facts[facts]
         return np.searchsorted(self.chunk_keys, self._tables["facts"]["chunk"][rows])
 
-    def first_facts(self, chunks: Keys) -> Keys:
-        """Return the key of the first fact of each chunk."""
-        keys = self.chunk_keys[chunks].astype(np.int32)
-        first: Keys = self._tables["facts"]["key"][np.searchsorted(self._tables["facts"]["chunk"], keys)]
-        return first
+    def fact_places(self, facts: Keys) -> Pairs:
+        """Return the chunk of each fact, and its place in the chunk. The facts of a chunk have consecutive keys."""
+        rows = facts if self._facts is None else self._facts[facts]
+        table = self._tables["facts"]
+        chunks = table["chunk"][rows]
+        first = table["key"][np.searchsorted(table["chunk"], chunks)]
+        return np.searchsorted(self.chunk_keys, chunks), table["key"][rows] - first
 
-    def entities_of_names(self, names: Keys) -> Index:
-        """Return the entity of each name; -1 for none."""
-        entity = self._name_entity.values[names]
-        return np.where(entity >= 0, self._rank.values[entity], -1)
-
-    def are_addresses(self, entities: Keys) -> Flags:
-        """Return whether each entity is the address of a section."""
-        return self._is_address.values[self._entities[entities]]
-
-    def are_subjects(self, entities: Keys) -> Flags:
-        """Return whether each entity is the subject of a chunk."""
-        found: Flags = self._subject_chunks.values[self._entities[entities]] > 0
-        return found
-
-    def chunk_counts(self, entities: Keys) -> Index:
-        """Return how many chunks mention each entity."""
-        return self._entity_chunks.counts[self._entities[entities]]
-
-    def subjects_of(self, chunks: Keys) -> Pairs:
-        """Return the entities that chunks are about, one chunk after the other: how many, and which."""
-        counts, entities, weights = self._chunk_entities.gather(self._chunk_rows(chunks))
-        subject = weights == _SUBJECT
-        return _counted(counts, subject), self._rank.values[entities[subject]]
-
-    def chunks_about(self, entities: Keys) -> Pairs:
-        """Return the chunks whose subject each entity is: how many, and which."""
-        counts, chunks, weights = self._entity_chunks.gather(self._entities[entities])
-        subject = weights == _SUBJECT
-        return _counted(counts, subject), self._chunk_positions(chunks[subject])
+    def names_in(self, chunks: Keys) -> Keys:
+        """Return the keys of the names that chunks mention, ascending."""
+        rows, _ = spans(self._tables["mentions"]["chunk"], self.chunk_keys[chunks])
+        return distinct(self._tables["mentions"]["name"][rows].astype(np.int64))
 
     def entities_of(self, facts: Keys) -> Pairs:
-        """Return the entities that facts hold: how many, and which."""
+        """Return the entities that facts hold: how many each has, and which."""
         counts, entities, _ = self._fact_entities.gather(facts if self._facts is None else self._facts[facts])
-        return counts, self._rank.values[entities]
+        return counts, self.first_entity + self._rank.values[entities]
 
     def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
-        """Return the facts that hold each entity, in order of key, so many at most: how many, and which."""
-        counts, facts, _ = self._entity_facts.gather(self._entities[entities], limit)
+        """Return the facts that hold each entity, in order, so many at most: how many, and which."""
+        counts, facts, _ = self._entity_facts.gather(self._slots(entities), limit)
         return counts, facts if self._fact_position is None else self._fact_position[facts]
 
-    def names_of(self, entities: Keys) -> Pairs:
-        """Return the names of each entity: how many, and which."""
-        return self._entity_names.gather(self._entities[entities])[:2]
+    def joint_facts(self, entities: Keys, limit: int | None = None) -> Keys:
+        """Return the facts that hold all entities, in order."""
+        return in_all(*self.facts_of(entities, limit))
 
-    def neighbours(self, nodes: Keys) -> tuple[Index, Index, npt.NDArray[np.float32]]:
-        """Return the edges of nodes of the adjacency matrix: how many, their targets and their weights."""
-        first = len(self.chunk_keys)
+    def edges(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
+        """Return the edges of nodes."""
+        return strongest(self._all_edges(nodes), self.first_entity, to, limit)
+
+    def _all_edges(self, nodes: Keys) -> Adjacency:
+        first = self.first_entity
         is_chunk = nodes < first
-        entities = self._entities[nodes[~is_chunk] - first]
-        parts = (
-            (is_chunk, self._chunk_entities.gather(self._chunk_rows(nodes[is_chunk]))),
-            (~is_chunk, self._entity_chunks.gather(entities)),
-            (~is_chunk, self._links.gather(entities)),
-        )
-        targets = (
-            first + self._rank.values[parts[0][1][1]],
-            self._chunk_positions(parts[1][1][1]),
-            first + self._rank.values[parts[2][1][1]],
-        )
-        weights = parts[0][1][2], parts[1][1][2], _rounded(parts[2][1][2])
+        totals = np.empty(len(nodes))
+        of_chunks, targets, weights = self._chunk_entities.gather(self._chunk_rows(nodes[is_chunk]))
+        totals[is_chunk] = np.bincount(np.repeat(np.arange(len(of_chunks)), of_chunks), weights, len(of_chunks))
+        targets = first + self._rank.values[targets]
         if is_chunk.all():
-            return parts[0][1][0], targets[0], weights[0]
-        counts = np.zeros(len(nodes), np.int64)
-        owners = []
-        for which, (of_rows, _, _) in parts:
-            counts[which] += of_rows
-            owners.append(np.repeat(np.flatnonzero(which), of_rows))
-        order = np.argsort(np.concatenate(owners), kind="stable")
-        return counts, np.concatenate(targets)[order], np.concatenate(weights)[order]
-
-    def totals_of(self, nodes: Keys) -> npt.NDArray[np.float32]:
-        """Return the sum of the weights of each node's edges."""
-        first = len(self.chunk_keys)
-        totals, is_chunk = np.empty(len(nodes)), nodes < first
-        counts, _, weights = self._chunk_entities.gather(self._chunk_rows(nodes[is_chunk]))
-        totals[is_chunk] = np.bincount(np.repeat(np.arange(len(counts)), counts), weights, len(counts))
-        entities = self._entities[nodes[~is_chunk] - first]
+            return Adjacency(of_chunks, targets, weights, np.round(totals, 6).astype(np.float32))
+        entities = self._slots(nodes[~is_chunk])
         totals[~is_chunk] = self._chunk_total.values[entities] + self._link_total.values[entities]
-        return np.round(totals, 6).astype(np.float32)
+        to_chunks, links = self._entity_chunks.gather(entities), self._links.gather(entities)
+        parts = (
+            (is_chunk, of_chunks, targets, weights),
+            (~is_chunk, to_chunks[0], self._chunk_positions(to_chunks[1]), to_chunks[2]),
+            (~is_chunk, links[0], first + self._rank.values[links[1]], _rounded(links[2])),
+        )
+        counts = np.zeros(len(nodes), np.int64)
+        for which, of_rows, _, _ in parts:
+            counts[which] += of_rows
+        owners = [np.repeat(np.flatnonzero(which), of_rows) for which, of_rows, _, _ in parts]
+        order = np.argsort(np.concatenate(owners), kind="stable")
+        targets, weights = (np.concatenate([part[at] for part in parts])[order] for at in (2, 3))
+        return Adjacency(counts, targets, weights, np.round(totals, 6).astype(np.float32))
 
-    def degrees_of(self, nodes: Keys) -> npt.NDArray[np.float32]:
+    def degrees(self, nodes: Keys) -> npt.NDArray[np.float32]:
         """Return the number of neighbours of each node."""
-        first = len(self.chunk_keys)
-        degrees, is_chunk = np.empty(len(nodes), np.float32), nodes < first
+        degrees, is_chunk = np.empty(len(nodes), np.float32), nodes < self.first_entity
         degrees[is_chunk] = self._chunk_entities.counts[self._chunk_rows(nodes[is_chunk])]
-        entities = self._entities[nodes[~is_chunk] - first]
+        entities = self._slots(nodes[~is_chunk])
         degrees[~is_chunk] = self._entity_chunks.counts[entities] + self._links.counts[entities]
         return degrees
+
+    def spelling_order(self) -> tuple[Index, Index]:
+        """Return all spellings in the order of their hashes, and the place of each in this order."""
+        order, known = self._ordered, len(self._ordered)
+        if known < len(self._hash) or len(self._spelling_place) != len(self._hash):
+            new = np.arange(known, len(self._hash))
+            new = new[np.argsort(self._hash.values[new])]
+            places = np.searchsorted(self._hash.values[order], self._hash.values[new])
+            self._ordered = order = np.insert(order, places, new)
+            self._spelling_place = np.empty(len(order), np.int64)
+            self._spelling_place[order] = np.arange(len(order))
+        return order, self._spelling_place
+
+    def walk(self, nodes: Keys, masses: npt.NDArray[np.float64], damping: float, least: float) -> Adjacency:  # noqa: ARG002
+        """Return the edges of nodes, for a walk that goes on from them."""
+        return self._all_edges(nodes)
+
+    def uses(self, names: Keys) -> Keys:
+        """Return how many chunks mention each name, given by key."""
+        rows = self._at("names", names)
+        counts, mentions, _ = self._mentions_of.gather(self._spelling.values[rows])
+        there = self._chunk_there.values[self._at("chunks", self._tables["mentions"]["chunk"][mentions])]
+        own = self._tables["mentions"]["name"][mentions] == np.repeat(names, counts)
+        return _counted(counts, own & there)
+
+    def top(self, count: int) -> Keys:
+        """Return the entities that the most chunks mention, most first, without addresses."""
+        return most_mentioned(self, np.arange(self.first_entity, self.node_limit), count)
+
+    def _slots(self, entities: Keys) -> Index:
+        return self._entities[entities - self.first_entity]
 
     def _chunk_rows(self, chunks: Keys) -> Index:
         return chunks if self._chunks is None else self._chunks[chunks]
@@ -282,8 +392,8 @@ class LiveView:
     def _chunk_positions(self, rows: Index) -> Index:
         return rows if self._chunk_position is None else self._chunk_position[rows]
 
-    def view(self) -> GraphView:
-        """Return a view of the rows that are there, as one that is built from them."""
+    def state(self) -> tuple[GraphView, Decisions]:
+        """Return the rows that are there and how they were made, as :func:`~graphrag_core.engine.graph.build.build`."""
         chunks, facts, names = (
             np.flatnonzero(there.values) for there in (self._chunk_there, self._fact_there, self._name_there)
         )
@@ -294,15 +404,29 @@ class LiveView:
         subjects = _matrix(_counted(counts, subject), self._rank.values[columns[subject]], entities)
         counts, columns, _ = self._fact_entities.gather(facts)
         incidence = _matrix(counts, self._rank.values[columns], entities)
-        return GraphView(
+        name_entity = self._name_entity.values[names]
+        view = GraphView(
             self.chunk_keys, self.fact_keys, self.chunks_of_facts(np.arange(len(facts))), self.fact_weight,
             self.fact_statement, self.entity_ids, self._is_address.values[self._entities], self.name_keys[names],
-            self.entities_of_names(names), mentions, subjects, incidence,
+            np.where(name_entity >= 0, self._rank.values[name_entity], -1), mentions, subjects, incidence,
         )  # fmt: skip
+        slots = distinct(self._spelling.values[names])
+        slots = slots[np.argsort(self._hash.values[slots])]
+        place = np.full(len(self._hash) + 1, -1, np.int64)  # the last for none
+        place[slots] = np.arange(len(slots))
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the view of the rows that are there as plain arrays, see :meth:`GraphView.arrays`."""
-        return self.view().arrays()
+        def pairs(rows: Rows) -> Pairs:
+            counts, spelling, _ = rows.gather(facts)
+            spelling, fact = place[spelling], np.repeat(np.arange(len(facts)), counts)
+            order = np.lexsort((fact, spelling))
+            return spelling[order][spelling[order] >= 0], fact[order][spelling[order] >= 0]
+
+        lower, linked = pairs(self._fact_lower), pairs(self._fact_linked)
+        return view, Decisions(
+            self._hash.values[slots], place[self._spelling.values[names]], self._named.values[names],
+            self._common.values[slots], self._word_chunks.values[slots], place[self._title.values[chunks]],
+            *lower, linked[1], linked[0], place[self._entity.values[slots]], self.similar,
+        )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
@@ -314,6 +438,8 @@ class LiveView:
 
     def update(self, removed_chunks: Keys, removed_names: Keys) -> None:
         """Follow the tables, to which rows were appended, and of which the rows of some chunks and names are void."""
+        if not self._follows_changes:
+            self._index_grams()
         tables, before = self._tables, self._sizes
         self._sizes = {table: len(next(iter(columns.values()))) for table, columns in tables.items()}
         gone, gone_facts = self._remove(removed_chunks, removed_names, before)
@@ -369,11 +495,11 @@ class LiveView:
         chunk = np.repeat(self._tables["facts"]["chunk"][facts].astype(np.int64), counts)
         pairs = word_pairs(gram)
         words = words_of(gram[pairs])
-        chunk, word = _unique_pairs(np.concatenate([chunk[pairs]] * 2), np.concatenate(words))
+        chunk, word = unique_pairs(np.concatenate([chunk[pairs]] * 2), np.concatenate(words))
         at, found = self._with_gram(self._by_name_gram, self._gram.values, word)
         spelling = self._gram_spelling.values[found]
         single = self._is_word.values[spelling]
-        _, spelling = _unique_pairs(chunk[at[single]], spelling[single])
+        _, spelling = unique_pairs(chunk[at[single]], spelling[single])
         np.add.at(self._word_chunks.values, spelling, step)
         return distinct(spelling)
 
@@ -390,23 +516,25 @@ class LiveView:
         size = len(self._hash)
         for part in (
             self._common, self._word_chunks, self._grams, self._is_word, self._mention_count, self._chunk_total,
-            self._link_total, self._subject_chunks, self._is_address,
+            self._link_total, self._subject_chunks, self._is_address, self._is_place,
         ):  # fmt: skip
             part.extend(size - len(part))
         self._entity.extend(size - start, -1)
         self._rank.extend(size - start, -1)
         for matrix in (
-            self._names_of, self._mentions_of, self._held_of, self._lower_facts, self._entity_chunks,
-            self._entity_facts, self._entity_names, self._links,
+            self._names_of, self._mentions_of, self._held_of, self._lower_facts, self._linked_facts,
+            self._entity_chunks, self._entity_facts, self._entity_names, self._links,
         ):  # fmt: skip
             matrix.extend(size)
         self._names_of.append(
             self._spelling.values[before["names"] :], np.arange(before["names"], self._sizes["names"])
         )
+        new_forms = tables["names"]["form"][before["names"] :]
+        self._is_place.values[self._spelling.values[before["names"] :][new_forms == ADDRESS]] = True
 
         name = self._at("names", tables["name_grams"]["name"][before["name_grams"] :])
         spelling, gram = self._spelling.values[name], tables["name_grams"]["gram"][before["name_grams"] :]
-        spelling, gram = _unique_pairs(spelling[spelling >= start], gram[spelling >= start])
+        spelling, gram = unique_pairs(spelling[spelling >= start], gram[spelling >= start])
         np.add.at(self._grams.values, spelling, 1)
         single = is_word(gram)
         self._is_word.values[spelling[single]] = True
@@ -422,13 +550,10 @@ class LiveView:
 
     def _slot(self, number: int) -> int:
         """Return the number of the spelling with a hash; a new one gets the next."""
-        at = int(np.searchsorted(self._known, number))
-        if at < len(self._known) and self._known[at] == number:
-            return at
-        if number not in self._new_spellings:
-            self._new_spellings[number] = len(self._hash)
+        if (slot := self.slot(number)) < 0:
+            slot = self._new_spellings[number] = len(self._hash)
             self._hash.append([number])
-        return self._new_spellings[number]
+        return slot
 
     def _chunks_with(self, word: int, known: int) -> int:
         """Return how many chunks have a word in lower case, in the grams that are known so far."""
@@ -446,6 +571,7 @@ class LiveView:
         self._chunk_entities.extend(self._sizes["chunks"])
         self._fact_entities.extend(self._sizes["facts"])
         self._fact_lower.extend(self._sizes["facts"])
+        self._fact_linked.extend(self._sizes["facts"])
         self._leads.extend(self._sizes["chunks"] - len(self._leads))
         rows = np.arange(before["mentions"], self._sizes["mentions"])
         chunk = self._at("chunks", tables["mentions"]["chunk"][rows])
@@ -496,7 +622,7 @@ class LiveView:
         if len(spelling) == 0:
             return
         width = self._sizes["facts"]
-        once, _ = _unique_pairs(spelling * width + fact, gram)
+        once, _ = unique_pairs(spelling * width + fact, gram)
         pairs, count = np.unique(once, return_counts=True)
         spelling, fact = np.divmod(pairs, width)
         whole = count == self._grams.values[spelling]
@@ -639,50 +765,72 @@ class LiveView:
         return kept
 
     def _lower_of(self, facts: Index) -> Pairs:
-        """Return the entities that facts have in lower case: the place of the fact, and the entity."""
+        """Return the names that facts have in lower case: the place of the fact, and the spelling."""
         counts, spelling, _ = self._fact_lower.gather(facts)
-        entity = self._entity.values[spelling]
-        told = (entity >= 0) & ~self._common.values[spelling]
-        return np.repeat(np.arange(len(facts)), counts)[told], entity[told]
+        kept = (self._entity.values[spelling] >= 0) & ~self._common.values[spelling]
+        return np.repeat(np.arange(len(facts)), counts)[kept], spelling[kept]
 
-    def _rows_of_chunks(self, chunks: Index) -> tuple[Index, Index, npt.NDArray[np.float32]]:
-        """Return chunk, entity and weight of the entries of chunks, in order."""
-        keys = self._tables["chunks"]["key"][chunks]
-        rows, counts = spans(self._tables["mentions"]["chunk"], keys)
+    def _mentioned(self, chunks: Index) -> tuple[Index, Index, Flags]:
+        """Return what chunks mention as a name: the place of the chunk, the spelling, and whether it is a subject."""
+        rows, counts = spans(self._tables["mentions"]["chunk"], self._tables["chunks"]["key"][chunks])
         subject = self._tables["mentions"]["subject"][rows]
         names = self._at("names", self._tables["mentions"]["name"][rows])
         kept = self._is_kept(names, subject)
-        owner = np.repeat(np.arange(len(chunks)), counts)[kept]
-        entity = self._entity.values[self._spelling.values[names[kept]]]
-        facts, counts = spans(self._tables["facts"]["chunk"], keys)
+        owner = np.repeat(np.arange(len(chunks)), counts)
+        return owner[kept], self._spelling.values[names[kept]], subject[kept]
+
+    def _facts_in(self, chunks: Index) -> Pairs:
+        """Return the facts of chunks: how many each has, and which."""
+        facts, counts = spans(self._tables["facts"]["chunk"], self._tables["chunks"]["key"][chunks])
+        return counts, facts
+
+    def _stated_in(self, facts: Index) -> Pairs:
+        """Return the names that facts hold: the place of the fact, and the spelling."""
+        rows, counts = spans(self._tables["fact_names"]["fact"], self._tables["facts"]["key"][facts])
+        owner = np.repeat(np.arange(len(facts)), counts)
+        names = self._at("names", self._tables["fact_names"]["name"][rows])
+        kept = self._is_held(names, self._tables["facts"]["chunk"][facts][owner])
+        linked, linked_spelling, _ = self._fact_linked.gather(facts)
+        return (
+            np.concatenate([owner[kept], np.repeat(np.arange(len(facts)), linked)]),
+            np.concatenate([self._spelling.values[names[kept]], linked_spelling]),
+        )
+
+    def _is_held(self, names: Index, chunks: Keys) -> Flags:
+        """Return which names of facts are those of an entity. ``chunks`` are the keys of the facts' chunks."""
+        kept: Flags = self._named.values[names] == ALWAYS
+        maybe = np.flatnonzero(self._named.values[names] == AS_SUBJECT)
+        if len(maybe):  # where the chunk is about it
+            keys = distinct(chunks[maybe].astype(np.int64))
+            rows, counts = spans(self._tables["mentions"]["chunk"], keys)
+            about = np.repeat(keys, counts) * len(self._hash)
+            about += self._spelling.values[self._at("names", self._tables["mentions"]["name"][rows])]
+            about = about[self._tables["mentions"]["subject"][rows]]
+            own = chunks[maybe].astype(np.int64) * len(self._hash) + self._spelling.values[names[maybe]]
+            kept[maybe] = np.isin(own, about)
+        return kept
+
+    def _rows_of_chunks(self, chunks: Index) -> tuple[Index, Index, npt.NDArray[np.float32]]:
+        """Return chunk, entity and weight of the entries of chunks, in order."""
+        owner, spelling, subject = self._mentioned(chunks)
+        counts, facts = self._facts_in(chunks)
         of_fact, lower = self._lower_of(facts)
         size = len(self._hash)
         codes = np.concatenate([owner, np.repeat(np.arange(len(chunks)), counts)[of_fact]]) * size
-        codes += np.concatenate([entity, lower])
+        codes += self._entity.values[np.concatenate([spelling, lower])]
         once = distinct(codes)
-        about = np.isin(once, codes[: len(owner)][subject[kept]])
+        about = np.isin(once, codes[: len(owner)][subject])
         owner, entity = np.divmod(once, size)
         order = np.lexsort((self._hash.values[entity], owner))
         return chunks[owner[order]], entity[order], np.where(about, _SUBJECT, _MENTION)[order]
 
     def _rows_of_facts(self, facts: Index) -> Pairs:
         """Return fact and entity of the entries of facts, in order."""
-        rows, counts = spans(self._tables["fact_names"]["fact"], self._tables["facts"]["key"][facts])
-        owner = np.repeat(np.arange(len(facts)), counts)
-        names = self._at("names", self._tables["fact_names"]["name"][rows])
-        spelling = self._spelling.values[names]
+        owner, spelling = (
+            np.concatenate(ends) for ends in zip(self._stated_in(facts), self._lower_of(facts), strict=True)
+        )
         size = len(self._hash)
-        chunk = self._tables["facts"]["chunk"][facts].astype(np.int64)
-        keys = distinct(chunk)
-        of_chunks, counts = spans(self._tables["mentions"]["chunk"], keys)
-        about = np.repeat(keys, counts) * size
-        about += self._spelling.values[self._at("names", self._tables["mentions"]["name"][of_chunks])]
-        about = about[self._tables["mentions"]["subject"][of_chunks]]
-        kept = self._is_kept(names, np.isin(chunk[owner] * size + spelling, about))
-        of_fact, lower = self._lower_of(facts)
-        codes = np.concatenate([owner[kept], of_fact]) * size
-        codes += np.concatenate([self._entity.values[spelling[kept]], lower])
-        owner, entity = np.divmod(distinct(codes), size)
+        owner, entity = np.divmod(distinct(owner * size + self._entity.values[spelling]), size)
         order = np.lexsort((self._hash.values[entity], owner))
         return facts[owner[order]], entity[order]
 
@@ -792,6 +940,151 @@ class LiveView:
         return np.searchsorted(column, keys.astype(column.dtype))
 
 
+class LiveUses:
+    """How the chunks in a scope use spellings: see :class:`~graphrag_core.engine.graph.scoped.Uses`.
+
+    Parameters
+    ----------
+    graph
+        The graph of all chunks.
+    visible
+        Whether each chunk is in scope, by key.
+    """
+
+    def __init__(self, graph: LiveGraph, visible: Flags) -> None:
+        self._graph = graph
+        self._tables = graph._tables  # noqa: SLF001 - of this module
+        self._visible = visible
+        self._order, self._place = graph.spelling_order()
+        self.first_entity = graph.first_entity
+        self.node_limit = graph.first_entity + len(self._order)
+
+    def _slots(self, nodes: Keys) -> Index:
+        return self._order[nodes - self.first_entity]
+
+    def _nodes(self, slots: Index) -> Keys:
+        return self.first_entity + self._place[slots]
+
+    def find(self, hashes: Sequence[int]) -> dict[int, int]:
+        """Return the spellings with some hashes."""
+        slots = {number: slot for number in hashes if (slot := self._graph.slot(number)) >= 0}
+        return dict(zip(slots, self._nodes(np.array([*slots.values()], np.int64)).tolist(), strict=True))
+
+    def hashes(self, spellings: Keys) -> Keys:
+        """Return the hashes of spellings."""
+        return self._graph._hash.values[self._slots(spellings)]  # noqa: SLF001
+
+    def places(self, nodes: Keys) -> Keys:
+        """Return numbers that sort chunks by key, then spellings by hash."""
+        return nodes
+
+    def of_names(self, names: Keys) -> Keys:
+        """Return the spelling of each name, given by key; -1 for one that is no name."""
+        graph, keys = self._graph, self._graph.name_keys
+        at = np.minimum(np.searchsorted(keys, names), max(len(keys) - 1, 0))
+        if len(keys) == 0 or len(names) == 0:
+            return np.full(len(names), -1, np.int64)
+        is_name = (keys[at] == names) & (graph._named.values[at] > NEVER)  # noqa: SLF001
+        return np.where(is_name, self._nodes(graph._spelling.values[at]), -1)  # noqa: SLF001
+
+    def chunks_of(self, spellings: Keys) -> tuple[Index, Keys, Keys, Flags]:
+        """Return the mentions of spellings as a name: the place of the spelling, chunk, name and whether a subject."""
+        graph, table = self._graph, self._tables["mentions"]
+        owner, rows = graph._of_spellings(graph._mentions_of, self._slots(spellings))  # noqa: SLF001
+        seen = self._visible[table["chunk"][rows]]
+        owner, rows = owner[seen], rows[seen]
+        subject = table["subject"][rows]
+        kept = graph._is_kept(graph._at("names", table["name"][rows]), subject)  # noqa: SLF001
+        owner, rows = owner[kept], rows[kept]
+        chunks = np.searchsorted(graph.chunk_keys, table["chunk"][rows])
+        return owner, chunks, table["name"][rows].astype(np.int64), subject[kept]
+
+    def facts_of(self, spellings: Keys) -> tuple[Index, Keys, Flags]:
+        """Return the facts that hold spellings: the place of the spelling, the fact, and whether in lower case."""
+        graph, slots = self._graph, self._slots(spellings)
+        owner, rows = graph._of_spellings(graph._held_of, slots)  # noqa: SLF001
+        facts = graph._at("facts", self._tables["fact_names"]["fact"][rows])  # noqa: SLF001
+        seen = self._visible[self._tables["facts"]["chunk"][facts]]
+        owner, rows, facts = owner[seen], rows[seen], facts[seen]
+        names = graph._at("names", self._tables["fact_names"]["name"][rows])  # noqa: SLF001
+        kept = graph._is_held(names, self._tables["facts"]["chunk"][facts])  # noqa: SLF001
+        linked = graph._of_spellings(graph._linked_facts, slots)  # noqa: SLF001
+        lower = graph._of_spellings(graph._lower_facts, slots)  # noqa: SLF001
+        common = graph._common.values[slots][lower[0]]  # noqa: SLF001
+        owners = np.concatenate([owner[kept], linked[0], lower[0][~common]])
+        facts = np.concatenate([facts[kept], linked[1], lower[1][~common]])
+        in_lower = np.arange(len(owners)) >= len(owners) - int((~common).sum())
+        seen = self._visible[self._tables["facts"]["chunk"][facts]]
+        position = graph._fact_position  # noqa: SLF001
+        facts = facts[seen]
+        return owners[seen], facts if position is None else position[facts], in_lower[seen]
+
+    def in_chunks(self, chunks: Keys) -> tuple[Index, Keys, Flags, Flags]:
+        """Return the spellings in chunks: the place of the chunk, spelling, whether a subject, and whether doubtful."""
+        graph, rows = self._graph, self._graph._chunk_rows(chunks)  # noqa: SLF001
+        owner, spelling, subject = graph._mentioned(rows)  # noqa: SLF001
+        counts, facts = graph._facts_in(rows)  # noqa: SLF001
+        of_fact, lower = graph._lower_of(facts)  # noqa: SLF001
+        owners = np.concatenate([owner, np.repeat(np.arange(len(rows)), counts)[of_fact]])
+        spelling = np.concatenate([spelling, lower])
+        doubtful = graph._is_place.values[spelling]  # noqa: SLF001
+        doubtful[len(owner) :] = True
+        return owners, self._nodes(spelling), np.concatenate([subject, np.zeros(len(lower), np.bool_)]), doubtful
+
+    def in_facts(self, facts: Keys) -> tuple[Index, Keys, Flags]:
+        """Return the spellings that facts hold: the place of the fact, spelling, and whether it may not exist."""
+        graph = self._graph
+        rows = facts if graph._facts is None else graph._facts[facts]  # noqa: SLF001
+        stated, lower = graph._stated_in(rows), graph._lower_of(rows)  # noqa: SLF001
+        owners, spellings = (np.concatenate(ends) for ends in zip(stated, lower, strict=True))
+        doubtful = graph._is_place.values[spellings]  # noqa: SLF001
+        doubtful[len(stated[0]) :] = True
+        if graph.has_edits:  # the title of what an edge leads to
+            doubtful[:] = True
+        return owners, self._nodes(spellings), doubtful
+
+    def aliases(self) -> Pairs:
+        """Return the short and the long spellings of aliases that chunks in scope state."""
+        graph, table = self._graph, self._tables["aliases"]
+        rows = np.flatnonzero(self._visible[table["chunk"]])
+        ends = [graph._at("names", table[end][rows]) for end in ("short", "long")]  # noqa: SLF001
+        named = [graph._named.values[end] > NEVER for end in ends]  # noqa: SLF001
+        both = named[0] & named[1]
+        short, long = (self._nodes(graph._spelling.values[end[both]]) for end in ends)  # noqa: SLF001
+        return short, long
+
+    def similar(self) -> Pairs:
+        """Return the spellings whose vectors are so similar that they are one entity."""
+        first, second = self._graph.similar
+        return self._nodes(first), self._nodes(second)
+
+    def are_addresses(self, spellings: Keys) -> Flags:
+        """Return which spellings are addresses of sections."""
+        return self._graph._is_place.values[self._slots(spellings)]  # noqa: SLF001
+
+    def hidden(self, facts: Keys) -> Flags:
+        """Return which facts no query may see in any scope."""
+        return self._graph.hidden(facts)
+
+    def are_edges(self, facts: Keys) -> Flags:
+        """Return which facts are explicit edges."""
+        return among(self._graph.fact_keys[facts], self._graph._edge_facts)  # noqa: SLF001
+
+    def every_spelling(self) -> Keys:
+        """Return all spellings in the chunks of the scope."""
+        chunks = np.flatnonzero(self._visible[self._graph.chunk_keys])
+        _, spellings, _, _ = self.in_chunks(chunks)
+        return distinct(spellings)
+
+    def chunks_of_facts(self, facts: Keys) -> Keys:
+        """Return the chunk of each fact."""
+        return self._graph.chunks_of_facts(facts)
+
+    def weights(self, facts: Keys) -> npt.NDArray[np.float32]:
+        """Return the weight of each fact."""
+        return self._graph.fact_weight[facts]
+
+
 def _entries(matrix: csr_array) -> Pairs:
     """Return the rows and columns of the entries of a sparse matrix."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)), matrix.indices.astype(np.int64)
@@ -803,7 +1096,7 @@ def _matrix(counts: Index, columns: Index, width: int) -> csr_array:
     return csr_array((data, columns.astype(np.int32), indptr), shape=(len(counts), width))
 
 
-def _unique_pairs(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Pairs:
+def unique_pairs(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Pairs:
     """Return different pairs once, in order."""
     order = np.lexsort((second, first))
     first, second = first[order].astype(np.int64), second[order].astype(np.int64)
@@ -830,3 +1123,46 @@ def _counted(counts: Index, which: Flags) -> Index:
 def _rounded(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     """Return the weights of links, see :attr:`GraphView.links`."""
     return np.round(sums, 6).astype(np.float32)
+
+
+def in_all(counts: Keys, values: Keys) -> Keys:
+    """Return the values that all rows have, given the lengths of the rows, which are in order."""
+    rows = sorted(np.split(values, np.cumsum(counts)[:-1]), key=len)
+    found = rows[0]
+    for row in rows[1:]:  # look the few up in the many
+        found = found[among(found, row)]
+    return found
+
+
+def strongest(
+    edges: Adjacency, first_entity: int, to: Kind | None, limit: int | None, places: Keys | None = None
+) -> Adjacency:
+    """Return edges restricted to chunks or entities, and with ``limit`` the strongest of each node.
+
+    Of equal ones the first by ``places``, which are those of the targets, or by number.
+    """
+    counts, targets, weights, totals = edges
+    places = targets if places is None else places
+    if to is not None and not (kept := (targets < first_entity) == (to == "chunks")).all():
+        owners = np.repeat(np.arange(len(counts)), counts)[kept]
+        counts, targets, weights = np.bincount(owners, minlength=len(counts)), targets[kept], weights[kept]
+        places = places[kept]
+    if limit is not None and len(counts) and counts.max() > 0:
+        owners = np.repeat(np.arange(len(counts)), counts)
+        order = np.lexsort((places, -weights, owners))
+        place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        order = order[place < limit]
+        counts, targets, weights = np.minimum(counts, limit), targets[order], weights[order]
+    return Adjacency(counts, targets, weights, totals)
+
+
+class _Counted(Protocol):
+    def counts(self, entities: Keys) -> tuple[Keys, Flags]: ...
+    def ids(self, entities: Keys) -> Keys: ...
+    def are_addresses(self, entities: Keys) -> Flags: ...
+
+
+def most_mentioned(graph: _Counted, entities: Keys, count: int) -> Keys:
+    """Return the entities that the most chunks mention, most first, without addresses."""
+    things = entities[~graph.are_addresses(entities)]
+    return things[np.lexsort((graph.ids(things), -graph.counts(things)[0]))[:count]]

@@ -19,11 +19,12 @@ from typing_extensions import Self
 
 from graphrag_core import forks
 from graphrag_core.engine.filter_sql import check_keys, filter_sql, parts_of, postgres, postgres_text
+from graphrag_core.engine.graph.snapshot import StoreSnapshot
 from graphrag_core.engine.postgres import graph, keywords, writer
 from graphrag_core.engine.postgres.database import Connection, Database, DriverError, Row, matrix
-from graphrag_core.engine.postgres.reads import EVERYTHING, Reads, Scope
+from graphrag_core.engine.postgres.reads import EVERYTHING, Scope, Transaction
 from graphrag_core.engine.postgres.schema import FACT_BITS, TABLES
-from graphrag_core.engine.postgres.snapshot import CHUNK, PostgresSnapshot
+from graphrag_core.engine.postgres.snapshot import CHUNK, PostgresReads
 from graphrag_core.engine.rows import (
     FACT_COLUMNS,
     Accesses,
@@ -104,7 +105,6 @@ class PostgresEngine:
         self._seen = -1  # the generation of the last refresh
         self._dead: tuple[int, Keys] = (-1, np.empty(0, np.int64))
         self._scopes: OrderedDict[tuple[int, Filter], Keys] = OrderedDict()  # keys of chunks by generation and filter
-        self._totals: dict[tuple[int, Filter], tuple[list[int], int]] = {}
         self._approximate: tuple[int, tuple[str, ...]] = (-1, ())
         self._seen = self.generation
         if merge_similar is not None and not read_only:
@@ -334,17 +334,22 @@ class PostgresEngine:
     # -- reading
 
     @contextmanager
-    def snapshot(self, scope: Filter | None = None) -> Iterator[PostgresSnapshot]:
+    def snapshot(self, scope: Filter | None = None) -> Iterator[StoreSnapshot]:
+        with self._reads(scope) as reads:
+            yield StoreSnapshot(reads)
+
+    @contextmanager
+    def _reads(self, scope: Filter | None = None) -> Iterator[PostgresReads]:
         self._check()
         connection, reads = self.database.repeated(lambda: self._begin(scope))
         try:
-            yield PostgresSnapshot(reads, self._approximate_kinds(reads))
+            yield PostgresReads(reads, self._approximate_kinds(reads))
         finally:
             with suppress(DriverError):
                 connection.commit()  # after a rollback the driver would forget all prepared statements
             self.database.pool.putconn(connection)
 
-    def _begin(self, scope: Filter | None) -> tuple[Connection, Reads]:
+    def _begin(self, scope: Filter | None) -> tuple[Connection, Transaction]:
         """Begin a transaction that sees one generation, and find what it may see."""
         try:
             connection = self.database.borrow()
@@ -362,7 +367,7 @@ class PostgresEngine:
             generation, chunks, facts, lengths, dead, *has = self._checked(state)
             vectors = dict(zip(_VECTOR_TABLES, has, strict=True))
             nothing = np.empty(0, np.int64)
-            reads = Reads(
+            reads = Transaction(
                 self.database, connection, self.index, generation, chunks, facts, lengths, nothing, EVERYTHING,
                 self.accesses, vectors,
             )  # fmt: skip
@@ -383,7 +388,7 @@ class PostgresEngine:
             raise DatabaseError(f"{self.database.shown}: the index was deleted from the database: open it again")
         return state
 
-    def _dead_chunks(self, reads: Reads) -> Keys:
+    def _dead_chunks(self, reads: Transaction) -> Keys:
         """Return the deleted chunks that postings still have, in ascending order. The last ones are cached."""
         generation, dead = self._dead
         if generation != reads.generation:
@@ -392,30 +397,15 @@ class PostgresEngine:
             self._dead = reads.generation, dead
         return dead
 
-    def _scope(self, reads: Reads, scope: Filter) -> Scope:
+    def _scope(self, reads: Transaction, scope: Filter) -> Scope:
         chosen, hidden = parts_of(scope)
         inside = None if chosen is None else self._chunks_in(reads, chosen)
         if inside is not None and len(inside) == reads.chunk_count:
             inside = None
         gone = np.empty(0, np.int64) if hidden is None else self._chunks_in(reads, hidden)
-        if inside is None or chosen is None:
-            return Scope(None, gone)
-        key = reads.generation, chosen
-        if key not in self._totals:
-            (row,) = reads.rows(
-                "SELECT coalesce(sum(facts), 0)::bigint, coalesce(sum(lengths[1]), 0)::bigint, "
-                "coalesce(sum(lengths[2]), 0)::bigint, coalesce(sum(lengths[3]), 0)::bigint, "
-                "coalesce(sum(lengths[4]), 0)::bigint, coalesce(sum(lengths[5]), 0)::bigint "
-                "FROM chunks WHERE index = %s AND key = ANY(%s)",
-                (self.index, inside),
-            )
-            if len(self._totals) > _MOST_SCOPES:
-                self._totals.clear()
-            self._totals[key] = list(row[1:]), row[0]
-        lengths, facts = self._totals[key]
-        return Scope(inside, gone, lengths, facts)
+        return Scope(inside, gone)
 
-    def _chunks_in(self, reads: Reads, scope: Filter) -> Keys:
+    def _chunks_in(self, reads: Transaction, scope: Filter) -> Keys:
         """Return the keys of the chunks whose documents match a filter, in ascending order. The last are cached."""
         key = reads.generation, scope
         with self._lock:
@@ -436,7 +426,7 @@ class PostgresEngine:
                 self._scopes.popitem(last=False)
         return found
 
-    def _approximate_kinds(self, reads: Reads) -> tuple[str, ...]:
+    def _approximate_kinds(self, reads: Transaction) -> tuple[str, ...]:
         if self.exact or max(reads.chunk_count, reads.fact_count) < APPROXIMATE_FROM:
             return ()
         if self._approximate[0] != reads.generation:
@@ -562,8 +552,8 @@ class PostgresEngine:
 
     def stats(self) -> Stats:
         settings = self.settings()
-        with self.snapshot() as snapshot:
-            reads = snapshot._reads  # noqa: SLF001 - of this package
+        with self._reads() as reads:
+            snapshot = StoreSnapshot(reads)
             documents, chunks, facts = reads.rows(
                 "SELECT documents, chunks, facts FROM indexes WHERE id = %s", (self.index,)
             )[0]
@@ -596,7 +586,7 @@ class PostgresEngine:
                 relations,
                 documents=documents,
                 chunks=chunks,
-                entities=snapshot._graph.count_entities(),  # noqa: SLF001
+                entities=reads.count_entities(),
                 facts=facts - hidden,
                 vectors=vectors,
                 bytes_on_disk=size,

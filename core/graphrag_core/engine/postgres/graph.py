@@ -53,6 +53,7 @@ from graphrag_core.engine.graph.names import (
 )
 from graphrag_core.engine.graph.sparse import ranges
 from graphrag_core.engine.postgres.database import copy_rows, matrix
+from graphrag_core.engine.postgres.reads import columns
 from graphrag_core.engine.postgres.schema import DERIVED, FACT_BITS, GRAM_BITS
 from graphrag_core.engine.rows import without_markup
 from graphrag_core.ports import Keys
@@ -265,8 +266,8 @@ def _built(cursor: Cursor, index: int) -> dict[str, list[list[Any]]]:
     pairs = (_NONE, _NONE) if similar is None else similar_names(cursor, index, similar)
     view, made = build(graph_tables(rows, grams), pairs, edits)
     is_plain = not edits.text and similar is None and not (made.spellings == _EDGE).any()
-    leading = round(view.bridged * len(view.chunk_keys))
     tables: dict[str, tuple[Any, ...]] = {**_view_tables(view), **_decision_tables(rows, grams, view, made)}
+    leading = int((tables["chunk_nodes"][3] > 0).sum())
     tables["graph_state"] = [len(rows.chunks)], [leading], [is_plain]
     return {
         table: [values if isinstance(values, list) else values.tolist() for values in given]
@@ -319,7 +320,8 @@ def _view_tables(view: GraphView) -> dict[str, tuple[Any, ...]]:
     width = max(len(entities), 1)
     is_about = np.isin(owner * width + column, about * width + subject)
     weight = np.where(is_about, _SUBJECT, _MENTION)
-    foreign = np.bincount(owner[~is_about & view.is_subject[column]], minlength=len(chunks))
+    is_subject = np.bincount(subject, minlength=len(entities)) > 0
+    foreign = np.bincount(owner[~is_about & is_subject[column]], minlength=len(chunks))
     totals = np.bincount(owner, weight, len(chunks)).astype(np.int64)
     fact, held = _entries(view.incidence)
     links = view.exact_links
@@ -331,7 +333,8 @@ def _view_tables(view: GraphView) -> dict[str, tuple[Any, ...]]:
         "fact_entities": (view.fact_keys[fact], entities[held]),
         "links": (entities[one], entities[other], links.data, weights),
         "entities": (
-            entities, view.entity_chunks, np.bincount(subject, minlength=len(entities)), view.is_address,
+            entities, np.bincount(column, minlength=len(entities)),
+            np.bincount(subject, minlength=len(entities)), view.is_address,
             np.bincount(one, minlength=len(entities)), np.bincount(one, weights.astype(np.float64), len(entities)),
         ),
         "hidden_facts": (view.fact_keys[view.hidden] if view.hidden is not None else _NONE,),
@@ -1286,42 +1289,6 @@ def _entries(matrix: Any) -> Pairs:
 def _plain(value: Any) -> Any:
     """Return a value as a database driver takes it; numbers stay an array, see ``database``."""
     return value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind not in "ifb" else value
-
-
-def columns(
-    rows: Callable[..., Sequence[Sequence[Any]]], sql: str, parameters: Any, *types: npt.DTypeLike
-) -> tuple[Any, ...]:
-    """Return the columns of a query's rows, none of which is null, as arrays: numbers and truth values.
-
-    They come as one row of arrays in binary form, so that Python does not see the single values.
-
-    Parameters
-    ----------
-    rows
-        Executes a statement with parameters and returns the rows.
-    """
-    names = [f"c{at}" for at in range(len(types))]
-    chosen = ", ".join(
-        f"array_send(array_agg({name}::{_sent(kind)[0]}))" for name, kind in zip(names, types, strict=True)
-    )
-    (row,) = rows(f"SELECT {chosen} FROM ({sql}) AS t({', '.join(names)})", parameters)
-    return tuple(_received(data, np.dtype(kind)) for data, kind in zip(row, types, strict=True))
-
-
-_SENT = {"i": ("bigint", ">i8"), "f": ("double precision", ">f8"), "b": ("boolean", "?")}
-
-
-def _sent(kind: npt.DTypeLike) -> tuple[str, str]:
-    """Return the type in which the server sends the values of a column, and that in which they are received."""
-    return ("smallint", ">i2") if kind == np.int16 else _SENT[np.dtype(kind).kind]
-
-
-def _received(data: bytes | None, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return the values of an array that ``array_send`` wrote: 20 bytes, then the size and the value of each."""
-    if data is None:
-        return np.empty(0, kind)
-    layout = np.dtype([("size", ">i4"), ("value", _sent(kind)[1])])
-    return np.frombuffer(data, layout, offset=20)["value"].astype(kind)
 
 
 def _fetch(cursor: Cursor, sql: str, parameters: Any, *types: npt.DTypeLike) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine import analysis
-from graphrag_core.engine.postgres.reads import Reads, is_in
+from graphrag_core.engine.postgres.reads import Transaction, is_in
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.engine.rows import FIELDS, Texts, keyword_fields, unpack_headings
 from graphrag_core.ports import Keys, Ranking
@@ -110,7 +110,7 @@ class Segment:
 class Keywords:
     """Keyword search in a snapshot. Postings are read once for each term."""
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Transaction) -> None:
         self._reads = reads
         self._read: dict[tuple[int, int], Postings] = {}  # of live texts, by field and term
 
@@ -146,7 +146,7 @@ class Keywords:
 
     def _best(self, kind: str, keys: Keys, scores: npt.NDArray[np.float32], k: int) -> Ranking:
         scope = self._reads.scope
-        if len(scope.hidden):
+        if not scope.is_everything:
             seen = scope.sees(keys >> FACT_BITS if kind == "facts" else keys)
             keys, scores = keys[seen], scores[seen]
         if len(scores) > k:
@@ -156,7 +156,7 @@ class Keywords:
         return keys[order], scores[order]
 
     def counts(self, terms: Sequence[str]) -> Keys:
-        """Return how many chunks in scope have each term in their body."""
+        """Return how many chunks of all documents have each term in their body."""
         self._load([BODY], terms)
         return np.array([len(self._read[BODY, term_number(term)][0]) for term in terms], np.int64)
 
@@ -192,13 +192,10 @@ class Keywords:
                 self._read[field, number] = self._live(field, keys, counts, norms)
 
     def _live(self, field: int, keys: Keys, counts: npt.NDArray[np.uint16], norms: npt.NDArray[np.uint8]) -> Postings:
-        """Leave out what was deleted, and what the caller's filter does not select."""
-        reads = self._reads
-        if len(reads.dead) or reads.scope.inside is not None:
-            chunks = keys >> FACT_BITS if field == FACTS else keys
-            live = ~is_in(chunks, reads.dead)
-            if reads.scope.inside is not None:
-                live &= is_in(chunks, reads.scope.inside)
+        """Leave out what was deleted."""
+        dead = self._reads.dead
+        if len(dead):
+            live = ~is_in(keys >> FACT_BITS if field == FACTS else keys, dead)
             return keys[live], counts[live], norms[live]
         return keys, counts, norms
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,20 +29,13 @@ class Scope:
     Attributes
     ----------
     inside
-        The keys of the chunks that the caller's filter selects, in ascending order; None for all. They decide the
-        statistics of keyword search.
+        The keys of the chunks that the caller's filter selects, in ascending order; None for all.
     hidden
         The keys of chunks that no query may see, in ascending order.
-    lengths
-        The tokens of the chunks in ``inside`` by field of keyword search, then those of their facts.
-    facts
-        The number of their facts.
     """
 
     inside: Keys | None
     hidden: Keys
-    lengths: Sequence[int] = ()
-    facts: int = 0
 
     @property
     def is_everything(self) -> bool:
@@ -147,7 +140,7 @@ class _Numbers:
 
 
 @dataclass
-class Reads:
+class Transaction:
     """A transaction that sees one generation of an index, restricted to a scope."""
 
     database: Database
@@ -164,10 +157,9 @@ class Reads:
     numbering: Numbering = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.scope.inside is not None:
-            self.chunk_count, self.fact_count = len(self.scope.inside), self.scope.facts
-            self.lengths = self.scope.lengths
         self.statistics_count = self.chunk_count
+        if self.scope.inside is not None:
+            self.chunk_count = len(self.scope.inside)
         if len(self.scope.hidden):
             hidden = self.scope.hidden
             gone = len(hidden) if self.scope.inside is None else int(is_in(hidden, self.scope.inside).sum())
@@ -178,6 +170,10 @@ class Reads:
         """Return the rows of a statement. Safe to call from many threads."""
         with self.cursor() as cursor:
             return cursor.execute(sql, parameters).fetchall()
+
+    def columns(self, sql: str, *types: npt.DTypeLike, **parameters: Any) -> tuple[Any, ...]:
+        """Return the columns of a statement's rows as arrays. ``%(index)s`` is the index."""
+        return columns(self.rows, sql, {"index": self.index, **parameters}, *types)
 
     @contextmanager
     def cursor(self) -> Iterator[Cursor]:
@@ -201,3 +197,39 @@ class Reads:
         except DriverError as error:
             raise self.database.translated(error) from error
         return rows
+
+
+def columns(
+    rows: Callable[..., Sequence[Sequence[Any]]], sql: str, parameters: Any, *types: npt.DTypeLike
+) -> tuple[Any, ...]:
+    """Return the columns of a query's rows, none of which is null, as arrays: numbers and truth values.
+
+    They come as one row of arrays in binary form, so that Python does not see the single values.
+
+    Parameters
+    ----------
+    rows
+        Executes a statement with parameters and returns the rows.
+    """
+    names = [f"c{at}" for at in range(len(types))]
+    chosen = ", ".join(
+        f"array_send(array_agg({name}::{_sent(kind)[0]}))" for name, kind in zip(names, types, strict=True)
+    )
+    (row,) = rows(f"SELECT {chosen} FROM ({sql}) AS t({', '.join(names)})", parameters)
+    return tuple(_received(data, np.dtype(kind)) for data, kind in zip(row, types, strict=True))
+
+
+_SENT = {"i": ("bigint", ">i8"), "f": ("double precision", ">f8"), "b": ("boolean", "?")}
+
+
+def _sent(kind: npt.DTypeLike) -> tuple[str, str]:
+    """Return the type in which the server sends the values of a column, and that in which they are received."""
+    return ("smallint", ">i2") if kind == np.int16 else _SENT[np.dtype(kind).kind]
+
+
+def _received(data: bytes | None, kind: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return the values of an array that ``array_send`` wrote: 20 bytes, then the size and the value of each."""
+    if data is None:
+        return np.empty(0, kind)
+    layout = np.dtype([("size", ">i4"), ("value", _sent(kind)[1])])
+    return np.frombuffer(data, layout, offset=20)["value"].astype(kind)

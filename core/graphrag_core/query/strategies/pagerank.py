@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.ports import Adjacency, Keys, Ranking, Snapshot
+from graphrag_core.ports import Keys, Ranking, Snapshot
 from graphrag_core.query.coverage import Coverage
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.strategies.strategy import GraphStrategy
@@ -63,9 +63,7 @@ class PageRank(GraphStrategy):
         nodes, weights, facts = self._seeds(query, plain)
         if len(nodes) == 0:
             return Expansion()
-        rounds = getattr(query.snapshot, "push_rounds", None)
-        push = self._push if rounds is None else self._push_in_rounds
-        chunks, rank = push(query.snapshot, nodes, weights)
+        chunks, rank = self._push(query.snapshot, nodes, weights)
         count = max(self.candidates, k)
         if len(chunks) > count:  # keep everything that ties with the last
             kept = rank >= np.partition(rank, -count)[-count]
@@ -113,13 +111,14 @@ class PageRank(GraphStrategy):
             residual[active] = 0
             settled.append(active)
             settled_mass.append(mass)
-            edges = snapshot.neighbours(active)
+            edges = snapshot.walk(active, mass, self.damping, self.tolerance)
             if (grown := snapshot.node_limit - len(residual)) > 0:  # a remote engine numbers nodes as it sees them
                 residual, last_seen = scratch = _Scratch(np.pad(residual, (0, grown)), np.pad(last_seen, (0, grown)))
             per_weight = self.damping * mass / np.maximum(edges.totals, 1e-12)
             np.add.at(residual, edges.targets, edges.weights * per_weight.repeat(edges.counts))
             visited.append(edges.targets)
-            active = _unique(edges.targets[residual[edges.targets] > self.tolerance * edges.degrees], last_seen)
+            active = _unique(edges.targets[residual[edges.targets] > self.tolerance], last_seen)
+            active = active[residual[active] > self.tolerance * snapshot.degrees(active)]
             if len(active) == 0:
                 break
         everything, owners = np.concatenate(visited), np.concatenate(settled)
@@ -132,51 +131,6 @@ class PageRank(GraphStrategy):
         residual[everything] = 0
         _SPARE[:] = [scratch]
         return reached[rank > 0], rank[rank > 0]
-
-    def _push_in_rounds(self, snapshot: Snapshot, seeds: Keys, weights: Doubles) -> tuple[Keys, Doubles]:
-        """Return the same as :meth:`_push`, from an engine that is asked ``push_rounds`` times at most.
-
-        Edges are asked for once, also those of nodes that the walk is likely to reach in the rounds to come: it is
-        continued on the edges that are known, and what gathers at other nodes says which. The few nodes that are
-        reached only after the last round keep their residual.
-        """
-        known = _KnownEdges(snapshot)
-        start = known.places(seeds)
-        residual, settled = np.zeros(known.size), np.zeros(known.size)
-        np.add.at(residual, start, weights)
-        active = np.unique(start)
-        for turn in range(self.iterations):
-            if known.may_ask and not known.has(active).all():
-                ahead = residual.copy()
-                going = active[known.has(active)]
-                for _ in range(turn, self.iterations):
-                    going = self._spread(known, ahead, going)
-                    going = going[known.has(going)]
-                    if len(going) == 0:
-                        break
-                near = ahead > _AHEAD * self.tolerance * known.degrees
-                near[active] = True
-                asked = np.flatnonzero(near & ~known.has(np.arange(known.size)))
-                known.ask(asked, ahead[asked], self.damping, _AHEAD * self.tolerance)
-                grown = known.size - len(residual)
-                residual, settled = np.pad(residual, (0, grown)), np.pad(settled, (0, grown))
-            active = active[known.has(active)]
-            settled[active] += (1 - self.damping) * residual[active]
-            active = self._spread(known, residual, active)
-            if len(active) == 0:
-                break
-        chunks = np.flatnonzero(residual[::2] + settled[::2] > 0)
-        rank = settled[2 * chunks] + (1 - self.damping) * residual[2 * chunks]
-        return chunks[rank > 0], rank[rank > 0]
-
-    def _spread(self, known: "_KnownEdges", residual: Doubles, active: Keys) -> Keys:
-        """Move the residual of nodes to their neighbours; return those that are active now."""
-        edges = known.edges(active)
-        mass = residual[active]
-        residual[active] = 0
-        per_weight = self.damping * mass / np.maximum(edges.totals, 1e-12)
-        np.add.at(residual, edges.targets, edges.weights * per_weight.repeat(edges.counts))
-        return np.unique(edges.targets[residual[edges.targets] > self.tolerance * edges.degrees])
 
 
 class _Scratch(NamedTuple):
@@ -197,75 +151,6 @@ class _Scratch(NamedTuple):
 
 _SPARE: list[_Scratch] = []
 """That of the last walk, for the next one: making it takes time in proportion to the graph. At most one."""
-
-
-class _KnownEdges:
-    """The edges that a remote engine returned so far.
-
-    It numbers chunks from 0 and entities from ``first_entity``, both as it sees them. Here a chunk has an even place
-    and an entity an odd one, so that arrays are as long as what was seen.
-    """
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        self._rounds = int(getattr(snapshot, "push_rounds", 1))
-        self._limit: int | None = getattr(snapshot, "push_degree", None)
-        self._row = np.empty(0, np.int64)  # the row of each place; -1 for one that is not known
-        self.degrees = np.empty(0)
-        none = np.empty(0)
-        self._starts, self._counts, self._targets = (np.empty(0, np.int64) for _ in range(3))
-        self._weights, self._totals = none.astype(np.float32), none.astype(np.float32)
-
-    @property
-    def size(self) -> int:
-        """All places are below this number."""
-        return len(self._row)
-
-    @property
-    def may_ask(self) -> bool:
-        """Whether a round is left."""
-        return self._rounds > 0
-
-    def places(self, nodes: Keys) -> Keys:
-        """Return the places of nodes."""
-        first = self._snapshot.first_entity
-        found: Keys = np.where(nodes < first, 2 * nodes, 2 * (nodes - first) + 1)
-        if len(found) and (grown := int(found.max()) + 1 - self.size) > 0:
-            self._row = np.pad(self._row, (0, grown), constant_values=-1)
-            self.degrees = np.pad(self.degrees, (0, grown), constant_values=np.inf)
-        return found
-
-    def has(self, places: Keys) -> npt.NDArray[np.bool_]:
-        """Return of which nodes the edges are known."""
-        return self._row[places] >= 0
-
-    def ask(self, places: Keys, masses: Doubles, damping: float, least: float) -> None:
-        """Read the edges of nodes, the first time those of the nodes that their masses will reach too."""
-        self._rounds -= 1
-        first = self._snapshot.first_entity
-        nodes = np.where(places % 2 == 0, places // 2, first + places // 2)
-        if len(self._counts) == 0 and hasattr(self._snapshot, "surroundings"):
-            nodes, edges = self._snapshot.surroundings(nodes, masses, damping=damping, least=least, limit=self._limit)
-            places = self.places(nodes)
-        else:
-            edges = self._snapshot.neighbours(nodes, limit=self._limit)
-        targets = self.places(edges.targets)
-        self._row[places] = len(self._counts) + np.arange(len(places))
-        self.degrees[targets] = edges.degrees
-        self._starts = np.concatenate([self._starts, len(self._targets) + np.cumsum(edges.counts) - edges.counts])
-        self._counts = np.concatenate([self._counts, edges.counts])
-        self._targets = np.concatenate([self._targets, targets])
-        self._weights = np.concatenate([self._weights, edges.weights])
-        self._totals = np.concatenate([self._totals, edges.totals])
-
-    def edges(self, places: Keys) -> Adjacency:
-        """Return the known edges of nodes."""
-        rows = self._row[places]
-        counts = self._counts[rows]
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        at = np.repeat(self._starts[rows], counts) + within
-        targets = self._targets[at]
-        return Adjacency(counts, targets, self._weights[at], self._totals[rows], self.degrees[targets])
 
 
 def _unique(nodes: Keys, scratch: npt.NDArray[np.int32]) -> Keys:

@@ -1,0 +1,521 @@
+"""``StoreSnapshot``: the reads of a query, once for all engines.
+
+An engine brings :class:`Reads`, which knows SQL and its search indexes, and :class:`GraphReads`, which knows edges.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.engine.analysis import contained, contained_in_facts, content_terms, name_terms
+from graphrag_core.engine.copies import find_copies
+from graphrag_core.engine.graph.build import Pairs
+from graphrag_core.engine.graph.edits import Shown
+from graphrag_core.key_sets import among, distinct
+from graphrag_core.model import Chunk, Entity, Fact
+from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Matrix, Ranking, Scores
+from graphrag_core.text import EDGE, REFERS_TO, hash64, label, normalise
+from graphrag_core.text.markup import plain
+
+Flags = npt.NDArray[np.bool_]
+
+OPENING = 200
+"""Characters of a chunk in which the name that it opens with is looked for."""
+
+_OPENING_WORDS = 8
+_HASH = re.compile(r"~[0-9a-f]{8}$")  # of a value in an address
+_MAX_DESCRIPTIONS = 8  # of one entity
+_TOP_CANDIDATES = 3  # for each entity wanted, since numbers are left out
+_MOST_SEARCHED = 5_000  # facts, to find enough that are not equal
+_AHEAD = 4  # times as many facts are searched at once, as a second search would take as long as the first
+_NAMES_PER_ENTITY = 4  # searched for each entity wanted, since several names may be one entity
+_AS_IS = Shown()
+_NONE: Keys = np.empty(0, np.int64)
+
+
+class Name(NamedTuple):
+    """A name as documents write it, its normalised form, and the hash of that."""
+
+    surface: str
+    norm: str
+    spelling: int
+
+
+class GraphReads(Protocol):
+    """The edges of a graph, of all chunks or of those in a scope.
+
+    Chunks have numbers below ``first_entity``, entities from there on. Pairs are how many each has, and which.
+    """
+
+    linked_share: float
+
+    @property
+    def first_entity(self) -> int: ...
+    @property
+    def node_limit(self) -> int: ...
+    @property
+    def has_edits(self) -> bool: ...
+    @property
+    def edits(self) -> tuple[Mapping[int, Shown], Mapping[int, int]]: ...
+    def hidden(self, facts: Keys) -> Flags: ...
+    def find(self, spellings: Sequence[int]) -> dict[int, int]: ...
+    def of_names(self, names: Keys) -> Keys: ...
+    def names(self, entities: Keys) -> Pairs: ...
+    def uses(self, names: Keys) -> Keys: ...
+    def ids(self, entities: Keys) -> Keys: ...
+    def are_addresses(self, entities: Keys) -> Flags: ...
+    def counts(self, entities: Keys) -> tuple[Keys, Flags]: ...
+    def subjects(self, chunks: Keys) -> Pairs: ...
+    def about(self, entities: Keys) -> Pairs: ...
+    def entities_of(self, facts: Keys) -> Pairs: ...
+    def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs: ...
+    def joint_facts(self, entities: Keys, limit: int | None = None) -> Keys: ...
+    def edges(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency: ...
+    def walk(self, nodes: Keys, masses: npt.NDArray[np.float64], damping: float, least: float) -> Adjacency: ...
+    def degrees(self, nodes: Keys) -> Scores: ...
+    def top(self, count: int) -> Keys: ...
+
+
+class Reads(Protocol):
+    """The rankings and rows of one generation, restricted to a scope. Facts and names have the engine's keys."""
+
+    generation: int
+    chunk_count: int
+    statistics_count: int
+    graph: GraphReads
+
+    def has(self, kind: Kind, *, vectors: bool = False) -> bool: ...
+    def nearest(self, kind: str, vectors: Matrix, k: int) -> list[Ranking]: ...
+    def keywords(self, kind: str, text: str, k: int) -> Ranking: ...
+    def term_counts(self, terms: Sequence[str]) -> Keys: ...
+    def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]: ...
+    def similarities(self, kind: str, keys: Keys, vector: Matrix) -> Scores: ...
+    def id_places(self, chunks: Keys) -> Keys: ...
+    def signatures(self, chunks: Keys) -> list[tuple[int, Sequence[int]]]: ...
+    def chunks(self, chunks: Keys) -> list[Chunk]: ...
+    def texts(self, chunks: Keys, length: int | None = None) -> list[str]: ...
+    def fact_places(self, facts: Keys) -> tuple[Keys, Keys]: ...
+    def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]: ...
+    def fact_copies(self, facts: Keys) -> list[Keys]: ...
+    def facts(self, facts: Keys) -> list[tuple[list[int], Fact]]: ...
+    def with_relations(self, facts: Keys, relations: Sequence[str]) -> Keys: ...
+    def outgoing(self, facts: Keys, names: Keys) -> tuple[Keys, Scores, npt.NDArray[np.float64]]: ...
+    def names(self, names: Sequence[int]) -> dict[int, Name]: ...
+    def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]: ...
+    def digits(self, spellings: Keys) -> Keys: ...
+    def names_like(self, start: str, inside: str) -> Keys: ...
+    def find_chunks(self, ids: Sequence[str]) -> dict[str, int]: ...
+    def record_access(self, facts: Keys, now: float) -> None: ...
+
+
+class StoreSnapshot:
+    """One generation of an index, restricted to a scope. See :class:`graphrag_core.ports.Snapshot`."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self._graph = reads.graph
+        self.generation = reads.generation
+        self.chunk_count = reads.chunk_count
+        self.statistics_count = reads.statistics_count
+        self.first_entity = reads.graph.first_entity
+        self.linked_share = reads.graph.linked_share
+        self.has = reads.has
+        self.neighbours = reads.graph.edges
+        self.walk = reads.graph.walk
+        self.degrees = reads.graph.degrees
+        self.entity_counts = reads.graph.counts
+        self.chunks = reads.chunks
+        self.find_chunks = reads.find_chunks
+        self.record_access = reads.record_access
+        # What was read so far: the stages of a query ask for the same again.
+        self._names: dict[int, Name] = {}
+        self._terms: dict[int, tuple[bytes, bytes]] = {}
+        self._entities: dict[int, Entity] = {}
+        self._analysed: dict[str, list[str]] = {}
+        self._counts: dict[str, int] = {}  # chunks that have a term
+        self._copies: dict[int, Keys] = {}  # of chunks
+        self._searched: tuple[Matrix, Keys, Scores] | None = None  # the last vector, its chunks in order, their scores
+
+    @property
+    def node_limit(self) -> int:
+        return self._graph.node_limit
+
+    # -- search
+
+    def search_vectors(self, kind: Kind, vectors: Matrix, k: int) -> list[Ranking]:
+        if kind == "facts":
+            return [self._each_statement_once(partial(self._nearest_facts, vector), k, _AHEAD) for vector in vectors]
+        if kind == "entities":
+            found = self._reads.nearest("names", vectors, k * _NAMES_PER_ENTITY)
+            return [self._entities_of_names(*ranking, k) for ranking in found]
+        found = self._reads.nearest("chunks", vectors, k)
+        if len(vectors) == 1:
+            ((keys, scores),) = found
+            order = np.argsort(keys)
+            self._searched = vectors[0], keys[order], scores[order]
+        return found
+
+    def _nearest_facts(self, vector: Matrix, count: int) -> Ranking:
+        return self._reads.nearest("facts", vector[None, :], count)[0]
+
+    def _entities_of_names(self, names: Keys, scores: Scores, k: int) -> Ranking:
+        """Return the best ``k`` entities of names."""
+        entities = self._graph.of_names(names)
+        entities, scores = entities[entities >= 0], scores[entities >= 0]
+        things = ~self._graph.are_addresses(entities)
+        entities, scores = entities[things], scores[things]
+        order = np.lexsort((self._graph.ids(entities), -scores))
+        _, first = np.unique(entities[order], return_index=True)
+        order = order[np.sort(first)][:k]
+        return entities[order], scores[order]
+
+    def _each_statement_once(self, search: Callable[[int], Ranking], k: int, ahead: int = 1) -> Ranking:
+        """Return a ranking of facts in which each statement is there once, in its best place.
+
+        ``ahead`` times as many are searched as are asked for, in case some are not enough.
+        """
+        count, everything = k, search(ahead * k)
+        while True:
+            found, scores = _first(everything, count)
+            is_all = len(found) < count
+            seen = ~self._graph.hidden(found)
+            found, scores = found[seen], scores[seen]
+            order = np.lexsort((self.id_order("facts", found), -scores))
+            statements = self._reads.fact_columns(found)[1][order]
+            first = np.sort(np.unique(statements, return_index=True)[1])
+            if len(first) >= k or is_all or count >= _MOST_SEARCHED:
+                return found[order[first]], scores[order[first]]
+            count *= 4
+            if count > ahead * k:
+                everything = search(count)
+
+    def search_keywords(self, kind: Kind, text: str, k: int) -> Ranking:
+        if kind == "facts":
+            return self._each_statement_once(partial(self._reads.keywords, "facts", text), k)
+        return self._reads.keywords(kind, text, k)
+
+    def terms(self, text: str) -> list[str]:
+        if text not in self._analysed:
+            self._analysed[text] = content_terms(text)
+        return [*self._analysed[text]]
+
+    def term_counts(self, terms: Sequence[str]) -> Keys:
+        if missing := [term for term in terms if term not in self._counts]:
+            self._counts.update(zip(missing, self._reads.term_counts(missing).tolist(), strict=True))
+        return np.array([self._counts[term] for term in terms], np.int64)
+
+    def terms_in(self, kind: Kind, keys: Keys, terms: Sequence[str]) -> Flags:
+        if len(keys) == 0:
+            return np.zeros((0, len(terms)), np.bool_)
+        if kind == "entities":
+            return self._terms_in_names(keys, terms)
+        if kind == "chunks":
+            return contained([own for own, _ in self._packed_terms(keys)], terms)
+        chunks, ordinals = self._reads.fact_places(keys)
+        chunks, place = np.unique(chunks, return_inverse=True)
+        return contained_in_facts(self._packed_terms(chunks), place, ordinals, terms)
+
+    def _packed_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
+        """Return the packed terms of chunks and of their facts."""
+        wanted = chunks.tolist()
+        if missing := [key for key in wanted if key not in self._terms]:
+            read = self._reads.chunk_terms(np.array(missing, np.int64))
+            self._terms.update(zip(missing, read, strict=True))
+        return [self._terms[key] for key in wanted]
+
+    def _terms_in_names(self, entities: Keys, terms: Sequence[str]) -> Flags:
+        column = {term: at for at, term in enumerate(terms)}
+        found = np.zeros((len(entities), len(terms)), np.bool_)
+        shown = self._graph.edits[0]
+        for row, (entity, names) in enumerate(zip(entities.tolist(), self._names_of(entities), strict=True)):
+            norms = [self._names[key].norm for key in names]
+            if name := shown.get(entity, _AS_IS).name:
+                norms.append(normalise(name))
+            found[row, [column[term] for norm in norms for term in name_terms(norm) if term in column]] = True
+        return found
+
+    def _names_of(self, entities: Keys) -> list[list[int]]:
+        """Return the keys of the names of entities, which are read."""
+        counts, names = self._graph.names(entities)
+        keys = names.tolist()
+        self._read_names(keys)
+        return [keys[end - count : end] for end, count in zip(counts.cumsum().tolist(), counts.tolist(), strict=True)]
+
+    def _read_names(self, keys: Iterable[int]) -> None:
+        if missing := sorted({*keys} - self._names.keys()):
+            self._names.update(self._reads.names(missing))
+
+    def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
+        if kind == "facts":
+            return [own[np.argsort(self.id_order(kind, own))] for own in self._reads.fact_copies(keys)]
+        wanted, known = keys.tolist(), self._copies
+        if missing := [key for key in wanted if key not in known]:
+            pairs = self._chunk_copies(missing)
+            for key in missing:
+                found = np.array(sorted(pairs.get(key, ())), np.int64)
+                known[key] = found[np.argsort(self.id_order(kind, found))] if len(found) > 1 else found
+        return [known[key] for key in wanted]
+
+    def _chunk_copies(self, chunks: Sequence[int]) -> dict[int, set[int]]:
+        """Return the copies of chunks. Those with a signature in common are compared."""
+        near = self._reads.signatures(np.array(chunks, np.int64))
+        if all(len({own[band] for _, own in near}) == len(near) for band in range(3)):
+            return {}
+        keys = [key for key, _ in near]
+        texts = dict(zip(keys, self._reads.texts(np.array(keys, np.int64)), strict=True))
+        return find_copies(chunks, dict(near), texts)
+
+    def similarities(self, kind: Kind, keys: Keys, vector: Matrix | None) -> Scores:
+        found = np.zeros(len(keys), np.float32)
+        if vector is None or len(keys) == 0 or not self.has(kind, vectors=True):
+            return found
+        known = np.zeros(len(keys), np.bool_)
+        if kind == "chunks" and self._searched is not None and np.array_equal(self._searched[0], vector):
+            _, searched, scores = self._searched
+            known = among(keys, searched)
+            found[known] = scores[searched.searchsorted(keys[known])]
+        if not known.all():
+            found[~known] = self._reads.similarities(kind, keys[~known], vector)
+        return found
+
+    def id_order(self, kind: Kind, keys: Keys) -> Keys:
+        if kind == "chunks":
+            return self._reads.id_places(keys)
+        chunks, ordinals = self._reads.fact_places(keys)
+        return self._reads.id_places(chunks) << 32 | ordinals
+
+    # -- the graph
+
+    def find_entities(self, names: Iterable[str]) -> dict[str, int]:
+        by_hash = {hash64(name): name for name in names if name[:1] != "→"}  # no question names an address
+        found = self._graph.find([*by_hash]) if by_hash else {}
+        found |= {number: entity for number, entity in self._graph.edits[1].items() if number in by_hash}
+        return {by_hash[number]: entity for number, entity in found.items()}
+
+    def spellings(self, entity: int) -> list[str]:
+        """Return the normalised names of an entity that documents write, the one that represents it first."""
+        (names,) = self._names_of(np.array([entity]))
+        own = self._graph.ids(np.array([entity]))[0]
+        norms = sorted({self._names[key].norm for key in names}, key=lambda norm: (hash64(norm) != own, norm))
+        return [norm for norm in norms if norm[:1] != "→"]
+
+    def subjects(self, chunks: Keys) -> Adjacency:
+        counts, targets = self._graph.subjects(chunks)
+        without = np.flatnonzero(counts == 0)
+        if len(without):
+            opened = [openings(text) for text in self._reads.texts(chunks[without], OPENING)]
+            known = self.find_entities({name for names in opened for name in names})
+            owners, found = np.repeat(np.arange(len(chunks)), counts).tolist(), targets.tolist()
+            for at, names in zip(without.tolist(), opened, strict=True):
+                if name := next((name for name in names if name in known), None):
+                    owners.append(at)
+                    found.append(known[name])
+            order = np.argsort(owners, kind="stable")
+            counts, targets = np.bincount(owners, minlength=len(chunks)), np.array(found, np.int64)[order]
+        return Adjacency(counts, targets, np.ones(len(targets), np.float32), counts.astype(np.float32))
+
+    def facts_of(
+        self,
+        entities: Keys,
+        *,
+        joint: bool = False,
+        relations: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Keys:
+        wanted = distinct(entities)
+        if joint and len(wanted) > 1:
+            facts = self._graph.joint_facts(wanted, limit)
+        else:
+            facts = self._graph.facts_of(wanted, limit)[1]
+            facts = distinct(facts) if len(wanted) > 1 else facts
+        return facts if relations is None or len(facts) == 0 else self._reads.with_relations(facts, relations)
+
+    def outgoing_facts(self, entity: int, limit: int) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
+        facts = self.facts_of(np.array([entity]))
+        if len(facts) > limit:
+            weights, _ = self._reads.fact_columns(facts)
+            facts = facts[np.lexsort((self.id_order("facts", facts), -weights))[:limit]]
+        return self._reads.outgoing(facts, self._graph.names(np.array([entity]))[1])
+
+    def fact_rows(self, facts: Keys) -> FactRows:
+        counts, entities = self._graph.entities_of(facts)
+        return FactRows(facts, self._reads.fact_places(facts)[0], self._reads.fact_columns(facts)[0], counts, entities)
+
+    # -- records
+
+    def facts(self, keys: Keys) -> list[Fact]:
+        if len(keys) == 0:
+            return []
+        rows = self._reads.facts(keys)
+        called = self._called(sorted({name for names, _ in rows for name in names}))
+        facts = []
+        for names, fact in rows:
+            entities = [called[name][0] for name in names if name in called]
+            text = fact.text
+            if fact.relation in ("", REFERS_TO):
+                entities = list(dict.fromkeys(entities))
+            elif self._names[names[-1]].surface == EDGE and len(entities) > 1:
+                ends = list(dict.fromkeys(called[name][1] for name in names if name in called))
+                others = [end.removeprefix(f"{fact.relation}: ") for end in ends[1:] or ends[:1]]
+                text = f"{ends[0]} {fact.relation}: {', '.join(others)}"
+                entities = list(dict.fromkeys(entities))
+            facts.append(_changed(fact, tuple(entities), text))
+        return facts
+
+    def _called(self, names: Sequence[int]) -> dict[int, tuple[str, str]]:
+        """Return the id and the name of the entities of names, by the key of the name.
+
+        Edits and the labels of sections are taken into account. Names that are no entity's are left out.
+        """
+        self._read_names(names)
+        keys = np.array(names, np.int64)
+        entities = self._graph.of_names(keys)
+        keys, entities = keys[entities >= 0], entities[entities >= 0]
+        labels = self._section_labels(distinct(entities[self._graph.are_addresses(entities)]))
+        shown = self._graph.edits[0]
+        found = {}
+        for key, entity in zip(keys.tolist(), entities.tolist(), strict=True):
+            name = labels.get(entity) or shown.get(entity, _AS_IS).name
+            found[key] = (normalise(name) or name, name) if name else (self._names[key].norm, self._names[key].surface)
+        return found
+
+    def entities(self, keys: Keys) -> list[Entity]:
+        wanted = keys.tolist()
+        if missing := [entity for entity in dict.fromkeys(wanted) if entity not in self._entities]:
+            shown = self._graph.edits[0]
+            for entity, read in zip(missing, self._read_entities(np.array(missing, np.int64)), strict=True):
+                self._entities[entity] = shown[entity].applied(read) if entity in shown else read
+        return [self._entities[entity] for entity in wanted]
+
+    def _read_entities(self, keys: Keys) -> list[Entity]:
+        groups = self._names_of(keys)
+        claims: dict[int, list[tuple[str, str]]] = {}
+        for name, kind, description in self._reads.claims([key for group in groups for key in group]):
+            claims.setdefault(name, []).append((kind, description))
+        labels = self._section_labels(keys[self._graph.are_addresses(keys)])
+        things = self._things(labels)
+        ids, mentions = self._graph.ids(keys).tolist(), self._graph.counts(keys)[0].tolist()
+        several = [key for group in groups if len(group) > 1 for key in group]
+        uses = (
+            dict(zip(several, self._graph.uses(np.array(several, np.int64)).tolist(), strict=True)) if several else {}
+        )
+        entities = []
+        for entity, own, group, count in zip(keys.tolist(), ids, groups, mentions, strict=True):
+            if entity in labels:
+                called = labels[entity]
+                entities.append(things.get(called) or Entity(normalise(called) or called, called, mentions=count))
+                continue
+            stated = [claim for key in group for claim in claims.get(key, ())]
+            names = sorted((-uses.get(key, 0), self._names[key].surface, self._names[key]) for key in group)
+            representative = next(name for _, _, name in names if name.spelling == own)
+            types = Counter(kind for kind, _ in stated if kind)
+            descriptions = sorted({description for _, description in stated if description})
+            entities.append(
+                Entity(
+                    id=representative.norm,
+                    name=representative.surface,
+                    type=min((-count, kind) for kind, count in types.items())[1] if types else "",
+                    description=" ".join(descriptions[:_MAX_DESCRIPTIONS]),
+                    aliases=tuple(sorted({surface for _, surface, _ in names} - {representative.surface})),
+                    mentions=count,
+                )
+            )
+        return entities
+
+    def top_entities(self, count: int) -> Keys:
+        return self._without_numbers(self._graph.top(_TOP_CANDIDATES * count))[:count]
+
+    def _without_numbers(self, entities: Keys) -> Keys:
+        """Return entities without numbers such as years, which are in every text."""
+        ids = self._graph.ids(entities)
+        return entities[~np.isin(ids, self._reads.digits(ids))]
+
+    def search_names(self, start: str, inside: str) -> Keys:
+        found = self._graph.of_names(self._reads.names_like(start, inside))
+        renamed = [entity for entity, shown in self._graph.edits[0].items() if shown.name is not None]
+        found = distinct(found[found >= 0], np.array(renamed, np.int64))
+        found = found[~self._graph.are_addresses(found)]
+        order = np.lexsort((self._graph.ids(found), -self._graph.counts(found)[0]))
+        return self._without_numbers(found[order])
+
+    def _section_labels(self, addresses: Keys) -> dict[int, str]:
+        """Return the labels of the sections that addresses lead to."""
+        if len(addresses) == 0:
+            return {}
+        counts, chunks = self._graph.about(addresses)
+        addresses, counts = addresses[counts > 0], counts[counts > 0]
+        # The first in the order of ids, whatever the order in which documents were added.
+        order = np.lexsort((self.id_order("chunks", chunks), np.repeat(np.arange(len(addresses)), counts)))
+        ends = np.cumsum(counts)
+        first = self.chunks(chunks[order[ends - counts]])
+        titles = (label(chunk.title, chunk.headings) or chunk.document_id for chunk in first)
+        labels = dict(zip(addresses.tolist(), titles, strict=True))
+        if self._graph.has_edits:
+            last = self.chunks(chunks[order[ends - 1]])
+            for entity, names, one, other in zip(labels, self._names_of(addresses), first, last, strict=True):
+                if (surface := self._names[names[0]].surface).startswith(EDGE):
+                    labels[entity] = edge_label(surface, one, other)
+        return labels
+
+    def _things(self, labels: Mapping[int, str]) -> dict[str, Entity]:
+        """Return the entities that sections are about, by the label of the section."""
+        norms = {called: normalise(called) for called in labels.values()}
+        known = self.find_entities(set(norms.values())) if norms else {}
+        named = [called for called, norm in norms.items() if norm in known]
+        found = self.entities(np.array([known[norms[called]] for called in named], np.int64)) if named else []
+        return dict(zip(named, found, strict=True))
+
+
+def fact_copies(reads: Reads, facts: Keys) -> list[Keys]:
+    """Return for each fact the others that say the same. They hold the same entities: the rarest one's are compared."""
+    copies = []
+    for fact in facts.tolist():
+        counts, found = reads.graph.facts_of(reads.graph.entities_of(np.array([fact]))[1])
+        near = min(np.split(found, counts.cumsum()[:-1]), key=len)
+        statements = reads.fact_columns(np.append(near, fact))[1]
+        copies.append(near[(statements[:-1] == statements[-1]) & (near != fact)])
+    return copies
+
+
+def edge_label(surface: str, first: Chunk, last: Chunk) -> str:
+    """Return what the address of an explicit edge is called, given the first and the last passage that has it.
+
+    The title of the document, or the start of its text; the value if several documents have it.
+    """
+    field, _, value = surface.removeprefix(EDGE).partition("=")
+    is_id = field.startswith(("$", "__"))  # the document's own, or that of the document a node was cut from
+    if not is_id and first.document_id != last.document_id:
+        return _HASH.sub("", value)
+    words = plain(first.text).split()
+    opening = " ".join(words[:_OPENING_WORDS]) + ("…" if len(words) > _OPENING_WORDS else "")
+    return first.title or opening[:OPENING].rstrip(".")
+
+
+def openings(text: str) -> list[str]:
+    """Return the normalised names that a text may open with, longest first."""
+    words = text.split()[:_OPENING_WORDS]
+    return [name for count in range(len(words), 0, -1) if (name := normalise(" ".join(words[:count])))]
+
+
+def _changed(fact: Fact, entities: tuple[str, ...], text: str) -> Fact:
+    """Return a fact with other entities and another text; faster than ``dataclasses.replace``."""
+    return Fact(
+        entities, text, fact.relation, fact.weight, fact.confidence, fact.source, fact.status, fact.value, fact.created,
+        fact.last_accessed, fact.access_count, fact.span, fact.id, fact.chunk_id, fact.valid_from, fact.valid_to,
+    )  # fmt: skip
+
+
+def _first(ranking: Ranking, count: int) -> Ranking:
+    """Return the first of a ranking, and what ties with the last of them."""
+    keys, scores = ranking
+    if len(keys) <= count:
+        return ranking
+    kept = scores >= scores[count - 1]
+    return keys[kept], scores[kept]
