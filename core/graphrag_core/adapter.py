@@ -142,7 +142,7 @@ class AdapterRetriever:
         """Search with the arguments of a call, within ``where``."""
         arguments = {name: value for name, value in given.items() if name in CALL_ARGUMENTS}
         arguments |= {"settings": self._settings_with(given), "where": parse_all(where, given.get("where"))}
-        return self._core.retrieve(question, **{**self._call_defaults(), **arguments})
+        return self._core.retrieve(question, explain=True, **{**self._call_defaults(), **arguments})
 
     def _needs_vector(self, question: str, given: Mapping[str, Any]) -> bool:
         """Return whether a search embeds the question."""

@@ -265,13 +265,27 @@ class DocumentTables(NamedTuple):
         )
 
 
-def fact_of(names: Iterable[str], text: str, columns: Sequence[Any], *, accesses: bool = True) -> Fact:
-    """Return a fact from its names, its text and ``FACT_COLUMNS``; without ``accesses`` as if it was never used."""
+def fact_of(
+    names: Iterable[str],
+    text: str,
+    columns: Sequence[Any],
+    *,
+    accesses: bool = True,
+    pending: tuple[int, float] | None = None,
+    ids: tuple[str, str] = ("", ""),
+) -> Fact:
+    """Return a fact from its names, its text and ``FACT_COLUMNS``; without ``accesses`` as if it was never used.
+
+    ``pending`` are accesses that are not stored yet (:class:`Accesses`), ``ids`` those of the fact and of its chunk.
+    """
     start, stop, relation, weight, confidence, source, status, value, created, last, count, *valid = columns
+    if pending is not None:
+        more, last = pending
+        count += more
     return Fact(
         tuple(names), text, relation or "", weight, confidence, SOURCES.get(source, source),
         STATUSES.get(status, status), value or "", created, last if accesses or not count else None,
-        count if accesses else 0, None if start is None else (start, stop), valid_from=valid[0], valid_to=valid[1],
+        count if accesses else 0, None if start is None else (start, stop), *ids, *valid,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.live import LiveGraph, LiveUses
 from graphrag_core.engine.graph.scoped import ScopedGraph
 from graphrag_core.engine.graph.snapshot import GraphReads, Name, fact_copies
-from graphrag_core.engine.rows import SOURCES, STATUSES, Accesses, chunk_of
+from graphrag_core.engine.rows import Accesses, chunk_of, fact_of
 from graphrag_core.model import Chunk, Fact
 from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores
 from graphrag_core.text import EDGE, normalise, plain_runs
@@ -164,17 +164,9 @@ class EmbeddedReads:
         rows = {row[0]: row for row in self._records.rows(f"{FACT} WHERE f.key {LISTED}", (json.dumps(wanted),))}
         facts = []
         for key in wanted:
-            names, text, relation, weight, confidence, source, status, *content = rows[key][1:]
-            value, created, last, count, start, stop, *own = content
-            if key in self._accesses.pending:
-                more, last = self._accesses.pending[key]
-                count += more
-            span = None if start is None else (start, stop)
-            fact = Fact(
-                (), text, relation, weight, confidence, SOURCES[source], STATUSES[status], value, created, last, count,
-                span, *own,
-            )  # fmt: skip
-            facts.append((unpack(names).tolist(), fact))
+            _, names, text, fact_id, chunk_id, *columns = rows[key]
+            pending = self._accesses.pending.get(key)
+            facts.append((unpack(names).tolist(), fact_of((), text, columns, pending=pending, ids=(fact_id, chunk_id))))
         return facts
 
     def with_relations(self, facts: Keys, relations: Sequence[str]) -> Keys:

@@ -94,9 +94,7 @@ FROM chunks c JOIN documents d ON d.key = c.document
 FACT_TEXT = "text_of_fact(f.text, f.is_plain, c.text, f.start, f.stop)"
 """The text of a fact."""
 FACT = f"""
-SELECT f.key, f.names, {FACT_TEXT}, coalesce(f.relation, ''), f.weight, f.confidence, f.source, f.status,
-       coalesce(f.value, ''), f.created, f.last_accessed, f.access_count, f.start, f.stop,
-       c.id || '/' || f.ordinal, c.id, f.valid_from, f.valid_to
+SELECT f.key, f.names, {FACT_TEXT}, c.id || '/' || f.ordinal, c.id, {FACT_COLUMNS}
 FROM facts f JOIN chunks c ON c.key = f.chunk
 """
 GRAPH_COLUMNS = {
@@ -616,8 +614,11 @@ class Records:
 
     def facts_to_hide(self, keys: Keys) -> Iterator[tuple[int, list[int], str, str, str]]:
         """Yield key, names, relation, value and text of facts."""
-        rows = self.rows(f"{FACT} WHERE f.key {LISTED}", (json.dumps(keys.tolist()),))
-        return ((row[0], unpack(row[1]).tolist(), row[3], row[8], row[2]) for row in rows)
+        rows = self.rows(
+            f"SELECT f.key, f.names, coalesce(f.relation, ''), coalesce(f.value, ''), {FACT_TEXT} "
+            f"FROM facts f JOIN chunks c ON c.key = f.chunk WHERE f.key {LISTED}", (json.dumps(keys.tolist()),)
+        )  # fmt: skip
+        return ((key, unpack(names).tolist(), *rest) for key, names, *rest in rows)
 
     def chunks_of(self, document_id: str) -> list[Chunk]:
         """Return a document's chunks, in order."""

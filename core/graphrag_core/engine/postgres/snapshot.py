@@ -18,7 +18,7 @@ from graphrag_core.engine.postgres.graph_reads import SpellingUses, TableGraph
 from graphrag_core.engine.postgres.keywords import Keywords
 from graphrag_core.engine.postgres.reads import Transaction
 from graphrag_core.engine.postgres.schema import FACT_BITS
-from graphrag_core.engine.rows import SOURCES, STATUSES, chunk_of, without_markup
+from graphrag_core.engine.rows import FACT_COLUMNS, chunk_of, fact_of, text_of_fact
 from graphrag_core.model import Chunk, Fact
 from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores
 from graphrag_core.text import EDGE, hash64, normalise, plain_runs
@@ -34,19 +34,10 @@ CHUNK = """
 SELECT c.key, c.id, d.id, c.text, coalesce(d.heading, d.title), c.ordinal, c.start, d.metadata, c.headings, c.page
 FROM chunks c JOIN documents d ON d.index = c.index AND d.key = c.document
 """
-FACT = """
-SELECT f.key, f.names, f.text, f.is_plain, c.text, coalesce(f.relation, ''), f.weight, f.confidence, f.source,
-       f.status, coalesce(f.value, ''), f.created, f.last_accessed, f.access_count, f.start, f.stop, c.id, f.valid_from,
-       f.valid_to
+FACT = f"""
+SELECT f.key, f.names, f.text, f.is_plain, c.text, c.id, {FACT_COLUMNS}
 FROM facts f JOIN chunks c ON c.index = f.index AND c.key = f.chunk
 """
-
-
-def said(own: str | None, is_plain: bool, text: str, start: int, stop: int) -> str:
-    """Return the text of a fact from its row and its chunk's text."""
-    if is_plain:
-        return without_markup(text, start, stop)
-    return text[start:stop].replace("\n", " ") if own is None else own
 
 
 class PostgresReads:
@@ -297,21 +288,13 @@ class PostgresReads:
     def facts(self, facts: Keys) -> list[tuple[list[int], Fact]]:
         found = self.rows(f"{FACT} WHERE f.index = %s AND f.key = ANY(%s)", (self._index, np.unique(facts)))
         rows = {row[0]: row for row in found}
-        pending, read = self._transaction.accesses.pending, []
+        read = []
         for key in facts.tolist():
-            (
-                _, names, own, is_plain, chunk_text, relation, weight, confidence, source, status, value, created, last,
-                count, start, stop, chunk_id, valid_from, valid_to,
-            ) = rows[key]  # fmt: skip
-            if key in pending:
-                more, last = pending[key]
-                count += more
-            fact = Fact(
-                (), said(own, is_plain, chunk_text, start, stop), relation, weight, confidence, SOURCES[source],
-                STATUSES[status], value, created, last, count, None if start is None else (start, stop),
-                f"{chunk_id}/{key & ((1 << FACT_BITS) - 1)}", chunk_id, valid_from, valid_to,
-            )  # fmt: skip
-            read.append((list(names), fact))
+            _, names, own, is_plain, chunk_text, chunk_id, *columns = rows[key]
+            text = text_of_fact(own, is_plain, chunk_text, columns[0], columns[1])
+            ids = f"{chunk_id}/{key & ((1 << FACT_BITS) - 1)}", chunk_id
+            pending = self._transaction.accesses.pending.get(key)
+            read.append((list(names), fact_of((), text, columns, pending=pending, ids=ids)))
         return read
 
     def with_relations(self, facts: Keys, relations: Sequence[str]) -> Keys:
