@@ -160,7 +160,8 @@ class GraphRetriever:
     ) -> None:
         if not isinstance(settings, SearchSettings):
             raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
-        if refresh_every is not None and (isinstance(refresh_every, bool) or not 0 <= refresh_every < math.inf):
+        is_number = isinstance(refresh_every, int | float) and not isinstance(refresh_every, bool)
+        if refresh_every is not None and (not is_number or not 0 <= refresh_every < math.inf):
             raise InputError(f"refresh_every is {refresh_every!r}: use a number of at least 0")
         self.index = index
         self.settings = settings.replace(**fields)

@@ -88,7 +88,8 @@ def test_a_pickled_retriever_has_its_settings_and_an_empty_cache(tmp_path):
         expected = ids(retriever)
         copied = pickle.loads(pickle.dumps(retriever))
         with copied.index:
-            assert (copied.k, copied.method, copied.refresh_every, copied.cache.seconds) == (2, "keyword", 3, 5)
+            settings = copied.settings
+            assert (settings.k, settings.method, copied.refresh_every, copied.cache.seconds) == (2, "keyword", 3, 5)
             assert len(copied.cache) == 0
             assert ids(copied) == expected
 

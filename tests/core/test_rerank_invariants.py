@@ -59,10 +59,11 @@ def test_every_chunk_of_both_rankings_is_there_once_and_none_from_outside_the_sc
     vector = index.embedding.query(question)
     with index.engine.snapshot(where and parse(where)) as snapshot:
         query = Query(question, snapshot, vector, Recogniser().recognise(question, vector, snapshot), index.embedding)
-        every = st.permutations(range(snapshot.first_entity))
+        every = sorted(snapshot.search_vectors("chunks", vector[None, :], 1_000)[0][0].tolist())
         rankings = []
         for name in ("plain", "graph"):
-            keys = data.draw(every, name)[: data.draw(st.integers(0, snapshot.first_entity), f"length of {name}")]
+            length = data.draw(st.integers(0, len(every)), f"length of {name}")
+            keys = data.draw(st.permutations(every), name)[:length]
             rankings.append((np.array(keys, np.int64), np.linspace(1, 0.1, len(keys), dtype=np.float32)))
         before = [part.copy() for ranking in rankings for part in ranking]
         reranked = coverage.rerank(query, *rankings)

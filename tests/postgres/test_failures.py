@@ -15,10 +15,10 @@ import pytest
 from postgres_server import running_server
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.engine.postgres import PostgresEngine, graph_reads, writer
+from graphrag_core.engine.graph.snapshot import StoreSnapshot
+from graphrag_core.engine.postgres import PostgresEngine, writer
 from graphrag_core.engine.postgres import database as pool
 from graphrag_core.engine.postgres.database import Database, shown
-from graphrag_core.engine.postgres.graph_reads import GraphReads
 from graphrag_core.errors import (
     ChangedMeanwhile,
     DatabaseError,
@@ -235,15 +235,14 @@ def test_a_question_whose_connection_is_lost_is_asked_again(own_server, monkeypa
         )
         wanted = [hit.chunk.id for hit in GraphRetriever(index).retrieve("Ada Lovelace tokens", where=where).hits]
         lost: list[int] = []
-        find_entities = GraphReads.find_entities
+        find_entities = StoreSnapshot.find_entities
 
         def lose(self, names) -> dict[str, int]:
             if not lost:
                 lost.append(_end_connections(url, "idle in transaction%"))
             return find_entities(self, names)
 
-        monkeypatch.setattr(graph_reads, "_VIEWS", type(graph_reads._VIEWS)())
-        monkeypatch.setattr(GraphReads, "find_entities", lose)
+        monkeypatch.setattr(StoreSnapshot, "find_entities", lose)
         found = GraphRetriever(index).retrieve("Ada Lovelace tokens", where=where)
         assert lost == [1]
         assert [hit.chunk.id for hit in found.hits] == wanted
@@ -344,9 +343,9 @@ def test_a_statement_timeout_says_which_setting_to_raise(url):
     with opened(url) as index:
         index.add(documents(2))
         with index.engine.snapshot() as snapshot:
-            snapshot._rows("SELECT set_config('statement_timeout', '20', true)")
+            snapshot._reads.rows("SELECT set_config('statement_timeout', '20', true)")
             with pytest.raises(DatabaseError, match="statement_timeout"):
-                snapshot._rows("SELECT pg_sleep(5)")
+                snapshot._reads.rows("SELECT pg_sleep(5)")
 
 
 def test_an_exhausted_pool_says_how_to_enlarge_it(url, monkeypatch):

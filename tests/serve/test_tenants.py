@@ -1,4 +1,4 @@
-"""With the key of tenant A a server answers as if the documents of tenant B did not exist, byte for byte."""
+"""With the key of tenant A a server answers the same whatever tenant B calls what is B's, byte for byte."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import random
 import re
 from contextlib import ExitStack
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -18,6 +19,13 @@ from graphrag_core.serve import Gateway
 from graphrag_core.serve.tools import mcp_app
 
 MARK = "zqsecret"
+
+
+def renamed(text: str) -> str:
+    """Return a text with other names in place of the secret ones."""
+    return text.replace(MARK, "xwhidden").replace(MARK.title(), "Xwhidden")
+
+
 OURS = [
     Document(
         "a1", "The Auth Service issues tokens. It calls the Keyring.", "Auth Service", {"tenant": "a", "year": 2020}
@@ -35,6 +43,7 @@ THEIRS = [
     *(Document(f"b{at}", f"The Keyring and the Ledger of Zqsecret Corp failed {at} times, said Tove Berg.",
                metadata={"tenant": "b"}) for at in range(20)),
 ]  # fmt: skip
+RENAMED = [replace(document, text=renamed(document.text), title=renamed(document.title)) for document in THEIRS]
 NAMES = [
     "Auth Service",
     "keyring",
@@ -112,26 +121,26 @@ def request(random: random.Random) -> tuple[str, str, dict]:
 
 @pytest.fixture(scope="module")
 def tenants():
-    """A client of A on a server with A and B, and one on a server with A alone."""
+    """A client of A on a server with A and B, and one on a server where B has other names."""
     keys, headers = keys_of(a=({"tenant": "a"}, True), b=({"tenant": "b"}, True))
     with ExitStack() as stack:
         shared = Gateway(index_of([*THEIRS, *OURS]), keys=keys, write=True)
-        alone = Gateway(index_of(OURS), keys=keys, write=True)
-        yield [stack.enter_context(client_of(gateway, headers=headers["a"])) for gateway in (shared, alone)], headers
+        other = Gateway(index_of([*RENAMED, *OURS]), keys=keys, write=True)
+        yield [stack.enter_context(client_of(gateway, headers=headers["a"])) for gateway in (shared, other)], headers
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_requests_return_what_they_would_without_the_other_tenant(tenants, seed):
-    (shared, alone), _ = tenants
+def test_random_requests_return_what_they_would_with_other_names_of_the_other_tenant(tenants, seed):
+    (shared, other), _ = tenants
     chance = random.Random(seed)
     statuses = set()
     for _ in range(40):
         method, url, rest = request(chance)
-        found, expected = shared.request(method, url, **rest), alone.request(method, url, **rest)
+        found, expected = shared.request(method, url, **rest), other.request(method, url, **rest)
         texts = [re.sub(r"\\n  [\d.]+ ms: [^\"]*", "", one.text) for one in (found, expected)]  # how long it took
-        assert (found.status_code, texts[0]) == (expected.status_code, texts[1]), (method, url, rest)
-        assert found.status_code < 500, (method, url, rest, found.text)
+        assert found.status_code == expected.status_code < 500, (method, url, rest, found.text)
         if MARK not in json.dumps(rest).lower() + url:
+            assert texts[0] == texts[1], (method, url, rest)
             assert MARK not in found.text.lower()
         statuses.add(found.status_code)
     assert {200, 400} <= statuses
@@ -180,7 +189,7 @@ def test_a_document_gets_the_fields_of_its_key(tenants):
         assert shared.delete(f"/v1/documents/{fact['id']}").status_code == 200
 
 
-async def test_mcp_tools_return_what_they_would_without_the_other_tenant():
+async def test_mcp_tools_return_what_they_would_with_other_names_of_the_other_tenant():
     import httpx2
 
     keys, headers = keys_of(a={"tenant": "a"}, b={"tenant": "b"})
@@ -198,7 +207,7 @@ async def test_mcp_tools_return_what_they_would_without_the_other_tenant():
             ("path", {**scope, "start": name, "end": chance.choice(NAMES)}),
         ]))  # fmt: skip
     found = []
-    for documents in ([*THEIRS, *OURS], OURS):
+    for documents in ([*THEIRS, *OURS], [*RENAMED, *OURS]):
         gateway = Gateway(index_of(documents), keys=keys)
         with served(mcp_app(gateway), gateway) as url:
             async with (
@@ -210,8 +219,8 @@ async def test_mcp_tools_return_what_they_would_without_the_other_tenant():
             async with httpx.AsyncClient() as nobody:
                 refused = await nobody.post(f"{url}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
             assert refused.status_code == 401
-    assert found[0] == found[1]
-    for (name, arguments), text in zip(calls, found[0], strict=True):
+    for (name, arguments), text, other in zip(calls, *found, strict=True):
         if MARK not in json.dumps(arguments).lower():
+            assert text == other, name
             assert MARK not in text.lower(), name
     assert sum('"is_error":false' in text for text in found[0]) > 5

@@ -243,13 +243,16 @@ class Pipeline:
         problems = {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
         return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)
 
+    def _keeps_whole(self, document: Document) -> bool:
+        return isinstance(self.chunker, Chunker) and self.chunker.keeps_whole(document)
+
     def _digest(self, document: Document) -> str:
         """Return a hash of a document's content and of the settings it is parsed with."""
         _, chunking, extraction = self._identities
         identities: tuple[str, ...] = (chunking, extraction)
         if remembered.FACT_KEY in document.metadata:
             identities = ("remembered 1",)
-        elif isinstance(self.chunker, Chunker) and self.chunker.keeps_whole(document):
+        elif self._keeps_whole(document):
             identities = (_WHOLE, extraction)  # the same as in an index that splits nothing
         parts = [document.text, document.title, to_json(dict(document.metadata)), *identities]
         if FINDING in document.metadata:
@@ -264,8 +267,10 @@ class Pipeline:
             if remembered.FACT_KEY in document.metadata:
                 chunk = Chunk(document.id, document.id, document.text, document.title, metadata=document.metadata)
                 chunked.append([chunk])
+            elif self.chunker is None or self._keeps_whole(document):
+                chunked.append([whole_document(document)])
             else:
-                chunked.append([whole_document(document)] if self.chunker is None else self.chunker.split(document))
+                chunked.append(self.chunker.split(document))
         pairs = [(d, c) for d, c in zip(documents, chunked, strict=True) if remembered.FACT_KEY not in d.metadata]
         chunks = [chunk for _, pieces in pairs for chunk in pieces]
         if any(FINDING in document.metadata for document in documents):

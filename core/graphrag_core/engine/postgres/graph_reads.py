@@ -25,7 +25,7 @@ from graphrag_core.text import EDGE, hash64
 
 Flags = npt.NDArray[np.bool_]
 
-PUSH_ROUNDS, PUSH_DEGREE = 4, 5_000
+PUSH_ROUNDS, PUSH_DEGREE = 8, 5_000
 """How often a walk may ask for edges, and the number of edges of one node that it gets, the strongest."""
 
 _WALK_HOPS = 2  # of a walk that one statement goes ahead
