@@ -49,14 +49,14 @@ class Calibration:
         Whether the graph was not searched: there is no trust or link then.
     """
 
-    base: float = -5.25
-    rank: float = -1.1
-    words: float = 1.75
+    base: float = -4.75
+    rank: float = -1.15
+    words: float = 1.9
     new_words: float = 3.65
-    together: float = 1.85
-    trust: float = 1.1
-    link: float = 0.85
-    without_graph: float = 1.55
+    together: float = 1.8
+    trust: float = 1.25
+    link: float = 1.0
+    without_graph: float = 1.05
 
     def scores(self, signals: Signals) -> Scores:
         """Return a probability for each hit; each is lower than the one before."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.scoped import ScopedGraph
 from graphrag_core.engine.graph.snapshot import GraphReads, Name, fact_copies
 from graphrag_core.engine.postgres.database import Halfvec, Row, matrix
@@ -67,8 +68,10 @@ class PostgresReads:
         rows = self.rows("SELECT chunks, leading_chunks, is_plain FROM graph_state WHERE index = %s", (self._index,))
         chunks, leading, is_plain = rows[0] if rows else (0, 0, True)
         linked_share = leading / chunks if chunks else 0.0
-        with transaction.cursor() as cursor:
-            edits, similar = graph_settings(cursor, self._index)
+        edits, similar = GraphEdits(), None
+        if not is_plain:
+            with transaction.cursor() as cursor:
+                edits, similar = graph_settings(cursor, self._index)
         self.graph: GraphReads
         if transaction.scope.is_everything:
             self.graph = TableGraph(transaction, linked_share, edits, has_edits=not is_plain)
