@@ -81,3 +81,19 @@ def test_a_name_that_a_tenant_has_in_lower_case_only_is_not_there():
         assert index.graph.entity("tariff engine", where=ACME) is None
         assert [one.name for one in index.graph.entities(where=ACME)] == ["Keyring"]
         assert index.graph.neighbours("Keyring", where=ACME) == []
+
+
+def test_a_scope_does_not_see_the_last_document_after_its_deletion():
+    with KnowledgeIndex() as index:
+        index.add(documents("acme", ["Keyring failed.", "Keyring met Mara Lindqvist."]))
+        index.add([Document("zz", "Mara Lindqvist (ML) owns Keyring.", metadata={"tenant": "umbrella"})])
+        GraphRetriever(index).retrieve("Keyring")
+        index.delete("zz")
+        index.add(documents("weyland", ["Gateway failed."]))
+        index.delete("weyland-000")
+        found = GraphRetriever(index).retrieve("Keyring and Mara Lindqvist", where={"tenant": {"in": ["acme", "x"]}})
+        assert {hit.chunk.id for hit in found} == {"acme-000", "acme-001"}
+        with index.engine.snapshot(parse({"__id__": "acme-001"})) as snapshot:
+            entities = np.array([*snapshot.find_entities(["mara lindqvist"]).values()])
+            assert snapshot.entity_counts(entities)[0].tolist() == [1]
+            assert len(snapshot.neighbours(entities).targets) > 0

@@ -35,6 +35,7 @@ from graphrag_core.engine.embedded.records import LISTED, Records
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.filter_sql import parts_of
+from graphrag_core.engine.graph.live import LiveGraph
 from graphrag_core.engine.graph.snapshot import StoreSnapshot
 from graphrag_core.engine.rows import Accesses, check_expected, statistics
 from graphrag_core.errors import (
@@ -48,7 +49,7 @@ from graphrag_core.errors import (
 )
 from graphrag_core.filters import Filter
 from graphrag_core.model import Chunk, Document, Stats, Verification
-from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredDocument
+from graphrag_core.ports import Matrix, ParsedDocument, StoredDocument
 
 _log = logging.getLogger(__name__)
 
@@ -346,7 +347,7 @@ class EmbeddedEngine:
                 records=self.records,
                 vectors=indexes.vectors,
                 keywords=indexes.keywords,
-                visible=None if scope is None else self._visible(graph.chunk_keys, scope),
+                visible=None if scope is None else self._visible(graph, scope),
                 id_places=id_places,
                 accesses=self.accesses,
                 edits=indexes.edits(),
@@ -354,10 +355,10 @@ class EmbeddedEngine:
             )
             yield StoreSnapshot(reads)
 
-    def _visible(self, chunks: Keys, scope: Filter) -> npt.NDArray[np.bool_] | None:
+    def _visible(self, graph: LiveGraph, scope: Filter) -> npt.NDArray[np.bool_] | None:
         """Return by key which chunks are in a scope; None for all."""
         chosen, hidden = parts_of(scope)
-        visible = np.zeros(int(chunks[-1]) + 1 if len(chunks) else 0, np.bool_)
+        visible, chunks = np.zeros(graph.key_limit, np.bool_), graph.chunk_keys
         visible[chunks if chosen is None else self.records.in_scope(chosen)] = True
         if hidden is not None:
             visible[self.records.in_scope(hidden)] = False

@@ -219,6 +219,12 @@ class LiveGraph:
         return len(self.chunk_keys) + len(self._entities)
 
     @property
+    def key_limit(self) -> int:
+        """The keys of all chunks, also of removed ones that the tables still have, are below this number."""
+        keys = self._tables["chunks"]["key"]
+        return int(keys[-1]) + 1 if len(keys) else 0
+
+    @property
     def has_edits(self) -> bool:
         """Whether there are explicit edges or deleted relations."""
         return self._hidden is not None
@@ -362,9 +368,11 @@ class LiveGraph:
             new = np.arange(known, len(self._hash))
             new = new[np.argsort(self._hash.values[new])]
             places = np.searchsorted(self._hash.values[order], self._hash.values[new])
-            self._ordered = order = np.insert(order, places, new)
-            self._spelling_place = np.empty(len(order), np.int64)
-            self._spelling_place[order] = np.arange(len(order))
+            order = np.insert(order, places, new)
+            place = np.empty(len(order), np.int64)
+            place[order] = np.arange(len(order))
+            self._ordered, self._spelling_place = order, place  # another reader may do the same
+            return order, place
         return order, self._spelling_place
 
     def walk(self, nodes: Keys, masses: npt.NDArray[np.float64], damping: float, least: float) -> Adjacency:  # noqa: ARG002
