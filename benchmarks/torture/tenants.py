@@ -1,4 +1,4 @@
-"""Random tenants in one index: what each sees does not change, byte for byte, if others rename what is theirs renamed.
+"""Random tenants in one index: what each sees does not change, byte for byte, if others rename what is theirs.
 
 Run it for so many seconds: ``PYTHONPATH=benchmarks python -m torture.tenants 60``. It prints counts and every
 difference.
@@ -251,7 +251,7 @@ def run(seconds: float) -> list[Row]:
             "tenants",
             asked,
             failures,
-            f"the same whatever others call what is theirs renamed, {seed - first:,} shared indexes",
+            f"the same whatever others call what is theirs, {seed - first:,} shared indexes",
         )
     ]
 

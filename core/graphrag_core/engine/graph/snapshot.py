@@ -414,7 +414,10 @@ class StoreSnapshot:
                 continue
             stated = [claim for key in group for claim in claims.get(key, ())]
             names = sorted((-uses.get(key, 0), self._names[key].surface, self._names[key]) for key in group)
-            representative = next(name for _, _, name in names if name.spelling == own)
+            own_names = [name for _, _, name in names if len(names) == 1 or name.spelling == own]
+            if not own_names:
+                raise LookupError(f"no name has the spelling {own} that represents an entity")
+            representative = own_names[0]
             types = Counter(kind for kind, _ in stated if kind)
             descriptions = sorted({description for _, description in stated if description})
             entities.append(
