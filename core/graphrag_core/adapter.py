@@ -74,7 +74,7 @@ class AdapterRetriever:
         scope: Any
 
     def facts_about(self, texts: Iterable[str]) -> list[str]:
-        """Return facts that join two names in some texts, within the retriever's :attr:`scope`."""
+        """Return the facts that connect entities named in the texts, within the retriever's :attr:`scope`."""
         return [fact.text for fact in self._core.facts_about(texts, where=self.scope)]
 
     def warm(self, questions: Iterable[str] | int = 10, *, background: bool = False) -> int | Future[int]:

@@ -310,7 +310,7 @@ class Estimate:
 
 
 NO_RELATIONS = (
-    "no typed relations: they come from an LLM (index --llm) or from triples that you give (remember, import); "
+    "no typed relations: they come from an LLM (index --llm) or from triples that you give (memory remember); "
     "the graph links entities through sentences"
 )
 

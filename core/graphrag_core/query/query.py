@@ -156,7 +156,7 @@ class Query:
         return (keys[places], scores[places]), copies
 
     def order(self, kind: Kind, keys: Keys, *criteria: Scores) -> npt.NDArray[np.int64]:
-        """Return the order of keys by some criteria, highest first; ties are broken by id."""
+        """Return the indices that sort keys by criteria in descending order; ties are broken by id."""
         columns: list[npt.NDArray[Any]] = [-criterion for criterion in reversed(criteria)]
         return np.lexsort([self.snapshot.id_order(kind, keys), *columns])
 

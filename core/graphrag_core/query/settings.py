@@ -343,7 +343,7 @@ def options_of(surface: Surface) -> list[Option]:
 
 
 def positive(number: Any, name: str) -> int:
-    """Return an integer of at least 1; raise if it is none."""
+    """Return a positive integer; raise ``InputError`` for any other value."""
     try:
         integer = as_integer(number)
     except TypeError:

@@ -179,7 +179,7 @@ class EmbeddedReads:
         return facts[np.isin(keys, [row[0] for row in related])]
 
     def outgoing(self, facts: Keys, names: Keys) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
-        """Return those facts that start at an entity with some names, their confidence, and their last access."""
+        """Return the facts whose subject is an entity, given by its names, with confidence and last access time."""
         marks = ", ".join("?" * len(names))
         both_ways = self._records.name_keys([EDGE]).values() if self.graph.has_edits else ()
         rows = self._records.rows(
