@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.tools import StructuredTool, ToolException
-from pydantic import BaseModel, Field, create_model
 
 from graphrag_core.context import Style, one_line
 from graphrag_core.errors import InputError
@@ -80,7 +79,7 @@ def create_memory_search_tool(
         description=description,
         func=search,
         coroutine=asearch,
-        args_schema=_schema(name, memory_tool.SEARCH_ARGUMENTS),
+        args_schema=memory_tool.arguments_model(name, memory_tool.SEARCH_ARGUMENTS),
         response_format="content_and_artifact",
         handle_tool_error=True,
         handle_validation_error=True,
@@ -126,19 +125,10 @@ def _to_tool(tool: memory_tool.Tool) -> StructuredTool:
         name=tool.name,
         description=tool.description,
         func=run,
-        args_schema=_schema(tool.name, tool.arguments),
+        args_schema=memory_tool.arguments_model(tool.name, tool.arguments),
         handle_tool_error=True,
         handle_validation_error=True,
     )
-
-
-def _schema(name: str, arguments: Iterable[memory_tool.Argument]) -> type[BaseModel]:
-    """Return the arguments of a tool as LangChain takes them."""
-    fields: dict[str, Any] = {
-        one.name: (one.type, Field(one.default, description=one.help, ge=one.at_least, le=one.at_most))
-        for one in arguments
-    }
-    return create_model(name, **fields)
 
 
 @contextmanager

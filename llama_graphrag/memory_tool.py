@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from llama_index.core.bridge.pydantic import BaseModel, Field, create_model
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import FunctionTool
 from llama_index.core.vector_stores.types import MetadataFilters
@@ -94,7 +93,7 @@ def memory_search_tool(
         async_fn=asearch,
         name=name,
         description=description,
-        fn_schema=_schema(name, memory_tool.SEARCH_ARGUMENTS),
+        fn_schema=memory_tool.arguments_model(name, memory_tool.SEARCH_ARGUMENTS),
         return_direct=return_direct,
         callback=str,
     )
@@ -129,17 +128,11 @@ def memory_tools(
 
     written = [
         FunctionTool.from_defaults(
-            fn=tool.run, name=tool.name, description=tool.description, fn_schema=_schema(tool.name, tool.arguments)
+            fn=tool.run,
+            name=tool.name,
+            description=tool.description,
+            fn_schema=memory_tool.arguments_model(tool.name, tool.arguments),
         )
         for tool in writer.tools()
     ]
     return [search, *written]
-
-
-def _schema(name: str, arguments: Iterable[memory_tool.Argument]) -> type[BaseModel]:
-    """Return the arguments of a tool as LlamaIndex takes them."""
-    fields: dict[str, Any] = {
-        one.name: (one.type, Field(one.default, description=one.help, ge=one.at_least, le=one.at_most))
-        for one in arguments
-    }
-    return create_model(name, **fields)

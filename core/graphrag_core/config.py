@@ -25,7 +25,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from graphrag_core.engine.address import is_address
 from graphrag_core.errors import ConfigError, InputError, MissingDependency
@@ -81,6 +81,7 @@ _NAMED: Mapping[Any, Mapping[str, type]] = {
     Reranker: {"coverage": Coverage},
 }
 _NO_SETTINGS = ("cache", "refresh_every")  # arguments of a retriever that are no settings of a question
+_Model = TypeVar("_Model", bound=BaseModel)
 _UNIONS = (Union, types.UnionType)
 _STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 
@@ -197,11 +198,9 @@ def load(path: str | Path | None = None) -> Config:
     file = find() if path is None else Path(path)
     if file is None:
         return Config()
+    found = read_toml(file, Config)
     try:
-        found = Config.model_validate(_read(file))
         retriever_arguments(found.retriever, folder=file.parent, load_models=False)
-    except ValidationError as error:
-        raise ConfigError(f"{file}: {_first_problem(error, Config)}") from error
     except ConfigError as error:
         raise ConfigError(f"{file}, [retriever]: {error}") from error
     found._path = file.absolute()  # noqa: SLF001 - no key of the file
@@ -262,16 +261,19 @@ def unknown(name: str, known: Iterable[str], kind: str) -> str:
     return f"unknown {kind} {name!r}: use {', '.join(names)}"
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_toml(file: Path, model: type[_Model]) -> _Model:
+    """Read a TOML file into a model; raise ``ConfigError`` if it cannot be read or does not fit."""
     try:
         import tomllib as toml  # noqa: PLC0415 - Python 3.10 has none
     except ModuleNotFoundError:
         try:
             import tomli as toml  # type: ignore[import-not-found, no-redef, unused-ignore]  # noqa: PLC0415
         except ModuleNotFoundError as error:
-            raise MissingDependency("tomli", "cli", f"Reading {NAME} with Python 3.10") from error
+            raise MissingDependency("tomli", "cli", f"Reading {file.name} with Python 3.10") from error
     try:
-        return toml.loads(file.read_text("utf-8-sig"))
+        return model.model_validate(toml.loads(file.read_text("utf-8-sig")))
+    except ValidationError as error:
+        raise ConfigError(f"{file}: {_first_problem(error, model)}") from error
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from error
     except UnicodeDecodeError as error:

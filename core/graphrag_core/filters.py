@@ -143,9 +143,18 @@ def parse_all(*filters: Where | None) -> Filter | None:
 
 def required_keys(parsed: Filter) -> list[str]:
     """Return the metadata keys that must exist in some document: all but those tested with ``exists``."""
-    conditions = list(_conditions(parsed))
-    optional = {DOCUMENT_ID, *(condition.key for condition in conditions if condition.operator == "exists")}
-    return [condition.key for condition in conditions if condition.key not in optional]
+    found = list(conditions(parsed))
+    optional = {DOCUMENT_ID, *(condition.key for condition in found if condition.operator == "exists")}
+    return [condition.key for condition in found if condition.key not in optional]
+
+
+def conjuncts(parsed: Filter) -> Iterator[Filter]:
+    """Yield the parts of a filter that a document must match, all of them."""
+    if isinstance(parsed, Group) and parsed.all:
+        for part in parsed.parts:
+            yield from conjuncts(part)
+    else:
+        yield parsed
 
 
 def unknown_key(name: str, test: str = EXISTS) -> FilterError:
@@ -334,12 +343,13 @@ def posing_key(metadata: Mapping[str, Any], prefix: str = "") -> str | None:
     return next((key for key in nested if key is not None), None)
 
 
-def _conditions(parsed: Filter) -> Iterator[Condition]:
+def conditions(parsed: Filter) -> Iterator[Condition]:
+    """Yield all comparisons in a filter."""
     if isinstance(parsed, Condition):
         yield parsed
     else:
         for part in (parsed.part,) if isinstance(parsed, Not) else parsed.parts:
-            yield from _conditions(part)
+            yield from conditions(part)
 
 
 def _items(where: object) -> list[tuple[Any, Any]]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphrag_core.context import one_line
+from graphrag_core.context.escape import one_line
 from graphrag_core.errors import InputError
-from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Where, attributes, optional, parse
+from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Where, attributes, conjuncts, optional, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.remembered import FACT_KEY, check_scope
 from graphrag_core.model import FactSource
+from graphrag_core.query.settings import Option
 from graphrag_core.result import Result
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 NAME = "memory_search"
 DESCRIPTION = (
@@ -21,17 +25,34 @@ DESCRIPTION = (
 )
 NOTHING_FOUND = "Nothing was found."
 MAX_TOKENS = 1_000
+REQUIRED: Any = ...
+"""The default of an argument that must be given."""
 
+SEARCH_ARGUMENTS = (
+    Option("query", REQUIRED, str, "What to look for, in words; names help."),
+    Option("max_results", 10, int, "The maximum number of passages to return.", 1, 100),
+    Option("use_graph", True, bool, "Whether to follow the knowledge graph."),
+    Option("min_graph_score", 0.3, float,
+           "Leave out passages to which the graph leads by a weaker relation: its strength, from 0 to 1.", 0, 1),
+)  # fmt: skip
+FACT_ARGUMENTS = (
+    Option("subject", REQUIRED, str, "Whom or what the fact is about, by name. Call the person you talk to User."),
+    Option("relation", REQUIRED, str, "The relation in one or two words, such as prefers or works_on."),
+    Option("object", REQUIRED, str, "The other end of the relation: a name, or a value."),
+    Option("literal", False, bool,
+           "Whether the object is a value, such as a date or a wish, and not the name of a thing."),
+    Option("supersedes", False, bool,
+           "Whether this replaces what was true before: there can be only one such object at a time."),
+    Option("valid_from", None, str, "The date from which it is true, such as 2024-05-01."),
+    Option("valid_to", None, str, "The date until which it is true."),
+    Option("confidence", 1.0, float, "How certain the fact is, from 0 to 1.", 0, 1),
+)  # fmt: skip
+"""What a fact is told with: arguments of :meth:`Memory.remember <graphrag_core.memory.Memory.remember>`."""
 
-class Argument(NamedTuple):
-    """An argument of a tool, as the model sees it. ``...`` as default: it is required."""
-
-    name: str
-    type: Any
-    help: str
-    default: Any = ...
-    at_least: float | None = None
-    at_most: float | None = None
+_FACT_ID = (
+    Option("fact_id", REQUIRED, str,
+           "The id of the fact, such as fact:0123456789abcdef, of memory_search or memory_remember."),
+)  # fmt: skip
 
 
 class Tool(NamedTuple):
@@ -39,28 +60,27 @@ class Tool(NamedTuple):
 
     name: str
     description: str
-    arguments: tuple[Argument, ...]
+    arguments: tuple[Option, ...]
     run: Callable[..., str]
 
 
-SEARCH_ARGUMENTS = (
-    Argument("query", str, "What to look for, in words; names help."),
-    Argument("max_results", int, "The maximum number of passages to return.", 10, 1, 100),
-    Argument("use_graph", bool, "Whether to follow the knowledge graph.", default=True),
-    Argument(
-        "min_graph_score",
-        float,
-        "Leave out passages to which the graph leads by a weaker relation: its strength, from 0 to 1.",
-        0.3,
-        0,
-        1,
-    ),
-)
+def arguments_model(name: str, arguments: Iterable[Option]) -> type[BaseModel]:
+    """Return the arguments of a tool as a Pydantic model, which both frameworks take."""
+    from pydantic import Field, create_model  # noqa: PLC0415 - a dependency of the frameworks, not of the core
+
+    fields: dict[str, Any] = {
+        one.name: (
+            one.type if one.default is not None else one.type | None,
+            Field(one.default, description=one.help, ge=one.minimum, le=one.maximum),
+        )
+        for one in arguments
+    }
+    return create_model(name, **fields)
 
 
 def search_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of the search that a model asks for by the arguments of the tool, without the query."""
-    given = {argument.name: arguments.get(argument.name, argument.default) for argument in SEARCH_ARGUMENTS[1:]}
+    given = {one.name: arguments.get(one.name, one.default) for one in SEARCH_ARGUMENTS[1:]}
     return {"k": given.pop("max_results"), **given}
 
 
@@ -71,33 +91,6 @@ def to_content(result: Result, **settings: Any) -> str:
     context = str(result.context(**settings))
     is_noted = result.advice and (not result.graph_ran or result.embedder_failed)
     return f"{context}\n\nNote: {one_line(result.advice)}." if is_noted else context
-
-
-# -- the tools that write
-
-_FACT = (
-    Argument("subject", str, "Whom or what the fact is about, by name."),
-    Argument("relation", str, "The relation in one or two words, such as prefers or works_on."),
-    Argument("object", str, "The other end of the relation: a name, or a value."),
-    Argument(
-        "literal",
-        bool,
-        "Whether the object is a value, such as a date or a wish, and not the name of a thing.",
-        default=False,
-    ),
-    Argument(
-        "supersedes",
-        bool,
-        "Whether this replaces what was true before: there can be only one such object at a time.",
-        default=False,
-    ),
-    Argument("valid_from", str | None, "The date from which it is true, such as 2024-05-01.", None),
-    Argument("valid_to", str | None, "The date until which it is true.", None),
-    Argument("confidence", float, "How certain the fact is, from 0 to 1.", 1.0, 0, 1),
-)
-_FACT_ID = (
-    Argument("fact_id", str, "The id of the fact, such as fact:0123456789abcdef, of memory_search or memory_remember."),
-)
 
 
 @dataclass(frozen=True)
@@ -130,24 +123,24 @@ class MemoryWriter:
             The filter does not say which metadata a fact needs to match it.
         """
         if metadata is None:
-            metadata = dict(_equalities(parse(where))) if where is not None else {}
+            metadata = dict(map(_equality, conjuncts(parse(where)))) if where is not None else {}
         return cls(index, check_scope(metadata), source)
 
     @property
-    def where(self) -> Where | None:
+    def where(self) -> Filter | None:
         """The filter that a fact has to match to be changed."""
-        conditions = [{key: {"eq": value}} for key, value in attributes_of(self.metadata)]
-        return {"and": conditions} if conditions else None
+        conditions = tuple(Condition(key, "eq", (value,)) for key, value in attributes(self.metadata))
+        return Group(all=True, parts=conditions) if conditions else None
 
     @property
-    def searched(self) -> Where | None:
+    def searched(self) -> Filter | None:
         """The filter of a search: no remembered fact of another scope. Documents are not restricted by it.
 
         It does not raise before the first fact of the scope is told.
         """
         if self.where is None:
             return None
-        return optional(parse({"or": [{f"{FACT_KEY}.subject": {"exists": False}}, self.where]}))
+        return optional(Group(all=False, parts=(parse({f"{FACT_KEY}.subject": {"exists": False}}), self.where)))
 
     def tools(self) -> list[Tool]:
         """Return the tools that remember, confirm, reject and forget facts."""
@@ -156,7 +149,7 @@ class MemoryWriter:
                 "memory_remember",
                 "Store a fact for later: a subject, a relation and an object, such as User, prefers, dark mode. "
                 "Write one fact in each call. Call the person you talk to User. Returns the id of the fact.",
-                _FACT,
+                FACT_ARGUMENTS,
                 self.remember,
             ),
             Tool(
@@ -179,22 +172,12 @@ class MemoryWriter:
             ),
         ]
 
-    def remember(
-        self,
-        subject: str,
-        relation: str,
-        object: str,  # noqa: A002 - the usual word
-        literal: bool = False,
-        supersedes: bool = False,
-        valid_from: str | None = None,
-        valid_to: str | None = None,
-        confidence: float = 1.0,
-    ) -> str:
-        """Store a fact."""
+    def remember(self, subject: str, relation: str, object: str, **more: Any) -> str:  # noqa: A002 - the usual word
+        """Store a fact. ``more`` are the other :data:`FACT_ARGUMENTS`; an empty date is none."""
+        given: dict[str, Any] = {name: None if value == "" else value for name, value in more.items()}
         fact = self.index.memory.remember(
-            subject, relation, object, literal=literal, supersedes=supersedes, valid_from=valid_from or None,
-            valid_to=valid_to or None, confidence=confidence, source=self.source, metadata=self.metadata,
-        )  # fmt: skip
+            subject, relation, object, **given, source=self.source, metadata=self.metadata
+        )
         if fact.status == "rejected":
             return f"Not remembered, as it was rejected before: {one_line(fact.text)} ({fact.chunk_id})"
         return f"Remembered ({fact.status}): {one_line(fact.text)} ({fact.chunk_id})"
@@ -214,22 +197,13 @@ class MemoryWriter:
         return f"Forgotten: {one_line(fact_id)}"
 
 
-def attributes_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and values of metadata by which a filter can select it."""
-    return ((key, None if kind == "null" else value) for key, (kind, value) in attributes(metadata))
-
-
-def _equalities(parsed: Filter) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and values that a filter asks for; raise if it asks for anything else."""
-    if isinstance(parsed, Group) and parsed.all:
-        for part in parsed.parts:
-            yield from _equalities(part)
-        return
-    if not isinstance(parsed, Condition) or parsed.operator != "eq" or "." in parsed.key or parsed.key == DOCUMENT_ID:
-        what = repr(parsed.key) if isinstance(parsed, Condition) else "'or'" if isinstance(parsed, Group) else "'not'"
+def _equality(part: Filter) -> tuple[str, Any]:
+    """Return the key and the value that a condition asks for; raise if it asks for anything else."""
+    if not isinstance(part, Condition) or part.operator != "eq" or "." in part.key or part.key == DOCUMENT_ID:
+        what = repr(part.key) if isinstance(part, Condition) else "'or'" if isinstance(part, Group) else "'not'"
         raise InputError(
             f"the condition on {what} of the filter does not say which metadata a remembered fact gets: "
             "pass metadata={...} to the memory tools"
         )
-    ((kind, value),) = parsed.values
-    yield parsed.key, None if kind == "null" else value
+    ((kind, value),) = part.values
+    return part.key, None if kind == "null" else value
