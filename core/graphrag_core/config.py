@@ -289,11 +289,14 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
         return str(inner)
     *parents, key = map(str, found["loc"])
     if found["type"] == "extra_forbidden":
-        for parent in parents:
-            model = model.model_fields[parent.replace("-", "_")].annotation  # type: ignore[assignment]
+        for parent in parents:  # a number for an entry of a list of tables
+            inner = get_args(model)[0] if parent.isdigit() else model.model_fields[parent.replace("-", "_")].annotation
+            model = inner  # type: ignore[assignment]
         known = [one.alias or name for name, one in model.model_fields.items()]
         where = f"[{'.'.join(parents)}]: " if parents else ""
         return f"{where}{unknown(key, known, 'key')}"
+    if found["type"] == "missing":
+        return f"{'.'.join((*parents, key))} is missing"
     return f"{'.'.join((*parents, key))} is {found['input']!r:.80}: {found['msg'][:1].lower()}{found['msg'][1:]}"
 
 

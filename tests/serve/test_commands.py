@@ -121,9 +121,7 @@ def test_keys_are_made_and_listed(tmp_path):
     keys = tmp_path / "keys.toml"
     made = run("key", "new", "--keys", keys, "--name", "a", "--where", "tenant=a", "--where", "year>=2020")
     assert made.exit_code == 0
-    found = ApiKeys.load(keys).find(made.stdout.strip())
-    assert found is not None
-    assert found.restricted
+    assert ApiKeys.load(keys).authenticate(made.stdout.strip()).restricted
     assert run("key", "new", "--keys", keys, "--name", "a").exit_code == 1
     listed = json.loads(run("key", "list", "--keys", keys, "--json").stdout)
     assert listed == [{"name": "a", "restricted": True, "write": False, "requests_per_minute": None}]

@@ -42,7 +42,7 @@ def test_a_query_returns_what_the_retriever_returns(client):
     found = client.post("/v1/query", json={"question": QUESTION, "k": 2, "context_tokens": 200}).json()
     with index_of() as index:
         expected = GraphRetriever(index).retrieve(QUESTION, k=2)
-        assert [(hit["chunk_id"], hit["score"]) for hit in found["hits"]] == [
+        assert [(hit["id"], hit["score"]) for hit in found["hits"]] == [
             (hit.chunk.id, hit.score) for hit in expected.hits
         ]
         assert found["context"] == expected.context(200)

@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.errors import FileError, FilterError, InputError
+from graphrag_core.errors import ConfigError, FilterError, InputError
 from graphrag_core.filters import matches, parse
 from graphrag_core.serve import ApiKeys, Gateway, make_key
 from graphrag_core.serve.errors import NotAllowed, NotAuthenticated
@@ -42,43 +42,46 @@ def test_a_key_is_revoked_by_deleting_its_entry_and_a_broken_file_changes_nothin
     ApiKeys.append(path, first, None)
     ApiKeys.append(path, other, None)
     keys = ApiKeys.load(path)
-    assert keys.find(secret) == first
+    assert keys.authenticate(secret) == first
     good = path.read_text("utf-8")
     path.write_text("[[key", "utf-8")
-    assert keys.find(secret) == first
+    assert keys.authenticate(secret) == first
     assert "stay valid" in caplog.text
     path.write_text("[[key]]" + good.split("[[key]]")[2], "utf-8")
     os.utime(path, ns=(1, 1))
-    assert keys.find(secret) is None
-    assert keys.find(rest) == other
+    with pytest.raises(NotAuthenticated):
+        keys.authenticate(secret)
+    assert keys.authenticate(rest) == other
 
 
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ('name = "a"', "must have name and sha256"),
-        (f'name = "a"\nsha256 = "{"0" * 64}"\nwher = "x"', "must have name and sha256"),
-        (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = "{{"', "not JSON"),
-        (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = "{{}}"', "is empty"),
-        (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = {{}}', "is empty"),
-        (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = {{ year = {{ near = 3 }} }}', "unknown operator"),
-        (f'name = "a"\nsha256 = "{"0" * 64}"\nwrite = "yes"', "true or false"),
+        ('name = "a"', "key.0.sha256 is missing"),
+        (f'name = "a"\nsha256 = "{"0" * 64}"\nwher = "x"', "unknown key 'wher': did you mean 'where'"),
+        (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = "{{"', "key.0.where is '{': .*Expecting"),
+        (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = {{ year = {{ near = 3 }} }}', "key 'a': .*unknown operator"),
+        (f'name = "a"\nsha256 = "{"0" * 64}"\nwrite = "yes"', "key.0.write is 'yes': input should be a valid boolean"),
         ('name = "a"\nsha256 = "secret"', "no hash"),
         (f'name = ""\nsha256 = "{"0" * 64}"', "printable"),
+        *(
+            (f'name = "a"\nsha256 = "{"0" * 64}"\nwhere = {where}', "an empty filter")
+            for where in ('"null"', '"{}"', '"[]"', "{}", "[]", '"0"', "false")
+        ),
     ],
 )
 def test_a_file_that_may_open_the_scope_is_refused(tmp_path, entry, problem):
     path = tmp_path / "keys.toml"
     path.write_text(f"[[key]]\n{entry}\n", "utf-8")
-    with pytest.raises((FileError, InputError), match=problem):
+    with pytest.raises(InputError, match=problem):
         ApiKeys.load(path)
 
 
 def test_files_that_are_none_are_refused(tmp_path):
-    with pytest.raises(FileError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="cannot be read"):
         ApiKeys.load(tmp_path / "missing.toml")
     (tmp_path / "keys.toml").write_text("keys = 1", "utf-8")
-    with pytest.raises(FileError, match=r"\[\[key\]\] entries"):
+    with pytest.raises(ConfigError, match="unknown key 'keys': did you mean 'key'"):
         ApiKeys.load(tmp_path / "keys.toml")
 
 

@@ -107,11 +107,11 @@ async def test_a_request_whose_client_went_away_is_not_run(monkeypatch):
     query = gateway.query
 
     @functools.wraps(query)
-    def slow(key, question):
+    def slow(key, question, **more):
         ran.append(question)
         entered.set()
         assert release.wait(LIMIT)
-        return query(key, question)
+        return query(key, question, **more)
 
     monkeypatch.setattr(gateway, "query", slow)
     with served(create_app(gateway), gateway) as url:

@@ -164,7 +164,7 @@ class Explorer:
         """
         wanted = normalise(text)
         with self._open(where) as (snapshot, scope):
-            named = _find(snapshot, wanted)
+            named = find_entity(snapshot, wanted)
             exact = [named[1]] if named is not None and type in (None, named[1].type) else []
             groups: tuple[list[Entity], ...] = ([], [], [])
             for spellings, entity in self._names(snapshot, scope):
@@ -180,7 +180,7 @@ class Explorer:
     def entity(self, name: str, where: Where | None = None) -> dict[str, Any]:
         """Return an entity with its first passages, facts and neighbours; ``{"entity": None}`` if there is none."""
         with self._open(where) as (snapshot, scope):
-            found = _find(snapshot, name)
+            found = find_entity(snapshot, name)
             if found is None:
                 return {"entity": None}
             keys, entity = found
@@ -225,7 +225,7 @@ class Explorer:
         """
         _check_page(offset, limit)
         with self._open(where) as (snapshot, scope):
-            found = _find(snapshot, name)
+            found = find_entity(snapshot, name)
             if found is None:
                 return {"nodes": [], "edges": [], "total": 0, "offset": offset}
             return self._neighbours(snapshot, *found, scope, offset, limit, drawn)
@@ -236,21 +236,21 @@ class Explorer:
         """Return a page of the passages that mention an entity: those that are about it first."""
         _check_page(offset, limit)
         with self._open(where) as (snapshot, _):
-            found = _find(snapshot, name)
+            found = find_entity(snapshot, name)
             return self._passages(snapshot, *found, offset, limit) if found else {"items": [], "total": 0}
 
     def facts(self, name: str, where: Where | None = None, offset: int = 0, limit: int = _FACTS) -> dict[str, Any]:
         """Return a page of the facts that hold an entity, strongest first."""
         _check_page(offset, limit)
         with self._open(where) as (snapshot, _):
-            found = _find(snapshot, name)
+            found = find_entity(snapshot, name)
             facts = snapshot.facts_of(found[0]) if found else np.array([], np.int64)
             return _fact_page(snapshot, facts, offset, limit)
 
     def between(self, source: str, target: str, where: Where | None = None) -> dict[str, Any]:
         """Return the facts that hold two entities: what the edge between them stands for."""
         with self._open(where) as (snapshot, scope):
-            ends = [_find(snapshot, name) for name in (source, target)]
+            ends = [find_entity(snapshot, name) for name in (source, target)]
             if ends[0] is None or ends[1] is None:
                 return {"nodes": [], "items": [], "total": 0}
             keys = np.concatenate([ends[0][0], ends[1][0]])
@@ -577,10 +577,14 @@ def _fact(fact: Fact, names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def strongest(snapshot: Snapshot, facts: Keys) -> Keys:
+    """Return facts by weight, those of equal weight in order of id."""
+    return facts[np.lexsort((snapshot.id_order("facts", facts), -snapshot.fact_rows(facts).weights))]
+
+
 def _fact_page(snapshot: Snapshot, facts: Keys, offset: int, limit: int) -> dict[str, Any]:
     """Return some of the facts, strongest first, and their number."""
-    strongest = facts[np.argsort(-snapshot.fact_rows(facts).weights, kind="stable")] if len(facts) else facts
-    read = snapshot.facts(strongest[offset : offset + limit])
+    read = snapshot.facts(strongest(snapshot, facts)[offset : offset + limit])
     names = _names_of(snapshot, {name for fact in read for name in fact.entities})
     return {"items": [_fact(fact, names) for fact in read], "total": len(facts)}
 
@@ -643,7 +647,7 @@ def _names_of(snapshot: Snapshot, ids: Iterable[str]) -> dict[str, str]:
     return {key: _safe(entity.name, _NAME_LENGTH) for key, entity in zip(keys, found, strict=True)}
 
 
-def _find(snapshot: Snapshot, name: str) -> tuple[Keys, Entity] | None:
+def find_entity(snapshot: Snapshot, name: str) -> tuple[Keys, Entity] | None:
     """Return the key and the value of the entity of a name; None if there is none."""
     keys = _keys(snapshot, [normalise(name)])
     return (keys, snapshot.entities(keys)[0]) if len(keys) else None

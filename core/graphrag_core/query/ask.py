@@ -23,6 +23,7 @@ from graphrag_core.context.escape import without_tags
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.llm import ChatModel, Message, checked_stream
+from graphrag_core.model import Chunk
 from graphrag_core.ports import Snapshot
 from graphrag_core.query.routing import specific_words
 from graphrag_core.result import Hit, Result
@@ -71,6 +72,12 @@ class Citation:
     section: str
     page: int | None
     text: str
+
+    @classmethod
+    def of(cls, number: int, chunk: Chunk) -> Citation:
+        """Return a passage as it is cited."""
+        section = " › ".join(chunk.headings)
+        return cls(number, chunk.document_id, chunk.id, chunk.title, section, chunk.page, chunk.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,18 +227,11 @@ class AnswerStream:
         return Answer(
             self.question,
             self.text,
-            tuple(_citation(number, known[number]) for number in sorted(known)),
+            tuple(Citation.of(number, known[number].chunk) for number in sorted(known)),
             self.result,
             end.kind,
             tuple(sorted(end.unknown)),
         )
-
-
-def _citation(number: int, hit: Hit) -> Citation:
-    chunk = hit.chunk
-    return Citation(
-        number, chunk.document_id, chunk.id, chunk.title, " › ".join(chunk.headings), chunk.page, chunk.text
-    )
 
 
 # -- with a language model

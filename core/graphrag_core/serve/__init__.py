@@ -20,23 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ApiKeys", "Gateway", "Key", "Limits", "create_app", "make_key", "mcp_server"]
 
-_MODULES = {
-    "ApiKeys": "keys",
-    "Gateway": "gateway",
-    "Key": "keys",
-    "Limits": "limits",
-    "create_app": "app",
-    "make_key": "keys",
-    "mcp_server": "tools",
-}
-
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for: the servers need different packages."""
-    if name not in _MODULES:
+    modules = {"Gateway": "gateway", "Limits": "limits", "create_app": "app", "mcp_server": "tools"}
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return getattr(importlib.import_module(f"{__name__}.{modules.get(name, 'keys')}"), name)
     except ModuleNotFoundError as error:
         if error.name != "pydantic":
             raise

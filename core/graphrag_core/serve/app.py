@@ -1,33 +1,50 @@
-"""The HTTP API of a gateway: its routes, errors as JSON, Server-Sent Events, and the page of the API."""
+"""The HTTP API of a gateway: its routes, errors as JSON, Server-Sent Events, and the pages.
+
+The parameters, the documentation and the response of a route are those of an operation of the gateway.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
 from graphrag_core import __version__
-from graphrag_core.errors import GraphRAGError, MissingDependency
+from graphrag_core.errors import FilterError, GraphRAGError, MissingDependency
 from graphrag_core.explain.templates import digest
+from graphrag_core.explore import Explorer, server_page
+from graphrag_core.explore.explorer import MAX_DRAWN, MAX_PAGE
+from graphrag_core.explore.page import POLICY
 from graphrag_core.serve import models as api
+from graphrag_core.serve.errors import STATUS
 from graphrag_core.serve.gateway import Gateway
-from graphrag_core.serve.http import EventStream, Guard, error_body, error_of, error_response, event, while_connected
+from graphrag_core.serve.http import (
+    EventStream,
+    Guard,
+    error_body,
+    error_response,
+    event,
+    reported,
+    secret_of,
+    while_connected,
+)
 from graphrag_core.serve.keys import Key
 from graphrag_core.serve.operations import parameter, parameters, request_model
 
 try:
-    from fastapi import FastAPI, Query, Request
+    from fastapi import Depends, FastAPI, Query, Request, Security
     from fastapi.exceptions import RequestValidationError
     from fastapi.openapi.docs import get_swagger_ui_html
     from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+    from fastapi.security import HTTPBearer
     from fastapi.staticfiles import StaticFiles
-    from pydantic import BaseModel, Field
+    from pydantic import BaseModel, ConfigDict, Field
+    from pydantic_core import to_json
     from starlette.exceptions import HTTPException
-
-    from graphrag_core.serve.explorer import add_explorer
-    from graphrag_core.serve.routes import add_operation, add_route, described, given_fields, respond
 except ImportError as _error:
     raise MissingDependency("fastapi and uvicorn", "serve", "The HTTP server") from _error
 
@@ -38,19 +55,11 @@ _DESCRIPTION = (
 )
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": api.ErrorResponse, "description": text}
-    for status, text in {
-        400: "A filter or an argument cannot be used.",
-        401: "The API key is missing or unknown.",
-        403: "The API key may not do this.",
-        404: "There is no such thing within the scope of the API key.",
-        413: "The request exceeds a limit.",
-        415: "The body is not sent as JSON.",
-        422: "The request does not match the schema.",
-        429: "The API key sends too many requests.",
-        502: "The language model failed.",
-        503: "The server is busy or closing, or the index or the embedding model cannot be reached.",
-        504: "The request took too long.",
-    }.items()
+    for status, text in (
+        *((status, (kind.__doc__ or "").partition("\n")[0]) for kind, status in reversed(STATUS.items())),
+        (415, "The body is not sent as JSON."),
+        (422, "The request does not match the schema."),
+    )
 }
 
 
@@ -90,19 +99,21 @@ def create_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None, 
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
     _add_pages(app, gateway)
-    _add_questions(app, gateway)
-    add_operation(app, "GET", "/v1/documents", "documents", gateway.documents)
-    add_operation(app, "GET", "/v1/documents/{document_id:path}", "documents", gateway.document)
-    add_operation(app, "POST", "/v1/documents", "documents", gateway.add, writes=True)
-    add_operation(app, "DELETE", "/v1/documents/{document_id:path}", "documents", gateway.delete, writes=True)
-    add_operation(app, "POST", "/v1/facts", "documents", gateway.remember, writes=True, omit=["source"])
-    add_operation(app, "GET", "/v1/entities", "graph", gateway.entities)
-    add_operation(app, "GET", "/v1/entity", "graph", gateway.entity)
-    add_operation(app, "GET", "/v1/neighbours", "graph", gateway.neighbours)
-    add_operation(app, "GET", "/v1/path", "graph", gateway.path)
-    add_operation(app, "GET", "/v1/communities", "graph", gateway.communities)
-    add_operation(app, "GET", "/v1/stats", "server", gateway.stats)
-    add_explorer(app, gateway)
+    _add_operation(app, "POST", "/v1/query", "questions", gateway.query)
+    _add_explain(app, gateway)
+    _add_ask(app, gateway)
+    _add_operation(app, "GET", "/v1/documents", "documents", gateway.documents)
+    _add_operation(app, "GET", "/v1/documents/{document_id:path}", "documents", gateway.document)
+    _add_operation(app, "POST", "/v1/documents", "documents", gateway.add, writes=True)
+    _add_operation(app, "DELETE", "/v1/documents/{document_id:path}", "documents", gateway.delete, writes=True)
+    _add_operation(app, "POST", "/v1/facts", "documents", gateway.remember, writes=True, omit=["source"])
+    _add_operation(app, "GET", "/v1/entities", "graph", gateway.entities)
+    _add_operation(app, "GET", "/v1/entity", "graph", gateway.entity)
+    _add_operation(app, "GET", "/v1/neighbours", "graph", gateway.neighbours)
+    _add_operation(app, "GET", "/v1/path", "graph", gateway.path)
+    _add_operation(app, "GET", "/v1/communities", "graph", gateway.communities)
+    _add_operation(app, "GET", "/v1/stats", "server", gateway.stats)
+    _add_explorer(app, gateway)
     return app
 
 
@@ -122,17 +133,111 @@ async def _validation_error(request: Request, error: Exception) -> Response:
     if not is_json and any(one["loc"][0] == "body" for one in error.errors()):
         problem = f"the Content-Type is {kind!r:.100}" if kind else "the header Content-Type is missing"
         message = f"{problem}: send the body as JSON with 'Content-Type: application/json'"
-        return JSONResponse(error_of("UnsupportedMediaType", message), 415)
+        return JSONResponse(error_body("UnsupportedMediaType", message), 415)
     problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-    return JSONResponse(error_of("ValidationError", problems), 422)
+    return JSONResponse(error_body("ValidationError", problems), 422)
 
 
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for it
     names = {404: "NotFound", 405: "MethodNotAllowed"}
     message = "there is no such address: see /docs" if error.status_code == 404 else str(error.detail)
-    body = error_of(names.get(error.status_code, "BadRequest"), message)
+    body = error_body(names.get(error.status_code, "BadRequest"), message)
     return JSONResponse(body, error.status_code, dict(error.headers or {}))
+
+
+# -- routes of operations
+
+
+async def _authenticated(request: Request) -> Key:
+    gateway: Gateway = request.app.state.gateway
+    key = gateway.authenticate(secret_of(request.headers))
+    request.state.key = key
+    return key
+
+
+_Caller = Annotated[Key, Depends(_authenticated)]
+
+
+def _where(
+    where: Annotated[
+        str | None,
+        Query(
+            description="A filter on metadata, as JSON. It narrows that of the key.", examples=['{"team": "identity"}']
+        ),
+    ] = None,
+) -> dict[str, Any] | None:
+    """Return the filter of a query parameter, which is JSON."""
+    if where is None:
+        return None
+    try:
+        parsed = json.loads(where)
+    except (ValueError, RecursionError) as error:
+        raise FilterError(f"where is not JSON: {error}") from error
+    if not isinstance(parsed, dict):
+        raise FilterError('where must be a JSON object such as {"team": "identity"}')
+    return parsed
+
+
+def _add_route(
+    app: FastAPI,
+    verb: str,
+    path: str,
+    endpoint: Callable[..., Any],
+    listed: Sequence[inspect.Parameter],
+    **settings: Any,
+) -> None:
+    """Add an endpoint that takes a request, a key and further parameters."""
+    common = [parameter("request", Request), parameter("key", _Caller)]
+    endpoint.__signature__ = inspect.Signature([*common, *listed])  # type: ignore[attr-defined]
+    app.add_api_route(path, endpoint, methods=[verb], dependencies=[Security(HTTPBearer(auto_error=False))], **settings)
+
+
+def _add_operation(
+    app: FastAPI,
+    verb: Literal["GET", "POST", "DELETE"],
+    path: str,
+    tag: str,
+    operation: Callable[..., Any],
+    *,
+    writes: bool = False,
+    omit: Collection[str] = (),
+) -> None:
+    """Add a route whose parameters, documentation and response are those of an operation of the gateway."""
+    name, listed = operation.__name__, parameters(operation, "http", omit=omit)
+    if verb == "POST":
+        listed = [parameter("body", request_model(name, listed))]
+    listed = [parameter("where", Annotated[Any, Depends(_where)]) if one.name == "where" else one for one in listed]
+
+    async def endpoint(request: Request, key: Key, **arguments: Any) -> Response:
+        given = dict(arguments["body"]) if verb == "POST" else arguments
+        return await _respond(request, key, operation, given, writes=writes)
+
+    _add_route(
+        app, verb, path, endpoint, listed, name=name, tags=[tag], description=_described(operation),
+        response_model=inspect.signature(operation, eval_str=True).return_annotation or None,
+    )  # fmt: skip
+
+
+async def _respond(
+    request: Request, key: Key, operation: Callable[..., Any], given: dict[str, Any], *, writes: bool = False
+) -> Response:
+    """Run an operation in a thread, and return what it returns as JSON."""
+    gateway: Gateway = request.app.state.gateway
+
+    def work() -> bytes:
+        return to_json(operation(key, **given), inf_nan_mode="null")
+
+    if writes:  # not cancelled if the client goes away: the change was asked for
+        text = await gateway.run_write(key, work)
+    else:
+        text = await while_connected(request.receive, gateway.run(work))
+    return Response(text, media_type="application/json")
+
+
+def _described(operation: Callable[..., Any]) -> str:
+    """Return the docstring of an operation, without what is for callers in Python."""
+    return (inspect.getdoc(operation) or "").partition("\n\nRaises\n")[0]
 
 
 # -- routes of their own
@@ -161,45 +266,43 @@ def _add_pages(app: FastAPI, gateway: Gateway) -> None:
     @app.get("/health", tags=["server"], response_model=api.HealthResponse)
     async def health() -> Response:
         """Whether the server takes requests. Needs no key."""
-        state: Literal["ok", "closing"] = "closing" if gateway.closing else "ok"
-        body = api.HealthResponse(status=state, version=__version__)
-        return JSONResponse(body.model_dump(), 503 if gateway.closing else 200)
+        state = "closing" if gateway.closing else "ok"
+        return JSONResponse({"status": state, "version": __version__}, 503 if gateway.closing else 200)
 
 
-def _add_questions(app: FastAPI, gateway: Gateway) -> None:
-    add_operation(app, "POST", "/v1/query", "questions", gateway.query)
-
+def _add_explain(app: FastAPI, gateway: Gateway) -> None:
     async def explain(request: Request, key: Key, body: BaseModel, format: str) -> Response:  # noqa: A002
+        given = dict(body)
         if format == "json":
-            return await respond(request, key, gateway.explain, given_fields(body))
-        page = await while_connected(request.receive, gateway.run(key, gateway.explain_page, key, **given_fields(body)))
-        return HTMLResponse(page)
+            return await _respond(request, key, gateway.explain, given)
+        del given["context_tokens"]
+        work = gateway.run(lambda: gateway.retrieve(key, **given).html())
+        return HTMLResponse(await while_connected(request.receive, work))
 
     formats = Annotated[Literal["json", "html"], Query(description="html returns a page that works offline.")]
-    add_route(
-        app, "POST", "/v1/explain", explain,
-        [
-            parameter("body", request_model("explain", parameters(gateway.explain, "http"))),
-            parameter("format", formats, "json"),
-        ],
-        tags=["questions"], response_model=api.ExplainResponse, description=described(gateway.explain),
+    asked = request_model("explain", parameters(gateway.explain, "http"))
+    _add_route(
+        app, "POST", "/v1/explain", explain, [parameter("body", asked), parameter("format", formats, "json")],
+        tags=["questions"], response_model=api.ExplainResponse, description=_described(gateway.explain),
         responses={200: {"content": {"text/html": {}}, "description": "The result, or a page."}},
     )  # fmt: skip
 
+
+def _add_ask(app: FastAPI, gateway: Gateway) -> None:
     async def ask(request: Request, key: Key, body: BaseModel) -> Response:
         """Answer a question with numbered citations.
 
         With `stream` the answer is sent as Server-Sent Events: `piece` with `{"text"}` for each piece of text, then
         `answer` with the whole answer and its citations, or `error`. Close the connection to stop the language model.
         """
-        arguments = given_fields(body)
-        stream = arguments.pop("stream", False)
+        arguments = dict(body)
+        stream = arguments.pop("stream")
         pieces = gateway.answer(key, **arguments)
         try:
             first = await while_connected(request.receive, _next(pieces))
             if stream:
                 return EventStream(_events(pieces, first, key), gateway.limits.answer_seconds)
-            while not isinstance(first, api.AskResponse):
+            while isinstance(first, str):
                 first = await while_connected(request.receive, _next(pieces))
             return Response(first.model_dump_json(), media_type="application/json")
         finally:
@@ -207,8 +310,8 @@ def _add_questions(app: FastAPI, gateway: Gateway) -> None:
                 await pieces.aclose()
 
     streams = Annotated[bool, Field(description="True answers with Server-Sent Events: piece, then answer, or error.")]
-    asked = request_model("ask", [*parameters(gateway.answer, "http"), parameter("stream", streams, False)])
-    add_route(
+    asked = request_model("ask", [*parameters(gateway.answer, "http"), parameter("stream", streams, default=False)])
+    _add_route(
         app, "POST", "/v1/ask", ask, [parameter("body", asked)],
         tags=["questions"], response_model=api.AskResponse,
         responses={200: {"content": {"text/event-stream": {}}, "description": "The answer, or its events."}},
@@ -230,10 +333,65 @@ async def _events(
             piece = await pieces.__anext__()
         yield event("answer", piece.model_dump(mode="json"))
     except GraphRAGError as error:
-        _log.error("%s: %s", type(error).__name__, error)
-        yield event("error", error_body(error, restricted=key.restricted))
+        yield event("error", reported(error, restricted=key.restricted))
     except Exception:  # noqa: BLE001 - the status was sent: the client is told in an event
         _log.exception("an answer failed")
-        yield event("error", error_of("InternalError", "the server failed: see its log"))
+        yield event("error", error_body("InternalError", "the server failed: see its log"))
     finally:
         await pieces.aclose()
+
+
+# -- the explorer: its page asks for an API key if the server needs one, and sends it with each request
+
+_EXPLORER_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+_Name = Annotated[str, Field(max_length=1_000)]
+_Asked = Literal["overview", "search", "entity", "neighbours", "passages", "facts", "between", "community", "question"]
+
+
+class _ExploreRequest(BaseModel):
+    """What the page asks for; each request uses some of the fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    where: dict[str, Any] | None = None
+    text: str = ""
+    name: _Name = ""
+    id: _Name = ""
+    source: _Name = ""
+    target: _Name = ""
+    type: _Name | None = None
+    offset: int = Field(0, ge=0, le=10_000_000)
+    limit: int = Field(24, ge=1, le=MAX_PAGE)
+    drawn: list[_Name] = Field([], max_length=MAX_DRAWN)
+    answer: Literal[False] = Field(False, description="Answers in words come from /v1/ask.")
+
+
+def _add_explorer(app: FastAPI, gateway: Gateway) -> None:
+    explorer, page = Explorer(gateway.retriever), server_page()
+    app.mount("/explore/assets", StaticFiles(packages=[("graphrag_core.explore", "assets")]))
+
+    @app.get("/explore", include_in_schema=False)
+    async def address() -> Response:
+        return RedirectResponse("explore/", 308)  # relative, for a server behind a prefix
+
+    @app.get("/explore/", include_in_schema=False)
+    async def html() -> Response:
+        return HTMLResponse(page, headers=_EXPLORER_HEADERS)
+
+    @app.post("/explore/api/{kind}", include_in_schema=False)
+    async def answer(request: Request, kind: _Asked, body: _ExploreRequest, key: _Caller) -> Response:
+        gateway.check_question(body.text)
+        method = getattr(explorer, kind)
+        given = {name: value for name, value in body if name in inspect.signature(method).parameters}
+
+        def work() -> str:
+            return json.dumps(method(**given | {"where": gateway.scope(key, body.where)}))
+
+        text = await while_connected(request.receive, gateway.run(work))
+        return Response(text, media_type="application/json", headers={"Cache-Control": "no-store"})

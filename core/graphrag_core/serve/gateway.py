@@ -1,7 +1,7 @@
 """``Gateway``: the one place that authorises a request, narrows its filter, limits it, and calls the core.
 
 Its operations are methods that take a key and typed, documented parameters: the HTTP routes and the MCP tools are made
-from them. They do the work and may take long; ``await gateway.run(key, method, ...)`` runs one in a bounded pool of
+from them. They do the work and may take long; ``await gateway.run(...)`` runs one in a bounded pool of
 threads. Both servers, and the pages that they serve, reach the index through this class only.
 """
 
@@ -12,39 +12,41 @@ import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
-import numpy as np
 from pydantic import Field
-from typing_extensions import ParamSpec, Self
+from typing_extensions import Self
 
 from graphrag_core.errors import GraphRAGError, InputError
+from graphrag_core.explore.explorer import find_entity, strongest
 from graphrag_core.filters import (
     DOCUMENT_ID,
     Condition,
     Filter,
-    Group,
     Where,
     matches,
     optional,
     parse,
+    parse_all,
     required_keys,
     unknown_key,
 )
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.remembered import visible
-from graphrag_core.model import Added, Chunk, Document, Entity, FactSource
-from graphrag_core.query.ask import AnswerStream
+from graphrag_core.model import Added, Document, Entity, FactSource
+from graphrag_core.ports import Snapshot
+from graphrag_core.query.ask import AnswerStream, Citation
 from graphrag_core.result import Result
 from graphrag_core.retriever import GraphRetriever
 from graphrag_core.serve import models as api
 from graphrag_core.serve.errors import Conflict, NotAllowed, NotFound, TimeLimit, TooLarge, Unavailable
 from graphrag_core.serve.keys import ApiKeys, Key, make_key
 from graphrag_core.serve.limits import Limits, RateLimits, ThreadPool, WaitingAnswer
-from graphrag_core.text import normalise
 
 _log = logging.getLogger(__name__)
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
 _ALL = 1 << 40  # more entities than there are
 _MAX_FACTS = 50  # of one entity
@@ -54,6 +56,9 @@ _ABANDONED = 4  # threads per answer allowed, as a language model that writes no
 
 class Gateway:
     """Answers requests of clients that hold an API key.
+
+    Its operations raise :class:`NotFound` for what is not within the scope of the key, :class:`NotAllowed` for what the
+    key may not write, :class:`TooLarge` and ``InputError`` for arguments beyond the limits.
 
     Parameters
     ----------
@@ -105,7 +110,6 @@ class Gateway:
         self.anonymous = make_key("anonymous", where, write=write)
         self.refresh_every = refresh_every
         self.closing = False
-        self._where = self.anonymous.where
         self._clock = clock
         self._rates = RateLimits(clock)
         self._refreshed = clock()
@@ -127,9 +131,8 @@ class Gateway:
             The key is unknown, or sends too many requests.
         """
         key = self.anonymous if self.keys is None else self.keys.authenticate(secret)
-        if key is not self.anonymous and self._where is not None:
-            where = self._where if key.where is None else Group(all=True, parts=(self._where, key.where))
-            key = Key(key.name, where, key.write, key.requests_per_minute)
+        if key is not self.anonymous:
+            key = replace(key, where=parse_all(self.anonymous.where, key.where))
         rate = key.requests_per_minute or self.limits.requests_per_minute
         if rate is not None:
             self._rates.count(key.name, rate)
@@ -150,11 +153,11 @@ class Gateway:
             return parsed
         if self._has_documents(key.where):
             for name in required_keys(parsed):
-                if not self._has_documents(Group(all=True, parts=(key.where, Condition(name, "exists", ())))):
+                if not self._has_documents(parse_all(key.where, Condition(name, "exists", ()))):
                     raise unknown_key(name, '{"exists": true}')
-        return Group(all=True, parts=(key.where, optional(parsed)))
+        return parse_all(key.where, optional(parsed))
 
-    def _has_documents(self, scope: Filter) -> bool:
+    def _has_documents(self, scope: Filter | None) -> bool:
         return next(iter(self.index.engine.document_ids(scope)), None) is not None
 
     def may_write(self, key: Key) -> None:
@@ -166,7 +169,7 @@ class Gateway:
 
     # -- limits
 
-    async def run(self, key: Key, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    async def run(self, work: Callable[[], _T]) -> _T:
         """Run a function in a thread, when one is free, and return what it returns.
 
         A function that is cancelled while it waits, since its client went away, does not run.
@@ -176,10 +179,14 @@ class Gateway:
         Unavailable, TimeLimit
             Too many requests wait, the server is closing, or the function took too long.
         """
-        del key  # for callers: whoever runs something has authenticated
-        return await self._run(self._pool, self.limits.seconds, lambda: self._fresh(function, *args, **kwargs))
 
-    async def run_write(self, key: Key, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        def read() -> _T:
+            self._refresh()
+            return work()
+
+        return await self._run(self._pool, self.limits.seconds, read)
+
+    async def run_write(self, key: Key, work: Callable[[], _T]) -> _T:
         """Run a function that changes the index, one after the other.
 
         Raises
@@ -188,12 +195,12 @@ class Gateway:
             The key may not write, too many changes wait, or the change took too long.
         """
         self.may_write(key)
-        return await self._run(self._writer, self.limits.write_seconds, lambda: function(*args, **kwargs))
+        return await self._run(self._writer, self.limits.write_seconds, work)
 
-    async def _run(self, pool: ThreadPool, seconds: float, function: Callable[[], _T]) -> _T:
+    async def _run(self, pool: ThreadPool, seconds: float, work: Callable[[], _T]) -> _T:
         if self.closing:
-            raise Unavailable("the server is closing: try again later", retry_after=5)
-        job = pool.submit(function)
+            raise _closing()
+        job = pool.submit(work)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(job), seconds)
         except (TimeoutError, asyncio.TimeoutError) as error:
@@ -202,8 +209,8 @@ class Gateway:
             state = "" if job.cancelled() or pool is not self._writer else "; the change goes on"
             raise TimeLimit(f"the request took longer than {seconds:g} seconds{state}", retry_after=1) from error
 
-    def _fresh(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Let the index see what other processes wrote, if that is due; call a function."""
+    def _refresh(self) -> None:
+        """Let the index see what other processes wrote, if that is due."""
         due = self.refresh_every is not None and self._clock() - self._refreshed >= self.refresh_every
         if due and self.index.read_only and self._refreshing.acquire(blocking=False):
             try:
@@ -213,7 +220,6 @@ class Gateway:
                 _log.warning("the index is not refreshed: %s", error)
             finally:
                 self._refreshing.release()
-        return function(*args, **kwargs)
 
     def check_question(self, question: str, k: int | None = None) -> None:
         """Raise unless a question and the number of passages are within the limits."""
@@ -268,11 +274,6 @@ class Gateway:
         result = self.retrieve(key, question, **arguments)
         return api.ExplainResponse(**_response(result, context_tokens), explanation=result.explain())
 
-    def explain_page(self, key: Key, question: api.Question, **arguments: Any) -> str:
-        """Return the page that explains a result, as HTML."""
-        arguments.pop("context_tokens", None)
-        return self.retrieve(key, question, **arguments).html()
-
     async def answer(
         self, key: Key, question: api.Question, **arguments: Any
     ) -> AsyncGenerator[str | api.AskResponse, None]:
@@ -280,25 +281,18 @@ class Gateway:
 
         The pieces are read from the language model in a thread, and wait here for the client. Close the iterator to
         stop the language model. ``arguments`` are those of :meth:`retrieve`.
-
-        Raises
-        ------
-        LLMError
-            The language model failed.
-        Unavailable, TimeLimit
-            Too many answers are being written, the server is closing, or the answer took too long.
         """
         self.check_question(question, arguments.get("k"))
         answer = WaitingAnswer(asyncio.get_running_loop())
         with self._lock:
             if self.closing:
-                raise Unavailable("the server is closing: try again later", retry_after=5)
+                raise _closing()
             if len(self._answers) >= self.limits.answers or self._readers >= _ABANDONED * self.limits.answers:
                 raise Unavailable("too many answers are being written: try again in a moment", retry_after=2)
             self._answers.add(answer)
         until = answer.loop.time() + self.limits.answer_seconds
         try:
-            answer.stream = await self.run(key, self._open_answer, key, question, **arguments)
+            answer.stream = await self.run(lambda: self._open_answer(key, question, **arguments))
             with self._lock:
                 self._readers += 1
             answer.start(self._count_ended_reader)
@@ -341,35 +335,20 @@ class Gateway:
     ) -> api.DocumentPage:
         """List documents in order of id, without their texts."""
         limit = self._checked_limit(limit)
-        parts = [part for part in (self.scope(key, where),) if part is not None]
-        if after is not None:
-            parts.append(parse({DOCUMENT_ID: {"gt": after}}))
-        scope = Group(all=True, parts=tuple(parts)) if parts else None
+        scope = parse_all(self.scope(key, where), None if after is None else {DOCUMENT_ID: {"gt": after}})
         found: list[api.DocumentSummary] = []
-        for document_id in self.index.engine.document_ids(scope):
-            document = self._inside(key, document_id)
-            if document is None:
+        for one in map(partial(self._inside, key), self.index.engine.document_ids(scope)):
+            if one is None:
                 continue
             if len(found) == limit:
                 return api.DocumentPage(documents=found, next=found[-1].id)
             found.append(
-                api.DocumentSummary(
-                    id=document.id,
-                    title=document.title,
-                    metadata=dict(document.metadata),
-                    characters=len(document.text),
-                )
+                api.DocumentSummary(id=one.id, title=one.title, metadata=dict(one.metadata), characters=len(one.text))
             )
         return api.DocumentPage(documents=found)
 
     def document(self, key: Key, document_id: str) -> api.DocumentValue:
-        """Return a document as it was added.
-
-        Raises
-        ------
-        NotFound
-            There is none with this id within the scope of the key.
-        """
+        """Return a document as it was added."""
         document = self._inside(key, document_id)
         if document is None:
             raise _no_document(document_id)
@@ -381,18 +360,11 @@ class Gateway:
         return document if document is not None and matches(key.where, document.metadata, document.id) else None
 
     def add(
-        self, key: Key, documents: Annotated[list[api.NewDocument], Field(min_length=1, max_length=1_000)]
+        self, key: Key, documents: Annotated[list[api.DocumentValue], Field(min_length=1, max_length=1_000)]
     ) -> Added:
         """Add documents, all or none; replace those whose id exists. Needs --write and a key that may write.
 
         A document gets the fields that the filter of the key demands, and is refused if its metadata contradicts them.
-
-        Raises
-        ------
-        NotAllowed
-            The key may not write, or the metadata of a document contradicts its filter.
-        Conflict
-            The id of a document is taken outside of the scope of the key.
         """
         self.may_write(key)
         stamped = [Document(one.id, one.text, one.title, key.stamp(one.metadata, one.id)) for one in documents]
@@ -403,40 +375,22 @@ class Gateway:
         return self.index.add(stamped, progress=False)
 
     def delete(self, key: Key, document_id: str) -> api.DeleteResponse:
-        """Delete a document with its passages, entities and facts. Needs --write and a key that may write.
-
-        Raises
-        ------
-        NotAllowed, NotFound
-            The key may not write, or there is no such document within its scope.
-        """
+        """Delete a document with its passages, entities and facts. Needs --write and a key that may write."""
         self.may_write(key)
         if self._inside(key, document_id) is None or not self.index.delete(document_id):
             raise _no_document(document_id)
         return api.DeleteResponse(deleted=1)
 
     def remember(
-        self,
-        key: Key,
-        subject: api.Subject,
-        relation: api.Relation,
-        object: api.Object,  # noqa: A002 - the usual word
-        *,
-        literal: api.IsLiteral = False,
-        supersedes: api.Supersedes = False,
-        valid_from: api.ValidFrom = None,
-        valid_to: api.ValidTo = None,
-        confidence: api.Confidence = 1.0,
-        metadata: api.Metadata = None,
-        source: FactSource = "user_edit",
+        self, key: Key, *, metadata: api.Metadata = None, source: FactSource = "user_edit", **fact: Any
     ) -> api.FactValue:
-        """Remember a fact. Needs --write and a key that may write."""
+        """Remember a fact. Needs --write and a key that may write.
+
+        ``fact`` are :data:`~graphrag_core.query.memory_tool.FACT_ARGUMENTS`.
+        """
         self.may_write(key)
-        fact = self.index.memory.remember(
-            subject, relation, object, literal=literal, supersedes=supersedes, source=source, valid_from=valid_from,
-            valid_to=valid_to, confidence=confidence, metadata=key.stamp(metadata or {}),
-        )  # fmt: skip
-        return api.FactValue.model_validate(fact)
+        told = self.index.memory.remember(**fact, source=source, metadata=key.stamp(metadata or {}))
+        return api.FactValue.model_validate(told)
 
     # -- the graph
 
@@ -455,28 +409,23 @@ class Gateway:
         return api.EntityList(entities=found)
 
     def entity(self, key: Key, name: api.EntityName, *, where: api.Where = None) -> api.EntityResponse:
-        """Return an entity with its strongest facts and some passages about it.
-
-        Raises
-        ------
-        NotFound
-            There is no such entity within the scope of the key.
-        """
-        with self.index.engine.snapshot(visible(self.index.engine, self.scope(key, where), time.time())) as snapshot:
-            keys = np.array(list(snapshot.find_entities([normalise(name)]).values()), np.int64)
-            if len(keys) == 0:
+        """Return an entity with its strongest facts and some passages about it."""
+        with self._snapshot(self.scope(key, where)) as snapshot:
+            found = find_entity(snapshot, name)
+            if found is None:
                 raise _no_entity(name)
-            facts = snapshot.facts_of(keys)
-            order = np.lexsort((snapshot.id_order("facts", facts), -snapshot.fact_rows(facts).weights))
+            keys, entity = found
+            facts = strongest(snapshot, snapshot.facts_of(keys))
             chunks = snapshot.chunks(snapshot.neighbours(keys, to="chunks", limit=_MAX_PASSAGES).targets)
-            return api.EntityResponse.model_validate(
-                {
-                    "entity": snapshot.entities(keys)[0],
-                    "facts": snapshot.facts(facts[order[:_MAX_FACTS]]),
-                    "more_facts": max(0, len(facts) - _MAX_FACTS),
-                    "passages": [_passage(number, chunk) for number, chunk in enumerate(chunks[:_MAX_PASSAGES], 1)],
-                }
+            return api.EntityResponse(
+                entity=entity,
+                facts=[api.FactValue.model_validate(fact) for fact in snapshot.facts(facts[:_MAX_FACTS])],
+                more_facts=max(0, len(facts) - _MAX_FACTS),
+                passages=[Citation.of(number, chunk) for number, chunk in enumerate(chunks[:_MAX_PASSAGES], 1)],
             )
+
+    def _snapshot(self, scope: Filter | None) -> AbstractContextManager[Snapshot]:
+        return self.index.engine.snapshot(visible(self.index.engine, scope, time.time()))
 
     def neighbours(
         self, key: Key, name: api.EntityName, *, offset: api.Offset = 0, limit: api.Limit = 50, where: api.Where = None
@@ -528,11 +477,10 @@ class Gateway:
         scope = self.scope(key, where)
         if scope is None:
             return api.StatsResponse.model_validate(self.index.stats())
-        engine = self.index.engine
-        with engine.snapshot(visible(engine, scope, time.time())) as snapshot:
+        with self._snapshot(scope) as snapshot:
             keys = snapshot.top_entities(_ALL)
             return api.StatsResponse(
-                documents=sum(1 for _ in engine.document_ids(scope)),
+                documents=sum(1 for _ in self.index.engine.document_ids(scope)),
                 chunks=snapshot.chunk_count,
                 entities=len(keys),
                 facts=len(snapshot.facts_of(keys)),
@@ -546,7 +494,7 @@ class Gateway:
 
         def prepare() -> None:
             try:
-                if self._where is None and not self.closing:
+                if self.anonymous.where is None and not self.closing:
                     self.index.graph.communities()
             except GraphRAGError as error:
                 _log.warning("the communities could not be computed: %s", error)
@@ -564,7 +512,7 @@ class Gateway:
             self.closing = True
             answers = list(self._answers)
         for answer in answers:
-            answer.put(Unavailable("the server is closing: try again later", retry_after=5))
+            answer.put(_closing())
 
     def close(self) -> None:
         """Wait for what runs, and close the index. Closing twice does nothing."""
@@ -582,44 +530,17 @@ class Gateway:
 
 def _response(result: Result, context_tokens: int | None) -> dict[str, Any]:
     """Return the fields of a response to a question."""
+    same = api.QueryResponse.model_fields.keys() - {"hits", "confidence", "context"}
     return {
-        "question": result.question,
-        "method": result.method,
-        "hits": [
-            {
-                **_passage(number, hit.chunk),
-                "score": hit.score,
-                "metadata": dict(hit.chunk.metadata),
-                "origin": hit.origin,
-                "channels": dict(hit.channels),
-                "path": hit.path,
-                "copies": hit.copies,
-            }
-            for number, hit in enumerate(result.hits, 1)
-        ],
-        "entities": result.entities,
-        "facts": result.facts,
-        "communities": result.communities,
+        **{name: getattr(result, name) for name in same},
+        "hits": [hit.to_dict() for hit in result.hits],
         "confidence": result.graph_confidence,
-        "graph_ran": result.graph_ran,
-        "route": result.route,
-        "expansion_skipped": result.expansion_skipped,
-        "fallback": result.fallback,
-        "advice": result.advice,
         "context": None if context_tokens is None else str(result.context(context_tokens)),
     }
 
 
-def _passage(number: int, chunk: Chunk) -> dict[str, Any]:
-    return {
-        "number": number,
-        "chunk_id": chunk.id,
-        "document_id": chunk.document_id,
-        "title": chunk.title,
-        "section": " › ".join(chunk.headings),
-        "page": chunk.page,
-        "text": chunk.text,
-    }
+def _closing() -> Unavailable:
+    return Unavailable("the server is closing: try again later", retry_after=5)
 
 
 def _no_document(document_id: str) -> NotFound:

@@ -71,28 +71,26 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T
 # -- errors
 
 
-def error_body(error: GraphRAGError, *, restricted: bool) -> dict[str, Any]:
+def error_body(kind: str, message: str) -> dict[str, Any]:
     """Return an error as the API sends it."""
-    return error_of(type(error).__name__, message_of(error, restricted=restricted))
+    return {"error": {"type": kind, "message": message}}
+
+
+def reported(error: GraphRAGError, *, restricted: bool) -> dict[str, Any]:
+    """Return an error of the library as the API sends it. What a restricted client is not told is logged."""
+    if status_of(error) >= 500 and not isinstance(error, ServeError):
+        _log.error("%s: %s", type(error).__name__, error)
+    return error_body(type(error).__name__, message_of(error, restricted=restricted))
 
 
 def error_response(error: GraphRAGError, *, restricted: bool) -> Response:
-    """Return an error as a response. What a restricted client is not told is logged."""
+    """Return an error of the library as a response."""
     status = status_of(error)
-    if status >= 500 and not isinstance(error, ServeError):
-        _log.error("%s: %s", type(error).__name__, error)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    wait = getattr(error, "retry_after", None)
-    if wait is None and status in (502, 503):
-        wait = 5
+    wait = getattr(error, "retry_after", None) or (5 if status in (502, 503) else None)
     if wait is not None:
         headers["Retry-After"] = str(max(1, math.ceil(wait)))
-    return JSONResponse(error_body(error, restricted=restricted), status, headers)
-
-
-def error_of(kind: str, message: str) -> dict[str, Any]:
-    """Return an error as the API sends it."""
-    return {"error": {"type": kind, "message": message}}
+    return JSONResponse(reported(error, restricted=restricted), status, headers)
 
 
 # -- requests
@@ -132,7 +130,7 @@ class Guard:
         except _Refused as refused:
             code, kind, message = refused.args
             headers = {"Connection": "close"} if code in (408, 413) else {}  # the rest of the body is not read
-            await JSONResponse(error_of(kind, message), code, headers)(scope, receive, sending)
+            await JSONResponse(error_body(kind, message), code, headers)(scope, receive, sending)
         except ClientGone:
             status = status or 499
         except Exception as error:  # noqa: BLE001 - logged, and answered
@@ -140,7 +138,7 @@ class Guard:
                 _log.exception("a request failed")
             if not status:
                 message = "the server failed: see its log"
-                await JSONResponse(error_of("InternalError", message), 500)(scope, receive, sending)
+                await JSONResponse(error_body("InternalError", message), 500)(scope, receive, sending)
         finally:
             self._log(scope, status, time.perf_counter() - start)
 

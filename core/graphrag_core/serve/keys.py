@@ -7,20 +7,36 @@ import hmac
 import json
 import logging
 import os
+import re
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graphrag_core.errors import FileError, GraphRAGError, InputError, MissingDependency
-from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Where, attributes, matches, optional, parse
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from graphrag_core.config import read_toml
+from graphrag_core.errors import ConfigError, FileError, GraphRAGError, InputError
+from graphrag_core.filters import (
+    DOCUMENT_ID,
+    Condition,
+    Filter,
+    Group,
+    Where,
+    attributes,
+    conditions,
+    conjuncts,
+    matches,
+    optional,
+    parse,
+)
 from graphrag_core.serve.errors import NotAllowed, NotAuthenticated
 
 _log = logging.getLogger(__name__)
 _PREFIX = "hgr_"
-_FIELDS = {"name", "sha256", "where", "write", "requests_per_minute"}
 
 
 @dataclass(frozen=True)
@@ -60,21 +76,21 @@ class Key:
         NotAllowed
             The metadata contradicts the filter, or has a list of values where the filter has one.
         """
-        stamped = json.loads(json.dumps(dict(metadata)))
+        stamped: dict[str, Any] = json.loads(json.dumps(dict(metadata)))
         if self.where is None:
-            return dict(stamped)
-        for condition in _demanded(self.where):
-            _fill(stamped, condition)
-        found: dict[str, int] = {}
-        for name, _ in attributes(stamped):
-            found[name] = found.get(name, 0) + 1
-        for name in {condition.key for condition in _conditions(self.where)}:
-            if found.get(name, 0) > 1:
+            return stamped
+        for part in conjuncts(self.where):
+            if isinstance(part, Condition) and part.operator == "eq" and part.key != DOCUMENT_ID:
+                _fill(stamped, part)
+        names = sorted({condition.key for condition in conditions(self.where)})
+        found = Counter(name for name, _ in attributes(stamped))
+        for name in names:
+            if found[name] > 1:
                 raise NotAllowed(f"{name!r} must have a single value: the API key is restricted by it")
         if not matches(self.where, stamped, document_id):
-            names = ", ".join(sorted({repr(condition.key) for condition in _conditions(self.where)}))
-            raise NotAllowed(f"the metadata contradicts the filter of the API key on {names}: leave these fields out")
-        return dict(stamped)
+            listed = ", ".join(map(repr, names))
+            raise NotAllowed(f"the metadata contradicts the filter of the API key on {listed}: leave these fields out")
+        return stamped
 
 
 class ApiKeys:
@@ -90,24 +106,18 @@ class ApiKeys:
     Examples
     --------
     >>> key, secret = ApiKeys.generate("team-a", {"tenant": "a"})
-    >>> keys = ApiKeys([key])
-    >>> keys.find(secret).name, keys.find("guessed")
-    ('team-a', None)
+    >>> ApiKeys([key]).authenticate(secret).name
+    'team-a'
     """
 
     def __init__(self, keys: Iterable[Key], path: Path | None = None) -> None:
-        self._keys = _checked(keys)
+        self.keys = _checked(keys)
         self.path = path
         self._seen = _version(path)
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._keys)
-
-    @property
-    def keys(self) -> tuple[Key, ...]:
-        """The keys."""
-        return self._keys
+        return len(self.keys)
 
     @staticmethod
     def generate(
@@ -125,7 +135,7 @@ class ApiKeys:
 
         Raises
         ------
-        FileError
+        ConfigError
             The file cannot be read, or an entry has an unknown field.
         """
         path = Path(path)
@@ -158,38 +168,31 @@ class ApiKeys:
             temporary.unlink(missing_ok=True)
             raise FileError(f"{path} cannot be written ({error.strerror or error})") from error
 
-    def find(self, secret: str) -> Key | None:
-        """Return the key of a secret. Every stored hash is compared, each in constant time."""
-        self._reload()
-        given, found = digest(secret), None
-        for key in self._keys:
-            if hmac.compare_digest(key.sha256, given):
-                found = key
-        return found
-
     def authenticate(self, secret: str | None) -> Key:
-        """Return the key of a secret.
+        """Return the key of a secret. Every stored hash is compared, each in constant time.
 
         Raises
         ------
         NotAuthenticated
             There is no secret, or no key has it.
         """
-        key = self.find(secret) if secret else None
-        if key is None:
+        given = digest(secret or "")
+        found = [key for key in self._current() if hmac.compare_digest(key.sha256, given)]
+        if not secret or not found:
             what = "the API key is unknown" if secret else "an API key is needed"
             raise NotAuthenticated(f"{what}: send the header 'Authorization: Bearer KEY'")
-        return key
+        return found[0]
 
-    def _reload(self) -> None:
-        if self.path is None or (seen := _version(self.path)) == self._seen:
-            return
+    def _current(self) -> tuple[Key, ...]:
+        """Return the keys, read again if the file has changed."""
         with self._lock:
-            self._seen = seen
-            try:
-                self._keys = _checked(_read(self.path))
-            except GraphRAGError as error:
-                _log.error("the keys are not read again, those before stay valid: %s", error)
+            if self.path is not None and (seen := _version(self.path)) != self._seen:
+                self._seen = seen
+                try:
+                    self.keys = _checked(_read(self.path))
+                except GraphRAGError as error:
+                    _log.error("the keys are not read again, those before stay valid: %s", error)
+            return self.keys
 
 
 def make_key(
@@ -216,23 +219,6 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _demanded(parsed: Filter) -> Iterable[Condition]:
-    """Yield the equalities that every document inside a filter has."""
-    if isinstance(parsed, Group) and parsed.all:
-        for part in parsed.parts:
-            yield from _demanded(part)
-    elif isinstance(parsed, Condition) and parsed.operator == "eq" and parsed.key != DOCUMENT_ID:
-        yield parsed
-
-
-def _conditions(parsed: Filter) -> Iterable[Condition]:
-    if isinstance(parsed, Condition):
-        yield parsed
-    else:
-        for part in parsed.parts if isinstance(parsed, Group) else (parsed.part,):
-            yield from _conditions(part)
-
-
 def _fill(metadata: dict[str, Any], condition: Condition) -> None:
     """Set a field that a filter demands, unless it is there."""
     ((kind, value),) = condition.values
@@ -248,11 +234,10 @@ def _fill(metadata: dict[str, Any], condition: Condition) -> None:
 
 def _checked(keys: Iterable[Key]) -> tuple[Key, ...]:
     checked = tuple(keys)
-    names = [key.name for key in checked]
-    if len(set(names)) < len(names):
+    if len({key.name for key in checked}) < len(checked):
         raise InputError("two keys have the same name: names are needed for logs and rate limits")
     for key in checked:
-        if len(key.sha256) != 64 or not set(key.sha256) <= set("0123456789abcdef"):
+        if not re.fullmatch("[0-9a-f]{64}", key.sha256):
             raise InputError(f"sha256 of the key {key.name!r} is no hash: create keys with hybrid-graphrag key new")
     return checked
 
@@ -265,44 +250,38 @@ def _version(path: Path | None) -> tuple[int, int, int] | None:
     return None if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str
+    sha256: str
+    where: dict[str, Any] | None = None
+    write: bool = False
+    requests_per_minute: float | None = None
+
+    @field_validator("where", mode="before")
+    @classmethod
+    def _from_json(cls, value: Any) -> Any:
+        where = json.loads(value) if isinstance(value, str) else value
+        if not where:  # a scope that was lost must not open the index
+            raise ValueError("an empty filter: leave it out for a key that sees everything")
+        return where
+
+
+class _KeyFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    key: list[_Entry] = []
+
+
 def _read(path: Path) -> list[Key]:
-    try:
-        import tomllib  # noqa: PLC0415 - new in Python 3.11
-    except ImportError:
+    keys = []
+    for entry in read_toml(path, _KeyFile).key:
         try:
-            import tomli as tomllib  # type: ignore[import-not-found, no-redef, unused-ignore]  # noqa: PLC0415
-        except ImportError as error:
-            raise MissingDependency("tomli", "serve", "A file of API keys") from error
-    try:
-        stored = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise FileError(f"{path} cannot be read ({error.strerror or error})") from error
-    except ValueError as error:
-        raise FileError(f"{path} is not TOML ({error})") from error
-    entries = stored.get("key", [])
-    if set(stored) - {"key"} or not isinstance(entries, list):
-        raise FileError(f"{path} must have [[key]] entries only, as hybrid-graphrag key new writes them")
-    return [_entry(path, entry) for entry in entries]
-
-
-def _entry(path: Path, entry: Any) -> Key:
-    name = entry.get("name", "?") if isinstance(entry, dict) else "?"
-    if not isinstance(entry, dict) or set(entry) - _FIELDS or not {"name", "sha256"} <= set(entry):
-        raise FileError(f"{path}: the key {name!r} must have name and sha256, and may have where, write and "
-                        "requests_per_minute")  # fmt: skip
-    where, write, rate = entry.get("where"), entry.get("write", False), entry.get("requests_per_minute")
-    try:
-        where = json.loads(where) if isinstance(where, str) else where
-    except ValueError as error:
-        raise FileError(f"{path}: where of the key {name!r} is not JSON ({error})") from error
-    if "where" in entry and not where:  # a scope that was lost must not open the index
-        raise FileError(f"{path}: where of the key {name!r} is empty: leave it out for a key that sees everything")
-    if not isinstance(write, bool) or isinstance(rate, bool) or not isinstance(rate, int | float | None):
-        raise FileError(f"{path}: write of the key {name!r} must be true or false, requests_per_minute a number")
-    try:
-        return make_key(name, where, write=write, requests_per_minute=rate, sha256=str(entry["sha256"]))
-    except InputError as error:
-        raise FileError(f"{path}: the key {name!r}: {error}") from error
+            keys.append(make_key(**dict(entry)))
+        except InputError as error:
+            raise ConfigError(f"{path}: the key {entry.name!r}: {error}") from error
+    return keys
 
 
 def _quoted(text: str) -> str:

@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from graphrag_core.model import Community, Entity
-from graphrag_core.result import Channel, Step
+from graphrag_core.query.ask import AnswerKind, Citation
+from graphrag_core.result import Channel, Link, Origin, Step
 
 # -- parameters
 
@@ -48,42 +49,27 @@ EntityName = Annotated[
 Limit = Annotated[int, Field(ge=1, description="How many to return.")]
 Offset = Annotated[int, Field(ge=0, description="How many to skip.")]
 MaxHops = Annotated[int, Field(ge=1, le=10, description="The largest number of facts.")]
-Subject = Annotated[
-    str,
-    Field(description="Whom or what the fact is about. Call the person you talk to User.", examples=["User"]),
-]
-Relation = Annotated[
-    str, Field(description="The relation in one or two words, such as prefers or works_on.", examples=["prefers"])
-]
-Object = Annotated[str, Field(description="The other end of the relation: a name, or a value.", examples=["dark mode"])]
-IsLiteral = Annotated[bool, Field(description="Whether the object is a value and not the name of a thing.")]
-Supersedes = Annotated[
-    bool, Field(description="Whether this replaces what was true before: there can be only one such object.")
-]
-ValidFrom = Annotated[str | None, Field(description="The date from which it is true.", examples=["2024-05-01"])]
-ValidTo = Annotated[str | None, Field(description="The date until which it is true.")]
-Confidence = Annotated[float, Field(ge=0, le=1, description="How certain it is.")]
 Metadata = Annotated[dict[str, Any] | None, Field(description="The scope of the fact.")]
-
-
-class NewDocument(BaseModel):
-    """A document to add. One with the same id is replaced."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    id: str = Field(min_length=1, max_length=1_000, description="Identifies the document.", examples=["auth.md"])
-    text: str = Field(description="The whole text, plain or Markdown.", examples=["The Auth Service issues tokens."])
-    title: str = Field(default="", description="The document's subject.", examples=["Auth Service"])
-    metadata: dict[str, Any] = Field(default_factory=dict, description="For filters.", examples=[{"team": "identity"}])
 
 
 # -- values that operations return
 
 
 class _Value(BaseModel):
-    """A value that is read from the attributes of a value of the core."""
+    """A value that may be read from the attributes of a value of the core."""
 
     model_config = ConfigDict(from_attributes=True)
+
+
+class DocumentValue(_Value):
+    """A document as it is added. One with the same id is replaced."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str = Field(min_length=1, description="Identifies the document.", examples=["auth.md"])
+    text: str = Field(description="The whole text, plain or Markdown.", examples=["The Auth Service issues tokens."])
+    title: str = Field(default="", description="The document's subject.", examples=["Auth Service"])
+    metadata: dict[str, Any] = Field(default={}, description="For filters.", examples=[{"team": "identity"}])
 
 
 class FactValue(_Value):
@@ -103,27 +89,30 @@ class FactValue(_Value):
     valid_to: float | None = None
 
 
-class Passage(_Value):
-    """A passage to cite."""
+class HitValue(BaseModel):
+    """A passage, and why it was found: what :meth:`graphrag_core.Hit.to_dict` returns."""
 
-    number: int = Field(description="The rank, from 1.")
-    chunk_id: str
+    id: str = Field(description="The id of the passage.")
     document_id: str
-    title: str = ""
-    section: str = Field(default="", description="The headings above the passage, outermost first.")
-    page: int | None = None
+    title: str
+    ordinal: int = Field(description="The number of the passage in its document, from 0.")
+    start: int = Field(description="Where it starts in the text of its document.")
+    headings: list[str] = Field(description="The headings above the passage, outermost first.")
+    page: int | None
     text: str
-
-
-class HitValue(Passage):
-    """A passage, and why it was found."""
-
+    metadata: dict[str, Any]
     score: float = Field(description="With the default settings how likely the passage belongs to the answer.")
-    metadata: dict[str, Any] = {}
-    origin: Literal["plain", "graph"] = Field(description="graph: plain search alone would not have returned it.")
-    channels: dict[str, Channel] = {}
-    path: list[Step] = Field(default=[], description="The path through the graph to the passage.")
-    copies: list[str] = Field(default=[], description="The ids of passages that say the same.")
+    copies: list[str] = Field(description="The ids of passages that say the same.")
+    origin: Origin = Field(description="graph: plain search alone would not have returned it.")
+    entity: str | None = Field(description="The name of the entity through which the graph leads to the passage.")
+    hops: int = Field(description="How many facts lead to the entity.")
+    graph_expansion: str = Field(description="The query that found it, if the graph strategy made queries.")
+    community: str | None = Field(description="The theme that it stands for, for the method global.")
+    channels: dict[str, Channel]
+    path: list[Step] = Field(description="The path through the graph to the passage.")
+    words: list[str] = Field(description="The words of the question that the passage contains.")
+    covers: list[str] = Field(description="Those of them that no better passage contains.")
+    link: Link | None = Field(description="The strongest link to a better passage.")
 
 
 class QueryResponse(BaseModel):
@@ -155,11 +144,11 @@ class AskResponse(_Value):
 
     question: str
     text: str
-    kind: Literal["llm", "extract", "none"] = Field(
+    kind: AnswerKind = Field(
         description="llm: a language model wrote it. extract: sentences of the passages. none: not in the documents."
     )
     cited: bool = Field(description="Whether the answer cites a passage. Do not rely on one that does not.")
-    citations: list[Passage]
+    citations: list[Citation]
     unknown_citations: list[int] = Field(default=[], description="Numbers that the answer cites and no passage has.")
 
 
@@ -167,8 +156,8 @@ class DocumentSummary(BaseModel):
     """A document without its text."""
 
     id: str
-    title: str = ""
-    metadata: dict[str, Any] = {}
+    title: str
+    metadata: dict[str, Any]
     characters: int
 
 
@@ -177,15 +166,6 @@ class DocumentPage(BaseModel):
 
     documents: list[DocumentSummary]
     next: str | None = Field(default=None, description="Pass it as after to get the next page; null on the last page.")
-
-
-class DocumentValue(_Value):
-    """A document as it was added."""
-
-    id: str
-    text: str
-    title: str = ""
-    metadata: dict[str, Any] = {}
 
 
 class DeleteResponse(BaseModel):
@@ -206,7 +186,7 @@ class EntityResponse(BaseModel):
     entity: Entity
     facts: list[FactValue]
     more_facts: int = Field(default=0, description="How many facts were left out.")
-    passages: list[Passage] = Field(default=[], description="Some passages that mention it, those about it first.")
+    passages: list[Citation] = Field(default=[], description="Some passages that mention it, those about it first.")
 
 
 class Neighbour(BaseModel):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from graphrag_core.query.memory_tool import FACT_ARGUMENTS, REQUIRED
 from graphrag_core.query.settings import Option, Surface, options_of
 from graphrag_core.serve.gateway import Gateway
 
@@ -17,24 +19,31 @@ def parameters(
 ) -> list[inspect.Parameter]:
     """Return the parameters of an operation, by keyword and without the key.
 
-    The keywords of :meth:`Gateway.retrieve` are the search settings that ``surface`` offers; those of other operations
-    are what it takes besides a question.
+    The other keywords of :meth:`Gateway.retrieve` are the search settings that ``surface`` offers, those of
+    :meth:`Gateway.remember` what a fact is told with, and those of other operations what ``retrieve`` takes.
     """
+    name = getattr(operation, "func", operation).__name__
     found = inspect.signature(operation, eval_str=True).parameters.values()
-    named = [one for one in found if one.kind is not one.VAR_KEYWORD and one.name not in ("self", "key")]
-    listed = {one.name: one.replace(kind=one.KEYWORD_ONLY) for one in named}
-    if operation is Gateway.retrieve:
-        listed |= {option.name: _setting(option) for option in options_of(surface)}
-    elif any(one.kind is one.VAR_KEYWORD for one in found):
-        listed |= {one.name: one for one in parameters(Gateway.retrieve, surface)}
-    return [one for one in listed.values() if one.name not in omit]
+    listed = [one.replace(kind=one.KEYWORD_ONLY) for one in found if one.kind is not one.VAR_KEYWORD]
+    if any(one.kind is one.VAR_KEYWORD for one in found):
+        if name == "retrieve":
+            listed += [_option(replace(one, default=None, help=f"{one.help} Default: the server's setting."))
+                       for one in options_of(surface)]  # fmt: skip
+        elif name == "remember":
+            listed += map(_option, FACT_ARGUMENTS)
+        else:
+            listed += parameters(Gateway.retrieve, surface)
+    named = {one.name: one for one in listed if one.name not in ("self", "key", *omit)}
+    return list(named.values())
 
 
-def _setting(option: Option) -> inspect.Parameter:
+def _option(option: Option) -> inspect.Parameter:
     kind: Any = Literal[option.choices] if option.choices else option.type
-    text = f"{option.help} Default: the server's setting."
-    bounds = Field(ge=option.minimum, le=option.maximum, description=text)
-    return parameter(option.name, Annotated[kind | None, bounds], None)
+    kind = Annotated[
+        kind | None if option.default is None else kind,
+        Field(ge=option.minimum, le=option.maximum, description=option.help),
+    ]
+    return parameter(option.name, kind, inspect.Parameter.empty if option.default is REQUIRED else option.default)
 
 
 def parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
