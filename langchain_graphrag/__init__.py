@@ -1,9 +1,8 @@
 """The LangChain adapter: a retriever over vectors, keywords and a knowledge graph, and a memory tool for agents.
 
 Import :class:`GraphContextTransformer`, :class:`GraphRAGRetriever`, :class:`GraphRAGTranslator`,
-:class:`GraphRAGVectorStore`, :class:`RetrievedDocuments`, :func:`compressor_reranker`,
-:func:`create_memory_search_tool`, :func:`create_memory_tools`, :func:`llm_extractor` and :func:`read_store` from here;
-the modules inside are private.
+:class:`GraphRAGVectorStore`, :func:`compressor_reranker`, :func:`create_memory_search_tool`,
+:func:`create_memory_tools`, :func:`llm_extractor` and :func:`read_store` from here; the modules inside are private.
 
 >>> from graphrag_core.testing import HashEmbedder
 >>> retriever = GraphRAGRetriever.from_texts(
@@ -15,13 +14,9 @@ the modules inside are private.
 ['auth', 'oauth']
 """
 
-import warnings
-from typing import TYPE_CHECKING, Any
-
 from graphrag_core.errors import MissingDependency
 
 try:
-    from langchain_graphrag.documents import RetrievedDocuments
     from langchain_graphrag.extraction import llm_extractor
     from langchain_graphrag.memory_tool import create_memory_search_tool, create_memory_tools
     from langchain_graphrag.prompt import GraphContextTransformer
@@ -39,20 +34,9 @@ __all__ = [
     "GraphRAGRetriever",
     "GraphRAGTranslator",
     "GraphRAGVectorStore",
-    "RetrievedDocuments",
     "compressor_reranker",
     "create_memory_search_tool",
     "create_memory_tools",
     "llm_extractor",
     "read_store",
 ]
-
-if TYPE_CHECKING:
-    Found = RetrievedDocuments
-else:
-
-    def __getattr__(name: str) -> Any:
-        if name != "Found":
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        warnings.warn("Found is now called RetrievedDocuments", DeprecationWarning, stacklevel=2)
-        return RetrievedDocuments

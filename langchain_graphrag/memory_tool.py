@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
+from langchain_core.runnables.config import run_in_executor
 from langchain_core.tools import StructuredTool, ToolException
 
+from graphrag_core import Result
 from graphrag_core.context import Style, one_line
 from graphrag_core.errors import InputError
-from graphrag_core.filters import parse_all
+from graphrag_core.filters import Where, parse_all
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
-from langchain_graphrag.documents import RetrievedDocuments
-from langchain_graphrag.retriever import Filter, GraphRAGRetriever
+from langchain_graphrag.retriever import GraphRAGRetriever
 
 
 def create_memory_search_tool(
@@ -28,7 +30,7 @@ def create_memory_search_tool(
     style: Style = "passages",
     include_relationships: bool | None = None,
     include_sources: bool = True,
-    filter: Filter | None = None,  # noqa: A002 - LangChain's word
+    filter: Where | None = None,  # noqa: A002 - LangChain's word
 ) -> StructuredTool:
     """Return a tool that lets an agent search a retriever's index.
 
@@ -59,20 +61,20 @@ def create_memory_search_tool(
         "include_sources": include_sources,
     }
 
-    def content_and_artifact(documents: list[Document]) -> tuple[str, list[Document]]:
-        if not isinstance(documents, RetrievedDocuments):
-            return memory_tool.NOTHING_FOUND, list(documents)
-        return memory_tool.to_content(documents.result, **style_settings), list(documents)
-
     def search(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
-        settings = {**memory_tool.search_settings(arguments), "filter": scope}
+        results: list[Result] = []
+        settings = {**memory_tool.search_settings(arguments), "filter": scope, "_results": results}
         with _reported_errors():
-            return content_and_artifact(retriever.invoke(query, {"callbacks": callbacks}, **settings))
+            documents = retriever.invoke(query, {"callbacks": callbacks}, **settings)
+            return memory_tool.to_content(results[0], **style_settings), documents
 
     async def asearch(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
-        settings = {**memory_tool.search_settings(arguments), "filter": scope}
+        results: list[Result] = []
+        settings = {**memory_tool.search_settings(arguments), "filter": scope, "_results": results}
         with _reported_errors():
-            return content_and_artifact(await retriever.ainvoke(query, {"callbacks": callbacks}, **settings))
+            documents = await retriever.ainvoke(query, {"callbacks": callbacks}, **settings)
+            content = partial(memory_tool.to_content, results[0], **style_settings)
+            return await run_in_executor(None, content), documents
 
     return StructuredTool(
         name=name,

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict
 from typing_extensions import override
 
 from graphrag_core.context import graph_notes
-from langchain_graphrag.documents import details_of
 from langchain_graphrag.retriever import GraphRAGRetriever
 
 
@@ -18,15 +17,16 @@ class GraphContextTransformer(BaseModel, BaseDocumentTransformer):
     """Adds the facts and paths that lead to retrieved documents to their text, within a token budget.
 
     For chains that put ``page_content`` into a prompt, such as ``create_stuff_documents_chain``, and for a
-    ``DocumentCompressorPipeline``. It can be called, so it works in a pipe: ``retriever | GraphContextTransformer()``.
+    ``DocumentCompressorPipeline``. It can be called, so it works in a pipe: ``retriever | GraphContextTransformer()``,
+    with ``add_metadata=["graphrag"]`` for the retriever.
 
     Parameters
     ----------
     max_tokens
         The budget of all additions together.
     retriever
-        Looks up facts for documents of other retrievers: those that join two names which the documents mention, within
-        the retriever's filter. Without it such documents are returned as they are.
+        Looks up facts for documents without ``metadata["graphrag"]``: those that join two names which the documents
+        mention, within the retriever's filter. Without it such documents are returned as they are.
     tokenizer
         Counts tokens, as for :meth:`graphrag_core.Result.context`.
 
@@ -43,13 +43,9 @@ class GraphContextTransformer(BaseModel, BaseDocumentTransformer):
 
     @override
     def transform_documents(self, documents: Sequence[Document], **kwargs: Any) -> list[Document]:
-        details = [details_of(document) for document in documents]
-        others = [document.page_content for document, own in zip(documents, details, strict=True) if not own]
-        if self.retriever is not None and others:
-            found = {"facts": self.retriever.facts_about(others)}
-            details = [own or found for own in details]
-        passages = [(document.page_content, own) for document, own in zip(documents, details, strict=True)]
-        notes = graph_notes(passages, max_tokens=self.max_tokens, tokenizer=self.tokenizer)
+        passages = [(document.page_content, document.metadata.get("graphrag")) for document in documents]
+        about = None if self.retriever is None else self.retriever.facts_about
+        notes = graph_notes(passages, max_tokens=self.max_tokens, tokenizer=self.tokenizer, facts_about=about)
         return [
             document.model_copy(update={"page_content": f"{document.page_content}\n\n{note}"}) if note else document
             for document, note in zip(documents, notes, strict=True)

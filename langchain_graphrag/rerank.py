@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from langchain_core.callbacks import Callbacks
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from graphrag_core import Chunk, Coverage, ScoreReranker
 from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.external_rerank import Returned, Scores, awaited_scores, can_await, scores_of_returned
-from langchain_graphrag.documents import DETAILS, candidate
+from langchain_graphrag.documents import to_document
 
 _OWN_SCORE = "relevance_score"  # the metadata key under which compressors write their score
+_ID = "graphrag_id"  # the metadata key of the passage's id: some compressors return copies without Document.id
 
 
 def compressor_reranker(
@@ -53,17 +53,10 @@ def to_reranker(reranker: Any) -> Any:
     return compressor_reranker(reranker) if isinstance(reranker, BaseDocumentCompressor) else reranker
 
 
-_callbacks: ContextVar[tuple[Callbacks, Callbacks]] = ContextVar("callbacks", default=(None, None))
-
-
-@contextmanager
-def compressor_callbacks(callbacks: Callbacks, async_callbacks: Callbacks = None) -> Iterator[None]:
-    """Pass the callbacks of a retriever's run to a compressor that runs in a thread, and to one that is awaited."""
-    token = _callbacks.set((callbacks, async_callbacks))
-    try:
-        yield
-    finally:
-        _callbacks.reset(token)
+RUN: ContextVar[CallbackManagerForRetrieverRun | AsyncCallbackManagerForRetrieverRun | None] = ContextVar(
+    "run", default=None
+)
+"""The run of the retriever whose callbacks a compressor gets."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +66,18 @@ class _CompressorScores:
     compressor: BaseDocumentCompressor
 
     def __call__(self, question: str, chunks: Sequence[Chunk]) -> Scores:
-        callbacks, async_callbacks = _callbacks.get()
-        documents = [_to_document(chunk, rank) for rank, chunk in enumerate(chunks, 1)]
+        run = RUN.get()
+        documents = [_to_document(chunk) for chunk in chunks]
         has_coroutine = type(self.compressor).acompress_documents is not BaseDocumentCompressor.acompress_documents
         if not (has_coroutine and can_await()):
+            run = run.get_sync() if isinstance(run, AsyncCallbackManagerForRetrieverRun) else run
+            callbacks = None if run is None else run.get_child()
             returned = self.compressor.compress_documents(documents, question, callbacks=callbacks)
             return self._scores(chunks, returned)
 
         async def compress() -> Scores:
-            returned = await self.compressor.acompress_documents(documents, question, callbacks=async_callbacks)
+            callbacks = None if run is None else run.get_child()
+            returned = await self.compressor.acompress_documents(documents, question, callbacks=callbacks)
             return self._scores(chunks, returned)
 
         return awaited_scores(self.compressor, question, chunks, compress)
@@ -99,15 +95,15 @@ class _CompressorScores:
 
 def _passage_id(document: Document, texts: Mapping[str, str]) -> str:
     """Return which of the passages a returned document is. Some compressors return copies without the id."""
-    details = document.metadata.get(DETAILS)
-    name = str(details.get("id") if isinstance(details, Mapping) else document.id)
+    name = str(document.metadata.get(_ID) or document.id)
     same_text = (one for one, text in texts.items() if text == document.page_content)
     return name if name in texts else next(same_text, name)
 
 
-def _to_document(chunk: Chunk, rank: int) -> Document:
-    document = candidate(chunk, 1 / rank)
+def _to_document(chunk: Chunk) -> Document:
+    document = to_document(chunk)
     document.metadata.pop(_OWN_SCORE, None)  # it would be taken for the compressor's
+    document.metadata[_ID] = chunk.id
     return document
 
 

@@ -18,40 +18,31 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from typing_extensions import Self, override
 
 import graphrag_core
-from graphrag_core import (
-    Answer,
-    Cache,
-    GraphRetriever,
-    KnowledgeIndex,
-    Result,
-    SearchSettings,
-    SentenceExtractor,
-    filters,
+from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, Result, SearchSettings, SentenceExtractor
+from graphrag_core.adapter import (
+    AdapterRetriever,
+    Call,
+    checked_names,
+    closed_on_error,
+    needs_explanation,
+    open_index,
+    split_options,
 )
-from graphrag_core.adapter import AdapterRetriever, closed_on_error, open_index, split_options
 from graphrag_core.errors import InputError
-from graphrag_core.filters import parse_all
+from graphrag_core.filters import Filter, parse_all
 from graphrag_core.ports import Embedder
-from graphrag_core.query.ask import MAX_TOKENS
-from graphrag_core.query.external_rerank import search_awaiting, search_now
-from langchain_graphrag.documents import (
-    LongDocumentChunker,
-    RetrievedDocuments,
-    from_core_document,
-    from_texts,
-    to_core_documents,
-)
+from langchain_graphrag.documents import LongDocumentChunker, from_texts, to_core_documents, to_document, to_documents
 from langchain_graphrag.embedding import embeddings_of, has_coroutine, to_embedder
 from langchain_graphrag.extraction import StoredKnowledgeExtractor, from_graph_documents, llm_extractor
 from langchain_graphrag.llm import to_chat_model
-from langchain_graphrag.rerank import compressor_callbacks, to_reranker
-from langchain_graphrag.search import Search, most_diverse
+from langchain_graphrag.mmr import most_diverse
+from langchain_graphrag.rerank import RUN, to_reranker
 from langchain_graphrag.stores import Row, copy_store, embedding_of, read_documents, with_ids_and_vectors
 
 if TYPE_CHECKING:
     from langchain_graphrag.vectorstore import GraphRAGVectorStore
 
-Filter = filters.Where
+_SEARCH_TYPES = ("similarity", "mmr", "similarity_score_threshold")
 
 
 class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
@@ -82,6 +73,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         Settings of every call, as LangChain's vector store retrievers have them: ``k``, ``filter``,
         ``score_threshold``, ``fetch_k`` and ``lambda_mult`` (for ``"mmr"``), and the others that ``invoke`` takes. They
         override ``settings``, and a call overrides them. Filters never override, they narrow.
+    add_metadata
+        What the metadata of a retrieved document has in addition, as far as it is known and the document has no such
+        key itself: ``"section"`` (the headings above the passage), ``"page"``, ``"document_id"``, ``"score"``,
+        ``"channels"``, ``"path"`` and ``"graphrag"`` (everything about the hit). The last two cost time, as they have
+        to be explained.
     cache
         Caches results; by default each retriever has its own. None or False for no cache.
     refresh_every
@@ -97,16 +93,13 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     :class:`graphrag_core.errors.EmbedderError` is raised, which is also of the type that the embedding model raised.
     So ``with_retry``, ``with_fallbacks`` and their exception types work with either.
 
-    A document is returned with the id and the metadata it was added with, its score in
-    ``metadata["score"]`` and everything else about the hit in ``metadata["graphrag"]``. If its
-    own metadata uses one of these two keys, that value is in ``metadata["graphrag"]["own"]``;
-    ``filter`` and :meth:`get` see it in its original place. When a retrieved document is added
-    again, these additions are removed first. They are reached by key; ``==``, iteration and JSON
-    leave them out, so that documents of the same passage are equal whichever queries found them.
+    A document is returned with the id and the metadata it was added with, and with what ``add_metadata`` names. What is
+    added by default belongs to the passage, so documents of the same passage are equal whichever queries found them.
+    :meth:`search` returns everything about the hits.
 
     A document of more than 512 tokens is split into passages, unless ``chunker=None``. Their id is
-    ``"<document id>#<number>"``, and ``metadata["graphrag"]["document_id"]`` is the id for
-    :meth:`delete` and :meth:`get`. A shorter document is one passage with its own id.
+    ``"<document id>#<number>"``, and ``metadata["document_id"]`` is the id for :meth:`delete` and :meth:`get`.
+    A shorter document is one passage with its own id.
 
     Nothing is found for a blank query, and documents without text are skipped, each with a warning in the log.
 
@@ -122,10 +115,14 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     filter: Any = Field(default=None, frozen=True)
     search_type: str = Field(default="similarity", frozen=True)
     search_kwargs: dict[str, Any] = Field(default_factory=dict, frozen=True)
+    add_metadata: tuple[str, ...] = Field(default=("section", "page"), frozen=True)
     cache: Cache | bool | None = Field(default_factory=Cache, frozen=True)
     refresh_every: float | None = Field(default=None, frozen=True)
 
     _core: GraphRetriever = PrivateAttr()
+    _explains: bool = PrivateAttr()
+    _embedding: str = PrivateAttr()  # the class of the embedding model
+    _awaits: bool = PrivateAttr()  # whether it embeds questions on the event loop
 
     def __init__(self, **fields: Any) -> None:
         given = {name: value for name, value in fields.items() if name in type(self).model_fields}
@@ -136,13 +133,18 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         given["settings"] = settings.replace(**_with_reranker(others))
         given["filter"] = parse_all(given.get("filter"))  # read once
         given["search_kwargs"] = kwargs = dict(given.get("search_kwargs") or {})
-        if kwargs.get("filter") is not None:
-            kwargs["filter"] = parse_all(kwargs["filter"])
+        kwargs["filter"] = parse_all(kwargs.pop("filter", None))
+        given["search_kwargs"] = {name: value for name, value in kwargs.items() if value is not None}
+        if "add_metadata" in given:
+            given["add_metadata"] = checked_names(given["add_metadata"])
         if isinstance(cache := given.get("cache"), bool):
             given["cache"] = Cache() if cache else None
         super().__init__(**given)
         self._core = GraphRetriever(self.index, self.settings, cache=self.cache, refresh_every=self.refresh_every)
-        self._settings_with(self._search_of({}).core)  # raises now instead of in the first query
+        self._explains = needs_explanation(self.add_metadata)
+        model = embeddings_of(self.index)
+        self._embedding, self._awaits = type(model).__name__, has_coroutine(model, "aembed_query")
+        self._read("", {})  # raises now instead of in the first query
 
     @override
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -517,21 +519,32 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         """Return documents as they were added; unknown ids, and those outside of the :attr:`scope`, are ignored."""
         wanted = [ids] if isinstance(ids, str) else ids
         stored = (self.index.get(document_id) for document_id in self._in_scope(wanted))
-        return [from_core_document(document) for document in stored if document is not None]
+        return [to_document(document) for document in stored if document is not None]
 
     # -- queries
 
     @property
-    def scope(self) -> filters.Filter | None:
+    def scope(self) -> Filter | None:
         """What restricts every query: ``filter``, and the filter in ``search_kwargs``; None if nothing does."""
         return parse_all(self.filter, self.search_kwargs.get("filter"))
 
     @override
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, filter: Filter | None = None, **settings: Any
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        _results: list[Result] | None = None,
+        **settings: Any,
     ) -> list[Document]:
-        with compressor_callbacks(run_manager.get_child()):
-            return RetrievedDocuments(self._result(query, parse_all(self.scope, filter), settings))
+        token = RUN.set(run_manager)
+        try:
+            result = self.search(query, **{"explain": self._explains, **settings})
+        finally:
+            RUN.reset(token)
+        if _results is not None:
+            _results.append(result)
+        return to_documents(result, self.add_metadata)
 
     @override
     async def _aget_relevant_documents(
@@ -539,91 +552,44 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         query: str,
         *,
         run_manager: AsyncCallbackManagerForRetrieverRun,
-        filter: Filter | None = None,
+        _results: list[Result] | None = None,
         **settings: Any,
     ) -> list[Document]:
-        with compressor_callbacks(run_manager.get_sync().get_child(), run_manager.get_child()):
-            result = await self._aresult(query, parse_all(self.scope, filter), settings)
-        return await run_in_executor(None, RetrievedDocuments, result)
+        token = RUN.set(run_manager)
+        try:
+            result = await self.asearch(query, **{"explain": self._explains, **settings})
+        finally:
+            RUN.reset(token)
+        if _results is not None:
+            _results.append(result)
+        return await run_in_executor(None, to_documents, result, self.add_metadata)
 
-    def _search_of(self, settings: Mapping[str, Any]) -> Search:
-        return Search.of(self.settings.k, self.search_type, self.search_kwargs, _with_reranker(settings))
+    def _read(self, query: str, given: Mapping[str, Any]) -> Call:
+        merged: dict[str, Any] = {"search_type": self.search_type, **self.search_kwargs}
+        merged |= {name: value for name, value in _with_reranker(given).items() if value is not None}
+        merged.pop("filter", None)
+        kind, fetch_k, lambda_mult = (
+            merged.pop("search_type"),
+            merged.pop("fetch_k", 20),
+            merged.pop("lambda_mult", 0.5),
+        )
+        if kind not in _SEARCH_TYPES:
+            raise InputError(f"unknown search_type {kind!r}: use {', '.join(_SEARCH_TYPES)}")
+        if kind == "similarity_score_threshold" and "score_threshold" not in merged:
+            raise InputError("search_type='similarity_score_threshold' needs search_kwargs={'score_threshold': ...}")
+        call = Call(query, self._arguments(merged, given.get("filter")), text=query)
+        if kind == "mmr":
+            if not 0 <= lambda_mult <= 1:
+                raise InputError(f"lambda_mult is {lambda_mult!r}: it must be from 0 to 1")
+            settings = call.arguments["settings"]
+            call.finish = partial(most_diverse, self.index, k=settings.k, lambda_mult=lambda_mult)
+            call.arguments["settings"] = settings.replace(k=max(settings.k, fetch_k))
+        if self._awaits:
+            call.aembed = partial(embeddings_of(self.index).aembed_query, query)
+        return call
 
-    def _result(self, query: str, where: filters.Filter | None, settings: Mapping[str, Any]) -> Result:
-        """Return what the core finds. A reranker that has to be awaited runs in this thread."""
-        return search_now(partial(self._found, query, where, self._search_of(settings)))
-
-    async def _aresult(self, query: str, where: filters.Filter | None, settings: Mapping[str, Any]) -> Result:
-        """Return what the core finds; the embedding model and the reranker are awaited if they can be."""
-        search = self._search_of(settings)
-        if "embedding" not in search.core:
-            model = embeddings_of(self.index)
-            embed = partial(model.aembed_query, query) if has_coroutine(model, "aembed_query") else None
-            search.core["embedding"] = await self._avector(query, search.core, embed)
-        return await search_awaiting(partial(run_in_executor, None, self._found, query, where, search))
-
-    def _found(self, query: str, where: filters.Filter | None, search: Search) -> Result:
-        result = self._retrieve_result(query, search.core, where)
-        if search.lambda_mult is None:
-            return result
-        return most_diverse(self.index, result, search.k, search.lambda_mult)
-
-    def ask(
-        self,
-        question: str,
-        llm: Any = None,
-        *,
-        filter: Filter | None = None,  # noqa: A002 - LangChain's word
-        max_tokens: int = MAX_TOKENS,
-        **settings: Any,
-    ) -> Answer:
-        """Answer a question from the documents, with numbered citations.
-
-        Parameters
-        ----------
-        question
-            The question.
-        llm
-            A LangChain chat model, LLM or chain; or what :meth:`graphrag_core.GraphRetriever.ask` takes, such as
-            ``"http://localhost:11434/v1/llama3.1"``. Without one, the answer consists of sentences of the documents.
-        filter
-            Narrows the retriever's filter.
-        max_tokens
-            The budget of the passages in the prompt.
-        settings
-            Those of ``invoke``: ``k``, ``method``, ``seed_entities``, ...
-
-        Returns
-        -------
-        graphrag_core.Answer
-            The text, and the passages that it cites.
-        """
-        where = parse_all(self.scope, filter)
-        result = self._result(question, where, settings)
-        with self._core.answer_from(result, to_chat_model(llm), where=where, max_tokens=max_tokens) as stream:
-            return stream.answer
-
-    async def aask(
-        self,
-        question: str,
-        llm: Any = None,
-        *,
-        filter: Filter | None = None,  # noqa: A002 - LangChain's word
-        max_tokens: int = MAX_TOKENS,
-        **settings: Any,
-    ) -> Answer:
-        """Async version of :meth:`ask`: embeds on the event loop, and reads the model in a thread.
-
-        Cancelling it ends the answer of the model at its next piece.
-        """
-        where = parse_all(self.scope, filter)
-        result = await self._aresult(question, where, settings)
-        with self._core.answer_from(result, to_chat_model(llm), where=where, max_tokens=max_tokens) as stream:
-            return await run_in_executor(None, lambda: stream.answer)
-
-    async def awarm(self, questions: Iterable[str]) -> int:
-        """Run questions in advance as :meth:`ainvoke` would, which may embed them by another way; return how many."""
-        return len([await self.ainvoke(question, count_access=False) for question in questions])
+    def _answering(self, llm: Any) -> dict[str, Any]:
+        return {"llm": to_chat_model(llm)}
 
     def as_vectorstore(self) -> GraphRAGVectorStore:
         """Return a LangChain ``VectorStore`` over the same index, for what asks for one.
@@ -639,7 +605,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     def _get_ls_params(self, **kwargs: Any) -> LangSmithRetrieverParams:
         params = super()._get_ls_params(**kwargs)
         if self.index.embedding is not None:
-            params["ls_embedding_provider"] = type(embeddings_of(self.index)).__name__
+            params["ls_embedding_provider"] = self._embedding
             params["ls_embedding_model"] = self.index.embedding.identity
         return params
 

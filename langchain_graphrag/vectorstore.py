@@ -12,11 +12,10 @@ from langchain_core.structured_query import Comparator, Comparison, Operation, O
 from langchain_core.vectorstores import VectorStore
 from typing_extensions import Self, override
 
-import graphrag_core
-from graphrag_core import Chunk, Hit
-from graphrag_core.filters import parse, parse_all
+from graphrag_core import Hit
+from graphrag_core.filters import parse
 from graphrag_core.ports import Embedder
-from langchain_graphrag.documents import from_core_document
+from langchain_graphrag.documents import to_document
 from langchain_graphrag.embedding import embeddings_of
 from langchain_graphrag.retriever import GraphRAGRetriever
 
@@ -152,7 +151,7 @@ class GraphRAGVectorStore(VectorStore):
                 found += documents
             elif self.retriever._in_scope([document_id := name.rpartition("#")[0]]):  # noqa: SLF001 - of this package
                 chunks = self.retriever.index.chunks(document_id)
-                found += [_to_document(chunk) for chunk in chunks if chunk.id == name]
+                found += [to_document(chunk) for chunk in chunks if chunk.id == name]
         return found
 
     @override
@@ -214,7 +213,7 @@ class GraphRAGVectorStore(VectorStore):
             As for all searches.
         """
         diverse: dict[str, Any] = {"search_type": "mmr", "fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return [_to_document(hit.chunk) for hit in self._hits(query, k=k, **kwargs, **diverse)]
+        return [to_document(hit.chunk) for hit in self._hits(query, k=k, **kwargs, **diverse)]
 
     @override
     async def amax_marginal_relevance_search(
@@ -222,7 +221,7 @@ class GraphRAGVectorStore(VectorStore):
     ) -> list[Document]:
         """Async version of :meth:`max_marginal_relevance_search`."""
         diverse: dict[str, Any] = {"search_type": "mmr", "fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return [_to_document(hit.chunk) for hit in await self._ahits(query, k=k, **kwargs, **diverse)]
+        return [to_document(hit.chunk) for hit in await self._ahits(query, k=k, **kwargs, **diverse)]
 
     @override
     def max_marginal_relevance_search_by_vector(
@@ -244,24 +243,16 @@ class GraphRAGVectorStore(VectorStore):
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         return lambda score: min(max(score, 0.0), 1.0)  # a keyword score or a reranker's may be outside
 
-    def _hits(self, query: str, *, filter: Any = None, **settings: Any) -> Sequence[Hit]:  # noqa: A002
-        settings = {"search_type": "similarity", **settings}
-        where = parse_all(self.retriever.scope, filter)
-        return self.retriever._result(query, where, settings).hits  # noqa: SLF001 - of this package
+    def _hits(self, query: str, **settings: Any) -> Sequence[Hit]:
+        return self.retriever.search(query, **{"search_type": "similarity", **settings}).hits
 
-    async def _ahits(self, query: str, *, filter: Any = None, **settings: Any) -> Sequence[Hit]:  # noqa: A002
+    async def _ahits(self, query: str, **settings: Any) -> Sequence[Hit]:
         """Return the hits of a question, which is embedded on the event loop if the model has its own coroutine."""
-        settings = {"search_type": "similarity", **settings}
-        where = parse_all(self.retriever.scope, filter)
-        return (await self.retriever._aresult(query, where, settings)).hits  # noqa: SLF001 - of this package
-
-
-def _to_document(chunk: Chunk) -> Document:
-    return from_core_document(graphrag_core.Document(chunk.id, chunk.text, metadata=chunk.metadata))
+        return (await self.retriever.asearch(query, **{"search_type": "similarity", **settings})).hits
 
 
 def _scored(hits: Iterable[Hit]) -> _Scored:
-    return [(_to_document(hit.chunk), hit.score) for hit in hits]
+    return [(to_document(hit.chunk), hit.score) for hit in hits]
 
 
 class GraphRAGTranslator(Visitor):

@@ -20,7 +20,6 @@ class GraphRAGRetrievalEvent(BaseEvent):
     entities: list[str]
     skipped: str
     fallback: str
-    advice: str = ""
     node_ids: list[str]
     stages: dict[str, float]
 
@@ -40,7 +39,6 @@ class GraphRAGRetrievalEvent(BaseEvent):
             entities=[entity.name for entity in result.entities],
             skipped=result.expansion_skipped,
             fallback=result.fallback,
-            advice=result.advice,
             node_ids=[hit.chunk.id for hit in result.hits],
             stages=dict(result.trace.stages),
         )

@@ -79,7 +79,7 @@ def memory_search_tool(
             include_sources=include_sources,
             tokenizer=count_tokens,
         )
-        return Memories(to_nodes(result), context)
+        return Memories(to_nodes(result, retriever.add_metadata), context)
 
     def search(query: str, **arguments: Any) -> Memories:
         return to_memories(retriever.search(query, where=where, **memory_tool.search_settings(arguments)))

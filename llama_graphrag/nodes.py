@@ -27,7 +27,8 @@ from llama_index.core.schema import (
 )
 from llama_index.core.storage.docstore.utils import json_to_doc
 
-from graphrag_core import Chunk, Document, Hit, Result
+from graphrag_core import Chunk, Document, Result
+from graphrag_core.adapter import CITATION, added_metadata
 from graphrag_core.documents.html import readable
 from graphrag_core.errors import DocumentError
 from graphrag_core.extract.knowledge import strength_of
@@ -37,9 +38,6 @@ from graphrag_core.ingest.remembered import FACT_KEY
 from graphrag_core.ingest.titles import stated_title, title_of
 from graphrag_core.text import chunk_text, label
 from graphrag_core.text.markup import plain
-
-DETAILS = "graphrag"
-"""The metadata key of a retrieved node under which it says how it was found."""
 
 _STORED = "__graphrag__"  # the metadata key of the rest of a node; written to existing indexes
 SOURCE = f"{_STORED}.source"
@@ -90,8 +88,6 @@ def _to_document(node: BaseNode, source_title: str) -> Document:
     except Exception as error:
         raise DocumentError(node.node_id, f"the node cannot be serialised as JSON: {error}") from error
     data.pop("metadata_seperator", None)  # releases up to 0.13 write this too, and prefer it to the other
-    for key in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys"):
-        data[key] = [name for name in data[key] if name != DETAILS]
     if data.get("text") == bare.text:
         del data["text"]
     rest: dict[str, Any] = {"node": data, "type": node.get_type()}
@@ -125,8 +121,8 @@ def _converted_relationships(node: BaseNode) -> dict[NodeRelationship, Any]:
 
 
 def _bare(node: BaseNode) -> Document:
-    """Return a node's text and metadata, without knowledge and the details of an earlier search."""
-    hidden = {DETAILS, *(_KNOWLEDGE_KEYS if has_knowledge(node) else ())}
+    """Return a node's text and metadata, without knowledge."""
+    hidden = _KNOWLEDGE_KEYS if has_knowledge(node) else ()
     metadata = {key: value for key, value in node.metadata.items() if key not in hidden}
     with suppress(ValueError, RecursionError):  # the core reports what is wrong with it
         metadata = json_value(metadata, "metadata")  # as it is stored, so that an unchanged node is recognised
@@ -144,7 +140,7 @@ def embedding_text(node: BaseNode, document: Document) -> str:
     """Return the text to embed for a node: LlamaIndex's without markup, title and heading once and at the start."""
     whole = whole_document(document)
     title = whole.title
-    hidden = {*node.excluded_embed_metadata_keys, DETAILS, *_HEADING_KEYS}
+    hidden = {*node.excluded_embed_metadata_keys, *_HEADING_KEYS}
     for key in _TITLE_KEYS:
         if title and title_of(Document("", "", metadata={key: node.metadata.get(key)})) == title:
             hidden.add(key)
@@ -237,45 +233,24 @@ def with_stable_ids(nodes: Sequence[BaseNode]) -> list[BaseNode]:
 # -- hits to nodes
 
 
-def to_nodes(result: Result) -> list[NodeWithScore]:
-    """Return the nodes of a result as they were inserted, each with the details of its hit."""
-    return [NodeWithScore(node=_found_node(hit, result), score=hit.score) for hit in result.hits]
+def to_nodes(result: Result, add_metadata: tuple[str, ...]) -> list[NodeWithScore]:
+    """Return the nodes of a result as they were inserted. What is added to their metadata replaces nothing of it.
 
-
-class MetadataWithDetails(dict[str, Any]):
-    """Metadata whose string form leaves out the details, and which is compared without them.
-
-    LlamaIndex hashes a text node by the string of its metadata, and its fusion retriever
-    deduplicates by hash: otherwise a node found here and by another retriever would count twice.
-    Nodes that two queries found are equal.
+    What cannot be cited is hidden from the LLM and from the embedding.
     """
-
-    def __str__(self) -> str:
-        return str({key: value for key, value in self.items() if key != DETAILS})
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, dict):
-            return NotImplemented
-        own, others = dict(self), dict(other)
-        own.pop(DETAILS, None)
-        others.pop(DETAILS, None)
-        return own == others
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = None  # as for every dict
-
-
-def _found_node(hit: Hit, result: Result) -> BaseNode:
-    node = stored_node(hit.chunk)
-    return node.model_copy(
-        update={
-            "metadata": MetadataWithDetails(node.metadata, **{DETAILS: result.details(hit)}),
-            "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, DETAILS],
-            "excluded_llm_metadata_keys": [*node.excluded_llm_metadata_keys, DETAILS],
-        }
-    )
+    found = []
+    for hit in result.hits:
+        node = stored_node(hit.chunk)
+        added = added_metadata(result, hit, add_metadata)
+        if "document_id" in added:
+            added["document_id"] = node.ref_doc_id or hit.chunk.document_id
+        added = {name: value for name, value in added.items() if name not in node.metadata}
+        hidden = [name for name in added if name not in CITATION]
+        node.metadata.update(added)
+        node.excluded_embed_metadata_keys.extend(hidden)
+        node.excluded_llm_metadata_keys.extend(hidden)
+        found.append(NodeWithScore(node=node, score=hit.score))
+    return found
 
 
 def stored_node(chunk: Chunk) -> BaseNode:

@@ -9,7 +9,6 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
 from graphrag_core.context import graph_notes
 from llama_graphrag.llm import count_tokens
-from llama_graphrag.nodes import DETAILS, MetadataWithDetails
 
 NOTE = "knowledge_graph"
 """The metadata key of what the graph adds to a node. The LLM sees it, the embedding does not."""
@@ -18,15 +17,16 @@ NOTE = "knowledge_graph"
 class GraphContextPostprocessor(BaseNodePostprocessor):
     """Adds the facts and paths that lead to retrieved nodes to what the LLM sees of them, within a token budget.
 
-    Pass it as one of the ``node_postprocessors`` of a query engine or chat engine.
+    Pass it as one of the ``node_postprocessors`` of a query engine or chat engine, and ``add_metadata=["graphrag"]`` to
+    the retriever.
 
     Parameters
     ----------
     max_tokens
         The budget of all additions together.
     retriever
-        Looks up facts for nodes of other retrievers: those that join two names which the nodes mention, within the
-        retriever's filters. Without it such nodes are returned as they are.
+        Looks up facts for nodes without ``metadata["graphrag"]``: those that join two names which the nodes mention,
+        within the retriever's filters. Without it such nodes are returned as they are.
     tokenizer
         Counts tokens, as for :meth:`graphrag_core.Result.context`; by default with LlamaIndex's tokenizer.
 
@@ -50,17 +50,10 @@ class GraphContextPostprocessor(BaseNodePostprocessor):
         nodes: list[NodeWithScore],
         query_bundle: QueryBundle | None = None,  # noqa: ARG002 - LlamaIndex passes it
     ) -> list[NodeWithScore]:
-        details = [one.node.metadata.get(DETAILS) or {} for one in nodes]
-        texts = [one.node.get_content(MetadataMode.NONE) for one in nodes]
-        others = [text for text, own in zip(texts, details, strict=True) if not own]
-        if self.retriever is not None and others:
-            found = {"facts": self.retriever.facts_about(others)}
-            details = [own or found for own in details]
-        notes = graph_notes(
-            list(zip(texts, details, strict=True)),
-            max_tokens=self.max_tokens,
-            tokenizer=self.tokenizer or count_tokens,
-        )
+        passages = [(one.node.get_content(MetadataMode.NONE), one.node.metadata.get("graphrag")) for one in nodes]
+        about = None if self.retriever is None else self.retriever.facts_about
+        tokenizer = self.tokenizer or count_tokens
+        notes = graph_notes(passages, max_tokens=self.max_tokens, tokenizer=tokenizer, facts_about=about)
         return [_with_note(one, note) if note else one for one, note in zip(nodes, notes, strict=True)]
 
 
@@ -68,7 +61,7 @@ def _with_note(found: NodeWithScore, note: str) -> NodeWithScore:
     node = found.node
     copied = node.model_copy(
         update={
-            "metadata": MetadataWithDetails(node.metadata, **{NOTE: f"\n{note}"}),
+            "metadata": {**node.metadata, NOTE: f"\n{note}"},
             "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, NOTE],
         }
     )

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, CondenseQuestionChatEngine, ContextChatEngine
 from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
@@ -36,8 +35,6 @@ from llama_index.core.vector_stores.types import MetadataFilters
 from typing_extensions import Self
 
 from graphrag_core import (
-    Answer,
-    AnswerStream,
     Cache,
     Combined,
     GraphRetriever,
@@ -48,13 +45,19 @@ from graphrag_core import (
     SearchSettings,
     SentenceExtractor,
 )
-from graphrag_core.adapter import AdapterRetriever, closed_on_error, open_index, split_options
+from graphrag_core.adapter import (
+    AdapterRetriever,
+    Call,
+    checked_names,
+    closed_on_error,
+    needs_explanation,
+    open_index,
+    split_options,
+)
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Filter, parse_all
 from graphrag_core.ingest.edges import ID, Edge, Edges, parse_edges
 from graphrag_core.ingest.remembered import Time
-from graphrag_core.query.ask import MAX_TOKENS
-from graphrag_core.query.external_rerank import search_awaiting, search_now
 from llama_graphrag.embedding import EmbedModel, LlamaEmbedder, to_embedder
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent, dispatcher
 from llama_graphrag.filters import ids_where, to_where
@@ -66,15 +69,14 @@ from llama_graphrag.sources import ReadNodes, read_property_graph, read_vector_i
 
 _log = logging.getLogger(__name__)
 _OF_CALL: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  # noqa: B039 - never changed
-_FILTERS = ("filters", "node_ids", "doc_ids", "where")  # arguments of a call that narrow the scope
+_FILTERS = ("filters", "node_ids", "doc_ids")  # arguments of a call that narrow the scope
 
 
 class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     """Retrieves nodes by vector, keyword and knowledge graph.
 
-    Nodes are returned as they were inserted: the same ids, text, metadata, relationships and
-    templates. How a node was found is in ``metadata["graphrag"]``, which is hidden from the
-    LLM and from the embedding.
+    Nodes are returned as they were inserted: the same ids, text, metadata, relationships and templates.
+    :meth:`search` returns everything about the hits.
 
     Parameters
     ----------
@@ -93,6 +95,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     transformations
         Split documents into nodes in :meth:`insert`, :meth:`update_ref_doc` and :meth:`refresh_ref_docs`; by default
         ``Settings.transformations``.
+    add_metadata
+        What the metadata of a retrieved node has in addition, as far as it is known and the node has no such key
+        itself: ``"section"`` (the headings above the passage), ``"page"``, ``"document_id"`` (that of the source
+        document), ``"score"``, ``"channels"``, ``"path"`` and ``"graphrag"`` (everything about the hit). The last two
+        cost time, as they have to be explained. The LLM and the embedding see the first three alone.
     cache, refresh_every
         As for :class:`graphrag_core.GraphRetriever`.
     callback_manager, object_map, objects, verbose
@@ -130,6 +137,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         doc_ids: Sequence[str] | None = None,
         as_of: Time | None = None,
         transformations: Sequence[TransformComponent] | None = None,
+        add_metadata: Iterable[str] = ("section", "page"),
         cache: Cache | bool | None = True,
         refresh_every: float | None = None,
         callback_manager: CallbackManager | None = None,
@@ -143,6 +151,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         self._scope = parse_all(to_where(filters), *ids_where(node_ids, doc_ids))  # read once
         self._as_of = as_of
         self.transformations = transformations
+        self._add_metadata = checked_names(add_metadata)
         self._core = GraphRetriever(
             index,
             SearchSettings() if settings is None else settings,
@@ -171,6 +180,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def filters(self) -> MetadataFilters | None:
         """The filters of every query."""
         return self._filters
+
+    @property
+    def add_metadata(self) -> tuple[str, ...]:
+        """What is added to the metadata of retrieved nodes."""
+        return self._add_metadata
 
     @property
     def scope(self) -> Filter | None:
@@ -478,79 +492,6 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     # -- queries
 
-    def search(self, query: QueryType, **settings: Any) -> Result:
-        """Return the core's result: hits with paths, facts, entities, ``context()``, ``explain()``.
-
-        Parameters
-        ----------
-        query
-            A question, or a bundle; its ``embedding`` and ``embedding_strs`` are used.
-        settings
-            Fields of :class:`graphrag_core.SearchSettings`, such as ``k`` and ``method``, to override the
-            retriever's; ``filters``, ``node_ids``, ``doc_ids`` and ``where`` (a filter in the form of
-            :mod:`graphrag_core.filters`), which narrow its filters; and ``as_of``, ``count_access``,
-            ``seed_entities`` and ``exclude``.
-        """
-        bundle, where, given = self._read_call(query, settings)
-        model, embedding = self._query_model(bundle), self.index.embedding
-        texts = list(bundle.embedding_strs)
-        if model and embedding and bundle.custom_embedding_strs and self._needs_vector("".join(texts), given):
-            try:
-                given["embedding"] = embedding.checked_query(model.get_agg_embedding_from_queries(texts))
-            except Exception as error:  # noqa: BLE001 - the core raises it, or falls back to keywords
-                given["embedding"] = error
-        return self._report(search_now(lambda: self._retrieve_result(bundle.query_str, given, where)))
-
-    async def asearch(self, query: QueryType, **settings: Any) -> Result:
-        """Async version of :meth:`search`; the query is embedded on the event loop."""
-        bundle, where, given = self._read_call(query, settings)
-        if bundle.embedding is None:
-            model, texts = self._query_model(bundle), list(bundle.embedding_strs)
-            embed_query = partial(model.aget_agg_embedding_from_queries, texts) if model else None
-            given["embedding"] = await self._avector("".join(texts) if model else bundle.query_str, given, embed_query)
-        search = partial(asyncio.to_thread, self._retrieve_result, bundle.query_str, given, where)
-        return self._report(await search_awaiting(search))
-
-    def ask(self, query: QueryType, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
-        """Answer a question from the documents, with numbered citations.
-
-        Parameters
-        ----------
-        query
-            A question, or a bundle.
-        llm
-            A LlamaIndex LLM; or what :meth:`graphrag_core.GraphRetriever.ask` takes, such as
-            ``"http://localhost:11434/v1/llama3.1"``. Without one, the answer consists of sentences of the documents:
-            ``Settings.llm`` is not used.
-        max_tokens
-            The budget of the passages in the prompt.
-        settings
-            Those of :meth:`search`.
-
-        Returns
-        -------
-        graphrag_core.Answer
-            The text, and the passages that it cites.
-        """
-        settings["where"] = self._where(settings)  # read once
-        result = self.search(query, **settings)
-        with self._answer_stream(result, llm, settings["where"], max_tokens) as stream:
-            return stream.answer
-
-    async def aask(self, query: QueryType, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
-        """Async version of :meth:`ask`: embeds on the event loop, and reads the model in a thread.
-
-        Cancelling it ends the answer of the model at its next piece.
-        """
-        settings["where"] = self._where(settings)
-        result = await self.asearch(query, **settings)
-        with self._answer_stream(result, llm, settings["where"], max_tokens) as stream:
-            return await asyncio.to_thread(lambda: stream.answer)
-
-    def _answer_stream(self, result: Result, llm: Any, where: Filter | None, max_tokens: int) -> AnswerStream:
-        model = to_chat_model(llm)
-        return self._core.answer_from(result, model, where=where, max_tokens=max_tokens, tokenizer=count_tokens)
-
     def retrieve(self, str_or_query_bundle: QueryType, **settings: Any) -> list[NodeWithScore]:
         """Return the nodes for a query, best first; ``settings`` as for :meth:`search`, for this call alone."""
         token = _OF_CALL.set(settings)
@@ -568,35 +509,33 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             _OF_CALL.reset(token)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return to_nodes(self.search(query_bundle, **_OF_CALL.get()))
+        return to_nodes(self.search(query_bundle, **self._explained(_OF_CALL.get())), self._add_metadata)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return await asyncio.to_thread(to_nodes, await self.asearch(query_bundle, **_OF_CALL.get()))
+        result = await self.asearch(query_bundle, **self._explained(_OF_CALL.get()))
+        return await asyncio.to_thread(to_nodes, result, self._add_metadata)
 
-    def _read_call(
-        self, query: QueryType, settings: Mapping[str, Any]
-    ) -> tuple[QueryBundle, Filter | None, dict[str, Any]]:
-        """Return the query, its filter and its other arguments, with the embedding that it came with."""
+    def _explained(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        return {"explain": needs_explanation(self._add_metadata), **settings}
+
+    def _read(self, query: QueryType, given: Mapping[str, Any]) -> Call:
         bundle = QueryBundle(query) if isinstance(query, str) else query
-        given = {name: value for name, value in settings.items() if name not in _FILTERS}
-        return bundle, self._where(settings), {**_with_reranker(given), "embedding": bundle.embedding}
-
-    def _query_model(self, bundle: QueryBundle) -> BaseEmbedding | None:
-        """Return the LlamaIndex model that embeds the query, unless it has an embedding."""
+        filters, node_ids, doc_ids = (given.get(name) for name in _FILTERS)
+        settings = {name: value for name, value in _with_reranker(given).items() if name not in _FILTERS}
+        settings = {"as_of": self._as_of, **settings, "embedding": bundle.embedding}
+        arguments = self._arguments(settings, to_where(filters), *ids_where(node_ids, doc_ids))
+        call = Call(bundle.query_str, arguments, text=bundle.query_str, finish=self._report)
         embedder = self.index.embedding.embedder if self.index.embedding else None
-        return embedder.model if isinstance(embedder, LlamaEmbedder) and bundle.embedding is None else None
+        if isinstance(embedder, LlamaEmbedder) and bundle.embedding is None:
+            texts = list(bundle.embedding_strs)
+            call.text = "".join(texts)
+            call.aembed = partial(embedder.model.aget_agg_embedding_from_queries, texts)
+            if bundle.custom_embedding_strs:
+                call.embed = partial(embedder.model.get_agg_embedding_from_queries, texts)
+        return call
 
-    def _call_defaults(self) -> dict[str, Any]:
-        return {"as_of": self._as_of}
-
-    def _where(self, settings: Mapping[str, Any]) -> Filter | None:
-        """Return the filter of a query: that of the retriever, narrowed by that of the call."""
-        filters, node_ids, doc_ids, where = (settings.get(name) for name in _FILTERS)
-        return parse_all(self.scope, to_where(filters), *ids_where(node_ids, doc_ids), where)
-
-    async def awarm(self, questions: Iterable[str]) -> int:
-        """Run questions in advance as ``aretrieve`` would, which embeds them by another way; return how many."""
-        return len([await self.asearch(question, count_access=False) for question in questions])
+    def _answering(self, llm: Any) -> dict[str, Any]:
+        return {"llm": to_chat_model(llm), "tokenizer": count_tokens}
 
     def _report(self, result: Result) -> Result:
         if result.fallback and not result.embedder_failed:  # which the core logs

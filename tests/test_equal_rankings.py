@@ -67,8 +67,8 @@ def reasons(details):
 async def test_rankings_are_equal(filled, settings):
     index, for_langchain, for_llama = filled
     core = GraphRetriever(index, k=10, **settings)
-    langchain = LangChainRetriever(index=for_langchain, k=10, **settings)
-    llama = LlamaRetriever(for_llama, similarity_top_k=10, **settings)
+    langchain = LangChainRetriever(index=for_langchain, k=10, add_metadata=["score", "graphrag"], **settings)
+    llama = LlamaRetriever(for_llama, similarity_top_k=10, add_metadata=["graphrag"], **settings)
     for question in QUESTIONS:
         result = core.retrieve(question)
         expected = [(hit.chunk.id, hit.score, reasons(result.details(hit))) for hit in result.hits]

@@ -1,4 +1,4 @@
-"""What the retrievers of the adapters share: opening an index, the scope, and methods that no framework defines."""
+"""What the retrievers of the adapters share: opening an index, a question, and methods that no framework defines."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,18 +16,24 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Self
 
 from graphrag_core.engine.address import shown
-from graphrag_core.errors import NotAnIndex
-from graphrag_core.filters import DOCUMENT_ID, Filter, parse_all
+from graphrag_core.errors import InputError, NotAnIndex
+from graphrag_core.filters import DOCUMENT_ID, parse_all
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ports import Embedder
+from graphrag_core.query.ask import MAX_TOKENS, Answer, AnswerStream
+from graphrag_core.query.external_rerank import search_awaiting, search_now
 from graphrag_core.query.rerank import ScoreReranker
 from graphrag_core.query.settings import SearchSettings
-from graphrag_core.result import Result
+from graphrag_core.result import Hit, Result
 from graphrag_core.retriever import GraphRetriever
 
-CALL_ARGUMENTS = frozenset(signature(GraphRetriever.retrieve).parameters) - {"self", "question", "overrides"}
-"""The arguments of a question that are no fields of :class:`~graphrag_core.SearchSettings`, such as ``as_of``."""
+CITATION = ("section", "page", "document_id")
+"""Those of the metadata that can be added which belong to the passage and can be cited."""
 
+ADDED = (*CITATION, "score", "channels", "path", "graphrag")
+"""What can be added to the metadata of a retrieved passage."""
+
+_CALL_ARGUMENTS = frozenset(signature(GraphRetriever.retrieve).parameters) - {"self", "question", "overrides"}
 _INDEX_OPTIONS = {*signature(KnowledgeIndex).parameters, *signature(KnowledgeIndex.open).parameters} - {"settings"}
 _NAMED = 5  # blank documents that a warning names
 _log = logging.getLogger(__name__)
@@ -64,6 +72,74 @@ def closed_on_error(opened: AdapterRetriever | KnowledgeIndex) -> Iterator[None]
         raise
 
 
+def checked_names(add_metadata: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of what is added to the metadata of retrieved passages, or raise :class:`InputError`."""
+    names = () if isinstance(add_metadata, str) else tuple(add_metadata)
+    if isinstance(add_metadata, str):
+        raise InputError(f"add_metadata is {add_metadata!r}: use a list of names")
+    for name in names:
+        if name not in ADDED:
+            near = get_close_matches(str(name), ADDED, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(ADDED)}"
+            raise InputError(f"add_metadata has {name!r}: {hint}")
+    return names
+
+
+def needs_explanation(names: Iterable[str]) -> bool:
+    """Return whether something that is added to the metadata is part of an explanation."""
+    return "path" in names or "graphrag" in names
+
+
+def added_metadata(result: Result, hit: Hit, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return what is added to the metadata of a retrieved passage: what has one of the names, and is known.
+
+    A passage of a document that was split has ``document_id`` also if that is not among the names.
+    """
+    chunk = hit.chunk
+    if chunk.id != chunk.document_id and "document_id" not in names:
+        names = (*names, "document_id")
+    values: dict[str, Any] = {
+        "section": " › ".join(chunk.headings) or None,
+        "page": chunk.page,
+        "document_id": chunk.document_id,
+        "score": hit.score,
+    }
+    if "channels" in names:
+        values["channels"] = {name: asdict(channel) for name, channel in hit.channels.items()}
+    if "path" in names:
+        values["path"] = [asdict(step) for step in hit.path]
+    if "graphrag" in names:
+        values["graphrag"] = result.details(hit)
+    return {name: values[name] for name in names if values[name] is not None}
+
+
+@dataclass
+class Call:
+    """A question with what an adapter read from its framework.
+
+    Attributes
+    ----------
+    question
+        The question.
+    arguments
+        Those of :meth:`GraphRetriever.retrieve <graphrag_core.GraphRetriever.retrieve>`; ``where`` and ``settings``
+        are always among them.
+    text
+        What is embedded, if the question needs a vector.
+    embed, aembed
+        Embed it in another way than the index does: now, and on the event loop.
+    finish
+        What is done with the result before it is returned.
+    """
+
+    question: str
+    arguments: dict[str, Any]
+    text: str
+    embed: Callable[[], Any] | None = None
+    aembed: Callable[[], Awaitable[Any]] | None = None
+    finish: Callable[[Result], Result] | None = None
+
+
 class AdapterRetriever:
     """The methods of an adapter's retriever that do not depend on its framework."""
 
@@ -72,6 +148,69 @@ class AdapterRetriever:
         index: Any
         settings: Any
         scope: Any
+
+        def _read(self, query: Any, given: Mapping[str, Any]) -> Call:
+            """Return a question with the settings that a caller gave."""
+
+        def _answering(self, llm: Any) -> dict[str, Any]:
+            """Return a language model, and how tokens are counted, as arguments of ``GraphRetriever.answer_from``."""
+
+    # -- questions
+
+    def search(self, query: Any, **settings: Any) -> Result:
+        """Return the core's result: hits with scores and paths, facts, ``context()``, ``explain()``.
+
+        Parameters
+        ----------
+        query
+            The question, in the form that the framework's own method takes.
+        settings
+            Those of the framework's own method: fields of :class:`graphrag_core.SearchSettings` such as ``k`` and
+            ``method``, filters, and ``as_of``, ``seed_entities``, ``exclude``, ``count_access`` and ``explain`` of
+            :meth:`graphrag_core.GraphRetriever.retrieve`.
+        """
+        return self._run(self._read(query, settings))
+
+    async def asearch(self, query: Any, **settings: Any) -> Result:
+        """Async version of :meth:`search`: what the embedding model and a reranker can await is awaited."""
+        return await self._arun(self._read(query, settings))
+
+    def ask(self, query: Any, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
+        """Answer a question from the documents, with numbered citations.
+
+        Parameters
+        ----------
+        query
+            The question.
+        llm
+            A language model of the framework; or what :meth:`graphrag_core.GraphRetriever.ask` takes, such as
+            ``"http://localhost:11434/v1/llama3.1"``. Without one, the answer consists of sentences of the documents.
+        max_tokens
+            The budget of the passages in the prompt.
+        settings
+            Those of :meth:`search`.
+
+        Returns
+        -------
+        graphrag_core.Answer
+            The text, and the passages that it cites.
+        """
+        call = self._read(query, settings)
+        with self._answer_stream(call, self._run(call), llm, max_tokens) as stream:
+            return stream.answer
+
+    async def aask(self, query: Any, llm: Any = None, *, max_tokens: int = MAX_TOKENS, **settings: Any) -> Answer:
+        """Async version of :meth:`ask`: embeds on the event loop, and reads the model in a thread.
+
+        Cancelling it ends the answer of the model at its next piece.
+        """
+        call = self._read(query, settings)
+        with self._answer_stream(call, await self._arun(call), llm, max_tokens) as stream:
+            return await asyncio.to_thread(lambda: stream.answer)
+
+    def _answer_stream(self, call: Call, result: Result, llm: Any, max_tokens: int) -> AnswerStream:
+        where = call.arguments["where"]
+        return self._core.answer_from(result, where=where, max_tokens=max_tokens, **self._answering(llm))
 
     def facts_about(self, texts: Iterable[str]) -> list[str]:
         """Return the facts that connect entities named in the texts, within the retriever's :attr:`scope`."""
@@ -87,8 +226,54 @@ class AdapterRetriever:
         background
             True runs them in a thread and returns a ``Future`` of the number.
         """
-        arguments = {**self._call_defaults(), "settings": self.settings, "where": self.scope}
+        arguments = self._read("", {}).arguments
+        arguments.pop("count_access", None)
         return self._core.warm(questions, background=background, **arguments)
+
+    async def awarm(self, questions: Iterable[str]) -> int:
+        """Run questions in advance as :meth:`asearch` would, which may embed them in another way; return how many."""
+        return len([await self.asearch(question, count_access=False) for question in questions])
+
+    def _arguments(self, given: Mapping[str, Any], *filters: Any) -> dict[str, Any]:
+        """Return the arguments of ``GraphRetriever.retrieve`` for what was given with a call, within the scope."""
+        arguments = {name: value for name, value in given.items() if name in _CALL_ARGUMENTS}
+        fields = {name: value for name, value in given.items() if name not in _CALL_ARGUMENTS}
+        settings: SearchSettings = (arguments.get("settings") or self.settings).replace(**fields)
+        return {**arguments, "settings": settings, "where": parse_all(self.scope, *filters, arguments.get("where"))}
+
+    def _run(self, call: Call) -> Result:
+        """Search. A reranker that could be awaited runs in this thread."""
+        if call.embed is not None and self._needs_vector(call):
+            try:
+                call.arguments["embedding"] = self.index.embedding.checked_query(call.embed())
+            except Exception as error:  # noqa: BLE001 - the search raises it, or falls back to keywords
+                call.arguments["embedding"] = error
+        if isinstance(call.arguments["settings"].reranker, ScoreReranker):
+            return search_now(lambda: self._retrieve_now(call))
+        return self._retrieve_now(call)
+
+    async def _arun(self, call: Call) -> Result:
+        """Search in a thread, with the vector of the question and the scores of a reranker awaited if they can be."""
+        if call.arguments.get("embedding") is None and self._needs_vector(call):
+            embedding = self.index.embedding
+            try:
+                if call.aembed is not None:
+                    call.arguments["embedding"] = embedding.checked_query(await call.aembed())
+                elif isinstance(call.arguments["settings"].reranker, ScoreReranker):  # the search may run twice
+                    call.arguments["embedding"] = await asyncio.to_thread(embedding.query, call.text)
+            except Exception as error:  # noqa: BLE001 - the search raises it, or falls back to keywords
+                call.arguments["embedding"] = error
+        return await search_awaiting(lambda: asyncio.to_thread(self._retrieve_now, call))
+
+    def _retrieve_now(self, call: Call) -> Result:
+        result = self._core.retrieve(call.question, **call.arguments)
+        return result if call.finish is None else call.finish(result)
+
+    def _needs_vector(self, call: Call) -> bool:
+        has_text = not isinstance(call.text, str) or bool(call.text.strip())
+        return self.index.embedding is not None and call.arguments["settings"].method != "keyword" and has_text
+
+    # -- the index
 
     def refresh(self) -> bool:
         """Let a read-only retriever see what another process wrote since; return whether anything was."""
@@ -107,10 +292,6 @@ class AdapterRetriever:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _call_defaults(self) -> dict[str, Any]:
-        """Return the arguments that the retriever passes with each question."""
-        return {}
 
     def _in_scope(self, ids: Iterable[str]) -> list[str]:
         """Return the ids of documents that exist within the :attr:`scope`, in the order given."""
@@ -132,37 +313,3 @@ class AdapterRetriever:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         gone = f"; earlier versions of {deleted} of them were deleted" if deleted else ""
         _log.warning("%d documents without text were skipped: %s%s%s", len(names), named, more, gone)
-
-    def _settings_with(self, given: Mapping[str, Any]) -> SearchSettings:
-        """Return the settings of a call, which may have other arguments too."""
-        settings: SearchSettings = given.get("settings") or self.settings
-        return settings.replace(**{name: value for name, value in given.items() if name not in CALL_ARGUMENTS})
-
-    def _retrieve_result(self, question: str, given: Mapping[str, Any], where: Filter | None) -> Result:
-        """Search with the arguments of a call, within ``where``."""
-        arguments = {name: value for name, value in given.items() if name in CALL_ARGUMENTS}
-        arguments |= {"settings": self._settings_with(given), "where": parse_all(where, given.get("where"))}
-        return self._core.retrieve(question, explain=True, **{**self._call_defaults(), **arguments})
-
-    def _needs_vector(self, question: str, given: Mapping[str, Any]) -> bool:
-        """Return whether a search embeds the question."""
-        is_blank = isinstance(question, str) and not question.strip()
-        return self.index.embedding is not None and self._settings_with(given).method != "keyword" and not is_blank
-
-    async def _avector(
-        self, question: str, given: Mapping[str, Any], embed: Callable[[], Awaitable[Any]] | None
-    ) -> Any:
-        """Return the vector of a question or the exception; None if the search needs none, or embeds the question.
-
-        ``embed`` is the coroutine of the embedding model, if it has one.
-        """
-        if not self._needs_vector(question, given):
-            return None
-        try:
-            if embed is not None:
-                return self.index.embedding.checked_query(await embed())
-            if isinstance(self._settings_with(given).reranker, ScoreReranker):  # the search may run twice
-                return await asyncio.to_thread(self.index.embedding.query, question)
-        except Exception as error:  # noqa: BLE001 - the search raises it, or falls back to keywords
-            return error
-        return None

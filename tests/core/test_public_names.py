@@ -27,7 +27,7 @@ NAMES = {
         HashEmbedder StrategySuite TokenCounterSuite run_suite
     """,
     "langchain_graphrag": """
-        GraphContextTransformer GraphRAGRetriever GraphRAGTranslator GraphRAGVectorStore RetrievedDocuments
+        GraphContextTransformer GraphRAGRetriever GraphRAGTranslator GraphRAGVectorStore
         compressor_reranker create_memory_search_tool create_memory_tools llm_extractor read_store
     """,
     "llama_graphrag": """

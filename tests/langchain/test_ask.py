@@ -53,9 +53,9 @@ async def test_without_a_model_sentences_are_extracted_within_the_filter(retriev
 
 
 def test_the_graph_is_steered_by_a_call_and_by_search_kwargs(retriever):
-    documents = retriever.invoke(QUESTION, exclude=["auth"], seed_entities=["solheim"])
-    assert "auth" not in [document.id for document in documents]
-    assert "Solheim" in documents[0].metadata["graphrag"]["entities"]
+    result = retriever.search(QUESTION, exclude=["auth"], seed_entities=["solheim"])
+    assert "auth" not in [hit.chunk.id for hit in result]
+    assert "Solheim" in [entity.name for entity in result.entities]
     retriever = retriever.model_copy(update={"search_kwargs": {"exclude": ["key"]}})
     assert "key" not in [document.id for document in retriever.invoke(QUESTION)]
 

@@ -58,12 +58,12 @@ class TestEmbeddings:
         embedding = OnTheLoop()
         with await GraphRAGRetriever.afrom_documents(documents, embedding) as retriever:
             assert sum(map(len, embedding.batches)) == 5
-            found = await retriever.ainvoke(QUESTION)
+            found = await retriever.asearch(QUESTION)
             assert embedding.questions == [QUESTION]
             with KnowledgeIndex(HashEmbedder(), chunker=None, embed_facts=False, embed_names=False) as index:
                 index.add(to_core_documents(documents))
                 core = GraphRetriever(index).retrieve(QUESTION)
-            assert [(d.id, d.metadata["score"]) for d in found] == [(h.chunk.id, h.score) for h in core.hits]
+            assert [(h.chunk.id, h.score) for h in found] == [(h.chunk.id, h.score) for h in core.hits]
 
     async def test_are_asked_for_nothing_twice(self, documents):
         embedding = OnTheLoop()
@@ -90,9 +90,9 @@ class TestEmbeddings:
         embedding = OnTheLoop()
         with await GraphRAGRetriever.afrom_documents(documents, embedding, on_embedder_error="keyword") as retriever:
             embedding.fail = ConnectionError("no route")
-            found = await retriever.ainvoke("Tallinn")
-            assert found[0].id == "keyring"
-            assert "no route" in found[0].metadata["graphrag"]["fallback"]
+            found = await retriever.asearch("Tallinn")
+            assert found.hits[0].chunk.id == "keyring"
+            assert "no route" in found.fallback
             with pytest.raises(EmbedderError, match="no route"):
                 await retriever.aadd_documents([Document(id="new", page_content="New.")])
             assert "new" not in retriever.index
@@ -104,9 +104,9 @@ class TestEmbeddings:
                 return vector
 
         with await GraphRAGRetriever.afrom_documents(documents, Wrong(), on_embedder_error="keyword") as retriever:
-            found = await retriever.ainvoke("Tallinn")
-            assert found[0].id == "keyring"
-            assert "Wrong" in found.result.fallback
+            found = await retriever.asearch("Tallinn")
+            assert found.hits[0].chunk.id == "keyring"
+            assert "Wrong" in found.fallback
 
     @pytest.mark.parametrize("vectors", [[], [[1.0, 2.0]], [[float("inf")] * 64]])
     async def test_that_cannot_be_stored_are_refused(self, documents, vectors):

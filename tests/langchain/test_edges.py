@@ -22,9 +22,8 @@ def test_edges_are_a_setting_that_is_kept(tmp_path):
     retriever.close()
     retriever = GraphRAGRetriever.load(tmp_path, None)
     assert retriever.index.edges == tuple(edges)
-    found = retriever.invoke("kestrels")
-    links = {document.id: document.metadata["graphrag"]["path"] for document in found}
-    assert any(step["text"] == "Kestrels hover links: Ferns spread by spores" for step in links["f"])
+    links = {hit.chunk.id: hit.path for hit in retriever.search("kestrels")}
+    assert any(step.text == "Kestrels hover links: Ferns spread by spores" for step in links["f"])
     retriever.close()
 
 

@@ -46,7 +46,8 @@ def test_called_as_a_function_gives_the_context(tool):
     assert "OAuth Provider" in tool.invoke({"query": QUESTION})
 
 
-async def test_passes_on_what_the_agent_asks_for(tool):
+async def test_passes_on_what_the_agent_asks_for(retriever):
+    tool = create_memory_search_tool(retriever.model_copy(update={"add_metadata": ["graphrag"]}))
     for message in (
         tool.invoke(call(query=QUESTION, max_results=2, use_graph=False)),
         await tool.ainvoke(call(query=QUESTION, max_results=2, use_graph=False)),

@@ -78,18 +78,10 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"llama_index", 
 def test_the_public_names_are_these():
     assert langchain_graphrag.__all__ == [
         "GraphContextTransformer", "GraphRAGRetriever", "GraphRAGTranslator", "GraphRAGVectorStore",
-        "RetrievedDocuments", "compressor_reranker", "create_memory_search_tool", "create_memory_tools",
+        "compressor_reranker", "create_memory_search_tool", "create_memory_tools",
         "llm_extractor", "read_store",
     ]  # fmt: skip
     assert all(hasattr(langchain_graphrag, name) for name in langchain_graphrag.__all__)
-
-
-def test_a_former_name_still_works_with_a_warning():
-    with pytest.warns(DeprecationWarning, match="RetrievedDocuments"):
-        from langchain_graphrag import Found
-    assert Found is langchain_graphrag.RetrievedDocuments
-    with pytest.raises(AttributeError, match="Lost"):
-        langchain_graphrag.Lost  # noqa: B018
 
 
 def test_a_folder_of_the_llama_index_adapter_can_be_searched_and_the_other_way_round(tmp_path):

@@ -25,6 +25,7 @@ def retriever():
         ids=["auth", "key", "vendor"],
         edges=["owner"],
         k=3,
+        add_metadata=["graphrag"],
     )
     retriever.index.memory.remember("Keyring", "replaces", "Old Vault")
     return retriever

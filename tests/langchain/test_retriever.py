@@ -35,9 +35,10 @@ from graphrag_core.errors import (
     NotAnIndex,
     ReadOnlyIndex,
 )
+from graphrag_core.query.explanation import Explainer
 from graphrag_core.testing import CHAIN_QUESTION as QUESTION
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
-from langchain_graphrag import GraphRAGRetriever, RetrievedDocuments
+from langchain_graphrag import GraphRAGRetriever
 
 
 def ids(documents) -> list[str]:
@@ -48,10 +49,7 @@ class TestDocuments:
     def test_come_back_with_their_id_text_and_metadata(self, retriever, documents):
         for found in retriever.invoke(QUESTION, k=5):
             (given,) = [document for document in documents if document.id == found.id]
-            added = {"score", "graphrag"}
-            assert found.page_content == given.page_content
-            assert dict(found.metadata) == given.metadata
-            assert all(key in found.metadata for key in added)
+            assert found == given
 
     def test_keep_every_kind_of_json_value(self):
         metadata = {"list": [1, "a", None, {"deep": [True]}], "number": 1.5, "no": None, "東京": "日本"}
@@ -61,7 +59,7 @@ class TestDocuments:
 
     def test_are_the_callers_own(self, documents):
         documents[0].metadata["tags"] = ["a"]
-        with GraphRAGRetriever.from_documents(documents, HashEmbedder()) as retriever:
+        with GraphRAGRetriever.from_documents(documents, HashEmbedder(), add_metadata=["graphrag"]) as retriever:
             assert documents[0].metadata.keys() == {"tenant", "year", "title", "tags"}
             first = retriever.invoke(QUESTION)[0]
             first.metadata["tags"].append("changed")
@@ -77,10 +75,10 @@ class TestDocuments:
             retriever.add_documents([Document(page_content="Text.", metadata={"when": object()})])
 
     def test_say_why_they_were_found_in_plain_data(self, retriever):
-        found = retriever.invoke(QUESTION, k=5)
-        assert [document.metadata["score"] for document in found] == sorted(
-            (document.metadata["score"] for document in found), reverse=True
-        )
+        detailed = retriever.model_copy(update={"add_metadata": ["score", "graphrag"]})
+        found = detailed.invoke(QUESTION, k=5)
+        scores = [document.metadata["score"] for document in found]
+        assert scores == sorted(scores, reverse=True)
         details = {document.id: document.metadata["graphrag"] for document in found}
         assert json.loads(json.dumps(details)) == details
         assert details["keyring"]["entities"] == ["Auth Service"]
@@ -88,17 +86,45 @@ class TestDocuments:
         assert details["keyring"]["document_id"] == "keyring"
         assert [step["text"] for step in details["oauth"]["path"]][1::2] == ["Auth Service", "OAuth Provider"]
         assert details["auth"]["channels"]["vector"].keys() == {"rank", "score", "share"}
-        skipped = retriever.invoke(QUESTION, use_graph=False)[0].metadata["graphrag"]
+        skipped = detailed.invoke(QUESTION, use_graph=False)[0].metadata["graphrag"]
         assert skipped["expansion_skipped"] == "the graph was not used"
 
-    def test_of_ones_own_with_our_keys_lose_nothing(self):
-        own = {"a": 1, "score": 0.25, "graphrag": "mine", "z": 2}
-        with GraphRAGRetriever.from_texts(["Keyring."], HashEmbedder(), [own], ["x"]) as retriever:
-            (found,) = retriever.invoke("Keyring", filter={"score": 0.25})
-            assert found.metadata["score"] > 0.5
-            assert found.metadata["graphrag"]["own"] == {"score": 0.25, "graphrag": "mine"}
-            assert retriever.get(["x"])[0].metadata == own
-            assert retriever.index.add(_core([found])).unchanged == 1
+    def test_have_what_is_asked_for_beside_their_own(self):
+        text = "# Workers\n\n## Pools\n\n" + "A pool forks its workers. " * 150
+        own = {"page": 0, "score": "mine"}
+        with GraphRAGRetriever.from_texts([text], HashEmbedder(), [own], ["long"], k=2) as retriever:
+            first = retriever.invoke("pool")[0]
+            assert type(first.metadata) is dict
+            assert first.metadata == {**own, "section": "Pools", "document_id": "long"}
+            assert retriever.model_copy(update={"add_metadata": []}).invoke("pool")[0].metadata == {
+                **own, "document_id": "long",
+            }  # fmt: skip
+            asked = retriever.model_copy(update={"add_metadata": ("channels", "path", "score")}).invoke("pool")[0]
+            assert asked.metadata.keys() == {"page", "score", "document_id", "channels", "path"}
+            assert asked.metadata["score"] == "mine"
+        with GraphRAGRetriever.from_texts(["Keyring."], HashEmbedder(), ids=["x"], add_metadata=["document_id"]) as one:
+            assert one.invoke("Keyring")[0].metadata == {"document_id": "x"}
+
+    @pytest.mark.parametrize(
+        ("names", "problem"),
+        [(["scor"], "add_metadata has 'scor': did you mean 'score'"), (["colour"], "use section, page"),
+         ("score", "use a list of names")],
+    )  # fmt: skip
+    def test_are_not_given_what_does_not_exist(self, retriever, names, problem):
+        with pytest.raises(InputError, match=problem):
+            GraphRAGRetriever(index=retriever.index, add_metadata=names)
+
+    async def test_are_explained_only_if_that_is_asked_for(self, retriever, monkeypatch):
+        explained = []
+        explain = Explainer.explain
+        monkeypatch.setattr(Explainer, "explain", lambda *args: explained.append(1) or explain(*args))
+        quiet = retriever.model_copy(update={"add_metadata": ["section", "score", "channels"], "cache": None})
+        quiet.invoke(QUESTION)
+        await quiet.ainvoke(QUESTION)
+        result = quiet.search(QUESTION)
+        assert not explained
+        assert result.hits[1].path
+        assert explained
 
     def test_found_and_added_again_are_unchanged(self, retriever, documents):
         found = retriever.invoke(QUESTION, k=5)
@@ -136,7 +162,7 @@ class TestDocuments:
         with GraphRAGRetriever.from_texts([text], HashEmbedder(), ids=["long"], chunker=chunker) as retriever:
             found = retriever.invoke("Keyring", k=3)
             assert all(document.id.startswith("long#") for document in found)
-            assert {document.metadata["graphrag"]["document_id"] for document in found} == {"long"}
+            assert {document.metadata["document_id"] for document in found} == {"long"}
             assert retriever.get(["long"])[0].page_content == text
             assert retriever.delete(["long"])["num_deleted"] == 1
             assert retriever.invoke("Keyring") == []
@@ -177,14 +203,10 @@ class TestCalls:
         ]
         for answer in answers:
             assert ids(answer) == [hit.chunk.id for hit in expected.hits]
-            assert [document.metadata["score"] for document in answer] == [hit.score for hit in expected.hits]
-            assert {document.metadata["graphrag"]["method"] for document in answer} == {expected.method}
-
-    def test_carry_the_cores_result(self, retriever):
-        found = retriever.invoke(QUESTION)
-        assert isinstance(found, RetrievedDocuments)
-        assert [hit.chunk.id for hit in found.result.hits] == ids(found)
-        assert "Auth Service" in found.result.explain()
+        for result in (retriever.search(QUESTION, **asked), await retriever.asearch(QUESTION, **asked)):
+            assert [(hit.chunk.id, hit.score) for hit in result] == [(hit.chunk.id, hit.score) for hit in expected]
+            assert result.method == expected.method
+            assert result.explain()
 
     async def test_with_unknown_settings_are_refused(self, retriever):
         with pytest.raises(InputError, match="unknown search setting 'top_k': the settings are method, k, "):
@@ -200,12 +222,12 @@ class TestCalls:
 
     def test_see_nothing_outside_the_filter(self, retriever):
         for method in ("hybrid", "vector", "keyword", "graph"):
-            found = retriever.invoke(
+            found = retriever.search(
                 "Who runs the OAuth Provider of Umbrella?", k=9, method=method, filter={"tenant": "acme"}
             )
-            assert found
-            assert "secret" not in ids(found)
-            said = [step["text"] for document in found for step in document.metadata["graphrag"]["path"][1:]]
+            assert found.hits
+            assert "secret" not in [hit.chunk.id for hit in found]
+            said = [step.text for hit in found for step in hit.path[1:]]
             assert "Wesker" not in " ".join(said)
 
     def test_cannot_widen_the_retrievers_own_filter(self, retriever):
@@ -230,12 +252,12 @@ class TestSettings:
             expected = GraphRetriever(retriever.index, **settings).retrieve(QUESTION)
             found = retriever.invoke(QUESTION)
             assert ids(found) == [hit.chunk.id for hit in expected.hits]
-            assert found.result.expansion_skipped == expected.expansion_skipped
+            assert retriever.search(QUESTION).expansion_skipped == expected.expansion_skipped
 
     def test_are_one_value_that_keywords_replace(self, retriever):
         settings = SearchSettings(k=1, method="keyword")
         mine = GraphRAGRetriever(index=retriever.index, settings=settings)
-        assert (len(mine.invoke(QUESTION)), mine.invoke(QUESTION).result.method) == (1, "keyword")
+        assert (len(mine.invoke(QUESTION)), mine.search(QUESTION).method) == (1, "keyword")
         both = GraphRAGRetriever(index=retriever.index, settings=settings, k=2)
         assert both.settings == settings.replace(k=2)
         assert len(both.invoke(QUESTION)) == 2
@@ -249,7 +271,7 @@ class TestSettings:
         assert len(retriever.invoke(QUESTION)) == 5
         other = retriever.model_copy(update={"k": 2, "gate": Gate(min_confidence=1.0)})
         assert len(other.invoke(QUESTION)) == 2
-        assert "confidence" in other.invoke(QUESTION).result.expansion_skipped
+        assert "confidence" in other.search(QUESTION).expansion_skipped
         assert other.index is retriever.index
         with pytest.raises(InputError, match="k is 0"):
             retriever.model_copy(update={"k": 0})
@@ -444,12 +466,12 @@ def _core(documents):
 class TestScores:
     def test_a_threshold_can_leave_nothing(self, retriever):
         unrelated = "What is the capital of Mongolia?"
-        assert retriever.invoke(unrelated)[0].metadata["score"] < 0.3
+        assert retriever.search(unrelated).hits[0].score < 0.3
         assert retriever.invoke(unrelated, score_threshold=0.5) == []
         question = "What does the Auth Service delegate to?"
         found = retriever.invoke(question, score_threshold=0.5)
         assert found
-        assert all(document.metadata["score"] >= 0.5 for document in found)
+        assert all(hit.score >= 0.5 for hit in retriever.search(question, score_threshold=0.5))
         strict = retriever.model_copy(update={"score_threshold": 0.5})
         assert strict.invoke(unrelated) == []
         assert strict.invoke(question) == found

@@ -90,22 +90,12 @@ def test_passages_outside_of_the_filter_are_not_returned_by_id(documents):
         assert store.get_by_ids(["umbrella-0#1"]) == []
 
 
-def test_metadata_that_comes_in_does_not_replace_the_applications(everything):
-    details = {"document_id": "x", "channels": {}, "method": "hybrid", "own": {"tenant": "umbrella", "score": 7}}
-    hostile = Document(id="new", page_content="Keyring.", metadata={"tenant": "acme", "score": 1, "graphrag": details})
-    everything.add_documents([hostile])
-    assert everything.index.get("new").metadata == {"tenant": "acme", "score": 7}
-    details["own"] = "tenant"
-    everything.add_documents([hostile])
-    assert everything.index.get("new").metadata == {"tenant": "acme"}
-
-
 def test_what_the_graph_adds_to_a_prompt_is_neutral():
     documents = [
         Document(id=f"{number}", page_content=f"Keyring depends on {NAME}. Gateway {number} calls Keyring. {TEXT}")
         for number in range(3)
     ]
-    with GraphRAGRetriever.from_documents(documents, HashEmbedder()) as retriever:
+    with GraphRAGRetriever.from_documents(documents, HashEmbedder(), add_metadata=["graphrag"]) as retriever:
         for found in (retriever.invoke("Keyring Gateway"), documents):
             for before, after in zip(found, GraphContextTransformer(retriever=retriever)(found), strict=True):
                 assert after.page_content.startswith(before.page_content)

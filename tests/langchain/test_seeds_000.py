@@ -50,7 +50,7 @@ def test_the_published_settings_return_what_the_core_returns(retriever, core):
     expected = GraphRetriever(core, **settings).retrieve(QUESTION)
     found = retriever.invoke(QUESTION)
     assert ids(found) == [hit.chunk.id for hit in expected.hits]
-    assert [document.metadata["score"] for document in found] == [hit.score for hit in expected.hits]
+    assert [hit.score for hit in retriever.search(QUESTION)] == [hit.score for hit in expected.hits]
     # Two of plain search and four that the graph adds.
     assert len(found) == 2 + 4
     plain = retriever.invoke(QUESTION, use_graph=False)
@@ -59,7 +59,7 @@ def test_the_published_settings_return_what_the_core_returns(retriever, core):
 
 
 def test_the_context_has_the_passages_and_the_block(retriever):
-    context = retriever.invoke(QUESTION).result.context(2_000, style="both")
+    context = retriever.search(QUESTION).context(2_000, style="both")
     assert BLOCK in context
     assert context.startswith("[Score: ")
 
@@ -78,7 +78,7 @@ def test_weights_and_inverses_are_fields(retriever, core):
         expected = GraphRetriever(core, **weights).retrieve("login pages", use_graph=False, k=7)
         assert ids(copied.invoke("login pages", use_graph=False, k=7)) == [hit.chunk.id for hit in expected.hits]
     retriever = retriever.model_copy(update={"inverses": {"implements": "realised_by"}})
-    assert "OAuth Provider (realised_by, weight: 6)" in retriever.invoke("Google OAuth").result.context(500)
+    assert "OAuth Provider (realised_by, weight: 6)" in retriever.search("Google OAuth").context(500)
     with pytest.raises(InputError, match="both 0"):
         retriever.model_copy(update={"vector_weight": 0.0, "text_weight": 0.0})
 
@@ -86,12 +86,12 @@ def test_weights_and_inverses_are_fields(retriever, core):
 def test_additive_fusion_and_expansion_queries(retriever):
     assert len(retriever.invoke(QUESTION, fusion=Additive(max_chunks=1))) == 3
     retriever = retriever.model_copy(update={"graph": ExpansionQueries.as_published(), "text_weight": 0.0})
-    hits = retriever.invoke(QUESTION, k=7)
-    assert any(hit.metadata["graphrag"]["graph_expansion"] == "Auth Service OAuth Provider" for hit in hits)
-    assert not any("keyword" in hit.metadata["graphrag"]["channels"] for hit in hits)
+    hits = retriever.search(QUESTION, k=7)
+    assert any(hit.graph_expansion == "Auth Service OAuth Provider" for hit in hits)
+    assert not any("keyword" in hit.channels for hit in hits)
 
 
 def test_why_the_graph_adds_nothing(retriever):
     retriever = retriever.model_copy(update={"graph": Neighbourhood(relation_types=("eats",))})
     reason = "the graph adds nothing: Auth Service, OAuth Provider is linked to no entity by eats"
-    assert retriever.invoke(QUESTION)[0].metadata["graphrag"]["expansion_skipped"] == reason
+    assert retriever.search(QUESTION).expansion_skipped == reason

@@ -62,6 +62,7 @@ def test_a_relationship_keeps_its_strength(confident):
 
 
 async def test_the_retrieval_of_the_document(confident):
+    confident = confident.model_copy(update={"add_metadata": ("score", "graphrag")})
     for found in (confident.invoke(QUESTION), await confident.ainvoke(QUESTION)):
         assert [document.id for document in found] == list(ANSWER)
         scores = [document.metadata["score"] for document in found]
@@ -83,7 +84,7 @@ async def test_thresholds_of_a_call(confident):
     found = confident.invoke(QUESTION, method="graph", min_graph_score=0.3, k=6)
     assert {"auth", "login"} <= {document.id for document in found}
     assert not {"store", "redis"} & {document.id for document in found}
-    assert "is below 0.99" in confident.invoke(QUESTION, min_confidence=0.99).result.expansion_skipped
+    assert "is below 0.99" in confident.search(QUESTION, min_confidence=0.99).expansion_skipped
 
 
 def test_the_memory_tool_says_what_to_do(confident):

@@ -90,8 +90,8 @@ async def test_warming_counts_no_access():
         assert retriever.warm(1, background=True).result(120) == 1
         assert await retriever.awarm(["User"]) == 1
         assert [fact.access_count for fact in retriever.index.graph.facts("User")] == [0]
-        assert list(retriever.invoke("User").result.trace.stages) == ["cache"]
-        assert list((await retriever.ainvoke("user")).result.trace.stages) == ["cache"]
+        assert list(retriever.search("User").trace.stages) == ["cache"]
+        assert list((await retriever.asearch("user")).trace.stages) == ["cache"]
         assert [fact.access_count for fact in retriever.index.graph.facts("User")] == [2]
 
 

@@ -60,18 +60,17 @@ def test_the_published_system(retriever):
     system = GraphRAGRetriever(
         index=retriever.index, method="agentic", k=10, graph=CitationGraph(), router=Router.as_published()
     )
-    results = system.invoke("Which papers cite it? semantic memory")
-    metadata = results.result
-    assert metadata.method == "graph"
+    results = system.search("Which papers cite it? semantic memory")
+    assert results.method == "graph"
     # 1 for the concept, 0.5 for the citation; strengths are divided by the best
-    assert [(one.id, one.metadata["score"]) for one in results] == [
+    assert [(one.chunk.id, one.score) for one in results] == [
         ("arxiv:2501.03236", 1.0),
         ("arxiv:2404.16130", 0.5),
     ]
     # hybrid: first in the graph and first in vector or keyword search, 0.5/61 + 0.5/61 = 1/61
-    first = system.invoke("MAGMA Memory", method="hybrid")[0]
-    assert first.id == "arxiv:2501.03236"
-    assert first.metadata["score"] == pytest.approx(1 / 61, abs=1e-7)
+    first = system.search("MAGMA Memory", method="hybrid").hits[0]
+    assert first.chunk.id == "arxiv:2501.03236"
+    assert first.score == pytest.approx(1 / 61, abs=1e-7)
 
 
 def test_rankings_are_weighed_one_by_one(retriever):
@@ -86,7 +85,7 @@ def test_an_index_without_vectors(tmp_path):
     texts = ["The Ledger Tool delegates to the Copper Kettle.", "The Copper Kettle speaks to Quill."]
     with GraphRAGRetriever.from_texts(texts, None, ids=["a", "b"], path=tmp_path / "kb") as retriever:
         assert [one.id for one in retriever.invoke("Ledger Tool vendor")] == ["a", "b"]
-        assert retriever.invoke("Ledger Tool").result.fallback == ""
+        assert retriever.search("Ledger Tool").fallback == ""
     with GraphRAGRetriever.load(tmp_path / "kb", None) as retriever:
         assert retriever.invoke("Quill")[0].id == "b"
     with pytest.raises(EmbedderMismatch, match="without an embedder"):

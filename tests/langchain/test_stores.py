@@ -173,9 +173,9 @@ class TestEveryStore:
                 zip(NAMES, texts(), strict=True)
             )
             assert [retriever.get([name])[0].metadata["number"] for name in NAMES] == list(range(COUNT))
-            (found,) = retriever.invoke(texts()[7], k=1, method="vector")
-            assert found.id == NAMES[7]
-            assert found.metadata["graphrag"]["channels"]["vector"]["score"] == pytest.approx(1, abs=0.01)
+            (found,) = retriever.search(texts()[7], k=1, method="vector")
+            assert found.chunk.id == NAMES[7]
+            assert found.channels["vector"].score == pytest.approx(1, abs=0.01)
             assert ids(retriever.invoke(QUESTION)) == NAMES[:3]
             assert embedding.texts == []
             assert len(embedding.questions) == 2
@@ -284,9 +284,9 @@ class TestReading:
         store.add_texts(["Keyring moved to Riga."], ids=["a"])
         embedding.texts.clear()
         with GraphRAGRetriever.from_vectorstore(store, path=tmp_path / "index") as retriever:
-            (found,) = retriever.invoke("Keyring moved to Riga.", method="vector")
-            assert found.page_content == "Keyring moved to Riga."
-            assert found.metadata["graphrag"]["channels"]["vector"]["score"] == pytest.approx(1, abs=0.01)
+            (found,) = retriever.search("Keyring moved to Riga.", method="vector")
+            assert found.chunk.text == "Keyring moved to Riga."
+            assert found.channels["vector"].score == pytest.approx(1, abs=0.01)
         assert embedding.texts == []
 
     def test_an_empty_store_does_not_empty_the_index(self, embedding, tmp_path):

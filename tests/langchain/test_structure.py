@@ -17,7 +17,9 @@ HTML = """<!DOCTYPE html><html><head><title>Pools | Docs</title><script>var hidd
 
 
 def details_of(document: Document, question: str = "pool", **settings):
-    with GraphRAGRetriever.from_documents([document], HashEmbedder(), **settings) as retriever:
+    with GraphRAGRetriever.from_documents(
+        [document], HashEmbedder(), add_metadata=("section", "graphrag"), **settings
+    ) as retriever:
         return retriever.invoke(question)
 
 
@@ -27,6 +29,7 @@ def test_headers_of_a_splitter_are_title_and_headings():
     assert found.metadata["graphrag"]["title"] == "Workers"
     assert found.metadata["graphrag"]["headings"] == ["Pools"]
     assert found.metadata["graphrag"]["page"] == 1
+    assert found.metadata["section"] == "Pools"
     assert {key: found.metadata[key] for key in metadata} == metadata
 
 
@@ -36,7 +39,7 @@ def test_passages_say_where_they_start():
     found = details_of(Document(id="a", page_content=text), chunker=Chunker())
     by_heading = {tuple(one.metadata["graphrag"]["headings"]): one for one in found}
     passage = by_heading["Pools",]
-    start = passage.metadata["graphrag"]["start_index"]
+    start = passage.metadata["graphrag"]["start"]
     assert text[start:] == passage.page_content
     assert passage.page_content.startswith("## Pools")
 

@@ -169,7 +169,7 @@ class TestDiversity:
         """lambda * score - (1 - lambda) * the highest similarity to a chosen one, worked out with other code."""
         question, weight = "Auth Service tokens", 0.4
         vectors = dict(zip("abc", HashEmbedder().embed_documents(list(self.TEXTS)), strict=True))
-        scores = {document.id: document.metadata["score"] for document in similar.invoke(question, k=3)}
+        scores = {hit.chunk.id: hit.score for hit in similar.search(question, k=3)}
         chosen = [max(scores, key=scores.get)]
         while len(chosen) < 3:
             marginal = {
@@ -177,9 +177,8 @@ class TestDiversity:
                 for name in scores.keys() - set(chosen)
             }
             chosen.append(max(marginal, key=marginal.get))
-        found = similar.invoke(question, k=3, search_type="mmr", lambda_mult=weight)
-        assert ids(found) == chosen
-        assert [hit.chunk.id for hit in found.result.hits] == chosen
+        found = similar.search(question, k=3, search_type="mmr", lambda_mult=weight)
+        assert [hit.chunk.id for hit in found] == chosen
 
     def test_works_without_vectors_and_on_nothing(self):
         with GraphRAGRetriever.from_texts(["Keyring.", "OAuth and Keyring."], None, ids=["a", "b"]) as retriever:
@@ -222,10 +221,10 @@ class TestSearchSettings:
         mine = GraphRAGRetriever(index=retriever.index, search_kwargs={"k": 2, "method": "keyword"})
         assert mine.search_kwargs == {"k": 2, "method": "keyword"}
         found = mine.invoke(QUESTION)
-        assert (len(found), found.result.method) == (2, "keyword")
+        assert (len(found), mine.search(QUESTION).method) == (2, "keyword")
         assert ids(await mine.ainvoke(QUESTION)) == ids(found)
         assert len(mine.invoke(QUESTION, k=1)) == 1
-        assert mine.invoke(QUESTION, method="vector").result.method == "vector"
+        assert mine.search(QUESTION, method="vector").method == "vector"
 
     def test_can_be_changed_later(self, retriever):
         retriever.search_kwargs["k"] = 2
@@ -249,9 +248,9 @@ class TestSearchSettings:
 
     def test_a_threshold_leaves_out_what_is_not_similar(self, retriever):
         similar = [
-            document.id
-            for document in retriever.invoke(QUESTION, k=5, method="vector")
-            if document.metadata["graphrag"]["channels"]["vector"]["score"] >= 0.3
+            hit.chunk.id
+            for hit in retriever.search(QUESTION, k=5, method="vector")
+            if hit.channels["vector"].score >= 0.3
         ]
         assert 0 < len(similar) < 5
         mine = GraphRAGRetriever(

@@ -161,9 +161,9 @@ class Broken(Hashed):
 
 def test_an_embedding_that_fails_on_the_loop_leaves_the_question_to_keywords_and_graph(nodes):
     retriever = GraphRAGRetriever.from_nodes(nodes, Broken(), on_embedder_error="keyword")
-    found = asyncio.run(retriever.aretrieve("Tallinn"))
-    assert found[0].node_id == "keyring"
-    assert "no route" in found[0].metadata["graphrag"]["fallback"]
+    found = asyncio.run(retriever.asearch("Tallinn"))
+    assert found.hits[0].chunk.id == "keyring"
+    assert "no route" in found.fallback
     with pytest.raises(EmbedderError, match="no route"):
         asyncio.run(retriever.ainsert_nodes([TextNode(text="A fox.")]))
     assert len(retriever.index) == 5
@@ -175,13 +175,13 @@ def test_an_embedding_that_cannot_be_used_is_treated_as_a_failure(nodes, vector,
     monkeypatch.setattr(Hashed, "_vector", lambda self, way, text: vector)
     strings = QueryBundle("Tallinn", custom_embedding_strs=["company", "vendor"])
     for found in (
-        asyncio.run(retriever.aretrieve("Tallinn")),
-        asyncio.run(retriever.aretrieve(strings)),
-        retriever.retrieve("Tallinn"),
-        retriever.retrieve(strings),
+        asyncio.run(retriever.asearch("Tallinn")),
+        asyncio.run(retriever.asearch(strings)),
+        retriever.search("Tallinn"),
+        retriever.search(strings),
     ):
-        assert found[0].node_id == "keyring"
-        assert "Hashed" in found[0].metadata["graphrag"]["fallback"]
+        assert found.hits[0].chunk.id == "keyring"
+        assert "Hashed" in found.fallback
     for node in (TextNode(text="A fox."), TextNode(text="A fox.", metadata={"shown": "to the embedding"})):
         with pytest.raises(EmbedderError, match="Hashed"):
             retriever.insert_nodes([node])
@@ -220,14 +220,14 @@ def check(found, low: int, high: int) -> int:
     assert len(pages) == 8
     assert all(f"Marker {number} " in one.text for one in pages)
     for one in pages:
-        for step in one.metadata["graphrag"]["path"][1:]:
+        for step in one.metadata["path"][1:]:
             assert "Marker" not in step["text"] or f"Marker {number}" in step["text"] or "leaf" in step["text"]
     assert not leaves or (len(leaves) == 4 and len(set(leaves)) == 1)
     return number
 
 
 def test_two_hundred_questions_while_nodes_come_and_go_mix_no_generations(model):
-    retriever = GraphRAGRetriever.from_nodes(edition(0), model, similarity_top_k=50, cache=None)
+    retriever = GraphRAGRetriever.from_nodes(edition(0), model, similarity_top_k=50, cache=None, add_metadata=["path"])
 
     async def main():
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(220))  # a thread for every task

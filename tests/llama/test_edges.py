@@ -20,8 +20,8 @@ def test_edges_of_nodes_are_a_setting_that_is_kept(tmp_path):
     assert found >= {"k", "l"}
     retriever.close()
     with GraphRAGRetriever.from_persist_dir(tmp_path, False) as retriever:
-        found = {node.node.node_id: node.node.metadata["graphrag"] for node in retriever.retrieve("kestrels")}
-        assert any(step["text"] == "Kestrels hover links: Ferns spread by spores" for step in found["f"]["path"])
+        found = {hit.chunk.id: hit for hit in retriever.search("kestrels")}
+        assert any(step.text == "Kestrels hover links: Ferns spread by spores" for step in found["f"].path)
 
 
 def test_a_link_to_a_document_leads_to_its_nodes():

@@ -114,7 +114,7 @@ def test_what_cannot_be_meant_is_refused(retriever, bad, message):
 
 def test_a_filter_given_at_construction_holds_in_every_path_and_description(nodes, model):
     acme = MetadataFilters(filters=[MetadataFilter(key="tenant", value="acme")])
-    retriever = GraphRAGRetriever.from_nodes(nodes, model, filters=acme, similarity_top_k=10)
+    retriever = GraphRAGRetriever.from_nodes(nodes, model, filters=acme, similarity_top_k=10, add_metadata=["graphrag"])
     found = retriever.retrieve("Who runs the OAuth Provider of Umbrella?")
     assert len(found) == 4
     for one_found in found:

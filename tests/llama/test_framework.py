@@ -56,6 +56,7 @@ def test_fusion_takes_it_beside_another_and_knows_their_nodes_for_the_same(nodes
 
 
 def test_routing_chooses_it(retriever, model):
+    retriever = GraphRAGRetriever(retriever.index, add_metadata=["graphrag"])
     other = GraphRAGRetriever(retriever.index, method="keyword")
     tools = [
         RetrieverTool.from_defaults(retriever, name="graph", description="services vendors dependencies"),
@@ -177,7 +178,9 @@ def test_the_tool_asks_for_what_the_agent_wants(retriever):
     output = tool.call(query=QUESTION, max_results=2)
     assert len(output.raw_output) == 2
     assert output.content == str(retriever.search(QUESTION, k=2, min_graph_score=0.3).context(1_000, style="passages"))
-    assert tool.call(query=QUESTION, use_graph=False).raw_output[0].metadata["graphrag"]["expansion_skipped"]
+    plain = GraphRAGRetriever(retriever.index, add_metadata=["graphrag"])
+    (first, *_) = memory_search_tool(plain).call(query=QUESTION, use_graph=False).raw_output
+    assert first.metadata["graphrag"]["expansion_skipped"]
     strict = tool.call(query=QUESTION, min_graph_score=1.0).raw_output
     assert ids(strict) == [hit.chunk.id for hit in retriever.search(QUESTION, k=10, min_graph_score=1.0).hits]
 

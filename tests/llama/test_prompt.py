@@ -42,7 +42,9 @@ def retriever():
         TextNode(id_="key", text="The Keyring is sold by Solheim.", metadata={"owner": "Harbour Team"}),
         TextNode(id_="vendor", text="Solheim is based in Bergen."),
     ]
-    retriever = GraphRAGRetriever.from_nodes(nodes, HashEmbedder(), similarity_top_k=3, edges=["owner"])
+    retriever = GraphRAGRetriever.from_nodes(
+        nodes, HashEmbedder(), similarity_top_k=3, edges=["owner"], add_metadata=["graphrag"]
+    )
     retriever.index.graph.add_relation("Keyring", "replaces", "Old Vault", metadata={"scope": "told"})
     return retriever
 

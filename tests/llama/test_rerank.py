@@ -94,7 +94,6 @@ class TestAPostprocessor:
         expected = GraphRetriever(retriever.index, reranker=by_overlap).retrieve(QUESTION, k=3)
         assert scored(found) == [(hit.chunk.id, hit.score) for hit in expected]
         assert all("retrieval_score" not in one.metadata for one in found)
-        assert found[0].metadata["graphrag"]["channels"]
 
     def test_gets_more_nodes_than_are_returned_as_they_were_inserted(self, retriever):
         seen = []

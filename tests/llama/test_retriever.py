@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -24,6 +25,7 @@ from llama_support import QUESTION, Hashed, ids, make_nodes
 import graphrag_core
 from graphrag_core import Gate, GraphRetriever, KnowledgeIndex, Neighbourhood, ReciprocalRank
 from graphrag_core.errors import DocumentError, InputError
+from graphrag_core.query.explanation import Explainer
 from graphrag_core.testing import CHAIN, HashEmbedder
 from llama_graphrag import GraphRAGInsertEvent, GraphRAGRetrievalEvent, GraphRAGRetriever, LocalEmbedding
 
@@ -83,9 +85,6 @@ def test_what_comes_out_is_what_was_put_in(model, tmp_path):
     for one in answer:
         node, original = one.node, before[one.node_id]
         assert node.hash == original.hash or isinstance(node, Document)
-        assert node.metadata.pop("graphrag")
-        for keys in (node.excluded_embed_metadata_keys, node.excluded_llm_metadata_keys):
-            assert keys.pop() == "graphrag"
         assert type(node) is type(original)
         assert node == original
 
@@ -93,7 +92,7 @@ def test_what_comes_out_is_what_was_put_in(model, tmp_path):
 def test_nodes_that_come_in_are_not_changed(model):
     nodes = [*make_nodes(), *rich_nodes()]
     before = [node.model_copy(deep=True) for node in nodes]
-    retriever = GraphRAGRetriever.from_nodes(nodes, model)
+    retriever = GraphRAGRetriever.from_nodes(nodes, model, add_metadata=["graphrag"])
     first = retriever.retrieve("Ada Lovelace and the Auth Service")
     first[0].node.metadata["graphrag"]["path"].append("scribble")
     first[0].node.metadata.setdefault("tags", []).append("scribble")
@@ -108,7 +107,45 @@ def test_a_retrieved_node_can_go_back_in(retriever, model):
     assert (report.added, report.replaced, report.unchanged) == (0, 0, len(found))
 
 
+@pytest.mark.parametrize("names", [["scor"], ["colour"], "score"])
+def test_what_cannot_be_added_to_the_metadata_is_refused(retriever, names):
+    with pytest.raises(InputError, match=r"did you mean 'score'|use section, page|use a list of names"):
+        GraphRAGRetriever(retriever.index, add_metadata=names)
+
+
+def test_citations_are_shown_to_models_and_scores_are_not(model):
+    source = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="book")}
+    node = TextNode(id_="n", text="They fork.", metadata={"Header_1": "Pools", "Header_2": "Forks", "page": 7},
+                    relationships=source)  # fmt: skip
+    retriever = GraphRAGRetriever.from_nodes([node], model)
+    assert retriever.retrieve("fork")[0].metadata == {**node.metadata, "section": "Forks"}
+    names = ["section", "page", "document_id", "score", "channels"]
+    (found,) = GraphRAGRetriever(retriever.index, add_metadata=names).retrieve("fork")
+    assert found.metadata.keys() == {*node.metadata, *names}
+    assert (found.metadata["document_id"], found.metadata["score"], found.metadata["page"]) == ("book", found.score, 7)
+    for mode in (MetadataMode.LLM, MetadataMode.EMBED):
+        shown = found.node.get_content(mode)
+        assert "section: Forks" in shown
+        assert "document_id: book" in shown
+        assert "score" not in shown
+        assert "channels" not in shown
+
+
+def test_nothing_is_explained_unless_that_is_asked_for(retriever, monkeypatch):
+    explained = []
+    explain = Explainer.explain
+    monkeypatch.setattr(Explainer, "explain", lambda *args: explained.append(1) or explain(*args))
+    quiet = GraphRAGRetriever(retriever.index, add_metadata=["section", "score", "channels"], cache=None)
+    quiet.retrieve(QUESTION)
+    asyncio.run(quiet.aretrieve(QUESTION))
+    result = quiet.search(QUESTION)
+    assert not explained
+    assert result.hits[1].path
+    assert explained
+
+
 def test_a_node_says_how_it_was_found_to_people_and_not_to_models(retriever):
+    retriever = GraphRAGRetriever(retriever.index, add_metadata=["graphrag"])
     by_id = {one.node_id: one.node for one in retriever.retrieve(QUESTION)}
     report = by_id["keyring"].metadata["graphrag"]
     assert json.loads(json.dumps(report)) == report
@@ -322,9 +359,9 @@ def test_an_embedding_that_fails_leaves_the_question_to_keywords_and_graph(retri
 
     monkeypatch.setattr(Hashed, "_get_query_embedding", fail)
     retriever = GraphRAGRetriever(retriever.index, on_embedder_error="keyword")
-    found = retriever.retrieve("Tallinn")
-    assert found[0].node_id == "keyring"
-    assert "no route" in found[0].metadata["graphrag"]["fallback"]
+    found = retriever.search("Tallinn")
+    assert found.hits[0].chunk.id == "keyring"
+    assert "no route" in found.fallback
     assert "no route" in caplog.text
     assert len(caplog.records) == 1
 

@@ -80,15 +80,15 @@ def test_weights_inverses_and_additive_fusion_are_settings(index, core):
 def test_expansion_queries_are_embedded_as_queries(index, model):
     retriever = GraphRAGRetriever(index, graph=ExpansionQueries.as_published(), text_weight=0, similarity_top_k=7)
     model.asked.clear()
-    found = retriever.retrieve(QUESTION)
+    found = retriever.search(QUESTION)
     ways = {way for way, _ in model.asked}
     assert ways == {"query"}
     assert ("query", "Auth Service OAuth Provider") in model.asked
-    expansions = {one.metadata["graphrag"]["graph_expansion"] for one in found}
+    expansions = {one.graph_expansion for one in found}
     assert "Auth Service OAuth Provider" in expansions
 
 
 def test_why_the_graph_adds_nothing(index):
     retriever = GraphRAGRetriever(index, graph=Neighbourhood(relation_types=("eats",)))
     reason = "the graph adds nothing: Auth Service, OAuth Provider is linked to no entity by eats"
-    assert retriever.retrieve(QUESTION)[0].metadata["graphrag"]["expansion_skipped"] == reason
+    assert retriever.search(QUESTION).expansion_skipped == reason

@@ -73,6 +73,7 @@ def test_metadata_that_an_extractor_copied_is_no_strength():
 
 
 async def test_the_retrieval_of_the_document(confident):
+    confident = GraphRAGRetriever(confident.index, confident.settings, add_metadata=["graphrag"])
     for found in (confident.retrieve(QUESTION), await confident.aretrieve(QUESTION)):
         assert [one.node.node_id for one in found] == list(ANSWER)
         assert [one.score for one in found] == pytest.approx(list(ANSWER.values()), abs=ROUNDING)

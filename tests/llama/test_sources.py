@@ -95,7 +95,7 @@ def test_what_an_extractor_among_the_transformations_finds_goes_into_the_graph(m
     check_knowledge(retriever)
     assert retriever.index.graph.entity("x.md") is None, "bookkeeping is no knowledge"
     node = retriever.retrieve("Keyring")[0].node
-    assert set(node.metadata) == {"file", "graphrag"}
+    assert set(node.metadata) == {"file"}
     assert model.texts == ["file: x.md\n\na thin layer in lower case."]
     assert documents[0].metadata == {"file": "x.md"}
 
@@ -119,7 +119,7 @@ def test_llama_indexs_own_extractors_are_read(model):
 def test_an_extractor_that_found_nothing_leaves_nothing(model):
     node = TextNode(id_="n", text="A fox.", metadata={KG_NODES_KEY: [], KG_RELATIONS_KEY: []})
     retriever = GraphRAGRetriever.from_nodes([node], model)
-    assert set(retriever.retrieve("fox")[0].metadata) == {"graphrag"}
+    assert retriever.retrieve("fox")[0].metadata == {}
     assert model.texts == ["A fox."]
 
 
@@ -165,10 +165,10 @@ def test_the_vectors_are_the_indexs_own(existing):
     only_vectors = GraphRAGRetriever.from_index(existing, method="vector", similarity_top_k=5)
     for question in ("Lunch in the old hall", "Keyring of Tallinn"):
         plain = existing.as_retriever(similarity_top_k=5).retrieve(question)
-        found = only_vectors.retrieve(question)
-        scores = [one.metadata["graphrag"]["channels"]["vector"]["score"] for one in found]
+        found = only_vectors.search(question).hits
+        scores = [one.channels["vector"].score for one in found]
         assert scores == pytest.approx([one.score for one in plain], abs=0.005)  # the index stores rounded vectors
-        assert found[0].node_id == plain[0].node_id
+        assert found[0].chunk.id == plain[0].node_id
 
 
 def test_nodes_that_were_deleted_from_the_index_stay_out(existing):
@@ -267,8 +267,8 @@ def test_a_property_graph_is_taken_over(graph, model):
     assert (facts["RESTS_ON"].chunk_id, facts["SITS_IN"].chunk_id) == ("one", "two")
     assert facts["SITS_IN"].text == "Keyring sits in Tallinn since 2011."
     assert retriever.index.graph.entity("one") is None, "links between chunks are no knowledge"
-    found = retriever.retrieve("Where is what the OAuth Provider rests on?")
-    steps = {one.node_id: [step["text"] for step in one.metadata["graphrag"]["path"][1::2]] for one in found}
+    found = retriever.search("Where is what the OAuth Provider rests on?")
+    steps = {one.chunk.id: [step.text for step in one.path[1::2]] for one in found}
     assert steps["two"] == ["OAuth Provider", "Keyring"]
 
 

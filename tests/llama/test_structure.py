@@ -43,7 +43,7 @@ def test_the_file_of_the_source_is_a_title():
 def test_a_page_label_is_the_page(model):
     node = TextNode(id_="n", text="They fork.", metadata={"page_label": "3", "file_name": "pools.pdf"})
     (found,) = GraphRAGRetriever.from_nodes([node], model).retrieve("fork")
-    assert found.node.metadata["graphrag"]["page"] == 3
+    assert found.node.metadata["page"] == 3
     assert found.node.metadata["page_label"] == "3"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphrag_core.context.escape import one_line, shortened
@@ -14,7 +14,11 @@ _LONGEST = 300  # characters of a fact
 
 
 def graph_notes(
-    passages: Sequence[tuple[str, Mapping[str, Any]]], *, max_tokens: int = 300, tokenizer: Tokenizer | None = None
+    passages: Sequence[tuple[str, Mapping[str, Any] | None]],
+    *,
+    max_tokens: int = 300,
+    tokenizer: Tokenizer | None = None,
+    facts_about: Callable[[list[str]], list[str]] | None = None,
 ) -> list[str]:
     r"""Return a note for each passage: the facts that no passage states, and the path through the graph to it.
 
@@ -24,11 +28,13 @@ def graph_notes(
     Parameters
     ----------
     passages
-        Text and details (:meth:`graphrag_core.Result.details`) of each, best first. Without details the note is empty.
+        Text and details (:meth:`graphrag_core.Result.details`) of each, best first.
     max_tokens
         The budget of all notes together.
     tokenizer
         Counts tokens, as for :meth:`graphrag_core.Result.context`.
+    facts_about
+        Returns facts for the texts of passages without details. By default their notes are empty.
 
     Examples
     --------
@@ -37,11 +43,14 @@ def graph_notes(
     """
     if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
         raise InputError(f"max_tokens is {max_tokens!r}: it must be a positive integer")
+    unknown = [text for text, details in passages if not details]
+    found = {"facts": facts_about(unknown)} if facts_about is not None and unknown else {}
+    known = [(text, details or found) for text, details in passages]
     count = token_counter(tokenizer)
     stated = "\n".join(_words(text) for text, _ in passages)
     lines: list[list[str]] = [[] for _ in passages]
     written: set[str] = set()
-    for place, text in [*_facts(passages), *_paths(passages)]:
+    for place, text in [*_facts(known), *_paths(known)]:
         if _words(text) in written or (" → " not in text and _words(text) in stated):
             continue
         written.add(_words(text))
