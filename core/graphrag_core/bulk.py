@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graphrag_core import errors
 from graphrag_core.documents.catalogue import CatalogueEntry, open_catalogue
 from graphrag_core.documents.load import file_documents
 from graphrag_core.documents.sync import FileSource, Progress, SyncReport, SyncRun
 from graphrag_core.documents.walk import File, Problem
 from graphrag_core.engine.address import is_address, shown
-from graphrag_core.errors import DocumentError, GraphRAGError, InputError, MissingDependency
+from graphrag_core.errors import DocumentError, GraphRAGError, InputError, optional_import
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.pipeline import BatchLimit
 from graphrag_core.ingest.validation import validate
-from graphrag_core.model import Added, Document, Mark
+from graphrag_core.model import Added, Document
 from graphrag_core.ports import Embedder
 from graphrag_core.text import hash64
 
@@ -150,11 +151,9 @@ def _check_address(url: str) -> None:
 @contextmanager
 def _ray(progress: bool | None) -> Iterator[Any]:
     """Connect to the cluster of ``RAY_ADDRESS`` or start one on this machine, unless the process is connected."""
-    try:
+    with optional_import("ray[data]", "ray", "bulk indexing"):
         import ray  # noqa: PLC0415
         import ray.data  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingDependency("ray[data]", "ray", "bulk indexing") from error
     started = not ray.is_initialized()
     if started:
         ray.init(log_to_driver=False, logging_level=logging.WARNING)
@@ -174,25 +173,20 @@ def _ray(progress: bool | None) -> Iterator[Any]:
             ray.shutdown()
 
 
-# -- documents as rows
+# -- rows: a document, or the end of a file, and the number of the file
 
 
-def _to_row(document: Document) -> dict[str, Any]:
-    marks = [[mark.kind, mark.start, mark.end, mark.value] for mark in document.marks]
-    return {
-        "file": -1,
-        "id": document.id,
-        "text": document.text,
-        "title": document.title,
-        "metadata": json.dumps(dict(document.metadata), ensure_ascii=False),
-        "marks": json.dumps(marks, ensure_ascii=False),
-        "end": "",
-    }
+@dataclass(frozen=True)
+class _FileEnd:
+    """What follows the documents of a file: how many they were, and what could not be read."""
+
+    documents: int
+    size: int
+    problems: list[Problem]
 
 
-def _from_row(row: Mapping[str, Any]) -> Document:
-    marks = tuple(Mark(*mark) for mark in json.loads(row["marks"]))
-    return Document(row["id"], row["text"], row["title"], json.loads(row["metadata"]), marks)
+def _row(item: Document | _FileEnd, file: int = -1) -> dict[str, Any]:
+    return {"file": file, "item": pickle.dumps(item)}
 
 
 def _columns(rows: list[dict[str, Any]]) -> Rows:
@@ -211,7 +205,7 @@ def _blocks(ray: Any, documents: Iterable[Document]) -> Iterator[Any]:
         if number in ids:
             raise DocumentError(document.id, "this id came before in the same call: keep one of the two")
         ids.add(number)
-        rows.append(_to_row(document))
+        rows.append(_row(document))
         if limit.is_full(document):
             yield ray.data.from_items(rows)
             rows = []
@@ -230,27 +224,26 @@ def _dataset_rows(batch: Mapping[str, Any]) -> Rows:
         known = json.loads(metadata) if isinstance(metadata, str) else dict(metadata or {})
         title = batch["title"][at] if "title" in batch else ""
         document = Document(str(batch["id"][at]), str(batch["text"][at]), str(title or ""), known)
-        rows.append(_to_row(*validate([document])))
+        rows.append(_row(*validate([document])))
     return _columns(rows)
 
 
 def _read_files(batch: Any, metadata: Mapping[str, Any], max_bytes: int) -> Iterator[Rows]:
-    """Yield the documents of files in batches. The row after a file's last document says so."""
+    """Yield the documents of files in batches."""
     rows: list[dict[str, Any]] = []
     for item in batch.to_pylist():
         file = File(Path(item["path"]), item["name"], item["size"], item["explicit"])
         problems, count = [], 0
         for found in file_documents(file, item["name"], metadata, max_bytes):
             if isinstance(found, Problem):
-                problems.append([found.path, found.reason, found.empty])
+                problems.append(found)
                 continue
-            rows.append(_to_row(found) | {"file": item["file"]})
+            rows.append(_row(found, item["file"]))
             count += 1
             if len(rows) >= _ROWS:
                 yield _columns(rows)
                 rows = []
-        end = {"file": item["file"], "documents": count, "size": file.size, "problems": problems}
-        rows.append(_to_row(Document("", "")) | {"end": json.dumps(end)})
+        rows.append(_row(_FileEnd(count, file.size, problems), item["file"]))
     if rows:
         yield _columns(rows)
 
@@ -274,8 +267,8 @@ class _Done:
     """What a worker did with a batch: what was added, documents by file, and the files whose last row it got."""
 
     added: Added
-    documents: Mapping[int, int]
-    ends: list[dict[str, Any]]
+    documents: Counter[int]
+    ends: dict[int, _FileEnd]
 
 
 class _Writer:
@@ -288,29 +281,27 @@ class _Writer:
             self.catalogue = open_catalogue(settings.url, run=settings.run)
 
     def __call__(self, batch: Any) -> Rows:
-        rows = batch.to_pylist()
+        """Add a batch; return what was done, or the type, the arguments and the attributes of the error."""
         documents: list[Document] = []
-        of_file: dict[int, int] = {}
-        for row in rows:
-            if row["end"]:
+        counts: Counter[int] = Counter()
+        ends: dict[int, _FileEnd] = {}
+        for row in batch.to_pylist():
+            item, file = pickle.loads(row["item"]), row["file"]  # noqa: S301 - made by another process of the run
+            if isinstance(item, _FileEnd):
+                ends[file] = item
                 continue
-            documents.append(_from_row(row))
-            if row["file"] >= 0:
-                of_file[row["file"]] = of_file.get(row["file"], 0) + 1
-                self.catalogue.add_document(CatalogueEntry(row["file"], "", ""), row["id"])
+            documents.append(item)
+            if file >= 0:
+                counts[file] += 1
+                self.catalogue.add_document(CatalogueEntry(file, "", ""), item.id)
+        result: Any
         try:
-            if of_file:
+            if counts:
                 self.catalogue.commit()  # documents are recorded before they are indexed
-            added = self.index.add(iter(documents))  # of long ones in several transactions
+            result = _Done(self.index.add(iter(documents)), counts, ends)  # of long ones in several transactions
         except GraphRAGError as error:
-            problem = {"kind": type(error).__name__, "text": str(error), "id": getattr(error, "document_id", None)}
-            return {"result": [json.dumps({"error": problem})]}
-        result = {
-            "added": [added.added, added.replaced, added.unchanged, dict(added.problems)],
-            "documents": list(of_file.items()),
-            "ends": [json.loads(row["end"]) for row in rows if row["end"]],
-        }
-        return {"result": [json.dumps(result)]}
+            result = type(error), error.args, vars(error)
+        return {"result": [pickle.dumps(result)]}
 
 
 def _written(ray: Any, dataset: Any, writer: _WriterSettings, workers: int | None) -> Iterator[_Done]:
@@ -327,21 +318,14 @@ def _written(ray: Any, dataset: Any, writer: _WriterSettings, workers: int | Non
         num_cpus=_CPUS,
     )
     for row in results.iter_rows():
-        result = json.loads(row["result"])
-        if "error" in result:
-            raise _error(**result["error"])
-        added = Added(*result["added"])
-        yield _Done(added, dict(map(tuple, result["documents"])), result["ends"])
-
-
-def _error(kind: str, text: str, id: str | None) -> GraphRAGError:  # noqa: A002 - as it is passed
-    """Return the error that a worker raised."""
-    found = getattr(errors, kind, GraphRAGError)
-    error: GraphRAGError = found.__new__(found)
-    Exception.__init__(error, text)
-    if isinstance(error, DocumentError):
-        error.document_id = id
-    return error
+        result = pickle.loads(row["result"])  # noqa: S301 - made by a worker
+        if not isinstance(result, _Done):
+            kind, arguments, attributes = result
+            error = kind.__new__(kind)
+            error.args = arguments
+            vars(error).update(attributes)
+            raise error
+        yield result
 
 
 class _FileProgress:
@@ -349,24 +333,19 @@ class _FileProgress:
 
     def __init__(self, run: SyncRun, changed: Mapping[int, tuple[CatalogueEntry, str]]) -> None:
         self.run, self.changed = run, changed
-        self._written: dict[int, int] = {}
-        self._ends: dict[int, dict[str, Any]] = {}
+        self._written: Counter[int] = Counter()
+        self._ends: dict[int, _FileEnd] = {}
 
     def advance(self, done: _Done) -> None:
-        for file, count in done.documents.items():
-            self._written[file] = self._written.get(file, 0) + count
-        for end in done.ends:
-            self._ends[end["file"]] = end
-        complete = [file for file, end in self._ends.items() if self._written.get(file, 0) >= end["documents"]]
-        for file in complete:
+        self._written += done.documents
+        self._ends |= done.ends
+        for file in [file for file, end in self._ends.items() if self._written[file] >= end.documents]:
             end = self._ends.pop(file)
-            self._written.pop(file, None)
-            problems = [Problem(*problem) for problem in end["problems"]]
-            for problem in problems:
+            for problem in end.problems:
                 self.run.add_problem(problem)
             entry, digest = self.changed[file]
-            if all(problem.empty for problem in problems):
-                self.run.read.append((entry, "" if problems else digest, ""))
+            if all(problem.empty for problem in end.problems):
+                self.run.read.append((entry, "" if end.problems else digest, ""))
             self.run.waiting += 1
-            self.run.unwritten += end["size"]
+            self.run.unwritten += end.size
         self.run.mark_read_files()

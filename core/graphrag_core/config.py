@@ -18,17 +18,16 @@
 ``GraphRetriever(index, **load().retriever_arguments())`` uses the last section in Python.
 """
 
+import inspect
 import os
-import types
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from difflib import get_close_matches
-from functools import cache, partial
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from graphrag_core.engine.address import is_address
-from graphrag_core.errors import ConfigError, InputError, MissingDependency
+from graphrag_core.errors import ConfigError, InputError, optional_import, unknown_name
 from graphrag_core.query.coverage import Coverage, Reranker
 from graphrag_core.query.cross_encoder import CrossEncoder
 from graphrag_core.query.fusion import Additive, Anchored, Fusion, OwnScores, ReciprocalRank, Weighted
@@ -44,18 +43,8 @@ from graphrag_core.query.strategies import (
 )
 from graphrag_core.retriever import Cache
 
-try:
-    from pydantic import (
-        BaseModel,
-        BeforeValidator,
-        ConfigDict,
-        Field,
-        PrivateAttr,
-        ValidationError,
-        create_model,
-    )
-except ModuleNotFoundError as error:
-    raise MissingDependency("pydantic", "cli", "Reading a settings file") from error
+with optional_import("pydantic", "cli", "Reading a settings file"):
+    from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
 
 NAME = "hybrid-graphrag.toml"
 """The name of the file that :func:`find` looks for."""
@@ -82,17 +71,18 @@ _NAMED: Mapping[Any, Mapping[str, type]] = {
 }
 _NO_SETTINGS = ("cache", "refresh_every")  # arguments of a retriever that are no settings of a question
 _Model = TypeVar("_Model", bound=BaseModel)
-_UNIONS = (Union, types.UnionType)
-_STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+_KINDS: Mapping[str, Any] = {**get_type_hints(SearchSettings), "cache": Cache}
+_STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(**_STRICT, alias_generator=lambda name: name.replace("_", "-"), populate_by_name=True)
-
-
-class _CacheTable(_Table):
-    seconds: float = 60.0
-    entries: int = 1_024
+    model_config = ConfigDict(
+        **_STRICT,
+        extra="forbid",
+        frozen=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+        populate_by_name=True,
+    )
 
 
 class IndexTable(_Table):
@@ -233,15 +223,12 @@ def retriever_arguments(
     >>> retriever_arguments({"k": 8, "fusion": {"name": "weighted", "alpha": 0.5}})
     {'k': 8, 'fusion': Weighted(alpha=0.5, beta=0.3)}
     """
-    hints = get_type_hints(SearchSettings)
     arguments: dict[str, Any] = {}
     for name, value in settings.items():
-        if name == "cache" and isinstance(value, Mapping):
-            arguments[name] = _cache(value)
-        elif name == "reranker" and isinstance(value, str) and value != "coverage":
+        if name == "reranker" and isinstance(value, str) and value != "coverage":
             arguments[name] = _cross_encoder(value, Path(folder), load=load_models)
         else:
-            arguments[name] = _object(hints.get(name), value, name)
+            arguments[name] = _object(_KINDS.get(name), value, name)
     try:
         SearchSettings().replace(**{name: value for name, value in arguments.items() if name not in _NO_SETTINGS})
     except InputError as error:
@@ -249,55 +236,40 @@ def retriever_arguments(
     return arguments
 
 
-def unknown(name: str, known: Iterable[str], kind: str) -> str:
-    """Return the message for an unknown name: the nearest known one, or all of them.
-
-    >>> unknown("vector_wight", ["vector_weight", "k"], "setting")
-    "unknown setting 'vector_wight': did you mean 'vector_weight'?"
-    """
-    names = sorted(known)
-    if near := get_close_matches(name, names, 1):
-        return f"unknown {kind} {name!r}: did you mean {near[0]!r}?"
-    return f"unknown {kind} {name!r}: use {', '.join(names)}"
-
-
 def read_toml(file: Path, model: type[_Model]) -> _Model:
     """Read a TOML file into a model; raise ``ConfigError`` if it cannot be read or does not fit."""
     try:
         import tomllib as toml  # noqa: PLC0415 - Python 3.10 has none
     except ModuleNotFoundError:
-        try:
+        with optional_import("tomli", "cli", f"Reading {file.name} with Python 3.10"):
             import tomli as toml  # type: ignore[import-not-found, no-redef, unused-ignore]  # noqa: PLC0415
-        except ModuleNotFoundError as error:
-            raise MissingDependency("tomli", "cli", f"Reading {file.name} with Python 3.10") from error
     try:
         return model.model_validate(toml.loads(file.read_text("utf-8-sig")))
     except ValidationError as error:
         raise ConfigError(f"{file}: {_first_problem(error, model)}") from error
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror or error})") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: is not UTF-8 ({error.reason})") from error
-    except toml.TOMLDecodeError as error:
+    except ValueError as error:  # also of UTF-8
         raise ConfigError(f"{file}: is not TOML ({error})") from error
 
 
-def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
-    """Return the first problem of a table in one line: the key, its value, and what it should be."""
+def _first_problem(error: ValidationError, model: Any) -> str:
+    """Return the first problem in one line: the key, its value, and what it should be."""
     found = error.errors()[0]
-    if isinstance(inner := found.get("ctx", {}).get("error"), ConfigError):
-        return str(inner)
-    *parents, key = map(str, found["loc"])
-    if found["type"] == "extra_forbidden":
-        for parent in parents:  # a number for an entry of a list of tables
-            inner = get_args(model)[0] if parent.isdigit() else model.model_fields[parent.replace("-", "_")].annotation
-            model = inner  # type: ignore[assignment]
-        known = [one.alias or name for name, one in model.model_fields.items()]
-        where = f"[{'.'.join(parents)}]: " if parents else ""
-        return f"{where}{unknown(key, known, 'key')}"
+    *tables, key = found["loc"]
     if found["type"] == "missing":
-        return f"{'.'.join((*parents, key))} is missing"
-    return f"{'.'.join((*parents, key))} is {found['input']!r:.80}: {found['msg'][:1].lower()}{found['msg'][1:]}"
+        return f"{'.'.join(map(str, found['loc']))} is missing"
+    if found["type"] != "extra_forbidden":
+        return _wrong_value(".".join(map(str, found["loc"])), error)
+    for table in tables:  # a number for an entry of a list of tables
+        model = get_args(model)[0] if isinstance(table, int) else model.model_fields[table].annotation
+    where = f"[{'.'.join(map(str, tables))}]: " if tables else ""
+    return where + unknown_name(str(key), (one.alias or name for name, one in model.model_fields.items()), "key")
+
+
+def _wrong_value(name: str, error: ValidationError) -> str:
+    found = error.errors()[0]
+    return f"{name} is {found['input']!r:.80}: {found['msg'][:1].lower()}{found['msg'][1:]}"
 
 
 # -- objects of the section [retriever]
@@ -305,69 +277,58 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
 
 def _object(hint: Any, value: Any, name: str) -> Any:
     """Return the object that a name or a table stands for; other values as they are."""
-    for kind in get_args(hint) if get_origin(hint) in _UNIONS else (hint,):
+    for kind in (hint, *get_args(hint)):
         if kind in _NAMED and not isinstance(value, bool):
-            return _named(_NAMED[kind], name, value)
-        if is_dataclass(kind) and isinstance(value, Mapping):
-            return _build(kind, name, value)  # type: ignore[arg-type]
+            return _named(_NAMED[kind], value, name)
+        if (is_dataclass(kind) or kind is Cache) and isinstance(value, Mapping):
+            return _build(kind, value, name)
     return value
 
 
-def _named(kinds: Mapping[str, type], name: str, value: Any) -> Any:
+def _named(kinds: Mapping[str, type], value: Any, name: str) -> Any:
     """Return an object by its name, or by a table with the name and fields."""
     table = {"name": value} if isinstance(value, str) else value
     only = next(iter(kinds)) if len(kinds) == 1 else None
     if not isinstance(table, Mapping) or not isinstance(kind := table.get("name", only), str):
         raise ConfigError(f"{name} is {value!r:.80}: use one of {', '.join(kinds)}, or a table with a name")
     if kind not in kinds:
-        raise ConfigError(f"{name}: {unknown(kind, kinds, 'name')}")
-    return _build(kinds[kind], name, {key: one for key, one in table.items() if key != "name"})
+        raise ConfigError(f"{name}: {unknown_name(kind, kinds, 'name')}")
+    return _build(kinds[kind], {key: one for key, one in table.items() if key != "name"}, name)
 
 
-def _build(kind: type, name: str, table: Any) -> Any:
-    """Return an object of a dataclass with fields of a table, checked against the types of the class."""
-    model = _model_of(kind)
+def _build(kind: Any, table: Mapping[str, Any], name: str) -> Any:
+    """Return an object with the arguments of a table, checked against the types of the class."""
+    hints = _hints(kind)
+    arguments = {}
+    for key, value in table.items():
+        if key not in hints:
+            raise ConfigError(f"{name}: {unknown_name(key, hints, 'key')}")
+        arguments[key] = _object(hints[key], value, f"{name}.{key}")
+        if arguments[key] is value:
+            try:
+                arguments[key] = _checker(hints[key]).validate_python(value)
+            except ValidationError as error:
+                raise ConfigError(_wrong_value(f"{name}.{key}", error)) from error
     try:
-        checked = model.model_validate(table)
-        return kind(**{field: getattr(checked, field) for field in checked.model_fields_set})
-    except ValidationError as error:
-        raise ConfigError(f"{name}.{_first_problem(error, model)}") from error
+        return kind(**arguments)
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{name}: {error}") from error
 
 
 @cache
-def _model_of(kind: Any) -> type[BaseModel]:
-    """Return a model with the fields of a dataclass."""
-    hints = get_type_hints(kind)
-    definitions: dict[str, Any] = {
-        one.name: (_checked_type(hints[one.name], one.name),
-                   ... if one.default is MISSING and one.default_factory is MISSING else None)
-        for one in fields(kind)
-        if one.init
-    }  # fmt: skip
-    return create_model(kind.__name__, __config__=_STRICT, **definitions)
+def _hints(kind: Any) -> dict[str, Any]:
+    """Return the types of the arguments that a file can hold."""
+    parameters = inspect.signature(kind, eval_str=True).parameters.values()
+    return {one.name: one.annotation for one in parameters if get_origin(one.annotation) is not Callable}
 
 
-def _checked_type(hint: Any, name: str) -> Any:
-    """Return the type of a field as it is in a file: a list for a tuple, a table for an object."""
-    if get_origin(hint) in _UNIONS:
-        (inner,) = (one for one in get_args(hint) if one is not type(None))
-        return _checked_type(inner, name) | None
-    if hint in _NAMED:
-        return Annotated[Any, BeforeValidator(partial(_named, _NAMED[hint], name))]
+@cache
+def _checker(hint: Any) -> TypeAdapter[Any]:
+    """Return the validator of a type. A tuple is a list in a file."""
     if is_dataclass(hint):
-        return Annotated[Any, BeforeValidator(partial(_build, hint, name))]  # type: ignore[arg-type]
-    return Annotated[hint, Field(strict=False)] if get_origin(hint) is tuple else hint
-
-
-def _cache(table: Any) -> Cache:
-    try:
-        return Cache(**_CacheTable.model_validate(table).model_dump())
-    except ValidationError as error:
-        raise ConfigError(f"cache.{_first_problem(error, _CacheTable)}") from error
-    except InputError as error:
-        raise ConfigError(f"cache: {error}") from error
+        return TypeAdapter(hint)
+    is_tuple = tuple in map(get_origin, (hint, *get_args(hint)))
+    return TypeAdapter(hint, config=ConfigDict(**{**_STRICT, "strict": not is_tuple}))  # type: ignore[typeddict-item]
 
 
 def _cross_encoder(name: str, folder: Path, *, load: bool) -> CrossEncoder | bool:

@@ -32,8 +32,9 @@ were committed before. After any other exception, such as ``KeyboardInterrupt``,
 or not there, and the index answers from one generation.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 
 class GraphRAGError(Exception):
@@ -176,3 +177,15 @@ def optional_import(package: str, extra: str, purpose: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise MissingDependency(package, extra, purpose) from error
+
+
+def unknown_name(name: str, known: Iterable[str], kind: str) -> str:
+    """Return the message for an unknown name: the nearest known one, or all of them.
+
+    >>> unknown_name("vector_wight", ["vector_weight", "k"], "setting")
+    "unknown setting 'vector_wight': did you mean 'vector_weight'?"
+    """
+    names = list(known)
+    if near := get_close_matches(name, names, 1):
+        return f"unknown {kind} {name!r}: did you mean {near[0]!r}?"
+    return f"unknown {kind} {name!r}: use {', '.join(names)}"

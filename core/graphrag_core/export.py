@@ -18,10 +18,10 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, TextIO, get_args
+from typing import Any, Literal, NamedTuple, TextIO, get_args
 from xml.sax.saxutils import escape
 
-from graphrag_core.errors import FileError, InputError, MissingDependency
+from graphrag_core.errors import FileError, InputError, optional_import
 from graphrag_core.filters import Where
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Entity, Fact
@@ -30,6 +30,7 @@ from graphrag_core.text import fingerprint
 Format = Literal["graphml", "csv", "parquet"]
 """``graphml`` is a file, ``csv`` and ``parquet`` a folder with the files entities and facts."""
 
+_ENTITY, _VALUE = "entity", "value"  # kinds of nodes
 _MENTIONED_WITH = "MENTIONED_WITH"  # the type of an edge between two entities of one sentence, which is no relation
 _BATCH = 5_000  # rows in a batch of Parquet
 _INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 has no place for
@@ -61,12 +62,10 @@ class Exported:
     other_nodes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    """How one format writes an entity, a literal value, and a fact, of which it returns the number of edges."""
+class _Writer(NamedTuple):
+    """How one format writes a node, which is an entity or a literal value, and a fact, which is some edges."""
 
-    entity: Callable[[Entity], Any]
-    value: Callable[[str], Any]
+    node: Callable[[str, Entity], Any]
     fact: Callable[[Fact], int]
 
 
@@ -115,7 +114,7 @@ def export_graph(
             with closing(index.graph.iter_entities(where=where)) as entities:
                 for entity in entities:
                     nodes.add(_node_id(entity.id))
-                    writer.entity(entity)
+                    writer.node(_ENTITY, entity)
                     listed += 1
             with closing(index.graph.iter_facts(where=where)) as found:
                 for fact in found:
@@ -124,11 +123,11 @@ def export_graph(
                     for name in fact.entities:
                         if (node := _node_id(name)) not in nodes:  # such as a year, which only facts hold
                             nodes.add(node)
-                            writer.entity(index.graph.entity(name, where=where) or Entity(name, name))
+                            writer.node(_ENTITY, index.graph.entity(name, where=where) or Entity(name, name))
                             others += 1
-                    if fact.value and (node := _node_id(fact.value, "v")) not in nodes:
+                    if fact.value and (node := _node_id(fact.value, _VALUE)) not in nodes:
                         nodes.add(node)
-                        writer.value(fact.value)
+                        writer.node(_VALUE, Entity(fact.value, fact.value))
                     written = writer.fact(fact)
                     edges += written
                     facts += written > 0
@@ -151,19 +150,19 @@ def _open_writer(path: Path, format: str | None, *, spreadsheet: bool) -> Abstra
             raise InputError(f"{path}: its ending names no format: use .graphml, or give the format")
 
 
-def _node_id(text: str, kind: str = "e") -> str:
-    """Return the id of an entity's node (``e``), or of a value's (``v``): a name token, as XML asks for."""
-    return kind + fingerprint([text])[:16]
+def _node_id(text: str, kind: str = _ENTITY) -> str:
+    """Return the id of a node: a name token, as XML asks for."""
+    return kind[0] + fingerprint([text])[:16]
 
 
 def _edges(fact: Fact) -> list[tuple[str, str]]:
     """Return the ids of the nodes that a fact links: subject and object of a triple, each pair of a sentence."""
-    if fact.value and fact.entities:
-        return [(_node_id(fact.entities[0]), _node_id(fact.value, "v"))]
-    ids = list(dict.fromkeys(map(_node_id, fact.entities)))
-    if fact.relation and len(fact.entities) > 1:
-        return [(_node_id(fact.entities[0]), _node_id(fact.entities[1]))]
-    return list(combinations(ids, 2))
+    ids = [_node_id(entity) for entity in fact.entities]
+    if fact.value and ids:
+        return [(ids[0], _node_id(fact.value, _VALUE))]
+    if fact.relation and len(ids) > 1:
+        return [(ids[0], ids[1])]
+    return list(combinations(dict.fromkeys(ids), 2))
 
 
 def _edge_values(fact: Fact) -> dict[str, Any]:
@@ -197,15 +196,10 @@ def _graphml(path: Path) -> Iterator[_Writer]:
                 file.write(f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{type_}"/>\n')
         file.write('<graph id="G" edgedefault="directed">\n')
 
-        def node(node_id: str, **values: Any) -> None:
-            file.write(f'<node id="{node_id}">{_xml_data("node", values)}</node>\n')
-
-        def write_entity(entity: Entity) -> None:
-            node(
-                _node_id(entity.id),
-                label=entity.name, name=entity.name, kind="entity", type=entity.type, description=entity.description,
-                aliases="\n".join(entity.aliases), mentions=entity.mentions,
-            )  # fmt: skip
+        def write_node(kind: str, entity: Entity) -> None:
+            values = {name: getattr(entity, name) for name in _NODE_FIELDS if name not in ("label", "kind")}
+            values |= {"label": entity.name, "kind": kind, "aliases": "\n".join(entity.aliases)}
+            file.write(f'<node id="{_node_id(entity.id, kind)}">{_xml_data("node", values)}</node>\n')
 
         def write_fact(fact: Fact) -> int:
             edges = _edges(fact)
@@ -213,11 +207,7 @@ def _graphml(path: Path) -> Iterator[_Writer]:
             file.writelines(f'<edge source="{one}" target="{other}">{data}</edge>\n' for one, other in edges)
             return len(edges)
 
-        yield _Writer(
-            write_entity,
-            lambda value: node(_node_id(value, "v"), label=value, name=value, kind="value"),
-            write_fact,
-        )
+        yield _Writer(write_node, write_fact)
         file.write("</graph>\n</graphml>\n")
 
 
@@ -247,11 +237,11 @@ def _neo4j_csv(folder: Path, *, spreadsheet: bool) -> Iterator[_Writer]:
             text = value.replace("\x00", "")
             return f"'{text}" if spreadsheet and text.startswith(_FORMULA) else text
 
-        def write_entity(entity: Entity) -> None:
-            kind = re.sub(r"[;\s]+", " ", entity.type).strip()
+        def write_node(kind: str, entity: Entity) -> None:
+            labels = [kind.capitalize(), re.sub(r"[;\s]+", " ", entity.type).strip()]
             aliases = ";".join(alias.replace(";", ",") for alias in entity.aliases)
-            row = [entity.name, ";".join(filter(None, ("Entity", kind))), entity.type, entity.description, aliases]
-            entities.writerow([_node_id(entity.id), *map(cell, row), entity.mentions])
+            row = [entity.name, ";".join(filter(None, labels)), entity.type, entity.description, aliases]
+            entities.writerow([_node_id(entity.id, kind), *map(cell, row), entity.mentions])
 
         def write_fact(fact: Fact) -> int:
             edges = _edges(fact)
@@ -259,30 +249,29 @@ def _neo4j_csv(folder: Path, *, spreadsheet: bool) -> Iterator[_Writer]:
             facts.writerows([*edge, *values] for edge in edges)
             return len(edges)
 
-        yield _Writer(
-            write_entity,
-            lambda value: entities.writerow([_node_id(value, "v"), cell(value), "Value", "", "", "", 0]),
-            write_fact,
-        )
+        yield _Writer(write_node, write_fact)
 
 
 @contextmanager
 def _parquet(folder: Path) -> Iterator[_Writer]:
-    try:
+    with optional_import("pyarrow", "parquet", "Parquet"):
         import pyarrow as pa  # noqa: PLC0415 - optional
         from pyarrow.parquet import ParquetWriter  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingDependency("pyarrow", "parquet", "Parquet") from error
     text, texts = pa.string(), pa.list_(pa.string())
-    entity = {"id": text, "name": text, "type": text, "description": text, "aliases": texts, "mentions": pa.int64()}
     types = {"string": text, "double": pa.float64()}
-    fact = {"entities": texts, "value": text, **{name: types[kind] for name, kind in _EDGE_FIELDS.items()}}
-    schemas = {"entities": pa.schema(list(entity.items())), "facts": pa.schema(list(fact.items()))}
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in schemas}
+    columns: dict[str, dict[str, Any]] = {
+        "entities": {
+            "id": text, "name": text, "type": text, "description": text, "aliases": texts, "mentions": pa.int64(),
+        },
+        "facts": {"entities": texts, "value": text, **{name: types[kind] for name, kind in _EDGE_FIELDS.items()}},
+    }  # fmt: skip
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in columns}
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as opened:
-        files = {name: opened.enter_context(_replaced(folder / f"{name}.parquet")) for name in schemas}
-        writers = {name: opened.enter_context(ParquetWriter(file, schemas[name])) for name, file in files.items()}
+        writers = {}
+        for name, types_of in columns.items():
+            file = opened.enter_context(_replaced(folder / f"{name}.parquet"))
+            writers[name] = opened.enter_context(ParquetWriter(file, pa.schema(list(types_of.items()))))
 
         def add(name: str, row: dict[str, Any]) -> int:
             rows[name].append(row)
@@ -291,13 +280,15 @@ def _parquet(folder: Path) -> Iterator[_Writer]:
             return 1
 
         def flush(name: str) -> None:
-            writers[name].write_table(pa.Table.from_pylist(rows[name], schemas[name]))
+            writers[name].write_table(pa.Table.from_pylist(rows[name], writers[name].schema))
             rows[name].clear()
 
+        def write_node(kind: str, one: Entity) -> None:
+            if kind == _ENTITY:  # a value is a column of its fact
+                add("entities", {name: getattr(one, name) for name in columns["entities"]})
+
         yield _Writer(
-            lambda one: add("entities", {name: getattr(one, name) for name in entity}),
-            lambda _: None,
-            lambda one: add("facts", {"entities": one.entities, "value": one.value, **_edge_values(one)}),
+            write_node, lambda one: add("facts", {"entities": one.entities, "value": one.value, **_edge_values(one)})
         )
-        for name in schemas:
+        for name in columns:
             flush(name)

@@ -4,6 +4,7 @@ Nothing is extracted or embedded again: documents are read as they were written,
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -64,15 +65,11 @@ def copy_index(
         raise NotAnIndex(f"there is no index in {shown(source)} to copy")
     if _is_same(source, target):
         raise InputError(f"{shown(source)} cannot be copied to itself: choose another target")
-    old = open_engine(source, read_only=True)
-    try:
-        new = open_engine(target, read_only=False)
-        try:
-            return _Copy(old, new, str(source), str(target), batch_size, progress).run()
-        finally:
-            new.close()
-    finally:
-        old.close()
+    with (
+        closing(open_engine(source, read_only=True)) as old,
+        closing(open_engine(target, read_only=False)) as new,
+    ):
+        return _Copy(old, new, str(source), str(target), batch_size, None if progress is None else not progress).run()
 
 
 def _is_same(source: str | Path, target: str | Path) -> bool:
@@ -81,16 +78,15 @@ def _is_same(source: str | Path, target: str | Path) -> bool:
     return Path(source).resolve() == Path(target).resolve()
 
 
+@dataclass
 class _Copy:
-    def __init__(
-        self, old: Engine, new: Engine, source: str, target: str, batch_size: int, progress: bool | None
-    ) -> None:
-        self.old, self.new, self.source, self.target = old, new, source, target
-        self.batch_size = batch_size
-        self.disable = None if progress is None else not progress
-        place = shown(source) if is_address(source) else str(Path(source).resolve())
-        self.mark = fingerprint([place])
-        self.written = 0
+    old: Engine
+    new: Engine
+    source: str
+    target: str
+    batch_size: int
+    disable: bool | None  # the progress bar
+    written: int = 0
 
     def run(self) -> Copied:
         self._begin()
@@ -100,7 +96,9 @@ class _Copy:
             self._delete_others()
             self._copy_settings()
             self.new.flush()
-            self._copy_catalogue()
+            if has_catalogue(self.source):
+                with open_catalogue(self.source, read_only=True) as files, open_catalogue(self.target) as copied:
+                    copied.copy_from(files)
             self.old.refresh()
             if self.old.generation == generation:
                 break
@@ -111,11 +109,11 @@ class _Copy:
             )
         counts, others = _counts(self.old), _counts(self.new)
         if counts != others:
-            differences = ", ".join(f"{others[name]:,} {name} instead of {counts[name]:,}" for name in counts
-                                    if counts[name] != others[name])  # fmt: skip
+            wrong = (f"{others.get(one, 0):,} {one} instead of {counts.get(one, 0):,}" for one in {**counts, **others}
+                     if others.get(one) != counts.get(one))  # fmt: skip
             raise StorageError(
-                f"the copy in {shown(self.target)} has {differences}: run the same copy again; if they stay different, "
-                "run `hybrid-graphrag verify` for both"
+                f"the copy in {shown(self.target)} has {', '.join(wrong)}: run the same copy again; if they stay "
+                "different, run `hybrid-graphrag verify` for both"
             )
         self.new.write(settings={_UNFINISHED: ""})
         self.new.flush()
@@ -123,48 +121,40 @@ class _Copy:
 
     def _begin(self) -> None:
         """Check that the target is empty, or a copy of this source that was interrupted; mark it as one."""
-        settings = self.new.settings()
-        mark = settings.get(_UNFINISHED, "")
-        if mark == self.mark:
+        place = shown(self.source) if is_address(self.source) else str(Path(self.source).resolve())
+        mark, settings = fingerprint([place]), self.new.settings()
+        if settings.get(_UNFINISHED) == mark:
             return
-        if mark:
+        if settings.get(_UNFINISHED):
             raise InputError(
                 f"{shown(self.target)} is an unfinished copy of another index: continue that copy, or choose another "
                 "target"
             )
         if len(self.new) or any(settings.values()):
             raise InputError(f"{shown(self.target)} is not empty: copy into a new folder, or another index=... name")
-        self.new.write(settings={**self._settings(), _UNFINISHED: self.mark})
-
-    def _settings(self) -> dict[str, str]:
-        """Return the settings of the source but its edits, which are applied when all documents are there."""
-        return {name: value for name, value in self.old.settings().items() if name not in (_EDITS, _UNFINISHED)}
+        # Edits are applied when all documents are there.
+        copied = {name: value for name, value in self.old.settings().items() if name != _EDITS}
+        self.new.write(settings={**copied, _UNFINISHED: mark})
 
     def _copy_settings(self) -> None:
-        stored = self.old.settings()
-        wanted = self._settings() | {_EDITS: stored.get(_EDITS, "")}
         present = self.new.settings()
-        changed = {name: value for name, value in wanted.items() if present.get(name, "") != value}
-        if changed:
+        wanted = {**self.old.settings(), _UNFINISHED: present[_UNFINISHED]}
+        wanted.setdefault(_EDITS, "")
+        if changed := {name: value for name, value in wanted.items() if present.get(name, "") != value}:
             self.new.write(settings=changed)
 
     def _copy_documents(self) -> None:
         with tqdm(total=len(self.old), desc="copying", unit=" documents", disable=self.disable, leave=False,
                   dynamic_ncols=True) as bar:  # fmt: skip
             for ids in _batches(self.old.document_ids(), self.batch_size):
-                wanted, present = self.old.stored(ids), self.new.stored(ids)
-                needed = [
-                    one
-                    for one in ids
-                    if one in wanted and (one not in present or present[one].digest != wanted[one].digest)
-                ]
-                if needed:
+                digests = {one: stored.digest for one, stored in self.old.stored(ids).items()}
+                present = {one: stored.digest for one, stored in self.new.stored(ids).items()}
+                if needed := [one for one in ids if one in digests and present.get(one) != digests[one]]:
                     documents = self.old.parsed(needed, accesses=True)
                     names = dict.fromkeys(name for one in documents for of in one.names for name in of)
                     vectors = self.old.name_vectors(self.new.new_names(names))
-                    removed = [one for one in needed if one in present]
-                    if removed:  # apart, so that the accesses of the facts are those of the source
-                        self.new.write(removed=removed)
+                    if removed := [one for one in needed if one in present]:
+                        self.new.write(removed=removed)  # apart, so that the accesses of the facts are the source's
                     self.new.write(documents, name_vectors=vectors)
                     self.written += len(needed)
                 bar.update(len(ids))
@@ -175,12 +165,6 @@ class _Copy:
             kept = self.old.stored(ids)
             if gone := [one for one in ids if one not in kept]:
                 self.new.write(removed=gone)
-
-    def _copy_catalogue(self) -> None:
-        if not has_catalogue(self.source):
-            return
-        with open_catalogue(self.source, read_only=True) as source, open_catalogue(self.target) as target:
-            target.copy_from(source)
 
 
 def _batches(ids: Iterable[str], size: int) -> Iterator[list[str]]:

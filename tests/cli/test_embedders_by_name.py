@@ -200,4 +200,4 @@ def test_a_server_that_only_the_index_names_is_not_trusted(docs, run, monkeypatc
     assert result.exit_code == 1
     assert "embedder-url = 'https://models.example/v1' in hybrid-graphrag.toml" in result.stderr
     monkeypatch.setenv("OPENAI_BASE_URL", "https://models.example/v1")
-    assert IndexSettings.load("kb").changed(None, None).embedder_url == "https://models.example/v1"
+    assert IndexSettings.load("kb").embedder_url == "https://models.example/v1"

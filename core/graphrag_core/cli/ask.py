@@ -2,7 +2,7 @@
 
 import sys
 from contextlib import ExitStack
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -12,23 +12,16 @@ from graphrag_core.cli import options, render
 from graphrag_core.context import for_terminal, one_line
 from graphrag_core.errors import LLMError
 from graphrag_core.llm import OpenAIChat
-from graphrag_core.query.ask import MAX_TOKENS, Citation
+from graphrag_core.query.ask import MAX_TOKENS
 
 
-@options.with_search_options
+@options.expand
 def ask(
     question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
-    kb: options.Kb = options.KB,
+    search: options.Search,
     llm: options.LLM = None,
-    where: options.Where = None,
-    seed: options.Seeds = None,
-    exclude: options.Excluded = None,
-    as_of: options.AsOf = None,
-    max_tokens: Annotated[
-        int, typer.Option("--max-tokens", min=1, help="Token limit of the passages in the prompt.")
-    ] = MAX_TOKENS,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Token limit of the passages in the prompt.")] = MAX_TOKENS,
     json: options.Json = False,
-    **given: Any,
 ) -> None:
     """Answer a question from the documents, with numbered citations.
 
@@ -39,21 +32,16 @@ def ask(
     with ExitStack() as stack:
         if model is not None:
             stack.callback(model.close)
-        index = stack.enter_context(options.open_index(kb))
-        retriever = options.make_retriever(index, given, method="agentic", k=8)
-        stream = stack.enter_context(
-            retriever.ask_stream(
-                question, model, max_tokens=max_tokens,
-                where=options.parse_where(where), as_of=as_of, seed_entities=seed, exclude=exclude,
-            )
-        )  # fmt: skip
+        index = stack.enter_context(options.open_index(search.kb))
+        retriever = search.retriever(index, method="agentic", k=8)
+        asked = retriever.ask_stream(question, model, max_tokens=max_tokens, **search.scope)
+        stream = stack.enter_context(asked)
         if json:
             render.print_json({**stream.answer.to_dict(), "model": model.model if model else None})
         else:
             _print_answer(stream, model)
-        answer = stream.answer
-    if answer.kind == "none":
-        raise typer.Exit(1)
+        if stream.answer.kind == "none":
+            raise typer.Exit(1)
 
 
 def _print_answer(stream: AnswerStream, model: OpenAIChat | None) -> None:
@@ -66,7 +54,7 @@ def _print_answer(stream: AnswerStream, model: OpenAIChat | None) -> None:
     else:
         try:
             for piece in stream:
-                sys.stdout.write(for_terminal(_encodable(piece)))
+                sys.stdout.write(for_terminal(render.encodable(piece)))
                 sys.stdout.flush()
         except LLMError:
             if stream.text:
@@ -78,35 +66,26 @@ def _print_answer(stream: AnswerStream, model: OpenAIChat | None) -> None:
         render.print_indented(console, Text(remark, "partial"), 0)
 
 
-def _encodable(piece: str) -> str:
-    encoding = sys.stdout.encoding or "utf-8"
-    return piece.encode(encoding, "replace").decode(encoding)
-
-
 def _print_citations(answer: Answer) -> None:
+    """Print the title, section, page and passage of each citation. Ids are whole, so that they can be copied."""
     console = render.stdout()
     if answer.citations:
         console.print()
     width = max((len(str(citation.number)) for citation in answer.citations), default=1) + 3
-    for citation in answer.citations:
-        label = Text(f"[{citation.number}]", "quiet")
-        render.print_indented(console, _source(citation), width, label=label)
-
-
-def _source(citation: Citation) -> Text:
-    """Return the title, section, page and document of a citation. The id is whole, so that it can be copied."""
-    title = one_line(citation.title) or one_line(citation.document_id)
-    section = f" › {one_line(citation.section)}" if citation.section else ""
-    page = f", page {citation.page}" if citation.page is not None else ""
-    own = "" if title == citation.chunk_id else f"  {one_line(citation.chunk_id)}"
-    return Text.assemble((title, "title"), section, page, (own, "quiet"))
+    for one in answer.citations:
+        title = one_line(one.title) or one_line(one.document_id)
+        section = f" › {one_line(one.section)}" if one.section else ""
+        page = f", page {one.page}" if one.page is not None else ""
+        own = "" if title == one.chunk_id else f"  {one_line(one.chunk_id)}"
+        text = Text.assemble((title, "title"), section, page, (own, "quiet"))
+        render.print_indented(console, text, width, label=Text(f"[{one.number}]", "quiet"))
 
 
 def _remarks(answer: Answer, model: OpenAIChat | None) -> list[str]:
-    remarks = []
     if answer.kind == "none":
-        advice = f": {answer.result.advice}" if answer.result.advice and not answer.result.hits else ""
-        return [f"Searched {len(answer.result.hits):,} passages{advice}."] if not answer.result.hits else []
+        advice = f": {answer.result.advice}" if answer.result.advice else ""
+        return [] if answer.result.hits else [f"Searched 0 passages{advice}."]
+    remarks = []
     if answer.kind == "extract":
         remarks.append("Extracted sentences, not written by a language model: name one with --llm.")
     elif not answer.cited:

@@ -3,16 +3,14 @@
 import os
 from typing import Any
 
-from rich.text import Text
-
 from graphrag_core.cli import options, render
 from graphrag_core.config import NAME, Config, load
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import ConfigError
 
-_SHARED = {"kb": "HYBRID_GRAPHRAG_KB", "embedder": "", "embedder_url": "", "llm": "HYBRID_GRAPHRAG_LLM"}
+_SHARED = {"kb": "HYBRID_GRAPHRAG_KB", "llm": "HYBRID_GRAPHRAG_LLM"}  # options and their environment variables
 _TABLES = {"index": "index", "watch": "index", "serve": "serve", "mcp": "serve"}  # commands and their tables
-_PLACES = ("kb", "embedder", "keys")  # options that may be a folder or a file
+_PLACES = ("kb", "keys")  # options that may be a folder or a file
 
 
 def read_config(file: str | None) -> Config:
@@ -55,7 +53,7 @@ def config(json: options.Json = False) -> None:
     rows = [("file", str(found.path) if found.path else f"no {NAME} in {os.getcwd()} or above")]
     rows += [(key, f"{_as_text(value)}  ({source})") for key, (value, source) in settings.items()]
     for key, text in rows:
-        render.stdout().print(Text.assemble((f"{key:<26}", "quiet"), text), soft_wrap=True)
+        render.print_line((f"{key:<26}", "quiet"), text)
 
 
 def _in_effect(config: Config) -> dict[str, tuple[Any, str]]:

@@ -3,7 +3,6 @@
 from typing import Annotated
 
 import typer
-from rich.table import Column, Table
 from rich.text import Text
 
 from graphrag_core.cli import options, render
@@ -37,15 +36,14 @@ def copy(
     copied = copy_index(source, target, progress=False if quiet else None)
     if not quiet:
         counts = ", ".join(f"{count:,} {name}" for name, count in copied.counts.items() if count)
-        render.stdout().print(f"copied to {shown(target)}: {counts or 'an empty index'}", soft_wrap=True)
+        render.print_line(f"copied to {shown(target)}: {counts or 'an empty index'}")
 
 
 @db.command()
 def init(
     url: _Url = None,
     partitions: Annotated[
-        int,
-        typer.Option(min=1, max=1024, help="Parts of each large table, for 100 million passages and more. Fixed."),
+        int, typer.Option(min=1, max=1024, help="Parts of each large table, for 100 million passages and more. Fixed.")
     ] = 1,
 ) -> None:
     """Create the extension, the tables and the index, as far as they are missing; upgrade older tables."""
@@ -55,7 +53,7 @@ def init(
     created, found = operations.init(address, partitions=partitions)
     state = "tables created" if created else "the tables are there"
     parts = "" if found == 1 else f", each in {found} partitions"
-    render.stdout().print(f"{shown(address)}: {state}{parts}", soft_wrap=True)
+    render.print_line(f"{shown(address)}: {state}{parts}")
 
 
 @db.command()
@@ -70,7 +68,7 @@ def check(url: _Url = None, json: options.Json = False) -> None:
         for one in checks:
             mark = ("✗ ", "bad") if not one.ok else ("· ", "partial") if one.advice else ("✓ ", "good")
             advice = f": {one.advice}" if one.advice else ""
-            render.stdout().print(Text.assemble(mark, (f"{one.name} ", "bold"), one.found, advice), soft_wrap=True)
+            render.print_line(mark, (f"{one.name} ", "bold"), one.found, advice)
     if not all(one.ok for one in checks):
         raise typer.Exit(1)
 
@@ -84,24 +82,19 @@ def size(url: _Url = None, json: options.Json = False) -> None:
     if json:
         render.print_json({"tables": [one._asdict() for one in tables], "indexes": [one._asdict() for one in indexes]})
         return
-    console, as_size = render.stdout(), operations.as_size
-    table = _table("table", "rows", "data", "indexes")
+    as_size = operations.as_size
+    table = render.make_table("table", "rows", "data", "indexes")
     for one in tables:
         if one.data:
             table.add_row(one.table, f"{one.rows:,}", as_size(one.data), as_size(one.indexes))
     data, index = sum(one.data for one in tables), sum(one.indexes for one in tables)
     table.add_row("all", "", as_size(data), as_size(index), style="bold")
     render.print_table(table)
-    console.print()
-    listed = _table("index", "documents", "passages", "facts")
+    render.print_line()
+    listed = render.make_table("index", "documents", "passages", "facts")
     for kb in indexes:
         listed.add_row(Text(kb.name), f"{kb.documents:,}", f"{kb.chunks:,}", f"{kb.facts:,}")
     render.print_table(listed)
-
-
-def _table(first: str, *numbers: str) -> Table:
-    columns = [Column(name, justify="right", no_wrap=True) for name in numbers]
-    return Table(Column(first, overflow="fold"), *columns, box=None)
 
 
 def _address(url: str | None) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from graphrag_core import Community, Edit, KnowledgeIndex
+from graphrag_core import Community, Edit, Entity, Fact, KnowledgeIndex
 from graphrag_core.cli import options, render
 from graphrag_core.context import one_line
 from graphrag_core.engine.address import is_address
@@ -26,63 +26,51 @@ graph = typer.Typer(no_args_is_help=True, help="List, show, export and edit enti
 def entities(
     prefix: Annotated[str, typer.Argument(help="What a name begins with.")] = "",
     kb: options.Kb = options.KB,
-    type: Annotated[str | None, typer.Option("--type", help="Only entities of this type.")] = None,  # noqa: A002
-    contains: Annotated[str, typer.Option("--contains", help="Only entities whose name contains this.")] = "",
+    type: Annotated[str | None, typer.Option(help="Only entities of this type.")] = None,  # noqa: A002
+    contains: Annotated[str, typer.Option(help="Only entities whose name contains this.")] = "",
     min_degree: Annotated[
-        int, typer.Option("--min-degree", min=0, help="Only entities that share facts with at least so many others.")
+        int, typer.Option(min=0, help="Only entities that share facts with at least so many others.")
     ] = 0,
     where: options.Where = None,
     limit: options.Limit = 50,
     json: options.Json = False,
 ) -> None:
     """List entities, the most mentioned first. Numbers, such as years, are not listed."""
+    scope, most = options.parse_where(where), limit or None
     with options.open_index(kb, embeds=False) as index:
         found = index.graph.entities(
-            prefix,
-            type=type,
-            contains=contains,
-            min_degree=min_degree,
-            where=options.parse_where(where),
-            limit=limit or None,
+            prefix, type=type, contains=contains, min_degree=min_degree, where=scope, limit=most
         )
-    if json:
-        render.print_json([asdict(entity) for entity in found])
-        return
-    for entity in found:
-        notes = [
-            entity.type,
-            f"{entity.mentions:,} passage{'' if entity.mentions == 1 else 's'}",
-            *(f"also {alias}" for alias in entity.aliases),
-        ]
-        _print_line(f"{entity.name}  ({', '.join(filter(None, notes))})")
-    if not found:
-        render.print_error("no entity was found")
+
+    def line(entity: Entity) -> str:
+        passages = f"{entity.mentions:,} passage{'' if entity.mentions == 1 else 's'}"
+        notes = [entity.type, passages, *(f"also {alias}" for alias in entity.aliases)]
+        return f"{entity.name}  ({', '.join(filter(None, notes))})"
+
+    render.print_list(found, line, as_json=json, none="no entity was found")
 
 
 @graph.command()
 def relations(
-    subject: Annotated[str | None, typer.Option("--subject", help="Only relations of this subject.")] = None,
-    relation: Annotated[str | None, typer.Option("--relation", help="Only this relation.")] = None,
-    object: Annotated[str | None, typer.Option("--object", help="Only relations to this object.")] = None,  # noqa: A002
-    contains: Annotated[str, typer.Option("--contains", help="Only relations whose text contains this.")] = "",
+    subject: Annotated[str | None, typer.Option(help="Only relations of this subject.")] = None,
+    relation: Annotated[str | None, typer.Option(help="Only this relation.")] = None,
+    object: Annotated[str | None, typer.Option(help="Only relations to this object.")] = None,  # noqa: A002
+    contains: Annotated[str, typer.Option(help="Only relations whose text contains this.")] = "",
     where: options.Where = None,
     kb: options.Kb = options.KB,
     limit: options.Limit = 50,
     json: options.Json = False,
 ) -> None:
     """List relations: facts with a subject, a relation and an object. Links between sections: --relation refers_to."""
+    scope, most = options.parse_where(where), limit or None
     with options.open_index(kb, embeds=False) as index:
-        found = index.graph.relations(
-            subject, relation, object, contains=contains, where=options.parse_where(where), limit=limit or None
-        )
-        has_relations = bool(found or index.graph.relations(limit=1))
-    if json:
-        render.print_json([asdict(fact) for fact in found])
-        return
-    for fact in found:
-        _print_line(f"{fact.id}  {' '.join(fact.text.split())}  ({fact.relation})")
-    if not found:
-        render.print_error("no relation was found" if has_relations else NO_RELATIONS)
+        found = index.graph.relations(subject, relation, object, contains=contains, where=scope, limit=most)
+        none = "no relation was found" if found or index.graph.relations(limit=1) else NO_RELATIONS
+
+    def line(fact: Fact) -> str:
+        return f"{fact.id}  {' '.join(fact.text.split())}  ({fact.relation})"
+
+    render.print_list(found, line, as_json=json, none=none)
 
 
 @graph.command()
@@ -105,7 +93,7 @@ def communities(
     model = options.make_llm(llm)
     scope = options.parse_where(where)
     # The tables of a database can only be written by an index that is opened for writing; a folder's file always can.
-    with options.open_index(kb, embeds=False, read_only=not (is_address(kb) and model is not None)) as index:
+    with options.open_index(kb, embeds=False, write=is_address(kb) and model is not None) as index:
         if model is None:
             found = index.graph.communities(level, where=scope)
         else:
@@ -143,9 +131,7 @@ def explore(
     entity: Annotated[
         str | None, typer.Option("--entity", "-e", metavar="NAME", help="Show this entity and its neighbours.")
     ] = None,
-    max_nodes: Annotated[
-        int, typer.Option("--max-nodes", min=1, max=2_000, help="How many entities the page holds.")
-    ] = 150,
+    max_nodes: Annotated[int, typer.Option(min=1, max=2_000, help="How many entities the page holds.")] = 150,
     kb: options.Kb = options.KB,
     where: options.Where = None,
 ) -> None:
@@ -164,19 +150,14 @@ def explore(
 @graph.command()
 def export(
     path: Annotated[
-        str,
-        typer.Argument(metavar="PATH", help="A file that ends in .graphml, or a folder for csv and parquet."),
+        str, typer.Argument(metavar="PATH", help="A file that ends in .graphml, or a folder for csv and parquet.")
     ],
     format: Annotated[  # noqa: A002 - the usual word
-        Format | None,
-        typer.Option("--format", "-f", help="Default: by the ending of PATH.", show_default=False),
+        Format | None, typer.Option("--format", "-f", help="Default: by the ending of PATH.")
     ] = None,
     kb: options.Kb = options.KB,
     where: options.Where = None,
-    sentences: Annotated[
-        bool,
-        typer.Option("--sentences/--no-sentences", help="Whether sentences that link entities are exported too."),
-    ] = True,
+    sentences: Annotated[bool, typer.Option(help="Whether sentences that link entities are exported too.")] = True,
     spreadsheet: Annotated[
         bool,
         typer.Option("--spreadsheet", help="In csv, put an apostrophe before texts that Excel would run as formulas."),
@@ -184,11 +165,10 @@ def export(
 ) -> None:
     """Export entities and facts: GraphML (Gephi, igraph, networkx), CSV for Neo4j, or Parquet."""
     with options.open_index(kb, embeds=False) as index:
-        done = export_graph(
-            index, path, format, where=options.parse_where(where), sentences=sentences, spreadsheet=spreadsheet
-        )
+        scope = options.parse_where(where)
+        done = export_graph(index, path, format, where=scope, sentences=sentences, spreadsheet=spreadsheet)
     others = f" (and {done.other_nodes:,} numbers and documents that facts name)" if done.other_nodes else ""
-    _print_line(f"{done.entities:,} entities{others} and {done.facts:,} facts exported to {done.path}")
+    render.print_line(f"{done.entities:,} entities{others} and {done.facts:,} facts exported to {done.path}")
 
 
 @graph.command()
@@ -204,7 +184,7 @@ def rename(
 @graph.command()
 def merge(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The entities.", show_default=False)],
-    into: Annotated[str, typer.Option("--into", help="The name of the one that they become.", show_default=False)],
+    into: Annotated[str, typer.Option(help="The name of the one that they become.", show_default=False)],
     kb: options.Kb = options.KB,
 ) -> None:
     """Treat several entities as one."""
@@ -214,8 +194,8 @@ def merge(
 @graph.command()
 def describe(
     name: _Name,
-    type: Annotated[str | None, typer.Option("--type", help="Its type.")] = None,  # noqa: A002
-    description: Annotated[str | None, typer.Option("--description", help="Its description.")] = None,
+    type: Annotated[str | None, typer.Option(help="Its type.")] = None,  # noqa: A002
+    description: Annotated[str | None, typer.Option(help="Its description.")] = None,
     kb: options.Kb = options.KB,
 ) -> None:
     """Set the type or the description of an entity."""
@@ -225,8 +205,8 @@ def describe(
 @graph.command()
 def add_entity(
     name: Annotated[str, typer.Argument(help="Its name.", show_default=False)],
-    type: Annotated[str, typer.Option("--type", help="Its type.")] = "",  # noqa: A002
-    description: Annotated[str, typer.Option("--description", help="Its description.")] = "",
+    type: Annotated[str, typer.Option(help="Its type.")] = "",  # noqa: A002
+    description: Annotated[str, typer.Option(help="Its description.")] = "",
     kb: options.Kb = options.KB,
 ) -> None:
     """Add an entity that no document mentions. Add relations with remember or add-relation."""
@@ -263,14 +243,7 @@ def delete_relation(
 def edits(kb: options.Kb = options.KB, json: options.Json = False) -> None:
     """List the edits of the graph that are in force."""
     with options.open_index(kb, embeds=False) as index:
-        found = index.graph.edits()
-    if json:
-        render.print_json([{**asdict(edit), "details": dict(edit.details)} for edit in found])
-        return
-    for edit in found:
-        _print_line(str(edit))
-    if not found:
-        render.print_error("the graph has no edits")
+        render.print_list(index.graph.edits(), str, as_json=json, none="the graph has no edits")
 
 
 @graph.command()
@@ -279,16 +252,11 @@ def undo(
     kb: options.Kb = options.KB,
 ) -> None:
     """Take back an edit of the graph."""
-    with options.open_index(kb, read_only=False) as index:
-        edit = index.graph.undo(number)
-    _print_line(f"taken back: {edit.text}")
+    with options.open_index(kb, write=True) as index:
+        render.print_line(f"taken back: {index.graph.undo(number).text}")
 
 
 def _edit(kb: options.Kb, change: Callable[[KnowledgeIndex], Edit], *, embeds: bool = False) -> None:
-    with options.open_index(kb, embeds=embeds, read_only=False) as index:
+    with options.open_index(kb, embeds=embeds, write=True) as index:
         edit = change(index)
-    _print_line(f"{edit.number}  {edit.text}")
-
-
-def _print_line(line: str) -> None:
-    render.stdout().print(Text(line), soft_wrap=True)
+    render.print_line(f"{edit.number}  {edit.text}")

@@ -1,23 +1,23 @@
 """The command ``index``: keep an index in sync with files."""
 
+import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 from tqdm import tqdm
-from typing_extensions import Self
 
 from graphrag_core import Chunk, Combined, KnowledgeIndex, LLMExtractor, OpenAIChat
 from graphrag_core.cli import options, render
 from graphrag_core.documents import (
     FORMATS,
-    Catalogue,
     File,
     FileSource,
     Problem,
@@ -30,8 +30,8 @@ from graphrag_core.documents import (
     walk_files,
 )
 from graphrag_core.engine.address import is_address, shown
-from graphrag_core.errors import FileError, InputError
-from graphrag_core.ingest.edges import Edge
+from graphrag_core.errors import InputError
+from graphrag_core.ingest.edges import Edge, parse_edges
 from graphrag_core.llm import KEY_VARIABLE, parse_llm
 from graphrag_core.ports import Embedder
 from graphrag_core.research import is_findings
@@ -41,100 +41,77 @@ _BATCH_SIZE = 500
 _BATCH_SIZE_WITH_LLM = 25  # small, because answers cost time and money: an interrupted run should lose few
 
 
-def index(
-    paths: Annotated[
-        list[str] | None, typer.Argument(metavar="PATH", help="Folders, files and glob patterns.", show_default=False)
-    ] = None,
-    kb: options.Kb = options.KB,
-    research: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Research findings: JSON with academic_papers or github_projects."),
-    ] = None,
-    embedder: options.EmbedderName = None,
-    embedder_url: options.EmbedderUrl = None,
-    graph: options.Graph = None,
-    llm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Also extract facts with an LLM: a model such as gpt-4o-mini, or the URL of a server with the model, "
-            "http://localhost:1234/v1/qwen3. Stored with the index; none disables it. "
-            "The API key is read from OPENAI_API_KEY.",
-        ),
-    ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation before calling an LLM.")
-    ] = False,
-    keep_missing: options.KeepMissing = False,
-    metadata: options.Metadata = None,
-    edge: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD:FIELD",
-            help="Link documents by metadata: author:author for the same author, links:id for a list of ids. "
-            "Can be repeated. Stored with the index; none removes all.",
-        ),
-    ] = None,
-    chunk_size: options.ChunkSize = None,
-    workers: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ray[:N]",
-            help="Index with N processes of a Ray cluster, into a PostgreSQL database: RAY_ADDRESS, or this machine. "
-            "Needs the extra ray. Default of N: the CPUs of the cluster.",
-            show_default=False,
-        ),
-    ] = None,
-    quiet: options.Quiet = False,
-) -> None:
-    """Index files. Later runs read only new and changed files, and remove deleted ones.
-
-    Reads txt, md, rst, html, pdf, docx, csv, json and jsonl. Skips hidden files, .git, node_modules and the like.
-    Ctrl-C is safe: finished work is kept, and the same command continues.
-    """
-    if not paths and not research:
-        raise typer.BadParameter("give folders, files or patterns to index, or --research FILE", param_hint="PATH...")
-    given_metadata = options.parse_metadata(metadata)
-    findings = [str(file) for file in research or () if _check_findings(file)]
-    sources = (*(paths or ()), *findings)
-    _check_any_exists(sources)
-    processes = _parse_workers(workers)
-    if processes is not None and not is_address(kb):
-        raise InputError(f"{kb} is a folder, which one process writes: --workers needs --kb postgresql://...")
-    settings = options.IndexSettings.load(kb).changed(embedder, embedder_url, chunk_size, graph)
-    if llm is not None:
-        settings = replace(settings, llm=None if llm == "none" else parse_llm(llm, os.environ.get(options.BASE_URL)))
-    _check_llm(settings, processes)
-    job = IndexJob.prepare(settings, kb, edges=options.parse_edge_options(edge))
-    report = job.run(job.source(sources, given_metadata), processes, keep_missing=keep_missing, yes=yes, quiet=quiet)
-    if report.problems or report.incomplete or len(findings) < len(research or ()):
-        raise typer.Exit(1)
-
-
 @dataclass(frozen=True)
-class IndexJob:
-    """How an index is written: what ``index`` and ``watch`` share. The models are loaded once."""
+class FileJob:
+    """How files are indexed: the options that ``index`` and ``watch`` share. The models are loaded once."""
 
-    settings: options.IndexSettings
-    kb: str
-    embedder: Embedder | None
-    extractor: Combined
-    llm_extractor: LLMExtractor | None
-    edges: list[Edge] | None
+    kb: options.Kb = options.KB
+    embedder: options.EmbedderName = None
+    embedder_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Server of openai:MODEL or ollama:MODEL, such as http://localhost:1234/v1. Stored with the index. "
+            "Default: OPENAI_BASE_URL or OLLAMA_HOST, else OpenAI or Ollama on this machine.",
+        ),
+    ] = None
+    graph: Annotated[
+        bool | None,
+        typer.Option(
+            help="Whether entities and facts are extracted; without them, search is by vector and keyword. "
+            "Stored with the index. Default: as it was built; a new one has a graph.",
+        ),
+    ] = None
+    metadata: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add metadata to every document. Can be repeated.")
+    ] = None
+    chunk_size: Annotated[int | None, typer.Option(min=16, help="Tokens per passage. 256 in a new index.")] = None
+    keep_missing: Annotated[
+        bool, typer.Option("--keep-missing", help="Keep the documents of files that no longer exist.")
+    ] = False
+    quiet: options.Quiet = False
 
-    @classmethod
-    def prepare(cls, settings: options.IndexSettings, kb: str, *, edges: list[Edge] | None = None) -> Self:
-        """Load the embedder, and connect to the LLM if there is one."""
-        llm = _make_llm_extractor(settings, kb)
-        extractor = options.make_extractor(*([llm] if llm else []), graph=settings.graph)
-        embedder = options.make_embedder(settings.embedder, settings.embedder_url)
-        return cls(settings, kb, embedder, extractor, llm, edges)
+    @cached_property
+    def settings(self) -> options.IndexSettings:
+        """The settings of the index, with what the options say."""
+        return options.IndexSettings.load(self.kb, self.embedder, self.embedder_url, self.chunk_size, self.graph)
+
+    @property
+    def edges(self) -> list[Edge] | None:
+        """The metadata that links documents; None for what the index has."""
+        return None
+
+    @cached_property
+    def model(self) -> Embedder | None:
+        """The embedder."""
+        return options.make_embedder(self.settings.embedder, self.settings.embedder_url)
+
+    @cached_property
+    def llm_extractor(self) -> LLMExtractor | None:
+        """The extractor that asks an LLM, if the index has one."""
+        if self.settings.llm is None:
+            return None
+        base_url, name = self.settings.llm
+        model = OpenAIChat(name, base_url, api_key=os.environ.get(KEY_VARIABLE, ""))
+        model.check()
+        folder = Path(self.kb)
+        if is_address(self.kb):
+            folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hybrid-graphrag"
+            folder.mkdir(parents=True, exist_ok=True)
+        elif not KnowledgeIndex.exists(self.kb):  # the cache needs the folder, and a new index needs an empty folder
+            KnowledgeIndex.open(self.kb).close()
+        return LLMExtractor(model, cache=folder / _LLM_CACHE, model=name, retries=1, backoff=0, progress=False)
+
+    @cached_property
+    def extractor(self) -> Combined:
+        """All extractors."""
+        return self.settings.extractor(*filter(None, [self.llm_extractor]))
 
     def open(self) -> KnowledgeIndex:
         """Open the index for writing."""
         return KnowledgeIndex.open(
             self.kb,
-            self.embedder,
+            self.model,
             chunker=self.settings.chunker,
             extractor=self.extractor,
             progress=False,
@@ -143,80 +120,162 @@ class IndexJob:
             embed_facts=options.CONFIG.get().index.embed_facts,
         )
 
-    def source(self, paths: Sequence[str], metadata: Mapping[str, Any]) -> FileSource:
+    def source(self, paths: Sequence[str]) -> FileSource:
         """Return the files to index, with metadata of the settings file and of options."""
         configured = options.CONFIG.get().index
+        metadata = {**configured.metadata, **options.parse_metadata(self.metadata)}
         pipeline = f"{self.extractor.identity} {self.settings.chunker.identity}"
-        most_bytes = configured.max_size * 1_000_000
-        return FileSource(tuple(paths), {**configured.metadata, **metadata}, most_bytes, pipeline)
+        return FileSource(tuple(paths), metadata, configured.max_size * 1_000_000, pipeline)
 
-    def run(
-        self, source: FileSource, processes: int | None, *, keep_missing: bool, yes: bool, quiet: bool
-    ) -> SyncReport:
-        """Index the files and print what was done; with ``processes``, on Ray."""
-        with self.open() as index, open_catalogue(self.kb) as catalogue:
-            self.settings.save(catalogue)
-            if self.llm_extractor:
-                changed = changed_documents(index, catalogue, source)
-                documents = (self.settings.chunker.split(document) for document in changed)
-                _confirm_cost(self.llm_extractor, documents, yes=yes, quiet=quiet)
+
+@dataclass(frozen=True)
+class IndexJob(FileJob):
+    """How ``index`` indexes files."""
+
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Also extract facts with an LLM: a model such as gpt-4o-mini, or the URL of a server with the model, "
+            "http://localhost:1234/v1/qwen3. Stored with the index; none disables it. "
+            "The API key is read from OPENAI_API_KEY.",
+        ),
+    ] = None
+    edge: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD:FIELD",
+            help="Link documents by metadata: author:author for the same author, links:id for a list of ids. "
+            "Can be repeated. Stored with the index; none removes all.",
+        ),
+    ] = None
+
+    @cached_property
+    def settings(self) -> options.IndexSettings:
+        """The settings of the index, with what the options say."""
+        if self.llm is None:
+            return super().settings
+        model = None if self.llm == "none" else parse_llm(self.llm, os.environ.get(options.BASE_URL))
+        return replace(super().settings, llm=model)
+
+    @property
+    def edges(self) -> list[Edge] | None:
+        """The metadata that links documents; None without the option, empty for ``none``."""
+        if self.edge is None or self.edge == ["none"]:
+            return None if self.edge is None else []
+        try:
+            return list(parse_edges([tuple(one.split(":")) if ":" in one else (one, one) for one in self.edge]))
+        except InputError as error:
+            raise typer.BadParameter(f"{error} (here as FIELD:FIELD)", param_hint="--edge") from error
+
+
+@options.expand
+def index(
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="PATH", help="Folders, files and glob patterns.", show_default=False)
+    ] = None,
+    *,
+    job: IndexJob,
+    research: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Research findings: JSON with academic_papers or github_projects."),
+    ] = None,
+    workers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ray[:N]",
+            help="Index with N processes of a Ray cluster, into a PostgreSQL database: RAY_ADDRESS, or this machine. "
+            "Needs the extra ray. Default of N: the CPUs of the cluster.",
+        ),
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation before calling an LLM.")
+    ] = False,
+) -> None:
+    """Index files. Later runs read only new and changed files, and remove deleted ones.
+
+    Reads txt, md, rst, html, pdf, docx, csv, json and jsonl. Skips hidden files, .git, node_modules and the like.
+    Ctrl-C is safe: finished work is kept, and the same command continues.
+    """
+    if not paths and not research:
+        raise typer.BadParameter("give folders, files or patterns to index, or --research FILE", param_hint="PATH...")
+    findings = [str(file) for file in research or () if _check_findings(file)]
+    sources = (*(paths or ()), *findings)
+    if not any(os.path.lexists(path) or is_pattern(path) for path in sources):  # no empty index is created
+        for path in sources:
+            render.print_error(f"{path}: no such file or folder")
+        raise typer.Exit(1)
+    processes = _parse_workers(workers)
+    _check_settings(job, processes)
+    source = job.source(sources)
+    with job.open() as opened, open_catalogue(job.kb) as catalogue:
+        job.settings.save(catalogue)
+        if job.llm_extractor:
+            changed = changed_documents(opened, catalogue, source)
+            _confirm_cost(job.llm_extractor, map(job.settings.chunker.split, changed), yes=yes, quiet=job.quiet)
+        before = len(opened)
+        show_progress = sys.stderr.isatty() and not job.quiet
+        try:
             if processes is None:
-                report = _sync(index, catalogue, source, keep_missing=keep_missing, quiet=quiet)
+                with _progress_bar(source.paths, show=show_progress) as advance:
+                    report = sync_files(
+                        opened, catalogue, source,
+                        keep_missing=job.keep_missing, on_progress=advance, on_problem=print_problem,
+                    )  # fmt: skip
             else:
-                report = _sync_with_ray(index, self.kb, source, processes, keep_missing=keep_missing, quiet=quiet)
-            if not quiet:
-                _print_report(report, len(index), self.kb)
-                if self.llm_extractor and (usage := self.llm_extractor.report).calls:
-                    tokens = f"{usage.prompt_tokens:,} prompt tokens and {usage.answer_tokens:,} answer tokens"
-                    render.stdout().print(f"{self.llm_extractor.model}: {usage.calls:,} calls, about {tokens}")
-        return report
+                from graphrag_core import bulk
+
+                report = bulk.sync_files(
+                    source, job.kb, job.model,
+                    workers=processes or None, batch_size=opened.batch_size, keep_missing=job.keep_missing,
+                    progress=None if show_progress else False, on_problem=print_problem,
+                    chunker=job.settings.chunker, extractor=job.extractor,
+                )  # fmt: skip
+        except KeyboardInterrupt:
+            render.print_error(
+                f"interrupted: {len(opened):,} documents are in the index and stay, {len(opened) - before:,} of them "
+                "new; run the same command again to continue"
+            )
+            raise typer.Exit(130) from None
+        if not job.quiet:
+            _print_report(report, len(opened), job)
+    if report.problems or report.incomplete or len(findings) < len(research or ()):
+        raise typer.Exit(1)
 
 
 def _check_findings(path: Path) -> bool:
     """Whether a file holds research findings; print an error if not."""
     try:
-        if is_findings(options.read_json(path)):
+        if is_findings(json.loads(path.read_text("utf-8-sig"))):
             return True
-        render.print_error(f"{path}: has neither academic_papers nor github_projects")
-    except FileError as error:
-        render.print_error(str(error))
+        problem = "has neither academic_papers nor github_projects"
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror or error})"
+    except (ValueError, RecursionError) as error:
+        problem = f"invalid JSON ({error})"
+    render.print_error(f"{path}: {problem}")
     return False
 
 
-def _check_any_exists(paths: tuple[str, ...]) -> None:
-    """Exit if all paths are missing, before an empty index is created."""
-    if any(os.path.lexists(path) or is_pattern(path) for path in paths):
-        return
-    for path in paths:
-        render.print_error(f"{path}: no such file or folder")
-    raise typer.Exit(1)
+def _parse_workers(workers: str | None) -> int | None:
+    """Return the number of Ray's processes, 0 for as many as there are CPUs; None without Ray."""
+    if workers is None:
+        return None
+    kind, _, count = workers.partition(":")
+    if kind != "ray" or (":" in workers and not (count.isdecimal() and int(count))):
+        raise typer.BadParameter(f"{workers!r}: use ray, or ray:4 for four processes", param_hint="--workers")
+    return int(count or 0)
 
 
-def _check_llm(settings: options.IndexSettings, processes: int | None) -> None:
-    """Raise if an LLM is to extract facts where none are extracted, or in several processes."""
-    if settings.llm is None:
-        return
-    if processes is not None:
+def _check_settings(job: IndexJob, processes: int | None) -> None:
+    """Raise if a folder is to be written by several processes, or if the LLM cannot be used."""
+    if processes is not None and not is_address(job.kb):
+        raise InputError(f"{job.kb} is a folder, which one process writes: --workers needs --kb postgresql://...")
+    if job.settings.llm is not None and processes is not None:
         message = "extraction with an LLM runs in one process: leave it out, or use --llm none"
         raise typer.BadParameter(message, param_hint="--workers")
-    if not settings.graph:
+    if job.settings.llm is not None and not job.settings.graph:
         raise typer.BadParameter("an LLM extracts the graph: use --llm none, or --graph", param_hint="--no-graph")
-
-
-def _make_llm_extractor(settings: options.IndexSettings, kb: str) -> LLMExtractor | None:
-    if settings.llm is None:
-        return None
-    base_url, name = settings.llm
-    model = OpenAIChat(name, base_url, api_key=os.environ.get(KEY_VARIABLE, ""))
-    model.check()
-    if is_address(kb):
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hybrid-graphrag"
-        folder.mkdir(parents=True, exist_ok=True)
-    else:
-        folder = Path(kb)
-        if not KnowledgeIndex.exists(kb):  # the cache needs the folder, and a new index needs an empty folder
-            KnowledgeIndex.open(kb).close()
-    return LLMExtractor(model, cache=folder / _LLM_CACHE, model=name, retries=1, backoff=0, progress=False)
 
 
 def _confirm_cost(extractor: LLMExtractor, documents: Iterable[Sequence[Chunk]], *, yes: bool, quiet: bool) -> None:
@@ -235,63 +294,8 @@ def _confirm_cost(extractor: LLMExtractor, documents: Iterable[Sequence[Chunk]],
         render.stderr().print(cost)
 
 
-def _sync(
-    index: KnowledgeIndex, catalogue: Catalogue, source: FileSource, *, keep_missing: bool, quiet: bool
-) -> SyncReport:
-    before = len(index)
-    try:
-        with _progress_bar(source.paths, show=sys.stderr.isatty() and not quiet) as advance:
-            return sync_files(
-                index,
-                catalogue,
-                source,
-                keep_missing=keep_missing,
-                on_progress=advance,
-                on_problem=_print_problem,
-            )
-    except KeyboardInterrupt:
-        render.print_error(
-            f"interrupted: {len(index):,} documents are in the index and stay, {len(index) - before:,} of them new; "
-            "run the same command again to continue"
-        )
-        raise typer.Exit(130) from None
-
-
-def _parse_workers(workers: str | None) -> int | None:
-    """Return the number of Ray's processes, 0 for as many as there are CPUs; None without Ray."""
-    if workers is None:
-        return None
-    kind, _, count = workers.partition(":")
-    if kind != "ray" or (":" in workers and not (count.isdecimal() and int(count))):
-        raise typer.BadParameter(f"{workers!r}: use ray, or ray:4 for four processes", param_hint="--workers")
-    return int(count or 0)
-
-
-def _sync_with_ray(
-    index: KnowledgeIndex, kb: str, source: FileSource, processes: int, *, keep_missing: bool, quiet: bool
-) -> SyncReport:
-    from graphrag_core import bulk
-
-    pipeline, embedding = index.pipeline, index.embedding
-    try:
-        return bulk.sync_files(
-            source,
-            kb,
-            None if embedding is None else embedding.embedder,
-            workers=processes or None,
-            batch_size=index.batch_size,
-            keep_missing=keep_missing,
-            progress=False if quiet or not sys.stderr.isatty() else None,
-            on_problem=_print_problem,
-            chunker=pipeline.chunker,
-            extractor=pipeline.extractor,
-        )
-    except KeyboardInterrupt:
-        render.print_error("interrupted: what was written stays; run the same command again to continue")
-        raise typer.Exit(130) from None
-
-
-def _print_problem(problem: Problem) -> None:
+def print_problem(problem: Problem) -> None:
+    """Print why a file was skipped."""
     render.print_error(f"{render.relative(problem.path)}: {problem.reason}")
 
 
@@ -323,15 +327,18 @@ def _progress_bar(paths: tuple[str, ...], *, show: bool) -> Iterator[Callable[[P
         yield advance
 
 
-def _print_report(report: SyncReport, documents: int, kb: str) -> None:
-    console = render.stdout()
-    console.print(
-        Text.assemble(
-            (f"{report.added:,} added", "good" if report.added else "quiet"),
-            f", {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged: "
-            f"{documents:,} documents in {shown(kb)}",
-        )
+def print_counts(report: SyncReport, documents: int, kb: str) -> None:
+    """Print how many documents were added, changed and removed."""
+    render.print_line(
+        (f"{report.added:,} added", "good" if report.added else "quiet"),
+        f", {report.changed:,} changed, {report.removed:,} removed, {report.unchanged:,} unchanged: "
+        f"{documents:,} documents in {shown(kb)}",
     )
+
+
+def _print_report(report: SyncReport, documents: int, job: IndexJob) -> None:
+    print_counts(report, documents, job.kb)
+    console = render.stdout()
     if report.incomplete:
         count, reason = len(report.incomplete), next(iter(report.incomplete.values()))
         console.print(f"{count:,} documents lack facts from the LLM ({reason}): run the same command again to retry")
@@ -341,4 +348,7 @@ def _print_report(report: SyncReport, documents: int, kb: str) -> None:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.other_formats.most_common(5))
         console.print(Text(f"Other formats skipped: {kinds}", "quiet"))
     if report.added and documents == report.added:
-        console.print(Text(f'Next: {render.program()} query "your question" --kb {shown(kb)}', "quiet"))
+        console.print(Text(f'Next: {render.program()} query "your question" --kb {shown(job.kb)}', "quiet"))
+    if job.llm_extractor and (usage := job.llm_extractor.report).calls:
+        tokens = f"{usage.prompt_tokens:,} prompt tokens and {usage.answer_tokens:,} answer tokens"
+        console.print(f"{job.llm_extractor.model}: {usage.calls:,} calls, about {tokens}")

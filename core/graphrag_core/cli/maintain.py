@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Annotated, NamedTuple
@@ -24,12 +25,22 @@ from graphrag_core.documents import (
 from graphrag_core.engine.address import is_address
 
 _MANY = 10  # documents that are deleted without asking
+_MAX_RELATIONS = 8
 
 
 def stats(kb: options.Kb = options.KB, json: options.Json = False) -> None:
     """Show the size of the index and its most frequent entities."""
     with options.open_index(kb, embeds=False) as index:
-        render.show_stats(index.stats(), as_json=json)
+        found = index.stats()
+    if json:
+        top = [{"name": name, "mentions": count} for name, count in found.top_entities]
+        render.print_json({**asdict(found), "top_entities": top})
+        return
+    rows = found.rows()
+    if found.relations:
+        frequent = sorted(found.relations.items(), key=lambda item: (-item[1], item[0]))[:_MAX_RELATIONS]
+        rows = [*rows, ("relations", ", ".join(f"{name} ({count:,})" for name, count in frequent))]
+    render.print_rows(render.stdout(), rows)
 
 
 def verify(kb: options.Kb = options.KB, json: options.Json = False) -> None:
@@ -88,7 +99,7 @@ def delete(
     If the file of a deleted document still exists, the next run of index adds it again.
     """
     with ExitStack() as opened:
-        index = opened.enter_context(options.open_index(kb, embeds=False, read_only=False))
+        index = opened.enter_context(options.open_index(kb, embeds=False, write=True))
         catalogue = opened.enter_context(open_catalogue(kb)) if has_catalogue(kb) else None
         chosen = {target: _chosen(target, index, catalogue) for target in dict.fromkeys(targets)}
         files = {entry.key: entry for found in chosen.values() for entry in found.files}

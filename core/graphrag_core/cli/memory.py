@@ -4,15 +4,14 @@ from datetime import datetime, timezone
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from graphrag_core import Fact, KnowledgeIndex
 from graphrag_core.cli import options, render
 from graphrag_core.model import FactSource, FactStatus
 
 _Ids = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of facts, such as fact:0123456789abcdef.")]
-_Subject = Annotated[str | None, typer.Option("--subject", help="Only facts about this subject.")]
-_Relation = Annotated[str | None, typer.Option("--relation", help="Only facts of this relation.")]
+_Subject = Annotated[str | None, typer.Option(help="Only facts about this subject.")]
+_Relation = Annotated[str | None, typer.Option(help="Only facts of this relation.")]
 
 memory = typer.Typer(no_args_is_help=True, help="Facts that are told: remember, confirm, reject, forget and list them.")
 
@@ -24,21 +23,21 @@ def remember(
     object: Annotated[str, typer.Argument(help="The other end: a name or a value.", show_default=False)],  # noqa: A002
     kb: options.Kb = options.KB,
     literal: Annotated[bool, typer.Option("--literal", help="The object is a value, not an entity.")] = False,
-    source: Annotated[FactSource, typer.Option("--source", help="Where the fact comes from.")] = "user_edit",
-    confidence: Annotated[float, typer.Option("--confidence", min=0, max=1, help="How certain it is.")] = 1.0,
+    source: Annotated[FactSource, typer.Option(help="Where the fact comes from.")] = "user_edit",
+    confidence: Annotated[float, typer.Option(min=0, max=1, help="How certain it is.")] = 1.0,
     status: Annotated[
         FactStatus | None,
-        typer.Option("--status", help="Default: as it was told before; confirmed if the source is user_edit."),
+        typer.Option(help="Default: as it was told before; confirmed if the source is user_edit."),
     ] = None,
     metadata: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="The scope, such as user=ada. Can be repeated.")
     ] = None,
     valid_from: Annotated[
-        str | None, typer.Option("--valid-from", metavar="DATE", help="Since when it is true, such as 2024-05-01.")
+        str | None, typer.Option(metavar="DATE", help="Since when it is true, such as 2024-05-01.")
     ] = None,
-    valid_to: Annotated[str | None, typer.Option("--valid-to", metavar="DATE", help="Until when it is true.")] = None,
+    valid_to: Annotated[str | None, typer.Option(metavar="DATE", help="Until when it is true.")] = None,
     supersedes: Annotated[
-        list[str] | None, typer.Option("--supersedes", metavar="ID", help="End another fact. Can be repeated.")
+        list[str] | None, typer.Option(metavar="ID", help="End another fact. Can be repeated.")
     ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="End all facts of the same subject and relation with another object.")
@@ -49,7 +48,7 @@ def remember(
     """Store a fact: memory remember User prefers "dark mode". The index is created if there is none."""
     if supersedes and replace:
         raise typer.BadParameter("give --supersedes or --replace, not both", param_hint="--replace")
-    with options.open_for_writing(kb, embedder) as index:
+    with options.open_index(kb, embedder, write=True, create=True) as index:
         fact = index.memory.remember(
             subject, relation, object, literal=literal, source=source, confidence=confidence, status=status,
             metadata=options.parse_metadata(metadata), valid_from=valid_from, valid_to=valid_to,
@@ -61,14 +60,14 @@ def remember(
 @memory.command()
 def confirm(ids: _Ids, kb: options.Kb = options.KB, where: options.Where = None) -> None:
     """Confirm remembered facts."""
-    with options.open_index(kb, read_only=False) as index:
+    with options.open_index(kb, write=True) as index:
         _print_facts([index.memory.confirm(fact, where=options.parse_where(where)) for fact in ids], index)
 
 
 @memory.command()
 def reject(ids: _Ids, kb: options.Kb = options.KB, where: options.Where = None) -> None:
     """Reject remembered facts: no query finds them, and they stay rejected when they are told again."""
-    with options.open_index(kb, read_only=False) as index:
+    with options.open_index(kb, write=True) as index:
         _print_facts([index.memory.reject(fact, where=options.parse_where(where)) for fact in ids], index)
 
 
@@ -83,9 +82,9 @@ def forget(
     """Delete remembered facts, by id or all that match the options. Documents are not touched."""
     if not ids and subject is None and relation is None and not where:
         raise typer.BadParameter("give ids, --subject, --relation or --where", param_hint="[ID]...")
-    with options.open_index(kb, embeds=False, read_only=False) as index:
+    with options.open_index(kb, embeds=False, write=True) as index:
         count = index.memory.forget(ids or None, subject=subject, relation=relation, where=options.parse_where(where))
-    render.stdout().print(f"{count:,} forgotten")
+    render.print_line(f"{count:,} forgotten")
     if count < len(ids or [""]):
         missing = "no fact has such an id or matches the options: list them with 'hybrid-graphrag memory list'"
         render.print_error(missing if not count else f"{len(ids or ()) - count} of the ids are no facts")
@@ -97,7 +96,7 @@ def list_facts(
     kb: options.Kb = options.KB,
     subject: _Subject = None,
     relation: _Relation = None,
-    status: Annotated[FactStatus | None, typer.Option("--status", help="Only facts of this status.")] = None,
+    status: Annotated[FactStatus | None, typer.Option(help="Only facts of this status.")] = None,
     where: options.Where = None,
     as_of: options.AsOf = None,
     limit: options.Limit = 50,
@@ -123,17 +122,13 @@ def _print_facts(facts: list[Fact], index: KnowledgeIndex, *, as_json: bool = Fa
         row = {name: stored.get(name) for name in ("subject", "relation", "object", "source", "confidence", "status")}
         dates = {name: _date(time) for name in ("valid_from", "valid_to") if (time := stored.get(name)) is not None}
         rows.append({"id": fact.chunk_id, **row, **dates, "metadata": metadata})
-    if as_json:
-        render.print_json(rows)
-        return
-    if not rows:
-        render.print_error("no facts were found")
-    for row in rows:
+
+    def line(row: dict[str, Any]) -> str:
         limits = [f"{word} {row[name]}" for name, word in (("valid_from", "from"), ("valid_to", "to")) if name in row]
-        scope = [f"{key}={value}" for key, value in row["metadata"].items()]
-        notes = ", ".join([row["status"], *limits, *scope])
-        text = f"{row['id']}  {row['subject']} {row['relation']}: {row['object']}  ({notes})"
-        render.stdout().print(Text(text), soft_wrap=True)
+        notes = [row["status"], *limits, *(f"{key}={value}" for key, value in row["metadata"].items())]
+        return f"{row['id']}  {row['subject']} {row['relation']}: {row['object']}  ({', '.join(notes)})"
+
+    render.print_list(rows, line, as_json=as_json, none="no facts were found")
 
 
 def _date(time: float) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from graphrag_core import Result
 from graphrag_core.cli import options, render
 from graphrag_core.context import Style, for_terminal
 from graphrag_core.errors import GraphRAGError
@@ -19,57 +20,39 @@ _HISTORY = Path.home() / ".hybrid_graphrag_history"
 _PROMPT = "\n? "
 _HELP = "a question, :method NAME, :k NUMBER, or exit"
 _METHODS = get_args(Method)
-logging.getLogger("graphrag_core.retriever").addHandler(
-    logging.NullHandler()
-)  # what it logs is printed with the result
+# What the retriever logs is printed with the result.
+logging.getLogger("graphrag_core.retriever").addHandler(logging.NullHandler())
 
 
-@options.with_search_options
+@options.expand
 def query(
     question: Annotated[
         str | None,
         typer.Argument(help="Without one, questions are read from a prompt or stdin.", show_default=False),
     ] = None,
-    kb: options.Kb = options.KB,
-    where: options.Where = None,
-    strategy: options.StrategyName = None,
-    as_published: options.AsPublished = False,
-    seed: options.Seeds = None,
-    exclude: options.Excluded = None,
-    as_of: options.AsOf = None,
+    *,
+    search: options.StrategySearch,
     context: Annotated[
         Style | None, typer.Option("--context", "-c", help="Print a context for an LLM instead of hits.")
     ] = None,
-    max_tokens: Annotated[
-        int, typer.Option("--max-tokens", metavar="N", min=1, help="Token limit of the context.")
-    ] = 500,
+    max_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Token limit of the context.")] = 500,
     json: options.Json = False,
-    **given: Any,
 ) -> None:
     """Search for passages that answer a question. [retriever] in hybrid-graphrag.toml has more settings."""
-    settings = {**options.strategy_settings(strategy, as_published=as_published), **given}
-    scope: dict[str, Any] = {
-        "where": options.parse_where(where),
-        "as_of": as_of,
-        "seed_entities": seed,
-        "exclude": exclude,
-    }
-    with options.open_index(kb) as index:
-        retriever = options.make_retriever(index, settings)
+    with options.open_index(search.kb) as index:
+        retriever = search.retriever(index)
 
         def answer(question: str, **changes: Any) -> bool:
             """Print the results, or why there are none; return whether there are any."""
-            result = retriever.retrieve(question, **scope, **changes)
+            result = retriever.retrieve(question, **search.scope, **changes)
             extra = {"context": result.context(max_tokens, style=context)} if context else {}
             if json:
                 render.print_json({**render.result_to_dict(result), **extra})
             elif extra:
-                render.stdout().print(extra["context"], markup=False, soft_wrap=True)
+                render.print_line(extra["context"])
             else:
                 render.show_result(result)
-            if not result.hits:
-                render.print_error(f"no results: {result.advice}")
-            return bool(result.hits)
+            return _has_hits(result)
 
         if question is None:
             _prompt_loop(answer, len(index), blank_lines=not json)
@@ -77,34 +60,30 @@ def query(
             raise typer.Exit(1)
 
 
-@options.with_search_options
+@options.expand
 def explain(
     question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
-    kb: options.Kb = options.KB,
+    search: options.StrategySearch,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write an interactive HTML page, which works offline.")
     ] = None,
-    where: options.Where = None,
-    strategy: options.StrategyName = None,
-    as_published: options.AsPublished = False,
-    seed: options.Seeds = None,
-    exclude: options.Excluded = None,
-    as_of: options.AsOf = None,
-    **given: Any,
 ) -> None:
     """Show why passages are found: entities, scores by channel, paths through the graph, and facts."""
-    settings = {**options.strategy_settings(strategy, as_published=as_published), **given}
-    with options.open_index(kb) as index:
-        result = options.make_retriever(index, settings).retrieve(
-            question, where=options.parse_where(where), as_of=as_of, seed_entities=seed, exclude=exclude
-        )
+    with options.open_index(search.kb) as index:
+        result = search.retriever(index).retrieve(question, **search.scope)
         if html is None:
             render.show_explanation(result)
         else:
             render.write_page(html, result.html())
+        if not _has_hits(result):
+            raise typer.Exit(1)
+
+
+def _has_hits(result: Result) -> bool:
+    """Whether there are hits; print why not."""
     if not result.hits:
         render.print_error(f"no results: {result.advice}")
-        raise typer.Exit(1)
+    return bool(result.hits)
 
 
 # -- the interactive prompt

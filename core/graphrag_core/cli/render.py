@@ -5,8 +5,8 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,13 @@ from typing import Any
 from rich.console import Console
 from rich.padding import Padding
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from rich.theme import Theme
 from rich.tree import Tree
 from tqdm import tqdm
 
-from graphrag_core import Hit, Result, Stats, Step
+from graphrag_core import Channel, Hit, Result, Step
 from graphrag_core.context import (
     Highlighter,
     copies_note,
@@ -43,7 +43,6 @@ _STYLES = {"title": "bold", "match": "bold", "quiet": "dim", "good": "green", "b
 _THEME = Theme({**_STYLES, **_CHANNELS})
 _MAX_PASSAGE = 320  # characters
 _MAX_FACTS = 8
-_MAX_RELATIONS = 8
 _BAR_WIDTH = 24
 _UNLIMITED = 100_000  # columns
 _STEP_LABELS = {"entity": "", "fact": "fact: ", "chunk": "passage: "}
@@ -98,6 +97,28 @@ def print_rows(console: Console, rows: Sequence[tuple[str, str | Text]]) -> None
         print_indented(console, value if isinstance(value, Text) else Text(value), width, label=Text(label, "quiet"))
 
 
+def print_line(*parts: str | tuple[str, str]) -> None:
+    """Print a line, which the terminal wraps: what is in it can be copied whole. A part may have a style."""
+    stdout().print(Text.assemble(*parts), soft_wrap=True)
+
+
+def print_list(found: Sequence[Any], line: Callable[[Any], str], *, as_json: bool, none: str = "") -> None:
+    """Print values, each in a line, or all as JSON. ``none`` is the message if there are none."""
+    if as_json:
+        print_json([asdict(one) if is_dataclass(one) and not isinstance(one, type) else one for one in found])
+        return
+    for one in found:
+        print_line(line(one))
+    if none and not found:
+        print_error(none)
+
+
+def make_table(first: str, *numbers: str) -> Table:
+    """Return a table with one column of names, and columns of numbers."""
+    columns = [Column(name, justify="right", no_wrap=True) for name in numbers]
+    return Table(Column(first, overflow="fold"), *columns, box=None, pad_edge=False, header_style="quiet")
+
+
 def print_table(table: Table) -> None:
     """Print a table. Its width is limited on a terminal only, so that a file or a pipe gets every cell whole."""
     console = stdout() if sys.stdout.isatty() else stdout(width=_UNLIMITED)
@@ -108,8 +129,13 @@ def print_json(value: Any) -> None:
     """Print a value as JSON: indented on a terminal, in one line otherwise."""
     indent = 2 if sys.stdout.isatty() else None
     text = json_for_terminal(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
+    sys.stdout.write(for_terminal(encodable(text) + "\n"))
+
+
+def encodable(text: str) -> str:
+    """Return a text with question marks for what stdout cannot encode."""
     encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(for_terminal(text.encode(encoding, "replace").decode(encoding) + "\n"))
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 def write_page(path: Path, page: str) -> None:
@@ -118,7 +144,7 @@ def write_page(path: Path, page: str) -> None:
         path.write_text(page, "utf-8")
     except OSError as error:
         raise FileError(f"{path}: cannot be written ({error.strerror or error})") from error
-    stdout().print(f"{path} written: open it in a browser", soft_wrap=True)
+    print_line(f"{path} written: open it in a browser")
 
 
 def program() -> str:
@@ -140,25 +166,21 @@ def relative(path: str) -> str:
 def show_result(result: Result) -> None:
     """Print the hits: section, best sentences, rank in each channel, the path, the link and new words."""
     console = stdout()
-    texts = Highlighter(result)
     for note in (result.route, result.fallback):
         if note:
             console.print(Text(note, "quiet"))
             console.print()
     _print_themes(console, result)
-    for rank, hit in enumerate(result.hits, 1):
-        if rank > 1:
-            console.print()
-        _print_heading(console, rank, hit)
-        print_indented(console, snippet(texts, hit))
-        ranks = ((name, hit.channels[name].rank) for name in _CHANNELS if name in hit.channels)
-        found_by = [Text.assemble((name, name), (f" #{rank}", "quiet")) for name, rank in ranks]
+    for number, hit in enumerate(_print_hits(console, result)):
+        found_by = [Text.assemble((name, name), (f" #{channel.rank}", "quiet")) for name, channel in _channels(hit)]
         print_indented(console, Text(" · ").join(found_by) if found_by else Text(how_found(hit), "quiet"))
         if len(hit.path) > 3:
             print_indented(console, _path_line(linked_path(result, hit)))
         link = link_words(hit) if len(hit.path) > 3 else "".join(link_pieces(hit))
         if reason := "; ".join(filter(None, (link, covered_words(hit)))):
             print_indented(console, Text(one_line(reason), "quiet"))
+        if number + 1 < len(result.hits):
+            console.print()
 
 
 def show_explanation(result: Result) -> None:
@@ -166,49 +188,61 @@ def show_explanation(result: Result) -> None:
     console = stdout()
     console.print(Text(result.question, "title"))
     entities = (f"{entity.name} ({entity.type})" if entity.type else entity.name for entity in result.entities)
-    notes = (
+    graph = f"graph confidence {result.graph_confidence:.2f}" if result.graph_used else "graph not used"
+    rows = [
+        ("entities", ", ".join(entities) or "none recognised"),
+        ("method", f"{result.method}, {graph}"),
         ("route", result.route),
         ("graph", result.expansion_skipped or result.gate),
         ("fallback", result.fallback),
         ("words", one_line(uncovered_words(result))),
         ("advice", result.advice if result.hits else ""),
-    )
-    graph = f"graph confidence {result.graph_confidence:.2f}" if result.graph_used else "graph not used"
-    print_rows(
-        console,
-        [
-            ("entities", ", ".join(entities) or "none recognised"),
-            ("method", f"{result.method}, {graph}"),
-            *(note for note in notes if note[1]),
-        ],
-    )
+    ]
+    print_rows(console, [row for row in rows if row[1]])
     _print_themes(console, result)
-    texts = Highlighter(result)
-    for rank, hit in enumerate(result.hits, 1):
-        console.print()
-        _print_heading(console, rank, hit, position=True)
-        print_indented(console, snippet(texts, hit))
-        shares = ((name, hit.channels[name]) for name in _CHANNELS if name in hit.channels)
+    console.print()
+    for hit in _print_hits(console, result, position=True):
         bars = [
-            Text.assemble(
-                ("━" * max(round(channel.share * _BAR_WIDTH), 1), name), f" {name} {channel.share:.0%}, #{channel.rank}"
-            )
-            for name, channel in shares
+            Text.assemble(("━" * max(round(one.share * _BAR_WIDTH), 1), name), f" {name} {one.share:.0%}, #{one.rank}")
+            for name, one in _channels(hit)
         ]
         print_indented(console, Text("  ").join(bars))
         if path := linked_path(result, hit):
             console.print(Padding(path_tree((*path, hit.path[-1])), (0, 0, 0, 4)))
         else:
             print_indented(console, Text(how_found(hit), "quiet"))
-        for note in (link_words(hit), covered_words(hit)):
-            if note:
-                print_indented(console, Text(one_line(note), "quiet"))
+        for note in filter(None, (link_words(hit), covered_words(hit))):
+            print_indented(console, Text(one_line(note), "quiet"))
+        console.print()
     if result.facts:
-        console.print(Text("\nSupporting facts", "title"))
+        console.print(Text("Supporting facts", "title"))
         for fact in result.facts[:_MAX_FACTS]:
             print_indented(console, Text(one_line(fact_words(result, fact))), label=Text("  ·", "graph"))
+        console.print()
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in result.trace.stages.items())
-    console.print(Text(f"\n{result.trace.total:.1f} ms: {stages}", "quiet"))
+    console.print(Text(f"{result.trace.total:.1f} ms: {stages}", "quiet"))
+
+
+def _print_hits(console: Console, result: Result, *, position: bool = False) -> Iterator[Hit]:
+    """Print the heading and the best sentences of each hit, then yield the hit."""
+    texts = Highlighter(result)
+    for rank, hit in enumerate(result.hits, 1):
+        chunk = hit.chunk
+        name = one_line(section(chunk))
+        notes = [
+            one_line(chunk.id),
+            f"page {chunk.page}" if chunk.page is not None else "",
+            f"from character {chunk.start:,}" if position and chunk.start else "",
+            copies_note(hit),
+        ]
+        label, title = (f"{rank:>2}  ", "quiet"), (f"{name}  " if name else "", "title")
+        print_line(label, title, (", ".join(filter(None, notes)), "quiet"))
+        print_indented(console, snippet(texts, hit))
+        yield hit
+
+
+def _channels(hit: Hit) -> list[tuple[str, Channel]]:
+    return [(name, hit.channels[name]) for name in _CHANNELS if name in hit.channels]
 
 
 def _print_themes(console: Console, result: Result) -> None:
@@ -266,34 +300,6 @@ def result_to_dict(result: Result) -> dict[str, Any]:
         ],
         "milliseconds": {name: round(ms, 3) for name, ms in result.trace.stages.items()},
     }
-
-
-def show_stats(stats: Stats, *, as_json: bool) -> None:
-    """Print the size of an index."""
-    if as_json:
-        top = [{"name": name, "mentions": count} for name, count in stats.top_entities]
-        print_json({**asdict(stats), "top_entities": top})
-        return
-    rows = stats.rows()
-    if stats.relations:
-        frequent = sorted(stats.relations.items(), key=lambda item: (-item[1], item[0]))[:_MAX_RELATIONS]
-        rows = [*rows, ("relations", ", ".join(f"{name} ({count:,})" for name, count in frequent))]
-    print_rows(stdout(), rows)
-
-
-def _print_heading(console: Console, rank: int, hit: Hit, *, position: bool = False) -> None:
-    """Print a hit's section, its id, its page and how many copies there are; with ``position`` its offset too."""
-    chunk = hit.chunk
-    name = one_line(section(chunk))
-    notes = [
-        one_line(chunk.id),
-        f"page {chunk.page}" if chunk.page is not None else "",
-        f"from character {chunk.start:,}" if position and chunk.start else "",
-        copies_note(hit),
-    ]
-    # One line, which the terminal wraps: an id can be copied whole.
-    label, title = (f"{rank:>2}  ", "quiet"), (f"{name}  " if name else "", "title")
-    console.print(Text.assemble(label, title, (", ".join(filter(None, notes)), "quiet")), soft_wrap=True)
 
 
 def _path_line(steps: tuple[Step, ...]) -> Text:

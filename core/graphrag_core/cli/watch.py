@@ -11,17 +11,15 @@ from types import FrameType
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from graphrag_core.cli import options, render
-from graphrag_core.cli.index import IndexJob
+from graphrag_core.cli.index import FileJob, print_counts, print_problem
 from graphrag_core.documents import (
     FORMATS,
     File,
     FileChange,
     FileSource,
     Problem,
-    SyncReport,
     is_pattern,
     open_catalogue,
     split_pattern,
@@ -29,7 +27,7 @@ from graphrag_core.documents import (
     walk_files,
 )
 from graphrag_core.documents.walk import is_skipped
-from graphrag_core.engine.address import is_address, shown
+from graphrag_core.engine.address import is_address
 from graphrag_core.errors import (
     DatabaseError,
     DocumentError,
@@ -38,7 +36,7 @@ from graphrag_core.errors import (
     GraphRAGError,
     IndexLocked,
     InputError,
-    MissingDependency,
+    optional_import,
 )
 
 _WAIT = 400  # milliseconds without a change before what changed is indexed
@@ -48,19 +46,13 @@ _TEMPORARY = (DatabaseError, EmbedderError, IndexLocked)  # also at the start, w
 _STYLES = {"added": "good", "changed": "partial", "removed": "bad"}
 
 
+@options.expand
 def watch(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Folders, files and glob patterns.")],
-    kb: options.Kb = options.KB,
-    embedder: options.EmbedderName = None,
-    embedder_url: options.EmbedderUrl = None,
-    graph: options.Graph = None,
-    metadata: options.Metadata = None,
-    chunk_size: options.ChunkSize = None,
-    keep_missing: options.KeepMissing = False,
+    job: FileJob,
     poll: Annotated[
         bool, typer.Option("--poll", help="Look at the files now and then, for network drives and some containers.")
     ] = False,
-    quiet: options.Quiet = False,
 ) -> None:
     """Index files, then keep the index in step while they change. One line for each changed file. Ctrl-C ends it.
 
@@ -68,17 +60,14 @@ def watch(
     be read is reported; if the embedder or the index cannot be used, the changes are indexed later.
     """
     watched = _watched_folders(paths)
-    settings = options.IndexSettings.load(kb).changed(embedder, embedder_url, chunk_size, graph)
-    job = IndexJob.prepare(settings, kb)
-    source = job.source(paths, options.parse_metadata(metadata))
-    watcher = _Watcher(job, source, keep_missing=keep_missing, quiet=quiet)
+    watcher = _Watcher(job, job.source(paths))
     with _terminated_like_interrupted():
         try:
-            for changes in _changes(watched, kb, poll=poll):
-                watcher.note(changes)
+            for changes in _changes(watched, job.kb, poll=poll):
+                watcher.pending |= changes
                 watcher.sync_if_due()
         except KeyboardInterrupt:
-            if not quiet:
+            if not job.quiet:
                 render.stderr().print("stopped")
 
 
@@ -86,40 +75,50 @@ def watch(
 class _Watcher:
     """Indexes what changed; keeps it for later if the embedder or the index cannot be used."""
 
-    job: IndexJob
+    job: FileJob
     source: FileSource
-    keep_missing: bool
-    quiet: bool
-    pending: set[Path] | None = None  # None for all files
-    is_pending: bool = True
+    started: bool = False  # whether all files were indexed once
+    pending: set[Path] = field(default_factory=set)  # files and folders that changed since
     due: float = 0.0
     delay: float = _FIRST_RETRY
     reported: set[str] = field(default_factory=set)  # problems that were printed and not solved since
 
-    def note(self, changes: set[Path]) -> None:
-        """Take note of changed files and folders."""
-        if changes and self.pending is not None:
-            self.pending |= changes
-        self.is_pending = self.is_pending or bool(changes)
-
     def sync_if_due(self) -> None:
-        """Index the changes, unless a retry has to wait."""
-        if not self.is_pending or time.monotonic() < self.due:
+        """Index the changes, unless there are none or a retry has to wait."""
+        if (self.started and not self.pending) or time.monotonic() < self.due:
             return
-        first = self.pending is None
         try:
-            self._sync_all(None if self.pending is None else frozenset(self.pending))
+            self._sync_all(frozenset(self.pending) if self.started else None)
         except (EmbedderMismatch, InputError):
             raise
         except GraphRAGError as error:
-            if first and not isinstance(error, _TEMPORARY):
+            if not self.started and not isinstance(error, _TEMPORARY):
                 raise
-            self._postpone(error)
+            self.due = time.monotonic() + self.delay
+            kind = "the embedder failed" if isinstance(error, EmbedderError) else "nothing was indexed"
+            render.print_error(f"{kind}: {error} (next attempt in {self.delay:.0f} s)")
+            self.delay = min(2 * self.delay, _LAST_RETRY)
             return
-        self.pending, self.is_pending = set(), False
-        self.due, self.delay = 0.0, _FIRST_RETRY
-        if first and not self.quiet:
+        if not self.started and not self.job.quiet:
             render.stderr().print(f"watching {', '.join(self.source.paths)}: Ctrl-C to stop", soft_wrap=True)
+        self.started, self.pending = True, set()
+        self.due, self.delay = 0.0, _FIRST_RETRY
+
+    def _sync_all(self, only: frozenset[Path] | None) -> None:
+        """Index some files, or all. One that cannot be indexed is searched for by halves, reported and left out."""
+        try:
+            self._sync(only)
+        except DocumentError as error:
+            chosen = replace(self.source, only=only)
+            found = (one.path for one in walk_files(self.source.paths) if isinstance(one, File))
+            files = [path for path in found if chosen.selects(path)]
+            if len(files) < 2:
+                where = f"{render.relative(str(files[0]))}: " if files else ""
+                render.print_error(f"{where}{error}")
+                return
+            middle = len(files) // 2
+            for half in (files[:middle], files[middle:]):
+                self._sync_all(frozenset(half))
 
     def _sync(self, only: frozenset[Path] | None) -> None:
         problems: set[str] = set()
@@ -127,7 +126,7 @@ class _Watcher:
         def on_problem(problem: Problem) -> None:
             problems.add(str(problem))
             if str(problem) not in self.reported:
-                render.print_error(f"{render.relative(problem.path)}: {problem.reason}")
+                print_problem(problem)
 
         with self.job.open() as index, open_catalogue(self.job.kb) as catalogue:
             self.job.settings.save(catalogue)
@@ -135,77 +134,38 @@ class _Watcher:
                 index,
                 catalogue,
                 replace(self.source, only=only),
-                keep_missing=self.keep_missing,
+                keep_missing=self.job.keep_missing,
                 on_problem=on_problem,
-                on_change=None if self.pending is None else self._print_change,  # a summary at the start
+                on_change=self._print_change if self.started else None,  # a summary at the start
             )
-            if only is None and not self.quiet:
-                self._print_start(report, len(index))
+            if only is None and not self.job.quiet:
+                print_counts(report, len(index), self.job.kb)
         self.reported = problems if only is None else self.reported | problems
-
-    def _sync_all(self, only: frozenset[Path] | None) -> None:
-        """Index the changes. A file that cannot be indexed is reported and left out."""
-        try:
-            self._sync(only)
-        except DocumentError as error:
-            files = [found.path for found in walk_files(self.source.paths) if isinstance(found, File)]
-            self._sync_halves([path for path in files if replace(self.source, only=only).selects(path)], error)
-
-    def _sync_halves(self, files: list[Path], error: DocumentError) -> None:
-        """Index files of which one cannot be indexed."""
-        if len(files) < 2:
-            where = f"{render.relative(str(files[0]))}: " if files else ""
-            render.print_error(f"{where}{error}")
-            return
-        middle = len(files) // 2
-        for half in (files[:middle], files[middle:]):
-            try:
-                self._sync(frozenset(half))
-            except DocumentError as own:
-                self._sync_halves(half, own)
-
-    def _postpone(self, error: GraphRAGError) -> None:
-        self.due = time.monotonic() + self.delay
-        kind = "the embedder failed" if isinstance(error, EmbedderError) else "nothing was indexed"
-        render.print_error(f"{kind}: {error} (next attempt in {self.delay:.0f} s)")
-        self.delay = min(2 * self.delay, _LAST_RETRY)
 
     def _print_change(self, change: FileChange) -> None:
         self.reported = {one for one in self.reported if not one.startswith(f"{change.path}:")}
-        if self.quiet:
-            return
-        count = "" if change.documents == 1 else f" ({change.documents:,} documents)"
-        line = Text.assemble((change.kind, _STYLES[change.kind]), f" {render.relative(change.path)}{count}")
-        render.stdout().print(line, soft_wrap=True)
-
-    def _print_start(self, report: SyncReport, documents: int) -> None:
-        counts = f"{report.added:,} added, {report.changed:,} changed, {report.removed:,} removed, "
-        render.stdout().print(
-            f"{counts}{report.unchanged:,} unchanged: {documents:,} documents in {shown(self.job.kb)}", soft_wrap=True
-        )
+        if not self.job.quiet:
+            count = "" if change.documents == 1 else f" ({change.documents:,} documents)"
+            render.print_line((change.kind, _STYLES[change.kind]), f" {render.relative(change.path)}{count}")
 
 
 def _watched_folders(paths: list[str]) -> list[Path]:
     """Return what to watch for paths and patterns; of a file its folder, as editors replace files."""
-    found: dict[Path, None] = {}
+    found = []
     for path in paths:
-        if os.path.isdir(path):
-            found[Path(path).absolute()] = None
-        elif os.path.lexists(path):
-            found[Path(path).absolute().parent] = None
+        if os.path.lexists(path):
+            found.append(Path(path).absolute() if os.path.isdir(path) else Path(path).absolute().parent)
         elif is_pattern(path) and split_pattern(path)[0].is_dir():
-            found[split_pattern(path)[0]] = None
+            found.append(split_pattern(path)[0])
         else:
             raise InputError(f"{path}: no such file or folder")
-    return list(found)
+    return list(dict.fromkeys(found))
 
 
 def _changes(folders: list[Path], kb: str, *, poll: bool) -> Iterator[set[Path]]:
     """Yield what changed, and an empty set now and then. The first set comes when all changes are seen."""
-    try:
+    with optional_import("watchfiles", "cli", "The command watch"):
         import watchfiles
-    except ImportError as error:
-        raise MissingDependency("watchfiles", "cli", "The command watch") from error
     index = None if is_address(kb) else Path(kb).absolute()
 
     def matters(_change: object, path: str) -> bool:

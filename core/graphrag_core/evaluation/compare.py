@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 from graphrag_core.errors import EmbedderError, FileError, InputError
 from graphrag_core.evaluation.bootstrap import Interval, bootstrap_interval, permutation_p
 from graphrag_core.evaluation.measures import MRR, NDCG, AllGold, Judgement, Measure, Recall
-from graphrag_core.evaluation.questions import Gold, GoldFinder, Question
+from graphrag_core.evaluation.questions import GoldFinder, Question
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Chunk
 from graphrag_core.retriever import GraphRetriever
@@ -82,18 +82,25 @@ class Answered:
         """Return a measure of one method."""
         return measure(self.judgement(method))
 
+    def ranked(self, method: str) -> list[tuple[str, str, bool]]:
+        """Return what a method retrieved: titles, ids, and whether each is gold."""
+        gold = self.judgement(method).found
+        return [
+            (self.titles.get(one, ""), one, place < len(gold) and bool(gold[place]))
+            for place, one in enumerate(self.found[method])
+        ]
+
     def brought(self, method: str, other: str) -> tuple[str, ...]:
         """Return what one method retrieved and another did not."""
         return tuple(document for document in self.found[method] if document not in self.found[other])
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-compatible values."""
-        found = {method: list(ids) for method, ids in self.found.items()}
         return {
             **self.question.to_dict(),
             "gold": list(self.items),
             "missing": list(self.missing),
-            "found": found,
+            "found": {method: list(ids) for method, ids in self.found.items()},
             "milliseconds": {method: round(ms, 3) for method, ms in self.milliseconds.items()},
             "decided": self.decided,
         }
@@ -111,6 +118,15 @@ class Latency(NamedTuple):
 
     p50: float
     p95: float
+
+
+class ShownDifference(NamedTuple):
+    """A difference as text: points, their interval, the p-value, and "good" or "bad" if it is significant."""
+
+    points: str
+    interval: str
+    p_value: str
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +170,27 @@ class Difference:
         """Whether there are so few questions (below 5) that the interval says nothing."""
         return self.better + self.worse + self.same < _FEW
 
+    @property
+    def shown(self) -> ShownDifference:
+        """The difference as text, for tables."""
+        low, high = map(as_points, self.interval)
+        interval = "too few questions" if self.too_few else f"{low} to {high}"
+        p_value = "< 0.001" if self.p_value < 0.001 else f"{self.p_value:.3f}"
+        state = "" if not self.significant else "good" if self.value > 0 else "bad"
+        return ShownDifference(as_points(self.value), interval, p_value, state)
+
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-compatible values."""
-        names = ("value", "p_value", "better", "worse", "same")
-        return {**{name: getattr(self, name) for name in names}, "interval": list(self.interval)}
+        return {**asdict(self), "interval": list(self.interval)}
+
+
+def as_points(value: float) -> str:
+    """Return a difference in percentage points, with its sign.
+
+    >>> as_points(0.0125), as_points(-0.0)
+    ('+1.2', '+0.0')
+    """
+    return f"{100 * value + 0.0:+.1f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +236,11 @@ class Report:
 
     def by_type(self) -> dict[str, Report]:
         """Return a report for each type of question, in order of appearance; empty if no question has a type."""
-        types = dict.fromkeys(answer.question.type for answer in self.judged)
-        if not any(types):
-            return {}
-        parts: dict[str, list[Answered]] = {kind: [] for kind in types}
+        parts: dict[str, list[Answered]] = {}
         for answer in self.judged:
-            parts[answer.question.type].append(answer)
+            parts.setdefault(answer.question.type, []).append(answer)
+        if not any(parts):
+            return {}
         return {kind or "other": replace(self, answered=tuple(answered)) for kind, answered in parts.items()}
 
     # -- measures
@@ -229,20 +261,34 @@ class Report:
             raise InputError(f"{measure} needs more results than were retrieved: give it to compare as a measure")
         return [answer.value(method, measure) for answer in self.judged]
 
+    def gains(
+        self, measure: Measure | str | None = None, method: str = "hybrid", other: str = WITHOUT_GRAPH
+    ) -> list[float]:
+        """Return by how much a method is better than another, for each question that has gold."""
+        measure = self.measures[0] if measure is None else measure
+        pairs = zip(self.values(method, measure), self.values(other, measure), strict=True)
+        return [one - another for one, another in pairs]
+
     def difference(
         self, measure: Measure | str | None = None, method: str = "hybrid", other: str = WITHOUT_GRAPH
     ) -> Difference:
         """Return how much better a method is than another by a measure, by default the first of the report."""
-        measure = self.measures[0] if measure is None else measure
-        pairs = zip(self.values(method, measure), self.values(other, measure), strict=True)
-        return Difference.of([one - another for one, another in pairs])
+        return Difference.of(self.gains(measure, method, other))
 
     def changed(self, method: str = "hybrid", other: str = WITHOUT_GRAPH) -> list[tuple[Answered, float]]:
         """Return the questions on which two methods differ by the first measure, the largest gains first."""
-        pairs = zip(self.values(method, self.measures[0]), self.values(other, self.measures[0]), strict=True)
-        differences = [one - another for one, another in pairs]
-        found = [(answer, gain) for answer, gain in zip(self.judged, differences, strict=True) if gain]
-        return sorted(found, key=lambda pair: -pair[1])
+        gains = zip(self.judged, self.gains(None, method, other), strict=True)
+        return sorted((pair for pair in gains if pair[1]), key=lambda pair: -pair[1])
+
+    @property
+    def won(self) -> list[tuple[Answered, float]]:
+        """The questions on which the graph helps, the largest gains first."""
+        return [pair for pair in self.changed() if pair[1] > 0]
+
+    @property
+    def lost(self) -> list[tuple[Answered, float]]:
+        """The questions on which the graph hurts, the largest losses first."""
+        return [pair for pair in reversed(self.changed()) if pair[1] < 0]
 
     def latency(self, method: str) -> Latency | None:
         """Return how long a method took; None if it was not measured."""
@@ -311,9 +357,8 @@ class Report:
 
     def _numbers(self) -> dict[str, Any]:
         """Return the measures, latencies and differences of the methods."""
-        methods: dict[str, dict[str, Any]] = {}
-        for method in self.methods:
-            numbers: dict[str, Any] = {}
+        methods: dict[str, dict[str, Any]] = {method: {} for method in self.methods}
+        for method, numbers in methods.items():
             if self.judged:
                 means = {str(measure): self.mean(method, measure) for measure in self.measures}
                 numbers["measures"] = {
@@ -321,14 +366,12 @@ class Report:
                 }
             if latency := self.latency(method):
                 numbers["milliseconds"] = latency._asdict()
-            methods[method] = numbers
         others = [other for other in self.methods if other != "hybrid"]
-        pairs = others if self.judged and "hybrid" in self.methods else []
         return {
-            "methods": methods if self.judged or any(methods.values()) else {},
+            "methods": {method: numbers for method, numbers in methods.items() if numbers},
             "differences": {
                 other: {str(measure): self.difference(measure, other=other).to_dict() for measure in self.measures}
-                for other in pairs
+                for other in (others if self.judged and "hybrid" in self.methods else ())
             },
         }
 
@@ -394,33 +437,46 @@ def compare(
     chosen = tuple(map(Measure.parse, measures)) or default_measures(k)
     depth = max(k, *(measure.k for measure in chosen))
     anew = GraphRetriever(retriever.index, replace(retriever.settings, score_threshold=None), cache=None)
-    runs: dict[str, Callable[[str, Any, int], tuple[Sequence[Chunk], str]]] = {
-        **{name: _method(anew, METHODS[name]) for name in methods},
-        **{name: _other(call) for name, call in others.items()},
-    }
+
+    def run(name: str, text: str, vector: Any, count: int) -> tuple[list[Chunk], str]:
+        """Return the passages of a method, and which ranking decided."""
+        if name in others:
+            return [one if isinstance(one, Chunk) else Chunk(one, one, "") for one in others[name](text)], ""
+        result = anew.retrieve(text, k=count, embedding=vector, count_access=False, **METHODS[name])
+        return [hit.chunk for hit in result.hits], result.expansion_skipped or result.gate
+
+    names = (*methods, *others)
     finder = GoldFinder(retriever.index)
     shuffle = random.Random(seed)  # noqa: S311 - an order, no secret
     answered: list[Answered] = []
     for question in questions:
         gold = finder.find(question)
+        count = depth if gold.by_passage else _PER_DOCUMENT * depth
         vector = _embedded(retriever.index, question.text)
         if not answered:  # load indexes and graph before anything is timed
-            for run in runs.values():
-                run(question.text, vector, depth)
-        results, times, decided = {}, {}, ""
-        for name in shuffle.sample(list(runs), len(runs)):
+            for name in names:
+                run(name, question.text, vector, depth)
+        ranked: dict[str, list[Chunk]] = {name: [] for name in names}  # in this order, whatever that of the runs
+        times, decided = {}, ""
+        for name in shuffle.sample(names, len(names)):
             start = time.perf_counter()
-            results[name], told = runs[name](question.text, vector, _wanted(gold, depth))
+            chunks, reason = run(name, question.text, vector, count)
             times[name] = (time.perf_counter() - start) * 1000
-            decided = told if name == "hybrid" else decided
-        found = _answered(question, gold, {name: results[name] for name in runs}, times, depth)
-        answered.append(replace(found, decided=decided))
-    return Report(k, tuple(answered), tuple(runs), chosen)
-
-
-def _wanted(gold: Gold, depth: int) -> int:
-    """Return how many passages to retrieve, so that there are enough documents to count."""
-    return depth if gold.by_passage else _PER_DOCUMENT * depth
+            ranked[name] = gold.rank(chunks, depth)
+            decided = reason if name == "hybrid" else decided
+        answered.append(
+            Answered(
+                question,
+                {name: tuple(map(gold.id_of, chunks)) for name, chunks in ranked.items()},
+                {name: gold.judgement(chunks) for name, chunks in ranked.items()} if gold.items else {},
+                gold.items,
+                gold.missing,
+                times,
+                {gold.id_of(one): one.title for chunks in ranked.values() for one in chunks if one.title},
+                decided,
+            )
+        )
+    return Report(k, tuple(answered), names, chosen)
 
 
 def _embedded(index: KnowledgeIndex, text: str) -> Any:
@@ -431,38 +487,3 @@ def _embedded(index: KnowledgeIndex, text: str) -> Any:
         return index.embedding.query(text)
     except EmbedderError as error:
         return error
-
-
-def _method(
-    retriever: GraphRetriever, settings: Mapping[str, Any]
-) -> Callable[[str, Any, int], tuple[Sequence[Chunk], str]]:
-    def run(text: str, vector: Any, count: int) -> tuple[Sequence[Chunk], str]:
-        result = retriever.retrieve(text, k=count, embedding=vector, count_access=False, **settings)
-        return [hit.chunk for hit in result.hits], result.expansion_skipped or result.gate
-
-    return run
-
-
-def _other(call: OtherRetriever) -> Callable[[str, Any, int], tuple[Sequence[Chunk], str]]:
-    def run(text: str, _vector: Any, _count: int) -> tuple[Sequence[Chunk], str]:
-        return [one if isinstance(one, Chunk) else Chunk(one, one, "") for one in call(text)], ""
-
-    return run
-
-
-def _answered(
-    question: Question, gold: Gold, results: Mapping[str, Sequence[Chunk]], times: Mapping[str, float], depth: int
-) -> Answered:
-    ranked = {name: gold.rank(chunks, depth) for name, chunks in results.items()}
-    found = {
-        name: tuple(chunk.id if gold.by_passage else chunk.document_id for chunk in chunks)
-        for name, chunks in ranked.items()
-    }
-    titles = {
-        one: chunk.title
-        for name, chunks in ranked.items()
-        for one, chunk in zip(found[name], chunks, strict=True)
-        if chunk.title
-    }
-    judgements = {name: gold.judgement(chunks) for name, chunks in ranked.items()} if gold.items else {}
-    return Answered(question, found, judgements, gold.items, gold.missing, dict(times), titles)

@@ -57,9 +57,9 @@ class Judgement:
         return first
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Measure(ABC):
-    """A number from 0 to 1 for the first ``k`` items of a ranking; higher is better.
+    """A number from 0 to 1 for the first ``k`` items of a ranking; higher is better. Call it with a judgement.
 
     >>> str(Recall(5)), Measure.parse("nDCG@10")
     ('recall@5', NDCG(k=10))
@@ -77,9 +77,13 @@ class Measure(ABC):
     def __str__(self) -> str:
         return f"{self.name}@{self.k}"
 
-    @abstractmethod
     def __call__(self, judgement: Judgement) -> float:
         """Return the measure of one question."""
+        return self._value(judgement, judgement.ranks(self.k))
+
+    @abstractmethod
+    def _value(self, judgement: Judgement, ranks: Mapping[int, int]) -> float:
+        """Return the measure; ``ranks`` are those of the gold items that are found."""
 
     @staticmethod
     def parse(text: str | Measure) -> Measure:
@@ -103,24 +107,20 @@ class Measure(ABC):
 class Recall(Measure):
     """The share of the gold items that are found."""
 
-    __slots__ = ()
     name = "recall"
     title = "share of the gold items that are found"
 
-    def __call__(self, judgement: Judgement) -> float:
-        """Return the measure of one question."""
-        return len(judgement.ranks(self.k)) / len(judgement.grades)
+    def _value(self, judgement: Judgement, ranks: Mapping[int, int]) -> float:
+        return len(ranks) / len(judgement.grades)
 
 
 class Precision(Measure):
     """The share of the first ``k`` that are gold. Fewer than ``k`` results count as ``k``."""
 
-    __slots__ = ()
     name = "precision"
     title = "share of the first k that are gold"
 
-    def __call__(self, judgement: Judgement) -> float:
-        """Return the measure of one question."""
+    def _value(self, judgement: Judgement, _ranks: Mapping[int, int]) -> float:
         return sum(map(bool, judgement.found[: self.k])) / self.k
 
 
@@ -131,13 +131,11 @@ class NDCG(Measure):
     1, also where one passage has several evidence quotes.
     """
 
-    __slots__ = ()
     name = "ndcg"
     title = "like recall, with less for lower ranks"
 
-    def __call__(self, judgement: Judgement) -> float:
-        """Return the measure of one question."""
-        gain = sum(judgement.grades[item] / math.log2(rank + 1) for item, rank in judgement.ranks(self.k).items())
+    def _value(self, judgement: Judgement, ranks: Mapping[int, int]) -> float:
+        gain = sum(judgement.grades[item] / math.log2(rank + 1) for item, rank in ranks.items())
         best = sorted(judgement.grades, reverse=True)[: self.k]
         return min(1.0, gain / sum(grade / math.log2(rank + 1) for rank, grade in enumerate(best, 1)))
 
@@ -145,37 +143,31 @@ class NDCG(Measure):
 class MRR(Measure):
     """The reciprocal rank: 1 / rank of the first gold item, 0 if none is found."""
 
-    __slots__ = ()
     name = "mrr"
     title = "1 / rank of the first gold item"
 
-    def __call__(self, judgement: Judgement) -> float:
-        """Return the measure of one question."""
-        return 1 / min(judgement.ranks(self.k).values(), default=math.inf)
+    def _value(self, _judgement: Judgement, ranks: Mapping[int, int]) -> float:
+        return 1 / min(ranks.values(), default=math.inf)
 
 
 class Success(Measure):
     """1 if any gold item is found. Also called hit rate."""
 
-    __slots__ = ()
     name = "success"
     title = "share of questions with any gold item found"
 
-    def __call__(self, judgement: Judgement) -> float:
-        """Return the measure of one question."""
-        return float(bool(judgement.ranks(self.k)))
+    def _value(self, _judgement: Judgement, ranks: Mapping[int, int]) -> float:
+        return float(bool(ranks))
 
 
 class AllGold(Measure):
     """1 if every gold item is found: what a multi-hop answer needs."""
 
-    __slots__ = ()
     name = "all"
     title = "share of questions with every gold item found"
 
-    def __call__(self, judgement: Judgement) -> float:
-        """Return the measure of one question."""
-        return float(len(judgement.ranks(self.k)) == len(judgement.grades))
+    def _value(self, judgement: Judgement, ranks: Mapping[int, int]) -> float:
+        return float(len(ranks) == len(judgement.grades))
 
 
 MEASURES: tuple[type[Measure], ...] = (Recall, AllGold, NDCG, MRR, Precision, Success)

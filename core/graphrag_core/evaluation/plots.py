@@ -178,10 +178,7 @@ def _differences(axes: Any, report: Report) -> None:
 
 def _questions(axes: Any, report: Report) -> None:
     """Draw the difference of every question, sorted."""
-    pairs = zip(
-        report.values("hybrid", report.measures[0]), report.values(WITHOUT_GRAPH, report.measures[0]), strict=True
-    )
-    gains = np.array(sorted((100 * (one - other) for one, other in pairs), reverse=True))
+    gains = np.array(sorted((100 * gain for gain in report.gains()), reverse=True))
     places = np.arange(1, len(gains) + 1)
     for side, colour in ((gains > 0, _ACCENT), (gains < 0, _VECTOR)):
         if side.any():

@@ -8,10 +8,10 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from graphrag_core.errors import FileError, InputError
 from graphrag_core.evaluation.measures import Judgement
@@ -92,37 +92,42 @@ def load_questions(source: Any, *, split: str | None = None) -> list[Question]:
     FileError
         A file cannot be read; the message has its name and the line.
     """
+    where = str(source) if isinstance(source, (str, Path)) else f"the {type(source).__name__}"
+    questions = [one if isinstance(one, Question) else _question(one, at) for at, one in _rows(source, where, split)]
+    if not questions:
+        raise FileError(f"{where}: contains no questions")
+    return questions
+
+
+def _rows(source: Any, where: str, split: str | None) -> Iterable[tuple[str, Any]]:
+    """Return the questions of a source: where each is, and a mapping, or a :class:`Question`."""
     if isinstance(source, (str, Path)):
-        return _from_path(Path(source), split)
-    if hasattr(source, "examples") or (hasattr(source, "queries") and hasattr(source, "relevant_docs")):
-        return _from_dataset(source, type(source).__name__)
-    if not isinstance(source, Iterable):
-        raise InputError(f"{source!r:.80} has no questions: give a path, a LlamaIndex dataset or a list of Question")
-    questions = [
-        one if isinstance(one, Question) else _from_row(one, f"question {number}")
-        for number, one in enumerate(source, 1)
-    ]
-    return _checked(questions, "the list")
+        return _path_rows(Path(source), split)
+    if _is_dataset(source):
+        return _dataset_rows(source, where)
+    if isinstance(source, Iterable):
+        return ((f"{where}, item {number}", row) for number, row in enumerate(source, 1))
+    raise InputError(f"{source!r:.80} has no questions: give a path, a LlamaIndex dataset or a list of Question")
 
 
-def _from_path(path: Path, split: str | None) -> list[Question]:
+def _path_rows(path: Path, split: str | None) -> Iterable[tuple[str, Any]]:
     if path.is_dir():
         if (path / "queries.jsonl").is_file():
-            return _checked(_from_beir(path, split), str(path))
+            return _beir_rows(path, split)
         if (path / "questions.jsonl").is_file():
-            return _from_path(path / "questions.jsonl", split)
+            return _path_rows(path / "questions.jsonl", split)
         raise FileError(f"{path}: has neither queries.jsonl and qrels (BEIR) nor questions.jsonl")
     if split is not None:
         raise InputError(f"{path} is no BEIR folder: it has no splits")
-    text = _read(path)
     kind = path.suffix.lower()
     if kind in (".csv", ".tsv"):
-        questions = list(_from_table(path, text, "\t" if kind == ".tsv" else None))
-    elif kind == ".json":
-        questions = _from_json(path, text)
-    else:
-        questions = list(_from_lines(path, text))
-    return _checked(questions, str(path))
+        return _table_rows(path, "\t" if kind == ".tsv" else None)
+    if kind != ".json":
+        return _line_rows(path, is_json=kind in (".jsonl", ".ndjson"))
+    value = _json(_read(path), str(path))
+    if not isinstance(value, list) and not _is_dataset(value):
+        raise FileError(f"{path}: needs a list of objects with 'question', or a LlamaIndex dataset")
+    return _rows(value, str(path), None)
 
 
 def _read(path: Path) -> str:
@@ -133,12 +138,6 @@ def _read(path: Path) -> str:
         raise FileError(f"{path}: cannot be read ({reason})") from error
 
 
-def _checked(questions: list[Question], where: str) -> list[Question]:
-    if not questions:
-        raise FileError(f"{where}: contains no questions")
-    return questions
-
-
 def _json(text: str, where: str) -> Any:
     try:
         return json.loads(text)
@@ -146,26 +145,22 @@ def _json(text: str, where: str) -> Any:
         raise FileError(f"{where}: invalid JSON ({error})") from error
 
 
-def _from_lines(path: Path, text: str) -> Iterator[Question]:
-    for number, line in enumerate(text.split("\n"), 1):
+def _line_rows(path: Path, *, is_json: bool) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(_read(path).split("\n"), 1):
         where = f"{path}, line {number}"
-        if not line.strip():
-            continue
         if line.lstrip().startswith("{"):
-            yield _from_row(_json(line, where), where)
-        elif path.suffix.lower() in (".jsonl", ".ndjson"):
+            yield where, _json(line, where)
+        elif line.strip() and is_json:
             raise FileError(f"{where}: needs a JSON object with 'question': {line.strip():.60}")
-        else:
-            yield Question(line.strip())
+        elif line.strip():
+            yield where, {"question": line}
 
 
-def _from_table(path: Path, text: str, delimiter: str | None) -> Iterator[Question]:
-    if delimiter is None:
-        header = text.partition("\n")[0]
-        delimiter = max(",;\t", key=header.count)
+def _table_rows(path: Path, delimiter: str | None) -> Iterator[tuple[str, Any]]:
+    text = _read(path)
+    delimiter = delimiter or max(",;\t", key=text.partition("\n")[0].count)
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-    names = {str(name).strip().lower() for name in rows.fieldnames or ()}
-    if "question" not in names:
+    if "question" not in (str(name).strip().lower() for name in rows.fieldnames or ()):
         raise FileError(
             f"{path}, line 1: needs a column 'question', and optionally 'gold', 'evidence', 'type' and 'id'"
         )
@@ -176,8 +171,7 @@ def _from_table(path: Path, text: str, delimiter: str | None) -> Iterator[Questi
                 raise FileError(f"{where}: has more cells than the header: put cells with {delimiter!r} in quotes")
             cells = {str(name).strip().lower(): (value or "").strip() for name, value in row.items()}
             if any(cells.values()):
-                listed = {name: _cell(cells[name], where) for name in ("gold", "evidence") if name in cells}
-                yield _from_row({**cells, **listed}, where)
+                yield where, cells | {key: _cell(cells[key], where) for key in ("gold", "evidence") if key in cells}
     except csv.Error as error:
         raise FileError(f"{path}, line {rows.line_num}: invalid CSV ({error})") from error
 
@@ -189,100 +183,58 @@ def _cell(value: str, where: str) -> list[Any]:
     return [part.strip() for part in value.split("|") if part.strip()]
 
 
-def _from_json(path: Path, text: str) -> list[Question]:
-    value = _json(text, str(path))
-    if isinstance(value, Mapping) and ("examples" in value or "relevant_docs" in value):
-        return _from_dataset(value, str(path))
-    if not isinstance(value, list):
-        raise FileError(f"{path}: needs a list of objects with 'question', or a LlamaIndex dataset")
-    return [_from_row(row, f"{path}, item {number}") for number, row in enumerate(value, 1)]
-
-
-def _from_beir(folder: Path, split: str | None) -> list[Question]:
+def _beir_rows(folder: Path, split: str | None) -> Iterator[tuple[str, Any]]:
     files = {path.stem: path for path in sorted((folder / "qrels").glob("*.tsv"))}
     wanted = split if split is not None else next((name for name in (*_SPLITS, *files) if name in files), None)
     if wanted is None or wanted not in files:
         there = ", ".join(files) or "none"
         raise FileError(f"{folder / 'qrels'}: has no {wanted or 'test'}.tsv; splits that are there: {there}")
-    path = files[wanted]
-    grades = _qrels(path)
-    questions = []
-    queries = folder / "queries.jsonl"
-    for number, line in enumerate(_read(queries).split("\n"), 1):
-        if not line.strip():
-            continue
-        where = f"{queries}, line {number}"
-        row = _json(line, where)
-        if isinstance(row, Mapping):
-            row = {"id": row.get("_id"), "question": row.get("text")}
-        question = _from_row(row, where)
-        if gold := grades.pop(question.id, None):
-            questions.append(replace(question, gold=tuple(gold), grades=tuple(gold.values())))
-    if grades:
-        raise FileError(f"{path}: query {next(iter(grades))} is not in {queries} (and {len(grades) - 1:,} more)")
-    return questions
-
-
-def _qrels(path: Path) -> dict[str, dict[str, float]]:
-    """Read the grades of relevant documents by query."""
     grades: dict[str, dict[str, float]] = {}
-    for number, line in enumerate(_read(path).splitlines(), 1):
-        if not line.strip():
-            continue
-        cells = line.split("\t")
+    for number, line in enumerate(_read(files[wanted]).splitlines(), 1):
         try:
-            query, document, grade = cells[0], cells[1], float(cells[2])
-        except (IndexError, ValueError) as error:
-            if number == 1:  # the header
-                continue
-            needs = "needs query-id, corpus-id and score, separated by tabs"
-            raise FileError(f"{path}, line {number}: {needs}") from error
-        if grade > 0:
-            grades.setdefault(query, {})[document] = grade
-    return grades
+            query, document, grade = line.split("\t")[:3]
+            if float(grade) > 0:
+                grades.setdefault(query, {})[document] = float(grade)
+        except ValueError as error:
+            if number > 1 and line.strip():  # the first line is the header
+                needs = "needs query-id, corpus-id and score, separated by tabs"
+                raise FileError(f"{files[wanted]}, line {number}: {needs}") from error
+    queries = folder / "queries.jsonl"
+    for where, row in _line_rows(queries, is_json=True):
+        if gold := grades.pop(str(row.get("_id")), None):
+            yield where, {"id": row["_id"], "question": row.get("text"), "gold": gold}
+    if grades:
+        missing = f"query {next(iter(grades))} is not in {queries} (and {len(grades) - 1:,} more)"
+        raise FileError(f"{files[wanted]}: {missing}")
 
 
-def _from_dataset(dataset: Any, where: str) -> list[Question]:
+def _part(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+def _is_dataset(source: Any) -> bool:
+    return _part(source, "examples") is not None or _part(source, "relevant_docs") is not None
+
+
+def _dataset_rows(dataset: Any, where: str) -> Iterator[tuple[str, Any]]:
     """Read a ``LabelledRagDataset`` or an ``EmbeddingQAFinetuneDataset``, as an object or as JSON."""
-
-    def part(value: Any, name: str) -> Any:
-        return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-
-    examples = part(dataset, "examples")
-    if examples is not None:
-        rows = [
-            {
-                "question": part(example, "query"),
-                "evidence": part(example, "reference_contexts") or [],
-                "answer": part(example, "reference_answer") or "",
-            }
-            for example in examples
-        ]
-        found = [_from_row(row, f"{where}, example {number}") for number, row in enumerate(rows, 1)]
-        return _checked(found, where)
-    queries, relevant = part(dataset, "queries"), part(dataset, "relevant_docs")
-    corpus = part(dataset, "corpus") or {}
+    if (examples := _part(dataset, "examples")) is not None:
+        names = {"question": "query", "evidence": "reference_contexts", "answer": "reference_answer"}
+        for number, example in enumerate(examples, 1):
+            yield f"{where}, example {number}", {name: _part(example, field) for name, field in names.items()}
+        return
+    queries, relevant = _part(dataset, "queries"), _part(dataset, "relevant_docs")
+    corpus = _part(dataset, "corpus") or {}
     if not isinstance(queries, Mapping) or not isinstance(relevant, Mapping):
         raise FileError(f"{where}: needs 'queries' and 'relevant_docs', objects by query id")
-    return _checked(
-        [
-            _from_row(
-                {
-                    "id": query,
-                    "question": text,
-                    "gold": relevant.get(query, []),
-                    # The ids are those of LlamaIndex nodes: another index of the same texts has other ids.
-                    "evidence": [corpus[node] for node in relevant.get(query, []) if node in corpus],
-                },
-                f"{where}, query {query}",
-            )
-            for query, text in queries.items()
-        ],
-        where,
-    )
+    for query, text in queries.items():
+        gold = relevant.get(query, [])
+        # The ids are those of LlamaIndex nodes: another index of the same texts has other ids.
+        evidence = [corpus[node] for node in gold if node in corpus]
+        yield f"{where}, query {query}", {"id": query, "question": text, "gold": gold, "evidence": evidence}
 
 
-def _from_row(row: Any, where: str) -> Question:
+def _question(row: Any, where: str) -> Question:
     if not isinstance(row, Mapping):
         raise FileError(f"{where}: needs an object with 'question', not {type(row).__name__}")
     text = row.get("question")
@@ -291,33 +243,22 @@ def _from_row(row: Any, where: str) -> Question:
             f"{where}: needs 'question' (a string) and optionally 'gold' (a list of document ids) or 'evidence' "
             "(a list of quotes)"
         )
-    gold: Any = row.get("gold") or []
-    grades: tuple[float, ...] = ()
-    if isinstance(gold, Mapping):
-        grades = tuple(_grade(value, where) for value in gold.values())
-        gold = list(gold)
-    elif row.get("grades"):
-        grades = tuple(_grade(value, where) for value in row["grades"])
-        if len(grades) != len(gold):
-            raise FileError(f"{where}: 'grades' has {len(grades)} numbers for {len(gold)} gold documents")
-    ids = tuple(dict.fromkeys(str(one).strip() for one in _listed(gold, "gold", "document ids", where)))
-    quotes = [
-        one.get("quote") if isinstance(one, Mapping) else one
-        for one in _listed(row.get("evidence") or [], "evidence", "quotes", where)
-    ]
-    for quote in quotes:
+    given, numbers = row.get("gold") or [], row.get("grades") or []
+    if isinstance(given, Mapping):
+        given, numbers = list(given), list(given.values())
+    gold = _listed(given, "gold", "document ids", where)
+    grades = tuple(_grade(value, where) for value in numbers)
+    if grades and len(grades) != len(gold):
+        raise FileError(f"{where}: 'grades' has {len(grades)} numbers for {len(gold)} gold documents")
+    ids = tuple(dict.fromkeys(str(one).strip() for one in gold))
+    quotes: dict[str, None] = {}
+    for one in _listed(row.get("evidence") or [], "evidence", "quotes", where):
+        quote = one.get("quote") if isinstance(one, Mapping) else one
         if not isinstance(quote, str) or not _WORD.search(quote):
             raise FileError(f"{where}: 'evidence' has {quote!r:.60}, which is no quote with words")
-    kind, own, answer = ("" if row.get(name) is None else str(row[name]) for name in ("type", "id", "answer"))
-    return Question(
-        text.strip(),
-        ids,
-        tuple(dict.fromkeys(cast("list[str]", quotes))),
-        type=kind,
-        id=own,
-        answer=answer,
-        grades=grades if len(grades) == len(ids) else (),
-    )
+        quotes[quote] = None
+    others = {name: str(row[name]) for name in ("type", "id", "answer") if row.get(name) is not None}
+    return Question(text.strip(), ids, tuple(quotes), grades=grades if len(grades) == len(ids) else (), **others)
 
 
 def _grade(value: Any, where: str) -> float:
@@ -400,11 +341,15 @@ class Gold:
     by_passage: bool
     judge: Callable[[Chunk], tuple[int, ...]]
 
+    def id_of(self, chunk: Chunk) -> str:
+        """Return the id of what counts: the passage, or its document."""
+        return chunk.id if self.by_passage else chunk.document_id
+
     def rank(self, chunks: Iterable[Chunk], depth: int) -> list[Chunk]:
         """Return the first ``depth`` results: passages, or the best passage of each document."""
         unique: dict[str, Chunk] = {}
         for chunk in chunks:
-            unique.setdefault(chunk.id if self.by_passage else chunk.document_id, chunk)
+            unique.setdefault(self.id_of(chunk), chunk)
         return list(unique.values())[:depth]
 
     def judgement(self, ranked: Iterable[Chunk]) -> Judgement:
@@ -426,11 +371,11 @@ class GoldFinder:
     def find(self, question: Question) -> Gold:
         """Return what counts as the answer of a question."""
         grades = question.grades or (1.0,) * len(question.gold)
-        known = [(self._resolve(gold), grade) for gold, grade in zip(question.gold, grades, strict=True)]
-        ids = dict.fromkeys(one for one, _ in known if one is not None)
+        known = {gold: self._resolve(gold) for gold in question.gold}
+        weights = {one: grade for gold, grade in zip(question.gold, grades, strict=True) if (one := known[gold])}
+        ids = tuple(weights)
         if ids:
-            missing = tuple(gold for gold, (one, _) in zip(question.gold, known, strict=True) if one is None)
-            weights = {one: grade for one, grade in known if one is not None}
+            missing = tuple(gold for gold, one in known.items() if one is None)
             places = {one: place for place, one in enumerate(ids)}
             by_passage = any(one not in self._index for one in ids)
 
@@ -438,11 +383,11 @@ class GoldFinder:
                 found = {places.get(chunk.id), places.get(chunk.document_id)}
                 return tuple(sorted(place for place in found if place is not None))
 
-            return Gold(tuple(ids), missing, tuple(weights[one] for one in ids), by_passage, by_id)
+            return Gold(ids, missing, tuple(weights.values()), by_passage, by_id)
         if question.evidence:
-            there = [self._has(quote) for quote in question.evidence]
-            quotes = tuple(quote for quote, has in zip(question.evidence, there, strict=True) if has)
-            missing = tuple(quote for quote, has in zip(question.evidence, there, strict=True) if not has)
+            there = {quote: self._has(quote) for quote in question.evidence}
+            quotes = tuple(quote for quote, has in there.items() if has)
+            missing = tuple(quote for quote, has in there.items() if not has)
             needed = [_pairs(quote) for quote in quotes]
 
             def by_quote(chunk: Chunk) -> tuple[int, ...]:

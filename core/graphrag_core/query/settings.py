@@ -17,12 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from difflib import get_close_matches
 from functools import cached_property
 from operator import index as as_integer
 from typing import Any, Literal, TypedDict, get_args
 
-from graphrag_core.errors import InputError
+from graphrag_core.errors import InputError, unknown_name
 from graphrag_core.query.calibration import Calibration
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.fusion import CHANNELS, Fusion, Gate
@@ -251,9 +250,7 @@ class SearchSettings:
         names = [one.name for one in fields(self)]
         for name in given:
             if name not in names:
-                near = get_close_matches(name, names, 1)
-                hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(names)}"
-                raise InputError(f"unknown search setting {name!r}: {hint}")
+                raise InputError(unknown_name(name, names, "search setting"))
         changed = {name: value for name, value in given.items() if value is not None}
         return replace(self, **changed) if changed else self
 
