@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -17,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from graphrag_core import errors
 from graphrag_core.documents.catalogue import CatalogueEntry, open_catalogue
 from graphrag_core.documents.load import file_documents
 from graphrag_core.documents.sync import FileSource, Progress, SyncReport, SyncRun
@@ -26,7 +26,7 @@ from graphrag_core.errors import DocumentError, GraphRAGError, InputError, optio
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.pipeline import BatchLimit
 from graphrag_core.ingest.validation import validate
-from graphrag_core.model import Added, Document
+from graphrag_core.model import Added, Document, Mark
 from graphrag_core.ports import Embedder
 from graphrag_core.text import hash64
 
@@ -173,7 +173,7 @@ def _ray(progress: bool | None) -> Iterator[Any]:
             ray.shutdown()
 
 
-# -- rows: a document, or the end of a file, and the number of the file
+# -- rows: a document, or the end of a file, as JSON, and the number of the file
 
 
 @dataclass(frozen=True)
@@ -182,11 +182,18 @@ class _FileEnd:
 
     documents: int
     size: int
-    problems: list[Problem]
+    problems: tuple[Problem, ...]
 
 
 def _row(item: Document | _FileEnd, file: int = -1) -> dict[str, Any]:
-    return {"file": file, "item": pickle.dumps(item)}
+    return {"file": file, "item": json.dumps(asdict(item), ensure_ascii=False)}
+
+
+def _item(row: Mapping[str, Any]) -> Document | _FileEnd:
+    fields = json.loads(row["item"])
+    if "problems" in fields:
+        return _FileEnd(**{**fields, "problems": tuple(Problem(**one) for one in fields["problems"])})
+    return Document(**{**fields, "marks": tuple(Mark(**one) for one in fields["marks"])})
 
 
 def _columns(rows: list[dict[str, Any]]) -> Rows:
@@ -218,13 +225,13 @@ def _dataset_rows(batch: Mapping[str, Any]) -> Rows:
     for name in ("id", "text"):
         if name not in batch:
             raise InputError(f"the dataset has no column {name!r}: it needs id and text, and may have title, metadata")
-    rows = []
+    rows: list[dict[str, Any]] = []
     for at in range(len(batch["id"])):
         metadata = batch["metadata"][at] if "metadata" in batch else {}
         known = json.loads(metadata) if isinstance(metadata, str) else dict(metadata or {})
         title = batch["title"][at] if "title" in batch else ""
         document = Document(str(batch["id"][at]), str(batch["text"][at]), str(title or ""), known)
-        rows.append(_row(*validate([document])))
+        rows += map(_row, validate([document]))
     return _columns(rows)
 
 
@@ -233,7 +240,8 @@ def _read_files(batch: Any, metadata: Mapping[str, Any], max_bytes: int) -> Iter
     rows: list[dict[str, Any]] = []
     for item in batch.to_pylist():
         file = File(Path(item["path"]), item["name"], item["size"], item["explicit"])
-        problems, count = [], 0
+        problems: list[Problem] = []
+        count = 0
         for found in file_documents(file, item["name"], metadata, max_bytes):
             if isinstance(found, Problem):
                 problems.append(found)
@@ -243,7 +251,7 @@ def _read_files(batch: Any, metadata: Mapping[str, Any], max_bytes: int) -> Iter
             if len(rows) >= _ROWS:
                 yield _columns(rows)
                 rows = []
-        rows.append(_row(_FileEnd(count, file.size, problems), item["file"]))
+        rows.append(_row(_FileEnd(count, file.size, tuple(problems)), item["file"]))
     if rows:
         yield _columns(rows)
 
@@ -281,27 +289,26 @@ class _Writer:
             self.catalogue = open_catalogue(settings.url, run=settings.run)
 
     def __call__(self, batch: Any) -> Rows:
-        """Add a batch; return what was done, or the type, the arguments and the attributes of the error."""
         documents: list[Document] = []
         counts: Counter[int] = Counter()
-        ends: dict[int, _FileEnd] = {}
+        ends = []
         for row in batch.to_pylist():
-            item, file = pickle.loads(row["item"]), row["file"]  # noqa: S301 - made by another process of the run
+            item, file = _item(row), row["file"]
             if isinstance(item, _FileEnd):
-                ends[file] = item
+                ends.append(row)
                 continue
             documents.append(item)
             if file >= 0:
                 counts[file] += 1
                 self.catalogue.add_document(CatalogueEntry(file, "", ""), item.id)
-        result: Any
         try:
             if counts:
                 self.catalogue.commit()  # documents are recorded before they are indexed
-            result = _Done(self.index.add(iter(documents)), counts, ends)  # of long ones in several transactions
+            added = self.index.add(iter(documents))  # of long ones in several transactions
         except GraphRAGError as error:
-            result = type(error), error.args, vars(error)
-        return {"result": [pickle.dumps(result)]}
+            problem = {"kind": type(error).__name__, "text": str(error), "id": getattr(error, "document_id", None)}
+            return {"result": [json.dumps({"error": problem})]}
+        return {"result": [json.dumps({"added": asdict(added), "documents": list(counts.items()), "ends": ends})]}
 
 
 def _written(ray: Any, dataset: Any, writer: _WriterSettings, workers: int | None) -> Iterator[_Done]:
@@ -318,14 +325,21 @@ def _written(ray: Any, dataset: Any, writer: _WriterSettings, workers: int | Non
         num_cpus=_CPUS,
     )
     for row in results.iter_rows():
-        result = pickle.loads(row["result"])  # noqa: S301 - made by a worker
-        if not isinstance(result, _Done):
-            kind, arguments, attributes = result
-            error = kind.__new__(kind)
-            error.args = arguments
-            vars(error).update(attributes)
-            raise error
-        yield result
+        result = json.loads(row["result"])
+        if "error" in result:
+            raise _error(**result["error"])
+        ends = {end["file"]: _item(end) for end in result["ends"]}
+        yield _Done(Added(**result["added"]), Counter(dict(result["documents"])), ends)  # type: ignore[arg-type]
+
+
+def _error(kind: str, text: str, id: str | None) -> GraphRAGError:  # noqa: A002 - as it is passed
+    """Return the error that a worker raised."""
+    found = getattr(errors, kind, GraphRAGError)
+    error: GraphRAGError = found.__new__(found)
+    Exception.__init__(error, text)
+    if isinstance(error, DocumentError):
+        error.document_id = id
+    return error
 
 
 class _FileProgress:

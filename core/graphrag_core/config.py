@@ -327,8 +327,8 @@ def _checker(hint: Any) -> TypeAdapter[Any]:
     """Return the validator of a type. A tuple is a list in a file."""
     if is_dataclass(hint):
         return TypeAdapter(hint)
-    is_tuple = tuple in map(get_origin, (hint, *get_args(hint)))
-    return TypeAdapter(hint, config=ConfigDict(**{**_STRICT, "strict": not is_tuple}))  # type: ignore[typeddict-item]
+    is_tuple = any(get_origin(one) is tuple for one in (hint, *get_args(hint)))
+    return TypeAdapter(hint, config=ConfigDict(**{**_STRICT, "strict": not is_tuple}))
 
 
 def _cross_encoder(name: str, folder: Path, *, load: bool) -> CrossEncoder | bool:

@@ -243,10 +243,9 @@ def _question(row: Any, where: str) -> Question:
             f"{where}: needs 'question' (a string) and optionally 'gold' (a list of document ids) or 'evidence' "
             "(a list of quotes)"
         )
-    given, numbers = row.get("gold") or [], row.get("grades") or []
-    if isinstance(given, Mapping):
-        given, numbers = list(given), list(given.values())
-    gold = _listed(given, "gold", "document ids", where)
+    given: Any = row.get("gold") or []
+    numbers = given.values() if isinstance(given, Mapping) else row.get("grades") or ()
+    gold = _listed(list(given) if isinstance(given, Mapping) else given, "gold", "document ids", where)
     grades = tuple(_grade(value, where) for value in numbers)
     if grades and len(grades) != len(gold):
         raise FileError(f"{where}: 'grades' has {len(grades)} numbers for {len(gold)} gold documents")
