@@ -13,7 +13,8 @@ from langchain_core.runnables.config import run_in_executor
 from langchain_core.tools import StructuredTool, ToolException
 
 from graphrag_core import Result
-from graphrag_core.context import Style, one_line
+from graphrag_core.context.context import Style
+from graphrag_core.context.escape import one_line
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.model import FactSource

@@ -9,7 +9,7 @@ from langchain_core.documents import BaseDocumentTransformer, Document
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import override
 
-from graphrag_core.context import graph_notes
+from graphrag_core.context.notes import graph_notes
 from langchain_graphrag.retriever import GraphRAGRetriever
 
 

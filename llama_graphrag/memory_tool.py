@@ -11,7 +11,7 @@ from llama_index.core.tools import FunctionTool
 from llama_index.core.vector_stores.types import MetadataFilters
 
 from graphrag_core import Result
-from graphrag_core.context import Style
+from graphrag_core.context.context import Style
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool

@@ -7,7 +7,7 @@ from typing import Any
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
-from graphrag_core.context import graph_notes
+from graphrag_core.context.notes import graph_notes
 from llama_graphrag.llm import count_tokens
 
 NOTE = "knowledge_graph"

@@ -26,7 +26,7 @@ from graphrag_core import (
     RelatedEntities,
     Result,
 )
-from graphrag_core.context import Style
+from graphrag_core.context.context import Style
 from graphrag_core.errors import FilterError, InputError
 from graphrag_core.testing import HashEmbedder
 from torture.report import Row, table

@@ -9,20 +9,9 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from graphrag_core import explain as pages
-from graphrag_core.context import (
-    Context,
-    Highlighter,
-    Style,
-    citation,
-    copies_note,
-    covered_words,
-    how_found,
-    link_words,
-    linked_path,
-    one_line,
-    uncovered_words,
-    write_context,
-)
+from graphrag_core.context.context import Context, Style, write_context
+from graphrag_core.context.display import Highlighter, citation, hit_texts, uncovered_words
+from graphrag_core.context.escape import one_line
 from graphrag_core.model import Chunk, Community, Entity, Fact
 from graphrag_core.text import Tokenizer
 
@@ -531,19 +520,20 @@ class Result:
             known = f"{community.entities:,} entities, {community.documents:,} documents"
             lines.append(f"  theme {community.id}: {one_line(', '.join(community.names))} ({known})")
         texts = Highlighter(self)
-        for rank, hit in enumerate(self.hits, 1):
+        for shown in hit_texts(self):
+            hit = shown.hit
             found = ", ".join(
                 f"{name} #{channel.rank} ({channel.score:.3g}, {channel.share:.0%})"
                 for name, channel in hit.channels.items()
             )
-            lines.append(f"{rank:>3}. {one_line(citation(hit.chunk))}  [{hit.score:.3f}]  {found}")
-            path = " → ".join(one_line(step.text) for step in linked_path(self, hit))
-            reason = f"{path} → this passage" if path else how_found(hit)
+            lines.append(f"{shown.rank:>3}. {one_line(citation(hit.chunk))}  [{hit.score:.3f}]  {found}")
+            path = " → ".join(one_line(step.text) for step in shown.path)
+            reason = f"{path} → this passage" if path else shown.found
             more = (
                 one_line(texts.snippet(hit, _SNIPPET)),
-                "; ".join(filter(None, (reason, one_line(link_words(hit))))),
-                one_line(covered_words(hit)),
-                copies_note(hit),
+                "; ".join(filter(None, (reason, one_line("".join(shown.link))))),
+                one_line(shown.covers),
+                shown.copies,
             )
             lines += [f"     {line}" for line in more if line]
         stages = ", ".join(f"{name} {ms:.1f}" for name, ms in self.trace.stages.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
-from graphrag_core.context import graph_notes
+from graphrag_core.context.notes import graph_notes
 from graphrag_core.errors import InputError
 
 PATH = [

@@ -22,7 +22,7 @@ from graphrag_core.cli.query import explain, query
 from graphrag_core.cli.render import LogHandler, print_error
 from graphrag_core.cli.serve import key, mcp, serve
 from graphrag_core.cli.watch import watch
-from graphrag_core.context import for_terminal
+from graphrag_core.context.escape import for_terminal
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.filters import EXISTS
 

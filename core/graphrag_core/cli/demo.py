@@ -10,7 +10,7 @@ from rich.text import Text
 
 from graphrag_core import GraphRetriever, Hit, KnowledgeIndex
 from graphrag_core.cli import render
-from graphrag_core.context import Highlighter
+from graphrag_core.context.display import Highlighter
 from graphrag_core.demo import QUESTIONS, DemoQuestion, sample_documents
 from graphrag_core.embedders import WordLlama
 from graphrag_core.query.settings import Method

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from graphrag_core import Community, Edit, Entity, Fact, KnowledgeIndex
 from graphrag_core.cli import options, render
-from graphrag_core.context import one_line
+from graphrag_core.context.escape import one_line
 from graphrag_core.engine.address import is_address
 from graphrag_core.explore import Explorer, static_page
 from graphrag_core.export import Format, export_graph

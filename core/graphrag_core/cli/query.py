@@ -12,7 +12,8 @@ import typer
 
 from graphrag_core import Result
 from graphrag_core.cli import options, render
-from graphrag_core.context import Style, for_terminal
+from graphrag_core.context.context import Style
+from graphrag_core.context.escape import for_terminal
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.query.settings import Method
 

@@ -21,21 +21,16 @@ from rich.tree import Tree
 from tqdm import tqdm
 
 from graphrag_core import Channel, Hit, Result, Step
-from graphrag_core.context import (
+from graphrag_core.context.display import (
     Highlighter,
-    copies_note,
-    covered_words,
+    HitText,
     fact_words,
-    for_terminal,
-    how_found,
-    json_for_terminal,
+    hit_texts,
     link_pieces,
-    link_words,
-    linked_path,
-    one_line,
     section,
     uncovered_words,
 )
+from graphrag_core.context.escape import for_terminal, json_for_terminal, one_line
 from graphrag_core.errors import FileError
 
 _CHANNELS = {"graph": "magenta", "vector": "cyan", "keyword": "yellow", "links": "blue"}
@@ -171,15 +166,16 @@ def show_result(result: Result) -> None:
             console.print(Text(note, "quiet"))
             console.print()
     _print_themes(console, result)
-    for number, hit in enumerate(_print_hits(console, result)):
+    for shown in _print_hits(console, result):
+        hit = shown.hit
         found_by = [Text.assemble((name, name), (f" #{channel.rank}", "quiet")) for name, channel in _channels(hit)]
-        print_indented(console, Text(" · ").join(found_by) if found_by else Text(how_found(hit), "quiet"))
+        print_indented(console, Text(" · ").join(found_by) if found_by else Text(shown.found, "quiet"))
         if len(hit.path) > 3:
-            print_indented(console, _path_line(linked_path(result, hit)))
-        link = link_words(hit) if len(hit.path) > 3 else "".join(link_pieces(hit))
-        if reason := "; ".join(filter(None, (link, covered_words(hit)))):
+            print_indented(console, _path_line(shown.path))
+        link = "".join(shown.link if len(hit.path) > 3 else link_pieces(hit))
+        if reason := "; ".join(filter(None, (link, shown.covers))):
             print_indented(console, Text(one_line(reason), "quiet"))
-        if number + 1 < len(result.hits):
+        if shown.rank < len(result.hits):
             console.print()
 
 
@@ -201,17 +197,17 @@ def show_explanation(result: Result) -> None:
     print_rows(console, [row for row in rows if row[1]])
     _print_themes(console, result)
     console.print()
-    for hit in _print_hits(console, result, position=True):
+    for shown in _print_hits(console, result, position=True):
         bars = [
             Text.assemble(("━" * max(round(one.share * _BAR_WIDTH), 1), name), f" {name} {one.share:.0%}, #{one.rank}")
-            for name, one in _channels(hit)
+            for name, one in _channels(shown.hit)
         ]
         print_indented(console, Text("  ").join(bars))
-        if path := linked_path(result, hit):
-            console.print(Padding(path_tree((*path, hit.path[-1])), (0, 0, 0, 4)))
+        if shown.path:
+            console.print(Padding(path_tree((*shown.path, shown.hit.path[-1])), (0, 0, 0, 4)))
         else:
-            print_indented(console, Text(how_found(hit), "quiet"))
-        for note in filter(None, (link_words(hit), covered_words(hit))):
+            print_indented(console, Text(shown.found, "quiet"))
+        for note in filter(None, ("".join(shown.link), shown.covers)):
             print_indented(console, Text(one_line(note), "quiet"))
         console.print()
     if result.facts:
@@ -223,22 +219,22 @@ def show_explanation(result: Result) -> None:
     console.print(Text(f"{result.trace.total:.1f} ms: {stages}", "quiet"))
 
 
-def _print_hits(console: Console, result: Result, *, position: bool = False) -> Iterator[Hit]:
-    """Print the heading and the best sentences of each hit, then yield the hit."""
+def _print_hits(console: Console, result: Result, *, position: bool = False) -> Iterator[HitText]:
+    """Print the heading and the best sentences of each hit, then yield the hit in words."""
     texts = Highlighter(result)
-    for rank, hit in enumerate(result.hits, 1):
-        chunk = hit.chunk
+    for shown in hit_texts(result):
+        chunk = shown.hit.chunk
         name = one_line(section(chunk))
         notes = [
             one_line(chunk.id),
             f"page {chunk.page}" if chunk.page is not None else "",
             f"from character {chunk.start:,}" if position and chunk.start else "",
-            copies_note(hit),
+            shown.copies,
         ]
-        label, title = (f"{rank:>2}  ", "quiet"), (f"{name}  " if name else "", "title")
+        label, title = (f"{shown.rank:>2}  ", "quiet"), (f"{name}  " if name else "", "title")
         print_line(label, title, (", ".join(filter(None, notes)), "quiet"))
-        print_indented(console, snippet(texts, hit))
-        yield hit
+        print_indented(console, snippet(texts, shown.hit))
+        yield shown
 
 
 def _channels(hit: Hit) -> list[tuple[str, Channel]]:

@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from graphrag_core.model import Chunk, Fact
@@ -53,10 +53,63 @@ def citation(chunk: Chunk) -> str:
     return name if chunk.page is None else f"{name}, page {chunk.page}"
 
 
+def passage_name(chunk: Chunk) -> str:
+    """Return a passage's section; without headings its title, numbered if the document has several passages."""
+    part = f" · {chunk.ordinal + 1}" if chunk.id != chunk.document_id and not chunk.headings else ""
+    name = section(chunk)
+    return f"{name}{part}" if name else chunk.id
+
+
 def copies_note(hit: Hit) -> str:
     """Return how often a passage's text occurs elsewhere; empty if it does not."""
     count = len(hit.copies)
     return f"also in {count:,} other place{'' if count == 1 else 's'}" if count else ""
+
+
+@dataclass(frozen=True, slots=True)
+class HitText:
+    """A hit in words: what the command line, the page, the explorer and ``Result.explain`` show of it.
+
+    Attributes
+    ----------
+    rank, hit
+        The hit, and its rank from 1.
+    path
+        The steps between the question and the passage, with the ranks of the hits that they lead through.
+    found
+        How the passage was found.
+    link
+        How it is linked to a better one, in pieces: at 1 is the entity, at 3 the other passage. Empty if it is not, or
+        if the path tells it.
+    covers
+        The words of the question that no better hit contains.
+    copies
+        How often the text occurs elsewhere.
+    """
+
+    rank: int
+    hit: Hit
+    path: tuple[Step, ...]
+    found: str
+    link: tuple[str, ...]
+    covers: str
+    copies: str
+
+
+def hit_texts(result: Result) -> list[HitText]:
+    """Return the hits of a result in words."""
+    return [
+        HitText(
+            rank,
+            hit,
+            _linked_path(result, hit),
+            how_found(hit),
+            () if _path_ends_in_link(hit) else link_pieces(hit),
+            covered_words(hit),
+            copies_note(hit),
+        )
+        for rank, hit in enumerate(result.hits, 1)
+    ]
 
 
 def how_found(hit: Hit) -> str:
@@ -88,38 +141,32 @@ def covered_words(hit: Hit) -> str:
     'new words of the question: vendor'
     """
     heading = "words of the question" if hit.words == hit.covers else "new words of the question"
-    return f"{heading}: {listed(hit.covers)}" if hit.covers else ""
+    return f"{heading}: {_listed(hit.covers)}" if hit.covers else ""
 
 
 def uncovered_words(result: Result) -> str:
     """Return the words of the question that no hit contains; empty if there are none."""
-    return f"in no passage: {listed(result.uncovered)}" if result.uncovered else ""
+    return f"in no passage: {_listed(result.uncovered)}" if result.uncovered else ""
 
 
-def listed(words: Sequence[str]) -> str:
-    """Return words with commas, and how many more there are."""
+def _listed(words: Sequence[str]) -> str:
     more = len(words) - _MAX_WORDS
     return ", ".join(words[:_MAX_WORDS]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def link_words(hit: Hit) -> str:
-    """Return how a hit is linked to one above it; empty if it is not, or if the path of the hit tells it.
+def link_pieces(hit: Hit) -> tuple[str, ...]:
+    """Return how a hit is linked to one above it, in pieces as in :class:`HitText`; empty if it is not.
 
     >>> from graphrag_core import Hit, Link
     >>> from graphrag_core.result import Explanation, LazyExplanation, Reason
     >>> reason = Reason(link=Link(1, "a", "keyring", "Keyring", "about"))
     >>> why = LazyExplanation.of(Explanation(reasons={"c": reason}))
-    >>> link_words(Hit(Chunk("c", "c", "Text"), 0.5, explanation=why))
+    >>> "".join(link_pieces(Hit(Chunk("c", "c", "Text"), 0.5, explanation=why)))
     'about Keyring, which passage 1 mentions'
     """
-    return "" if path_ends_in_link(hit) else "".join(link_pieces(hit))
-
-
-def link_pieces(hit: Hit) -> list[str]:
-    """Return the words on a link in pieces: at 1 is the entity, at 3 the other passage; empty without a link."""
     link = hit.link
     if link is None:
-        return []
+        return ()
     before, between, after = {
         "about": ("about ", ", which ", " mentions"),
         "mentions": ("mentions ", ", the subject of ", ""),
@@ -128,7 +175,7 @@ def link_pieces(hit: Hit) -> list[str]:
     }[link.kind]
     if link.followed and hit.channels.keys() <= {"graph", "links"}:
         before = f"found through passage {link.rank}: {before}"
-    return [before, link.entity, between, f"passage {link.rank}", after]
+    return before, link.entity, between, f"passage {link.rank}", after
 
 
 def marked_words(hit: Hit) -> list[tuple[str, bool]]:
@@ -154,7 +201,7 @@ def marked_words(hit: Hit) -> list[tuple[str, bool]]:
     return [(word, is_new) for word, is_new in marked.items() if word]
 
 
-def path_ends_in_link(hit: Hit) -> bool:
+def _path_ends_in_link(hit: Hit) -> bool:
     """Return whether the path and the link of a hit lead through the same entity, so that the path tells the link."""
     return hit.link is not None and ("entity", hit.link.entity_id) in [(s.kind, s.id) for s in hit.path[-2:-1]]
 
@@ -164,7 +211,7 @@ def path_starts_at_link(hit: Hit) -> bool:
     return hit.link is not None and ("chunk", hit.link.chunk_id) in [(s.kind, s.id) for s in hit.path[1:2]]
 
 
-def linked_path(result: Result, hit: Hit) -> tuple[Step, ...]:
+def _linked_path(result: Result, hit: Hit) -> tuple[Step, ...]:
     """Return the path of a hit with the ranks of the hits on it; its last entity tells the link if that is the same."""
     path = shown_path(result, hit)
     link = hit.link
@@ -172,7 +219,7 @@ def linked_path(result: Result, hit: Hit) -> tuple[Step, ...]:
         ranks = {other.chunk.id: rank for rank, other in enumerate(result.hits, 1)}
         rank = ranks.get(path[0].id)
         path = (replace(path[0], text=f"{path[0].text} (passage {rank})"), *path[1:]) if rank else path
-    if link is None or not path_ends_in_link(hit) or path_starts_at_link(hit):
+    if link is None or not _path_ends_in_link(hit) or path_starts_at_link(hit):
         return path
     note = {
         "about": f"mentioned in passage {link.rank}",

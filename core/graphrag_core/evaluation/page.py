@@ -18,12 +18,13 @@ _MAX_TEXT = 160  # characters of a quote
 
 def page(report: Report) -> str:
     """Return a report as an HTML page. The same report gives the same page."""
-    css = asset("graphrag_core.explain", "graph.css") + asset("graphrag_core.evaluation", "report.css")
+    css = asset("graphrag_core.evaluation", "colours.css", "base.css", "report.css")
     paired = bool(report.judged) and {"hybrid", WITHOUT_GRAPH} <= {*report.methods}
     drawn = plots(report)
     return render(
         "graphrag_core.evaluation",
         "report.html",
+        title=f"Does the graph help? {len(report.answered)} questions",
         css=css,
         # The plots have style attributes. No text of a question or document gets into one.
         policy=f"default-src 'none'; style-src-elem {digest(css)}; style-src-attr 'unsafe-inline'; img-src data:; "

@@ -10,8 +10,8 @@ from graphrag_core.context.display import (
     covered_words,
     how_found,
     link_pieces,
+    passage_name,
     path_starts_at_link,
-    section,
     shown_path,
 )
 from graphrag_core.model import Entity, Fact
@@ -124,20 +124,12 @@ def build_network(result: Result) -> Network:
     return network
 
 
-def passage_name(hit: Hit) -> str:
-    """Return a passage's section; without headings its title, numbered if the document has several passages."""
-    chunk = hit.chunk
-    part = f" · {chunk.ordinal + 1}" if chunk.id != chunk.document_id and not chunk.headings else ""
-    name = section(chunk)
-    return f"{name}{part}" if name else chunk.id
-
-
 def _add_path(network: Network, rank: int, hit: Hit, steps: Sequence[Step], places: Mapping[str, int]) -> None:
     """Add a hit and its path from the question or a better hit. A hit without a path is connected to the question.
 
     ``places`` are the ranks of passages by id.
     """
-    name, key = passage_name(hit), f"passage {rank}"
+    name, key = passage_name(hit.chunk), f"passage {rank}"
     tooltip = "\n".join(
         filter(None, (f"{rank}. {name}", how_found(hit), "".join(link_pieces(hit)), covered_words(hit)))
     )

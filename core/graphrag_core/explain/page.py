@@ -9,27 +9,17 @@ import base64
 import sys
 import tempfile
 import webbrowser
-from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from graphrag_core.context.display import (
-    Highlighter,
-    body_text,
-    copies_note,
-    how_found,
-    link_pieces,
-    link_words,
-    linked_path,
-    marked_words,
-)
+from graphrag_core.context.display import Highlighter, HitText, body_text, hit_texts, marked_words, passage_name
 from graphrag_core.context.escape import for_terminal
 from graphrag_core.explain.labels import shorten
 from graphrag_core.explain.layout import FONT, layout
-from graphrag_core.explain.network import Network, build_network, passage_name
+from graphrag_core.explain.network import Network, build_network
 from graphrag_core.explain.templates import asset, policy, render, valid
 
 if TYPE_CHECKING:
@@ -63,7 +53,8 @@ def page(result: Result) -> str:
     the same page.
     """
     network = build_network(result)
-    css, script = asset(_PACKAGE, "graph.css") + asset(_PACKAGE, "page.css"), asset(_PACKAGE, "page.js")
+    css = asset(_PACKAGE, "colours.css", "graph.css", "base.css", "page.css")
+    script = asset(_PACKAGE, "page.js")
     edges = [edge for edge in network.edges.values() if edge.kind != "hidden"]
     kinds = {edge.kind if edge.kind in ("match", "link") else "on-path" if edge.hits else "related" for edge in edges}
     notes = {"Route": result.route, "Fallback": result.fallback}
@@ -81,12 +72,11 @@ def page(result: Result) -> str:
         notes=[(heading, _sentence(text)) for heading, text in notes.items() if text.strip()],
         key=[(kind, text) for kind, text in _KEY.items() if kind in kinds],
         channels=list(dict.fromkeys(name for hit in result.hits for name in hit.channels)),
+        shown=hit_texts(result),
         passage_name=passage_name,
         whole_text=_whole_text,
         source=_source,
-        how_found=how_found,
-        steps=partial(linked_path, result),
-        link=_link,
+        sentence=_sentence,
         words=marked_words,
         covering=[(rank, hit.covers) for rank, hit in enumerate(result.hits, 1) if hit.covers],
         max_words=_MAX_WORDS,
@@ -97,7 +87,7 @@ def page(result: Result) -> str:
 
 def svg(result: Result) -> str:
     """Return the graph alone, as an SVG picture that needs neither the page nor a script."""
-    return _render("graph.svg", result, build_network(result), style=asset(_PACKAGE, "graph.css"))
+    return _render("graph.svg", result, build_network(result), style=asset(_PACKAGE, "colours.css", "graph.css"))
 
 
 def frame(result: Result, text: str) -> str:
@@ -171,14 +161,6 @@ def _graph_use(result: Result) -> str:
     return _sentence(f"{used}; {graph_only} of {len(result.hits)} passages added by it" if graph_only else used)
 
 
-def _link(hit: Hit) -> list[str]:
-    """Return the words on a link in pieces, as a sentence; empty if there is none or the path tells it."""
-    if not link_words(hit):
-        return []
-    first, *rest = link_pieces(hit)
-    return [first[:1].upper() + first[1:], *rest]
-
-
 def _sentence(text: str) -> str:
     text = text.strip()
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
@@ -192,13 +174,13 @@ def _whole_text(hit: Hit) -> str:
     return text if len(text) <= _MAX_PASSAGE else text[:_MAX_PASSAGE].rstrip() + " …"
 
 
-def _source(hit: Hit) -> str:
+def _source(shown: HitText) -> str:
     """Return where a passage stands: its id, its page, its offset in the document, and how many copies there are."""
-    chunk = hit.chunk
-    where = [chunk.id] if passage_name(hit) != chunk.id else []
+    chunk = shown.hit.chunk
+    where = [chunk.id] if passage_name(chunk) != chunk.id else []
     where += [f"page {chunk.page}"] if chunk.page is not None else []
     where += [f"from character {chunk.start:,}"] if chunk.start else []
-    return " · ".join(filter(None, [*where, copies_note(hit)]))
+    return " · ".join(filter(None, [*where, shown.copies]))
 
 
 def _shares(hit: Hit) -> list[tuple[str, float, float]]:

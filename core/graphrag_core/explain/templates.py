@@ -5,10 +5,12 @@ import hashlib
 from functools import cache
 from importlib import resources
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from graphrag_core.context.escape import for_html
+
+_SHARED = "graphrag_core.explain"  # whose assets all pages may use
 
 
 def render(package: str, template: str, **values: object) -> str:
@@ -16,9 +18,11 @@ def render(package: str, template: str, **values: object) -> str:
     return _environment(package).get_template(template).render(**values)
 
 
-def asset(package: str, name: str) -> Markup:
-    """Return a file in the folder ``assets`` of a package, for a template that does not escape it."""
-    return Markup((resources.files(package) / "assets" / name).read_text("utf-8"))  # noqa: S704 - package data
+def asset(package: str, *names: str) -> Markup:
+    """Return files in the folder ``assets`` of a package, or of this one, for a template that does not escape them."""
+    folders = [resources.files(one) / "assets" for one in (package, _SHARED)]
+    found = (next(folder / name for folder in folders if (folder / name).is_file()) for name in names)
+    return Markup("").join(Markup(file.read_text("utf-8")) for file in found)  # noqa: S704 - package data
 
 
 def digest(text: str) -> str:
@@ -44,7 +48,8 @@ def valid(value: object) -> object:
 
 @cache
 def _environment(package: str) -> Environment:
+    loader = ChoiceLoader([PackageLoader(one, "assets") for one in (package, _SHARED)])
     return Environment(
-        loader=PackageLoader(package, "assets"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, finalize=valid, auto_reload=False,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=valid,
+        auto_reload=False,
     )  # fmt: skip

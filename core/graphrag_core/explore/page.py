@@ -22,7 +22,7 @@ from graphrag_core.query.steering import did_you_mean
 
 _PACKAGE = "graphrag_core.explore"
 SCRIPTS = ("cytoscape.min.js", "source.js", "graph.js", "explore.js")
-STYLE = "explore.css"
+STYLES = ("colours.css", "base.css", "explore.css")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
@@ -36,8 +36,10 @@ _MOST_EXPORTED = 2_000
 
 def server_page() -> str:
     """Return the page that a server shows under ``explore/``, with its files under ``explore/assets/``."""
-    return render(_PACKAGE, "explore.html", title="Graph explorer", scripts=SCRIPTS, style=STYLE, policy="", data=None,
-                  version=__version__)  # fmt: skip
+    return render(
+        _PACKAGE, "explore.html", title="Graph explorer", scripts=SCRIPTS, styles=STYLES, policy="", data=None,
+        version=__version__,
+    )  # fmt: skip
 
 
 def static_page(
@@ -76,7 +78,7 @@ def static_page(
         raise InputError(f"max_nodes is {max_nodes}: it must be between 1 and {_MOST_EXPORTED:,}")
     data = _export(explorer, question, entity, max_nodes, where)
     shown = question or (data["entities"][data["start"]["value"]]["entity"]["name"] if entity is not None else "")
-    style, scripts = asset(_PACKAGE, STYLE), [asset(_PACKAGE, name) for name in SCRIPTS]
+    style, scripts = asset(_PACKAGE, *STYLES), [asset(_PACKAGE, name) for name in SCRIPTS]
     # As data in a script element: "<" cannot close it, and the two line separators are valid in JSON alone.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return render(

@@ -17,9 +17,8 @@ import numpy as np
 from typing_extensions import Self
 
 from graphrag_core.communities import central_sentence
-from graphrag_core.context import body_text, one_line, section
-from graphrag_core.context.display import lines_of, readable, without_code
-from graphrag_core.context.escape import without_tags
+from graphrag_core.context.display import body_text, lines_of, readable, section, without_code
+from graphrag_core.context.escape import one_line, without_tags
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.llm import ChatModel, Message, checked_stream

@@ -374,7 +374,10 @@ class _ExploreRequest(BaseModel):
 
 def _add_explorer(app: FastAPI, gateway: Gateway) -> None:
     explorer, page = Explorer(gateway.retriever), server_page()
-    app.mount("/explore/assets", StaticFiles(packages=[("graphrag_core.explore", "assets")]))
+    app.mount(
+        "/explore/assets",
+        StaticFiles(packages=[("graphrag_core.explore", "assets"), ("graphrag_core.explain", "assets")]),
+    )
 
     @app.get("/explore", include_in_schema=False)
     async def address() -> Response:

@@ -303,7 +303,7 @@ def test_text_has_enough_contrast(theme):
     """As the web content accessibility guidelines ask: 4.5 to 1."""
     colours = {
         name: both.split(", ")[theme]
-        for name, both in re.findall(r"--([\w-]+): light-dark\((.*?)\)", asset("graphrag_core.explain", "graph.css"))
+        for name, both in re.findall(r"--([\w-]+): light-dark\((.*?)\)", asset("graphrag_core.explain", "colours.css"))
     }
 
     def luminance(colour: str) -> float:
