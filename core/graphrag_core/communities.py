@@ -12,7 +12,6 @@ Traag, Waltman and van Eck (2019). From Louvain to Leiden: guaranteeing well-con
 
 from __future__ import annotations
 
-import base64
 import gzip
 import json
 import logging
@@ -24,6 +23,7 @@ import zlib
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,6 @@ A small graph would fall into single entities."""
 _SEED = 19
 _FEWEST_ENTITIES = 3  # of a community that is listed
 _MOST_ENTITIES = 200_000  # the most mentioned ones
-_CHANGED = 0.1  # the share of new and lost entities from which the Leiden algorithm runs again
 _NAMES = 8
 _NAMES_IN_NAME = 3
 _PASSAGES = 6  # central passages of a community
@@ -76,70 +75,60 @@ def _renew_lock() -> None:
 
 
 @dataclass(frozen=True)
-class Described:
-    """A community with the ids of its central passages, each with its document."""
-
-    community: Community
-    passages: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True)
 class State:
     """The communities of one generation and scope.
 
     Attributes
     ----------
     key
-        The generation, and the number of documents and chunks.
+        The generation and the number of documents.
     at
         When it was computed, in seconds since the epoch.
-    described
+    communities
         All communities, by id, broadest first and largest first.
-    hashes, fine
+    passages
+        The central passages of each community: the ids of their documents, and their own.
+    hashes, groups
         The hashes of the ids of all entities, ascending, and the number of each one's finest group.
     paths
         For each finest group the ids of its communities, broadest first; empty for one that is too small.
-    unsettled
-        How many entities were new or lost since the Leiden algorithm ran.
     summaries
         What a language model wrote, by the fingerprint of what it was given.
     """
 
-    key: tuple[int, int, int]
+    key: tuple[int, int]
     at: float
-    described: Mapping[str, Described] = field(default_factory=dict)
-    hashes: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    fine: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    paths: tuple[tuple[str, ...], ...] = ()
-    unsettled: int = 0
+    communities: Mapping[str, Community]
+    passages: Mapping[str, Sequence[tuple[str, str]]]
+    hashes: Ints
+    groups: Ints
+    paths: Sequence[tuple[str, ...]]
     summaries: Mapping[str, str] = field(default_factory=dict)
 
     def of_level(self, level: int | None) -> list[Community]:
         """Return the communities of a level; of all levels without one."""
-        return [one.community for one in self.described.values() if level in (None, one.community.level)]
+        return [community for community in self.communities.values() if level in (None, community.level)]
 
     def paths_of(self, entity_ids: Iterable[str]) -> list[tuple[str, ...]]:
         """Return for each entity the ids of its communities, broadest first; empty ids where there is none."""
-        return self.paths_of_hashes(np.array([hash64(entity_id) for entity_id in entity_ids], np.int64))
+        groups = self.groups_of(np.array([hash64(entity_id) for entity_id in entity_ids], np.int64))
+        return [self.paths[group] if group >= 0 else () for group in groups.tolist()]
 
-    def paths_of_hashes(self, wanted: Ints) -> list[tuple[str, ...]]:
-        """Return the same for the hashes of entities' ids."""
+    def groups_of(self, wanted: Ints) -> Ints:
+        """Return the finest group of each hash of an entity's id; -1 for unknown ones."""
         if not len(self.hashes):
-            return [()] * len(wanted)
+            return np.full(len(wanted), -1)
         places = np.searchsorted(self.hashes, wanted).clip(max=len(self.hashes) - 1)
-        known = self.hashes[places] == wanted
-        return [self.paths[self.fine[at]] if is_known else () for at, is_known in zip(places, known, strict=True)]
+        return np.where(self.hashes[places] == wanted, self.groups[places], -1)
 
     def with_summaries(self, summaries: Mapping[str, str]) -> State:
         """Return the state with more summaries, in the place of descriptions."""
         merged = {**self.summaries, **summaries}
-        described = {
-            one.community.id: replace(one, community=replace(one.community, description=merged[key]))
-            if (key := summary_key(one.community)) in merged
-            else one
-            for one in self.described.values()
+        communities = {
+            key: replace(community, description=merged.get(summary_key(community), community.description))
+            for key, community in self.communities.items()
         }
-        return replace(self, described=described, summaries=merged)
+        return replace(self, communities=communities, summaries=merged)
 
 
 class Communities:
@@ -168,7 +157,7 @@ class Communities:
                 found = stored if stored is not None and (found is None or stored.key >= found.key) else found
             if found is None or not self._is_current(found, now):
                 with engine.snapshot(visible(engine, scope, now)) as snapshot:
-                    found = compute(snapshot, (snapshot.generation, len(engine), snapshot.chunk_count), now, found)
+                    found = compute(snapshot, (snapshot.generation, len(engine)), now, found)
                 self._save(scope, found)
             self._keep(scope, found)
             return found
@@ -182,8 +171,7 @@ class Communities:
             if not text:
                 continue
             with self._lock:  # saved one by one: an interrupt loses nothing that was paid for
-                current = self._states.get(scope, state)
-                state = current.with_summaries({summary_key(community): text})
+                state = self._states.get(scope, state).with_summaries({summary_key(community): text})
                 self._save(scope, state)
                 self._keep(scope, state)
         return state
@@ -195,10 +183,8 @@ class Communities:
             self._engine.save_blob("communities", None)
 
     def _is_current(self, state: State, now: float) -> bool:
-        engine = self._engine
-        if state.key[0] != engine.generation or state.key[1] != len(engine):
-            return False
-        return not changes_between(engine, state.at, now)
+        is_same = state.key == (self._engine.generation, len(self._engine))
+        return is_same and not changes_between(self._engine, state.at, now)
 
     def _keep(self, scope: Filter | None, state: State) -> None:
         self._states[scope] = state
@@ -208,10 +194,8 @@ class Communities:
 
     def _load(self, scope: Filter | None) -> State | None:
         data = self._engine.load_blob(_place(scope))
-        if data is None:
-            return None
         try:
-            return _decoded(data, scope)
+            return None if data is None else _decoded(data, scope)
         except (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, zlib.error) as error:
             _log.warning("the stored communities cannot be read (%s): they are computed again", error)
             return None
@@ -235,16 +219,12 @@ def _name(scope: Filter | None) -> str:
 
 def _encoded(state: State, scope: Filter | None) -> bytes:
     value = {
+        **vars(state),
         "format": _FORMAT,
         "scope": _name(scope),
-        "key": list(state.key),
-        "at": state.at,
-        "unsettled": state.unsettled,
-        "hashes": base64.b64encode(state.hashes.astype("<i8").tobytes()).decode(),
-        "fine": base64.b64encode(state.fine.astype("<i4").tobytes()).decode(),
-        "paths": state.paths,
-        "summaries": dict(state.summaries),
-        "communities": [asdict(one) for one in state.described.values()],
+        "communities": [asdict(community) for community in state.communities.values()],
+        "hashes": state.hashes.tolist(),
+        "groups": state.groups.tolist(),
     }
     return gzip.compress(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"), 5, mtime=0)
 
@@ -256,20 +236,16 @@ def _decoded(data: bytes, scope: Filter | None) -> State | None:
         raise ValueError("another release wrote them")
     if value["scope"] != _name(scope):
         return None
-    described = {}
-    for row in value["communities"]:
-        stored = row["community"]
-        community = Community(**{**stored, "names": tuple(stored["names"]), "sentences": tuple(stored["sentences"])})
-        described[community.id] = Described(community, tuple((document, chunk) for document, chunk in row["passages"]))
-    generation, documents, chunks = value["key"]
+    rows = [{**row, "names": tuple(row["names"]), "sentences": tuple(row["sentences"])} for row in value["communities"]]
+    generation, documents = value["key"]
     return State(
-        (generation, documents, chunks),
+        (generation, documents),
         float(value["at"]),
-        described,
-        np.frombuffer(base64.b64decode(value["hashes"]), "<i8").astype(np.int64),
-        np.frombuffer(base64.b64decode(value["fine"]), "<i4").astype(np.int64),
-        tuple(tuple(path) for path in value["paths"]),
-        int(value["unsettled"]),
+        {row["id"]: Community(**row) for row in rows},
+        {key: [(document, chunk) for document, chunk in places] for key, places in value["passages"].items()},
+        np.array(value["hashes"], np.int64),
+        np.array(value["groups"], np.int64),
+        [tuple(path) for path in value["paths"]],
         value["summaries"],
     )
 
@@ -312,29 +288,24 @@ class _Graph:
     chunks: Keys  # the keys of the chunks by number
 
 
-def compute(snapshot: Snapshot, key: tuple[int, int, int], now: float, prior: State | None = None) -> State:
-    """Return the communities of a snapshot.
-
-    With ``prior``, entities keep their groups and new ones join the group that they are linked with most, until 10 %
-    of the entities are new or lost; then the Leiden algorithm runs again, starting from these groups.
-    """
+def compute(snapshot: Snapshot, key: tuple[int, int], now: float, prior: State | None = None) -> State:
+    """Return the communities of a snapshot. The Leiden algorithm starts from the groups of ``prior``."""
     graph = _read(snapshot)
     hashes = np.array([hash64(entity.id) for entity in graph.entities], np.int64)
-    order = np.argsort(hashes, kind="stable")
-    levels, unsettled = _levels(graph, hashes, prior)
-    ids = _name_levels(levels, hashes, prior)
-    described = _describe_all(snapshot, graph, levels, ids)
-    fine = levels[-1] if levels else np.empty(0, np.int64)
-    first = np.zeros(int(fine.max(initial=-1)) + 1, np.int64)
-    first[fine[::-1]] = np.arange(len(fine))[::-1]  # a member of each group
-    paths = tuple(
+    levels = _levels(graph, None if prior is None else prior.groups_of(hashes))
+    ids = _name_levels(levels, [] if prior is None else prior.paths_of(entity.id for entity in graph.entities))
+    communities, passages = _describe_all(snapshot, graph, levels, ids)
+    finest = levels[-1] if levels else np.empty(0, np.int64)
+    members = np.unique(finest, return_index=True)[1]  # one of each group
+    paths = [
         tuple(
-            name if (name := names[int(groups[member])]) in described else ""
+            name if (name := names[int(groups[member])]) in communities else ""
             for names, groups in zip(ids, levels, strict=True)
         )
-        for member in first
-    )
-    state = State(key, now, described, hashes[order], fine[order], paths, unsettled)
+        for member in members
+    ]
+    order = np.argsort(hashes, kind="stable")
+    state = State(key, now, communities, passages, hashes[order], finest[order], paths)
     return state.with_summaries(prior.summaries) if prior is not None else state
 
 
@@ -366,23 +337,15 @@ def _read(snapshot: Snapshot) -> _Graph:
     return _Graph(entities, counts, sources, targets, np.log1p(weights[kept]) / rarity, found, chunks)
 
 
-def _levels(graph: _Graph, hashes: Ints, prior: State | None) -> tuple[list[Ints], int]:
-    """Return the group of each entity at each level, broadest first, and how many entities are not settled."""
-    count = len(graph.entities)
-    if count == 0:
-        return [], 0
-    start: Ints | None = None
-    if prior is not None and len(prior.hashes):
-        places = np.searchsorted(prior.hashes, hashes).clip(max=len(prior.hashes) - 1)
-        known = prior.hashes[places] == hashes
-        changed = prior.unsettled + int((~known).sum()) + len(prior.hashes) - int(known.sum())
-        start = _with_new(graph, np.where(known, prior.fine[places], -1))
-        if changed <= _CHANGED * count and prior.paths:
-            return _kept(start, prior), changed
-    strengths = np.bincount(graph.sources, graph.weights, count) + np.bincount(graph.targets, graph.weights, count)
-    resolutions = [min(most, max(1.0, count / entities)) for most, entities in _RESOLUTIONS]
-    fine = _partition(strengths, graph.sources, graph.targets, graph.weights, resolutions[0], start)
-    levels = [fine]
+def _levels(graph: _Graph, before: Ints | None) -> list[Ints]:
+    """Return the group of each entity at each level, broadest first; ``before`` is where the algorithm starts."""
+    size = len(graph.entities)
+    if size == 0:
+        return []
+    start = None if before is None else np.where(before >= 0, before, before.max() + 1 + np.arange(size))
+    strengths = np.bincount(graph.sources, graph.weights, size) + np.bincount(graph.targets, graph.weights, size)
+    resolutions = [min(most, max(1.0, size / entities)) for most, entities in _RESOLUTIONS]
+    levels = [_partition(strengths, graph.sources, graph.targets, graph.weights, resolutions[0], start)]
     for resolution in resolutions[1:]:
         below = levels[0]
         ends = np.sort(np.column_stack([below[graph.sources], below[graph.targets]]), axis=1)
@@ -391,21 +354,7 @@ def _levels(graph: _Graph, hashes: Ints, prior: State | None) -> tuple[list[Ints
         summed = np.bincount(inverse.ravel(), graph.weights[between], len(pairs))
         above = _partition(np.bincount(below, strengths), pairs[:, 0], pairs[:, 1], summed, resolution)
         levels.insert(0, above[below])
-    return _distinct(levels), 0
-
-
-def _kept(fine: Ints, prior: State) -> list[Ints]:
-    """Return the levels of groups that are those of before, and of new groups of single entities."""
-    depth = max((len(path) for path in prior.paths), default=0)
-    levels = []
-    for level in range(depth):
-        numbers: dict[str, int] = {}
-        of_group = np.empty(int(fine.max(initial=-1)) + 1, np.int64)
-        for group in range(len(of_group)):
-            own = prior.paths[group][level] if group < len(prior.paths) and level < len(prior.paths[group]) else ""
-            of_group[group] = numbers.setdefault(own or f"group {group}", len(numbers))
-        levels.append(of_group[fine])
-    return levels or [fine]
+    return _distinct(levels)
 
 
 def _distinct(levels: list[Ints]) -> list[Ints]:
@@ -419,28 +368,6 @@ def _distinct(levels: list[Ints]) -> list[Ints]:
         if listed(level) < listed(kept[0]):
             kept.insert(0, level)
     return kept
-
-
-def _with_new(graph: _Graph, groups: Ints) -> Ints:
-    """Return groups in which each new entity (-1) joins the one that it is linked with most, or has its own."""
-    new = np.flatnonzero(groups < 0)
-    result = groups.copy()
-    ends = np.concatenate([graph.sources, graph.targets]), np.concatenate([graph.targets, graph.sources])
-    weights = np.concatenate([graph.weights, graph.weights])
-    towards = (groups[ends[0]] < 0) & (groups[ends[1]] >= 0)
-    best: dict[int, Counter[int]] = {}
-    for entity, group, weight in zip(
-        ends[0][towards].tolist(), groups[ends[1][towards]].tolist(), weights[towards].tolist(), strict=True
-    ):
-        best.setdefault(entity, Counter())[group] += weight
-    following = int(groups.max(initial=-1)) + 1
-    for entity in new.tolist():
-        if entity in best:
-            result[entity] = min(best[entity].items(), key=lambda pair: (-round(pair[1], 9), pair[0]))[0]
-        else:
-            result[entity] = following
-            following += 1
-    return result
 
 
 def _partition(
@@ -480,32 +407,24 @@ def _partition(
     return renumbered[groups]
 
 
-def _name_levels(levels: Sequence[Ints], hashes: Ints, prior: State | None) -> list[list[str]]:
-    """Return the id of each group at each level. A group that has most entities of an old one keeps its id."""
+def _name_levels(levels: Sequence[Ints], before: Sequence[tuple[str, ...]]) -> list[list[str]]:
+    """Return the id of each group at each level. A group that has most entities of an old one keeps its id.
+
+    ``before`` has the ids of each entity's old communities.
+    """
     ids = []
-    old_paths = prior.paths_of_hashes(hashes) if prior is not None else None
     for level, groups in enumerate(levels):
+        old = [path[level] if level < len(path) else "" for path in before]
+        shared = Counter((group, name) for group, name in zip(groups.tolist(), old, strict=False) if name)
         named: dict[int, str] = {}
-        used: set[str] = set()
-        if old_paths is not None:
-            shared: Counter[tuple[int, str]] = Counter()
-            for group, path in zip(groups.tolist(), old_paths, strict=True):
-                if level < len(path) and path[level]:
-                    shared[group, path[level]] += 1
-            for (group, old), _ in sorted(shared.items(), key=lambda pair: (-pair[1], pair[0])):
-                if group not in named and old not in used:
-                    named[group] = old
-                    used.add(old)
-            used |= {path[level] for path in prior.paths if level < len(path)} if prior is not None else set()
-        following = 1
-        for group in range(int(groups.max(initial=-1)) + 1):
-            if group in named:
-                continue
-            while f"{level}.{following}" in used:
-                following += 1
-            named[group] = f"{level}.{following}"
-            following += 1
-        ids.append([named[group] for group in range(len(named))])
+        free = set(old)
+        for (group, name), _ in sorted(shared.items(), key=lambda pair: (-pair[1], pair[0])):
+            if group not in named and name in free:
+                named[group] = name
+                free.remove(name)
+        taken = set(old)
+        unused = (name for number in count(1) if (name := f"{level}.{number}") not in taken)
+        ids.append([named.get(group) or next(unused) for group in range(int(groups.max(initial=-1)) + 1)])
     return ids
 
 
@@ -514,14 +433,16 @@ def _name_levels(levels: Sequence[Ints], hashes: Ints, prior: State | None) -> l
 
 def _describe_all(
     snapshot: Snapshot, graph: _Graph, levels: Sequence[Ints], ids: Sequence[Sequence[str]]
-) -> dict[str, Described]:
-    """Return the communities that are large enough by id, broadest and largest first."""
-    described: dict[str, Described] = {}
-    document_ids, opens = _documents(snapshot, graph.chunks)
+) -> tuple[dict[str, Community], dict[str, list[tuple[str, str]]]]:
+    """Return the communities that are large enough by id, broadest and largest first, and their central passages."""
+    communities: dict[str, Community] = {}
+    central_passages: dict[str, list[tuple[str, str]]] = {}
+    rows = [c for at in range(0, len(graph.chunks), _PAGE) for c in _places(snapshot, graph.chunks[at : at + _PAGE])]
+    document_ids, opens = [document for document, _ in rows], np.array([first for _, first in rows], np.bool_)
     for level, groups in enumerate(levels):
         sizes = np.bincount(groups)
         typical, group_of_chunk, (chunks, chunk_groups, central) = _weigh(graph, groups, opens)
-        documents = _documents_of_groups(group_of_chunk, document_ids, len(sizes))
+        documents = _documents_of_groups(group_of_chunk, document_ids)
         by_group = np.lexsort((-np.round(typical, 9), groups))
         starts = np.searchsorted(groups[by_group], np.arange(len(sizes) + 1))
         by_pair = np.lexsort((chunks, -np.round(central, 9), chunk_groups))
@@ -532,8 +453,10 @@ def _describe_all(
             names = _typical_names([graph.entities[member] for member in members[: 6 * _NAMES].tolist()])
             ranked = chunks[by_pair[pair_starts[group] : pair_starts[group + 1]][: 8 * _PASSAGES]]
             passages, texts = _central_passages(snapshot, graph, ranked.tolist(), document_ids, names)
-            community = Community(
-                id=ids[level][group],
+            key = ids[level][group]
+            central_passages[key] = passages
+            communities[key] = Community(
+                id=key,
                 level=level,
                 parent=ids[level - 1][int(levels[level - 1][members[0]])] if level else "",
                 name=", ".join(names[:_NAMES_IN_NAME]) or "unnamed",
@@ -543,8 +466,12 @@ def _describe_all(
                 description=next(iter(texts), ""),
                 sentences=tuple(texts[:_SENTENCES]),
             )
-            described[community.id] = Described(community, tuple(passages))
-    return described
+    return communities, central_passages
+
+
+def _places(snapshot: Snapshot, chunks: Keys) -> list[tuple[str, bool]]:
+    """Return the document of each chunk, and whether it is the first of it."""
+    return [(chunk.document_id, chunk.ordinal == 0) for chunk in snapshot.chunks(chunks)]
 
 
 def _weigh(graph: _Graph, groups: Ints, opens: npt.NDArray[np.bool_]) -> tuple[Floats, Ints, tuple[Ints, Ints, Floats]]:
@@ -575,23 +502,13 @@ def _weigh(graph: _Graph, groups: Ints, opens: npt.NDArray[np.bool_]) -> tuple[F
     return typical, group_of_chunk, (pairs[:, 0], pairs[:, 1], central)
 
 
-def _documents(snapshot: Snapshot, chunks: Keys) -> tuple[list[str], npt.NDArray[np.bool_]]:
-    """Return the document of each chunk, and whether it is the first of it."""
-    found: list[tuple[str, bool]] = []
-    for start in range(0, len(chunks), _PAGE):
-        found += [(chunk.document_id, chunk.ordinal == 0) for chunk in snapshot.chunks(chunks[start : start + _PAGE])]
-    return [document for document, _ in found], np.array([opens for _, opens in found], np.bool_)
-
-
-def _documents_of_groups(group_of_chunk: Ints, document_ids: Sequence[str], groups: int) -> list[int]:
+def _documents_of_groups(group_of_chunk: Ints, document_ids: Sequence[str]) -> Counter[int]:
     """Return the number of documents of each group. A document belongs to the group that has most of its chunks."""
-    counted: Counter[tuple[str, int]] = Counter(zip(document_ids, group_of_chunk.tolist(), strict=True))
     best: dict[str, tuple[int, int]] = {}
-    for (document, group), count in counted.items():
+    for (document, group), size in Counter(zip(document_ids, group_of_chunk.tolist(), strict=True)).items():
         if group >= 0:
-            best[document] = max(best.get(document, (0, 0)), (count, -group))
-    owned = Counter(-negative for _, negative in best.values())
-    return [owned[group] for group in range(groups)]
+            best[document] = max(best.get(document, (0, 0)), (size, -group))
+    return Counter(-negative for _, negative in best.values())
 
 
 def _central_passages(

@@ -21,7 +21,7 @@ from graphrag_core.filters import Where, parse
 from graphrag_core.graph import KnowledgeGraph
 from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.ingest.edges import SETTING as EDGES
-from graphrag_core.ingest.edges import UNFINISHED, Edge, Edges, parse_edges, stored_edges, to_setting
+from graphrag_core.ingest.edges import UNFINISHED, Edge, Edges, parse_edges, stored_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.pipeline import NO_EMBEDDER, Embeds, Pipeline
 from graphrag_core.memory import Memory
@@ -374,7 +374,7 @@ class KnowledgeIndex:
         """Return those ids that are not in the index, or whose extraction failed in part."""
         ids = list(document_ids)
         stored = self.engine.stored(ids)
-        return [document_id for document_id in ids if document_id not in stored or not stored[document_id].digest]
+        return [document_id for document_id in ids if document_id not in stored or not stored[document_id]]
 
     def __len__(self) -> int:
         return len(self.engine)
@@ -469,7 +469,7 @@ class KnowledgeIndex:
             self.pipeline.edges = wanted
             if self.path is not None and not self.read_only:  # who opens it next may leave them out
                 with self.pipeline.lock:
-                    self.engine.write(settings={EDGES: to_setting(wanted)})
+                    self.engine.write(settings={EDGES: json.dumps(wanted)})
             return
         if self.read_only:
             raise ReadOnlyIndex(

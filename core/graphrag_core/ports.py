@@ -94,16 +94,6 @@ class ParsedDocument:
     fact_vectors: Matrix | None = None
 
 
-class StoredDocument(NamedTuple):
-    """What an engine knows of a stored document without reading it.
-
-    ``digest`` is empty if its extraction was incomplete; ``generation`` is the one that wrote it.
-    """
-
-    digest: str
-    generation: int
-
-
 class Adjacency(NamedTuple):
     """The edges of some nodes, one node after the other.
 
@@ -341,8 +331,8 @@ class Engine(Protocol):
     def snapshot(self, scope: Filter | None = None) -> AbstractContextManager[Snapshot]:
         """Open a snapshot of the newest generation, restricted to the documents that match a filter."""
 
-    def stored(self, document_ids: Sequence[str]) -> dict[str, StoredDocument]:
-        """Return what is known of the documents that exist, by id."""
+    def stored(self, document_ids: Sequence[str]) -> dict[str, str]:
+        """Return the digests of the documents that exist, by id; empty if the extraction was incomplete."""
 
     def new_names(self, names: Iterable[str]) -> list[str]:
         """Return the names that no stored chunk mentions yet, each once."""

@@ -147,8 +147,7 @@ class _Copy:
         with tqdm(total=len(self.old), desc="copying", unit=" documents", disable=self.disable, leave=False,
                   dynamic_ncols=True) as bar:  # fmt: skip
             for ids in _batches(self.old.document_ids(), self.batch_size):
-                digests = {one: stored.digest for one, stored in self.old.stored(ids).items()}
-                present = {one: stored.digest for one, stored in self.new.stored(ids).items()}
+                digests, present = self.old.stored(ids), self.new.stored(ids)
                 if needed := [one for one in ids if one in digests and present.get(one) != digests[one]]:
                     documents = self.old.parsed(needed, accesses=True)
                     names = dict.fromkeys(name for one in documents for of in one.names for name in of)

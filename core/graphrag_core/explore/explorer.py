@@ -349,7 +349,7 @@ class Explorer:
 
 
 def _fill(scope: _Scope, snapshot: Snapshot, state: State) -> None:
-    found = [one.community for one in state.described.values()]
+    found = state.of_level(None)
     top = [one.id for one in found if one.level == 0][:_COMMUNITIES]
     scope.colours = {key: colour for colour, key in enumerate(top)}
     parents = {one.id: one.parent for one in found}

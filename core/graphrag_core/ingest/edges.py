@@ -83,11 +83,6 @@ def stored_edges(settings: Mapping[str, str]) -> tuple[Edge, ...]:
     return tuple((source, target) for source, target in json.loads(settings.get(SETTING, "[]")))
 
 
-def to_setting(edges: Sequence[Edge]) -> str:
-    """Return edges as they are stored."""
-    return json.dumps(edges)
-
-
 def shared_fields(settings: Mapping[str, str]) -> frozenset[str]:
     """Return the fields whose shared values are entities: the types of these."""
     return frozenset(source for source, target in stored_edges(settings) if source == target)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
-from itertools import chain, islice
+from itertools import islice
 from operator import add
 from types import MappingProxyType
 
@@ -21,13 +21,13 @@ from graphrag_core.extract import SentenceExtractor
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.chunker import Chunker, whole_document
 from graphrag_core.ingest.edges import SETTING as EDGES
-from graphrag_core.ingest.edges import UNFINISHED, Edge, to_setting, with_edges, without_edges
+from graphrag_core.ingest.edges import UNFINISHED, Edge, with_edges, without_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
 from graphrag_core.model import Added, Chunk, Document, Estimate
 from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
 from graphrag_core.research.findings import FINDING, FindingsExtractor, with_findings, without_labels
-from graphrag_core.text import EDGE, chunk_text, estimate_tokens, fact_text, fingerprint, label
+from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint, hash64, label
 from graphrag_core.text.markup import plain
 
 Vectors = Mapping[str, Sequence[float]]
@@ -150,24 +150,24 @@ class Pipeline:
         """
         total = len(documents) if isinstance(documents, Sized) else None
         shown = self.progress if progress is None else progress
-        disable = None if shown is None else not shown
-        results, previous = list[Added](), set[str]()
-        with (
-            self.writing(),
-            tqdm(
-                total=total, desc="indexing", unit=" documents", disable=disable, leave=False, dynamic_ncols=True
-            ) as bar,
-        ):
-            built_with, began, collects = self._read_settings(), self.engine.generation, gc.isenabled()
+        bar = tqdm(
+            total=total,
+            desc="indexing",
+            unit=" documents",
+            disable=None if shown is None else not shown,
+            leave=False,
+            dynamic_ncols=True,
+        )
+        results, seen, collects = list[Added](), set[int](), gc.isenabled()
+        with self.writing(), bar:
+            built_with = self._read_settings()
             try:
                 for batch in self._batches(documents):
                     gc.disable()  # a batch creates many objects and no cycles
-                    results.append(self._add_batch(batch, began, previous, vectors, embeddings, built_with))
+                    results.append(self._add_batch(batch, seen, vectors, embeddings, built_with))
                     built_with = built_with or self._identities[0]
                     if collects:
                         gc.enable()
-                    ids = {document.id for document in batch}
-                    previous = previous | ids if self.engine.shared else ids
                     bar.update(len(batch))
             finally:  # complete batches stay, whatever stopped the rest
                 if collects:
@@ -198,26 +198,16 @@ class Pipeline:
             yield batch
 
     def _add_batch(
-        self,
-        batch: list[Document],
-        began: int,
-        previous: set[str],
-        vectors: Vectors,
-        embeddings: Vectors,
-        built_with: str,
+        self, batch: list[Document], seen: set[int], vectors: Vectors, embeddings: Vectors, built_with: str
     ) -> Added:
-        """Add a batch; ``previous`` are the ids of the one before, which may not be committed yet.
-
-        In a shared index they are the ids of all batches before: a later generation may be another process's.
-        """
+        """Add a batch. ``seen`` are the hashes of the ids of the batches before."""
         batch = validate(batch)
-        stored = self.engine.stored([document.id for document in batch])
-        for document in batch:
-            if document.id in previous or (
-                not self.engine.shared and document.id in stored and stored[document.id].generation > began
-            ):
-                raise DocumentError(document.id, "this id came before in the same call: keep one of the two")
-        changed = [d for d in batch if d.id not in stored or stored[d.id].digest != self._digest(d)]
+        hashes = [hash64(document.id) for document in batch]
+        if not seen.isdisjoint(hashes):
+            repeated = next(document.id for document, number in zip(batch, hashes, strict=True) if number in seen)
+            raise DocumentError(repeated, "this id came before in the same call: keep one of the two")
+        seen.update(hashes)
+        changed, replaced = self._changed(batch)
         if not changed:
             return Added(unchanged=len(batch))
         if self.embedder is None and vectors:
@@ -226,25 +216,30 @@ class Pipeline:
             raise InputError(
                 f"the index was built with {built_with}: adding documents needs an embedder, open it with that one"
             )
-        replaced = [document.id for document in changed if document.id in stored]
         parsed, name_vectors = self.parse(changed, self.extractor), dict[str, Matrix]()
         if self.embedder is not None:
-            parsed, name_vectors = self._embed(self.embedder, parsed, replaced, vectors, embeddings)
+            stored = self.engine.parsed(replaced) if replaced else []
+            parsed, name_vectors = self._embed(self.embedder, parsed, stored, vectors, embeddings)
         settings: dict[str, str] = {}
         if not built_with:
             dim = 0 if self.embedder is None else self.embedder.dim or 0
             settings = {"embedder": self._identities[0], "dim": str(dim), "embeds": json.dumps(asdict(self.embeds))}
             if self.edges:
-                settings[EDGES] = to_setting(self.edges)
-        if any(remembered.FACT_KEY in document.metadata and remembered.may_hide(document) for document in changed):
+                settings[EDGES] = json.dumps(self.edges)
+        if any(remembered.may_hide(document) for document in changed):
             settings[remembered.SETTING] = "yes"
-        self._write(parsed, replaced, name_vectors, settings, embeddings)
+        # Another process may have added or deleted the same documents of a shared index meanwhile.
+        removed = [document.id for document in changed] if self.engine.shared else replaced
+        self._write(parsed, removed, name_vectors, settings, embeddings)
         failed = {p.document.id: [e.problem for e in p.extractions if e.problem] for p in parsed if not p.digest}
         problems = {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
         return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)
 
-    def _keeps_whole(self, document: Document) -> bool:
-        return isinstance(self.chunker, Chunker) and self.chunker.keeps_whole(document)
+    def _changed(self, batch: Sequence[Document]) -> tuple[list[Document], list[str]]:
+        """Return the documents that are new or have changed, and the ids of those that are stored."""
+        digests = self.engine.stored([document.id for document in batch])
+        changed = [document for document in batch if digests.get(document.id) != self._digest(document)]
+        return changed, [document.id for document in changed if document.id in digests]
 
     def _digest(self, document: Document) -> str:
         """Return a hash of a document's content and of the settings it is parsed with."""
@@ -252,7 +247,7 @@ class Pipeline:
         identities: tuple[str, ...] = (chunking, extraction)
         if remembered.FACT_KEY in document.metadata:
             identities = ("remembered 1",)
-        elif self._keeps_whole(document):
+        elif self.chunker is not None and self.chunker.keeps_whole(document):
             identities = (_WHOLE, extraction)  # the same as in an index that splits nothing
         parts = [document.text, document.title, to_json(dict(document.metadata)), *identities]
         if FINDING in document.metadata:
@@ -267,10 +262,8 @@ class Pipeline:
             if remembered.FACT_KEY in document.metadata:
                 chunk = Chunk(document.id, document.id, document.text, document.title, metadata=document.metadata)
                 chunked.append([chunk])
-            elif self.chunker is None or self._keeps_whole(document):
-                chunked.append([whole_document(document)])
             else:
-                chunked.append(self.chunker.split(document))
+                chunked.append([whole_document(document)] if self.chunker is None else self.chunker.split(document))
         pairs = [(d, c) for d, c in zip(documents, chunked, strict=True) if remembered.FACT_KEY not in d.metadata]
         chunks = [chunk for _, pieces in pairs for chunk in pieces]
         if any(FINDING in document.metadata for document in documents):
@@ -278,11 +271,11 @@ class Pipeline:
             extracted = with_findings(chunks, extract(extractor, prose))
         else:
             extracted = extract(extractor, chunks)
-        cleaned, parsed = map(clean, extracted), []
+        remaining, parsed = iter(extracted), []
         for document, pieces in zip(documents, chunked, strict=True):
             is_remembered = remembered.FACT_KEY in document.metadata
-            own = [clean(remembered.extract(pieces[0]))] if is_remembered else islice(cleaned, len(pieces))
-            extractions, names = zip(*own, strict=True)
+            found = [remembered.extract(pieces[0])] if is_remembered else islice(remaining, len(pieces))
+            extractions, names = zip(*map(clean, found), strict=True)
             # Without a digest, the document is extracted from again when it is next added.
             digest = "" if any(extraction.problem for extraction in extractions) else self._digest(document)
             metadata = to_json(dict(document.metadata))
@@ -293,11 +286,14 @@ class Pipeline:
         self,
         embedder: CheckedEmbedder,
         parsed: Sequence[ParsedDocument],
-        replaced: Sequence[str],
-        vectors: Vectors,
-        embeddings: Vectors,
+        stored: Sequence[ParsedDocument],
+        vectors: Vectors = _NONE,
+        embeddings: Vectors = _NONE,
     ) -> tuple[list[ParsedDocument], dict[str, Matrix]]:
-        """Return the documents with vectors of their chunks and facts, and vectors of new names."""
+        """Return the documents with vectors of their chunks and facts, and vectors of new names.
+
+        ``stored`` are the documents that they replace: what they have in common is not embedded again.
+        """
         given = {}
         for p in parsed if vectors else ():
             if p.document.id in vectors:
@@ -307,65 +303,66 @@ class Pipeline:
                         f"a vector was passed for it, but it was cut into {len(p.chunks)} chunks: "
                         "leave the vector out, or keep documents whole with chunker=None",
                     )
-                given[p.document.id] = embedder.given(p.document.id, vectors[p.document.id])
-        chunks, facts = embedded_texts(parsed, facts=self.embeds.facts)
-        known = self._stored_vectors(replaced, chunks) if replaced else {}
-        owners = {text: owner for text, owner in chunks if owner not in given} | dict(facts)
-        new = [text for text in owners if text not in known]
-        fresh = embedder.documents(new, [owners[text] for text in new], embeddings)
-        if len(new) == len(chunks) + len(facts):  # no text is repeated or known: slices do
-            of_chunks, of_facts = fresh[: len(chunks)], fresh[len(chunks) :]
-        else:
-            rows = np.concatenate([fresh, *(vector[None, :] for vector in chain(known.values(), given.values()))])
-            row_of = {text: row for row, text in enumerate(chain(new, known))}
-            row_of_given = {owner: row for row, owner in enumerate(given, len(row_of))}
-            of_chunks = rows[[row_of_given[owner] if owner in given else row_of[text] for text, owner in chunks]]
-            of_facts = rows[[row_of[text] for text, _ in facts]]
-        embedded, chunk, fact = [], 0, 0
-        for p in parsed:
-            last_chunk, last_fact = chunk + len(p.chunks), fact + sum(len(e.facts) for e in p.extractions)
-            fact_vectors = of_facts[fact:last_fact] if self.embeds.facts else None
-            embedded.append(replace(p, chunk_vectors=of_chunks[chunk:last_chunk], fact_vectors=fact_vectors))
-            chunk, fact = last_chunk, last_fact
-        if not self.embeds.names:
-            return embedded, {}
-        owners = _embedded_names(parsed)
-        unknown = self.engine.new_names(owners)  # waits for the last batch
-        matrix = embedder.documents(unknown, [owners[name] for name in unknown], embeddings)
-        return embedded, dict(zip(unknown, matrix, strict=True))
+                given[p.document.id] = embedder.given(p.document.id, vectors[p.document.id])[None, :]
+        texts, known, new = self._texts_to_embed(parsed, stored, given)
+        rows = embedder.documents(list(new), list(new.values()), embeddings)
+        if known:
+            rows = np.concatenate([rows, np.stack(list(known.values()))])
+        row_of = {text: row for row, text in enumerate((*new, *known))}
+        embedded = []
+        for p, (chunks, facts) in zip(parsed, texts, strict=True):
+            of_chunks = given.get(p.document.id)
+            if of_chunks is None:
+                of_chunks = rows[[row_of[text] for text in chunks]]
+            of_facts = rows[[row_of[text] for text in facts]] if self.embeds.facts else None
+            embedded.append(replace(p, chunk_vectors=of_chunks, fact_vectors=of_facts))
+        names = self.engine.new_names(_embedded_names(parsed)) if self.embeds.names else []  # waits for the last batch
+        return embedded, self._name_vectors(embedder, names, parsed, embeddings)
 
-    def _stored_vectors(self, replaced: Sequence[str], chunks: Sequence[tuple[str, str]]) -> dict[str, Matrix]:
-        """Return the vectors of replaced documents by text. Those of facts may be rounded, so no chunk gets one."""
-        new = {text for text, _ in chunks}
+    def _texts_to_embed(
+        self, parsed: Sequence[ParsedDocument], stored: Sequence[ParsedDocument], given: Collection[str]
+    ) -> tuple[list[tuple[list[str], list[str]]], dict[str, Matrix], dict[str, str]]:
+        """Return the texts of each document's chunks and facts, stored vectors by text, and new texts with an owner.
+
+        ``given`` are the ids of documents of which the vectors of chunks are not needed.
+        """
+        texts = [embedded_texts(p, facts=self.embeds.facts) for p in parsed]
+        pairs = [(p.document.id, *both) for p, both in zip(parsed, texts, strict=True)]
+        needed = {text: owner for owner, chunks, _ in pairs if owner not in given for text in chunks}
+        owners = needed | {text: owner for owner, _, facts in pairs for text in facts}
         of_chunks, of_facts = dict[str, Matrix](), dict[str, Matrix]()
-        for one in self.engine.parsed(replaced):
-            chunk_texts, fact_texts = embedded_texts([one], facts=one.fact_vectors is not None)
-            if one.chunk_vectors is not None:
-                of_chunks |= {text: vector for (text, _), vector in zip(chunk_texts, one.chunk_vectors, strict=True)}
-            if one.fact_vectors is not None:
-                pairs = zip(fact_texts, one.fact_vectors, strict=True)
-                of_facts |= {text: vector for (text, _), vector in pairs if text not in new}
-        return of_facts | of_chunks
+        for one in stored:
+            chunks, facts = embedded_texts(one, facts=one.fact_vectors is not None)
+            of_chunks |= zip(chunks, () if one.chunk_vectors is None else one.chunk_vectors, strict=False)
+            of_facts |= zip(facts, () if one.fact_vectors is None else one.fact_vectors, strict=False)
+        # Stored vectors of facts may be rounded, so no chunk gets one.
+        known = {text: vector for text, vector in of_facts.items() if text not in needed} | of_chunks
+        return texts, known, {text: owner for text, owner in owners.items() if text not in known}
+
+    @staticmethod
+    def _name_vectors(
+        embedder: CheckedEmbedder, names: Sequence[str], parsed: Sequence[ParsedDocument], embeddings: Vectors
+    ) -> dict[str, Matrix]:
+        owners = _embedded_names(parsed) if names else {}
+        matrix = embedder.documents(list(names), [owners[name] for name in names], embeddings)
+        return dict(zip(names, matrix, strict=True))
 
     def _write(
         self,
         parsed: Sequence[ParsedDocument],
-        replaced: Sequence[str],
+        removed: Sequence[str],
         name_vectors: dict[str, Matrix],
         settings: Mapping[str, str],
-        embeddings: Vectors,
+        embeddings: Vectors = _NONE,
     ) -> None:
-        """Write a batch. Of a shared index, another process may have added or deleted the same documents meanwhile."""
-        removed = [one.document.id for one in parsed] if self.engine.shared else replaced
+        """Write documents; with the vectors of more names if other processes delete them meanwhile."""
         for attempt in range(_ATTEMPTS):
             try:
                 self.engine.write(parsed, removed, name_vectors=name_vectors, settings=settings)
             except ChangedMeanwhile as error:
                 if attempt == _ATTEMPTS - 1 or not error.names or self.embedder is None:
                     raise
-                owners = _embedded_names(parsed)
-                matrix = self.embedder.documents(list(error.names), [owners[name] for name in error.names], embeddings)
-                name_vectors |= dict(zip(error.names, matrix, strict=True))
+                name_vectors |= self._name_vectors(self.embedder, error.names, parsed, embeddings)
             else:
                 return
 
@@ -376,35 +373,31 @@ class Pipeline:
 
         ``vectors`` are the ids of documents of which the vectors are known.
         """
-        batch = validate(documents)
+        changed, replaced = self._changed(validate(documents))
         if self.embedder is None:
             return []
-        stored = self.engine.stored([document.id for document in batch])
-        changed = [d for d in batch if d.id not in stored or stored[d.id].digest != self._digest(d)]
         parsed = self.parse(changed, self.extractor)
-        chunks, facts = embedded_texts(parsed, facts=self.embeds.facts)
-        known = self._stored_vectors([document.id for document in changed if document.id in stored], chunks)
-        needed = (text for text, owner in chunks if owner not in vectors)
-        texts = [text for text in chain(needed, (text for text, _ in facts)) if text not in known]
-        if self.embeds.names:
-            texts += self.engine.new_names(_embedded_names(parsed))
-        return list(dict.fromkeys(texts))
+        _, _, new = self._texts_to_embed(parsed, self.engine.parsed(replaced), vectors)
+        names = self.engine.new_names(_embedded_names(parsed)) if self.embeds.names else []
+        return list(dict.fromkeys((*new, *names)))
 
     def estimate(self, documents: Iterable[Document]) -> Estimate:
         """Return what embedding documents would cost. The default extractor takes the place of one that may cost."""
         extractor = self.extractor if isinstance(self.extractor, SentenceExtractor) else SentenceExtractor()
-        count = chunks = chunk_tokens = facts = fact_tokens = 0
+        total = Estimate()
         names: set[str] = set()
         for document in documents:
-            parsed = self.parse(validate([document]), extractor)
-            of_chunks, of_facts = embedded_texts(parsed, facts=True)
-            count += 1
-            chunks += len(of_chunks)
-            chunk_tokens += sum(estimate_tokens(text) for text, _ in of_chunks)
-            facts += len(of_facts)
-            fact_tokens += sum(estimate_tokens(text) for text, _ in of_facts)
-            names.update(chain.from_iterable(parsed[0].names))
-        return Estimate(count, chunks, chunk_tokens, facts, fact_tokens, len(names), sum(map(estimate_tokens, names)))
+            (parsed,) = self.parse(validate([document]), extractor)
+            chunks, facts = embedded_texts(parsed, facts=True)
+            names.update(*parsed.names)
+            total = Estimate(
+                total.documents + 1,
+                total.chunks + len(chunks),
+                total.chunk_tokens + sum(map(estimate_tokens, chunks)),
+                total.facts + len(facts),
+                total.fact_tokens + sum(map(estimate_tokens, facts)),
+            )
+        return replace(total, names=len(names), name_tokens=sum(map(estimate_tokens, names)))
 
     # -- other edges
 
@@ -419,46 +412,22 @@ class Pipeline:
         ids = list(self.engine.document_ids())
         bar = tqdm(ids, "edges", unit=" documents", disable=None if self.progress is None else not self.progress)
         self.edges = tuple(edges)
-        settings = {EDGES: to_setting(self.edges), UNFINISHED: "yes"}
+        settings = {EDGES: json.dumps(self.edges), UNFINISHED: "yes"}
         with bar:
             for start in range(0, len(ids), self.batch_size):
                 batch = ids[start : start + self.batch_size]
-                changed, names = [], dict[str, Matrix]()
-                for stored in self.engine.parsed(batch):
-                    derived, of_names = self._with_new_edges(stored, names)
-                    if derived.extractions != stored.extractions or derived.names != stored.names:
-                        changed.append(derived)
-                        names |= of_names
-                removed = [one.document.id for one in changed]
-                self.engine.write(changed, removed, name_vectors=names, settings=settings)
+                stored = self.engine.parsed(batch)
+                derived = [with_edges(without_edges(one), self.edges) for one in stored]
+                pairs = zip(derived, stored, strict=True)
+                changed = [a for a, b in pairs if a.extractions != b.extractions or a.names != b.names]
+                names: dict[str, Matrix] = {}
+                if self.embedder is not None and changed:
+                    changed, names = self._embed(self.embedder, changed, stored)
+                self._write(changed, [one.document.id for one in changed], names, settings)
                 self.engine.flush()
                 bar.update(len(batch))
-        self.engine.write(settings={EDGES: to_setting(self.edges), UNFINISHED: ""})
+        self.engine.write(settings={**settings, UNFINISHED: ""})
         self.engine.flush()
-
-    def _with_new_edges(
-        self, stored: ParsedDocument, names: Mapping[str, Matrix]
-    ) -> tuple[ParsedDocument, dict[str, Matrix]]:
-        """Return a stored document with the edges of now, and vectors of new names that are not in ``names``."""
-        bare = without_edges(stored)
-        derived = with_edges(bare, self.edges)
-        if self.embedder is None:
-            return derived, {}
-        owner = stored.document.id
-        if self.embeds.facts and stored.fact_vectors is not None:
-            _, texts = embedded_texts([derived], facts=True)
-            is_edge = [EDGE in fact.entities for extraction in derived.extractions for fact in extraction.facts]
-            new = [text for (text, _), edge in zip(texts, is_edge, strict=True) if edge]
-            vectors = np.empty((len(texts), stored.fact_vectors.shape[1]), np.float32)
-            vectors[np.logical_not(is_edge)] = bare.fact_vectors
-            if new:
-                vectors[is_edge] = self.embedder.documents(new, [owner] * len(new))
-            derived = replace(derived, fact_vectors=vectors)
-        if not self.embeds.names:
-            return derived, {}
-        unknown = [name for name in self.engine.new_names(_embedded_names([derived])) if name not in names]
-        matrix = self.embedder.documents(unknown, [owner] * len(unknown))
-        return derived, dict(zip(unknown, matrix, strict=True))
 
 
 def _identity(extractor: Extractor) -> str:
@@ -469,18 +438,14 @@ def _identity(extractor: Extractor) -> str:
         raise InputError(f"the identity of {kind} cannot be read ({type(error).__name__}: {error})") from error
 
 
-def embedded_texts(
-    parsed: Sequence[ParsedDocument], *, facts: bool
-) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Return the texts that are embedded for chunks and, if asked, for facts, each with its document's id."""
+def embedded_texts(parsed: ParsedDocument, *, facts: bool) -> tuple[list[str], list[str]]:
+    """Return the texts that are embedded for a document's chunks and, if asked, for its facts."""
     of_chunks, of_facts = [], []
-    for p in parsed:
-        for chunk, extraction in zip(p.chunks, p.extractions, strict=True):
-            name = label(chunk.title, chunk.headings)
-            of_chunks.append((chunk_text(name, plain(chunk.text)), p.document.id))
-            for fact in extraction.facts if facts else ():
-                text = fact_text(name, fact.text, fact.relation, (*fact.entities, fact.value))
-                of_facts.append((text, p.document.id))
+    for chunk, extraction in zip(parsed.chunks, parsed.extractions, strict=True):
+        name = label(chunk.title, chunk.headings)
+        of_chunks.append(chunk_text(name, plain(chunk.text)))
+        if facts:
+            of_facts += [fact_text(name, f.text, f.relation, (*f.entities, f.value)) for f in extraction.facts]
     return of_chunks, of_facts
 
 

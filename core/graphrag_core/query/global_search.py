@@ -46,7 +46,7 @@ def choose(
 
     ``found`` are passages that match the question, best first; empty for a question about everything.
     """
-    largest = [one.community for one in state.described.values() if one.community.level == 0]
+    largest = state.of_level(0)
     most = max((community.documents for community in largest), default=0)
     largest = [community for community in largest if community.documents >= _LEAST_OF_LARGEST * most]
     if not len(found):
@@ -54,7 +54,7 @@ def choose(
         return largest[: min(query.k, _MOST)], {}, why
     shares, homes = _shares(query, found[:_FOUND], scores[:_FOUND], state)
     value = {
-        key: share / math.sqrt(state.described[key].community.documents + _PRIOR)
+        key: share / math.sqrt(state.communities[key].documents + _PRIOR)
         for key, share in shares.items()
         if share >= _LEAST_SHARE
     }
@@ -71,7 +71,7 @@ def choose(
     }
     named = ", ".join(f"{key} {shares[key]:.0%}" for key in chosen)
     why = f"themes by their share of the passages that match the question: {named}"
-    return [state.described[key].community for key in chosen], of_chunk, why
+    return [state.communities[key] for key in chosen], of_chunk, why
 
 
 def _shares(
@@ -123,7 +123,7 @@ def _related(state: State, one: str, other: str) -> bool:
 
 def _ancestors(state: State, key: str) -> list[str]:
     found = [key]
-    while (parent := state.described[found[-1]].community.parent) in state.described:
+    while (parent := state.communities[found[-1]].parent) in state.communities:
         found.append(parent)
     return found
 
@@ -144,7 +144,7 @@ def passages(
     for place, home in of_chunk.items():
         wanted[home].append(place)
     for community in chosen:
-        wanted[community.id] += state.described[community.id].passages
+        wanted[community.id] += state.passages[community.id]
     reader = _Reader(engine, scope)
     taken: Counter[str] = Counter()
     found: dict[str, tuple[Chunk, str]] = {}

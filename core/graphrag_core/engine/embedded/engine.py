@@ -49,7 +49,7 @@ from graphrag_core.errors import (
 )
 from graphrag_core.filters import Filter
 from graphrag_core.model import Chunk, Document, Stats, Verification
-from graphrag_core.ports import Matrix, ParsedDocument, StoredDocument
+from graphrag_core.ports import Matrix, ParsedDocument
 
 _log = logging.getLogger(__name__)
 
@@ -432,7 +432,7 @@ class EmbeddedEngine:
         self._check()
         return self.records.settings()
 
-    def stored(self, document_ids: Sequence[str]) -> dict[str, StoredDocument]:
+    def stored(self, document_ids: Sequence[str]) -> dict[str, str]:
         self._check()
         return self.records.stored(document_ids)
 

@@ -50,7 +50,7 @@ from graphrag_core.engine.rows import (
 from graphrag_core.errors import DamagedIndex, DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
 from graphrag_core.filters import Filter
 from graphrag_core.model import Chunk, Document
-from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredDocument
+from graphrag_core.ports import Keys, Matrix, ParsedDocument
 from graphrag_core.text import hash64, normalise
 
 _log = logging.getLogger(__name__)
@@ -494,17 +494,17 @@ class Records:
 
     # -- documents
 
-    def stored(self, ids: Sequence[str]) -> dict[str, StoredDocument]:
-        """Return digest and generation of the documents that exist, as of the last commit.
+    def stored(self, ids: Sequence[str]) -> dict[str, str]:
+        """Return the digests of the documents that exist, as of the last commit.
 
         Does not wait for a transaction in another thread, unless the database is in memory.
         """
-        sql = "SELECT id, digest, generation FROM documents WHERE id IN (SELECT value FROM json_each(?))"
+        sql = "SELECT id, digest FROM documents WHERE id IN (SELECT value FROM json_each(?))"
         if self.path is None or self.read_only:
             rows = self.rows(sql, (json.dumps(ids),))
         else:
             rows = self._read_committed(sql, (json.dumps(ids),))
-        return {row[0]: StoredDocument(row[1], row[2]) for row in rows}
+        return dict(rows)
 
     def document_ids(self, after: str | None, scope: Filter | None) -> list[str]:
         """Return a page of ids of the documents that match a filter, in order of id, after an id."""

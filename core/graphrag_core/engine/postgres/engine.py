@@ -41,7 +41,7 @@ from graphrag_core.engine.rows import (
 from graphrag_core.errors import DatabaseError, GraphRAGError, IndexClosed, InputError, ReadOnlyIndex
 from graphrag_core.filters import Filter
 from graphrag_core.model import Chunk, Document, Stats, Verification
-from graphrag_core.ports import Keys, Matrix, ParsedDocument, StoredDocument
+from graphrag_core.ports import Keys, Matrix, ParsedDocument
 from graphrag_core.text import hash64, normalise
 
 _log = logging.getLogger(__name__)
@@ -472,12 +472,12 @@ class PostgresEngine:
         self._check()
         return self.database.rows(sql, (self.index, *parameters))
 
-    def stored(self, document_ids: Sequence[str]) -> dict[str, StoredDocument]:
+    def stored(self, document_ids: Sequence[str]) -> dict[str, str]:
         rows = self._rows(
-            "SELECT id, digest, generation FROM documents WHERE index = %s AND id = ANY(%s::text[])",
+            "SELECT id, digest FROM documents WHERE index = %s AND id = ANY(%s::text[])",
             _storable(document_ids),
         )
-        return {row[0]: StoredDocument(row[1], row[2]) for row in rows}
+        return dict(rows)
 
     def new_names(self, names: Iterable[str]) -> list[str]:
         wanted = {name: hash64(name) for name in names}
