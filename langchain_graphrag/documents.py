@@ -16,7 +16,7 @@ from graphrag_core.adapter import added_metadata
 from graphrag_core.documents.html import readable
 from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.filters import json_value
-from graphrag_core.ingest.titles import stated_title
+from graphrag_core.ingest.chunker import stated_title
 from graphrag_core.text import fingerprint
 
 Knowledge = Mapping[str, Any]

@@ -33,9 +33,8 @@ from graphrag_core.documents.html import readable
 from graphrag_core.errors import DocumentError
 from graphrag_core.extract.knowledge import strength_of
 from graphrag_core.filters import json_value
-from graphrag_core.ingest.chunker import whole_document
+from graphrag_core.ingest.chunker import stated_title, title_of, whole_document
 from graphrag_core.ingest.remembered import FACT_KEY
-from graphrag_core.ingest.titles import stated_title, title_of
 from graphrag_core.text import chunk_text, label
 from graphrag_core.text.markup import plain
 

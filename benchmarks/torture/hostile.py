@@ -45,11 +45,9 @@ from graphrag_core.engine import analysis, copies
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.explain import labels
 from graphrag_core.extract import SentenceExtractor
-from graphrag_core.extract.addresses import document_address, link_addresses, section_addresses
-from graphrag_core.extract.blocks import read_blocks
-from graphrag_core.extract.subjects import heading_names
-from graphrag_core.ingest.chunker import Chunker, whole_document
-from graphrag_core.ingest.titles import is_markdown, title_of
+from graphrag_core.extract.sentences import read_prose
+from graphrag_core.extract.subjects import document_address, heading_names, link_addresses, section_addresses
+from graphrag_core.ingest.chunker import Chunker, is_markdown, title_of, whole_document
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.query import recognise, routing
 from graphrag_core.text import cjk, lowercase_names, markup, mentions, names, tokens
@@ -152,7 +150,7 @@ def text_readers() -> dict[str, Callable[[str], object]]:
             document_address(Chunk("1", text or "a", "")),
             section_addresses(Chunk("1", "a", ""), text),
         ),
-        "read_blocks": lambda text: read_blocks(whole_document(Document("1", text))),
+        "read_prose": lambda text: read_prose(whole_document(Document("1", text))),
         "extract": extract,
         "extract prose": extract_prose,
         "extract marked": marked,

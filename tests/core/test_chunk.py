@@ -11,8 +11,7 @@ from markdown_samples import MARKDOWN
 
 from graphrag_core import Chunker, Document, Mark
 from graphrag_core.errors import InputError
-from graphrag_core.ingest.chunker import whole_document
-from graphrag_core.ingest.titles import page_of, title_of
+from graphrag_core.ingest.chunker import page_of, title_of, whole_document
 from graphrag_core.text import estimate_tokens, most_tokens, sentences
 from graphrag_core.text.markup import BLOCKS
 

@@ -18,7 +18,7 @@ from torture.hostile import BLOCKS, build, text_readers
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.errors import GraphRAGError
-from graphrag_core.ingest.titles import page_of, title_of
+from graphrag_core.ingest.chunker import page_of, title_of
 from graphrag_core.testing import HashEmbedder
 
 READERS = text_readers()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphrag_core import Document, SentenceExtractor
-from graphrag_core.extract.addresses import document_address, link_addresses
-from graphrag_core.extract.subjects import heading_names
+from graphrag_core.extract.subjects import document_address, heading_names, link_addresses
 from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.model import Chunk, Mark
 from graphrag_core.text.mentions import code_names

@@ -47,7 +47,27 @@ def with_document_names(chunks: Sequence[Chunk], extractions: list[Extraction]) 
         extractions = [_with_code(chunk, e, known) for chunk, e in zip(chunks, extractions, strict=True)]
     if any(chunk.page is not None for chunk in chunks):
         extractions = _without_footnotes(chunks, extractions)
-    return _with_full_names(chunks, extractions)
+    # A word is the short form of a person's name if it is the first or last word of one name alone, which the document
+    # mentions before, and if the text uses it as the name of a person.
+    full = _full_names(extractions)
+    if len(chunks) == 1:  # there a surname alone links the document with others on the person
+        full = {word: name for word, name in full.items() if _is_first(word, name)}
+    if not full:
+        return extractions
+    texts = [chunk.text for chunk in chunks]
+    others = {word for text in texts for word in _NO_PERSON.findall(text)}
+    full = {word: name for word, name in full.items() if word not in others}
+    if full:
+        acting = {word for text in texts for pattern in (_ACTS, _ADDRESSED) for word in pattern.findall(text)}
+        of_person = any(map(_PERSON.search, texts))
+        acting |= {word for text in texts for word in _IS.findall(text)} if of_person else set()
+        full = {
+            word: name for word, name in full.items() if word in acting or (of_person and not _is_first(word, name))
+        }
+    if full:
+        lower = {word for text in texts for word in _LOWER.findall(text)}
+        full = {word: name for word, name in full.items() if lower.isdisjoint(_ends(name))}
+    return [_renamed(extraction, full) for extraction in extractions] if full else extractions
 
 
 def _with_code(chunk: Chunk, extraction: Extraction, known: set[str]) -> Extraction:
@@ -75,33 +95,6 @@ def _without_footnotes(chunks: Sequence[Chunk], extractions: list[Extraction]) -
     words = {word for chunk in chunks for word in _WORD.findall(chunk.text)} if once else set()
     noted = {name: "" for name, word in once.items() if word is None or word.rpartition(" ")[2] in words}
     return [_renamed(extraction, noted) for extraction in extractions] if noted else extractions
-
-
-def _with_full_names(chunks: Sequence[Chunk], extractions: list[Extraction]) -> list[Extraction]:
-    """Return the extractions of a document's chunks, with the full name in place of each short form.
-
-    A word is the short form of a person's name if it is the first or last word of one name alone, which the document
-    mentions before, and if the text uses it as the name of a person.
-    """
-    full = _full_names(extractions)
-    if len(chunks) == 1:  # there a surname alone links the document with others on the person
-        full = {word: name for word, name in full.items() if _is_first(word, name)}
-    if not full:
-        return extractions
-    texts = [chunk.text for chunk in chunks]
-    others = {word for text in texts for word in _NO_PERSON.findall(text)}
-    full = {word: name for word, name in full.items() if word not in others}
-    if full:
-        acting = {word for text in texts for pattern in (_ACTS, _ADDRESSED) for word in pattern.findall(text)}
-        of_person = any(map(_PERSON.search, texts))
-        acting |= {word for text in texts for word in _IS.findall(text)} if of_person else set()
-        full = {
-            word: name for word, name in full.items() if word in acting or (of_person and not _is_first(word, name))
-        }
-    if full:
-        lower = {word for text in texts for word in _LOWER.findall(text)}
-        full = {word: name for word, name in full.items() if lower.isdisjoint(_ends(name))}
-    return [_renamed(extraction, full) for extraction in extractions] if full else extractions
 
 
 def _is_first(word: str, name: str) -> bool:

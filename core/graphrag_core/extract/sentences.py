@@ -1,4 +1,9 @@
-"""The default extractor: every sentence is a fact, every name in it an entity. ``Combined`` adds others to it."""
+"""The default extractor: every sentence is a fact, every name in it an entity. ``Combined`` adds others to it.
+
+Names are looked for in the prose of a chunk: its text with everything else masked, so that what is found has the same
+offsets. Headings, code and tables become line breaks, markup becomes spaces. Inline code and URLs become a control
+character: no name contains it, and no name reaches across it.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,19 +11,40 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
+from typing import NamedTuple
 
 from graphrag_core.errors import ExtractionError
-from graphrag_core.extract.addresses import link_addresses
-from graphrag_core.extract.blocks import Blocks, Sentence, read_blocks, table_rows
 from graphrag_core.extract.document_names import with_document_names
-from graphrag_core.extract.subjects import Subjects, read_subjects, section_anchors
+from graphrag_core.extract.subjects import Subjects, link_addresses, read_subjects, section_anchors
 from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
 from graphrag_core.text import REFERS_TO
 from graphrag_core.text.markup import plain
 from graphrag_core.text.mentions import NameMatch, code_names, find_aliases, find_names
-from graphrag_core.text.sentences import is_boilerplate, is_statement
+from graphrag_core.text.sentences import SHORTEST_WRAPPED_LINE, is_boilerplate, is_statement, sentences, unwrap
 
+MASK = "\x01"
+
+_PROSE_BLOCKS = frozenset({"paragraph", "item", "definition"})
+# Space is matched from its start only: a search inside a run of n spaces would take n steps for each of them.
+_LINE_BREAK = re.compile(r"(?:(?<![ \t\r])[ \t\r]+)?\n[ \t>]*")
+_DEFINITION_BREAK = re.compile(r"(?:(?<![ \t\r])[ \t\r]+)?\n[ \t>]*(?::[ \t]+)?")
+_FIELD = re.compile(r"[A-Z][\w-]{2,20}: ")  # "License: MIT"
+_MARKUP = re.compile(
+    r"\](?:\((?:[^()\n]|\([^()\n]*\)){0,1000}\)|\[[^\[\]\n]{0,200}\])"  # the target of a link
+    r"|!?\[(?=[^\[\]\n]{1,400}\s{5,}|[^\[\]\n]{1,400}\][(\[])"
+    r"|(?:\{[\w:+-]+\})?`+|<!--.{0,4000}?-->|</?[A-Za-z][^<>\n]{0,1000}>"
+    r"|(?<![\w\\])[*_]{1,3}(?=[^\s*_])|(?<=[^\s*_\\])(?:\*{1,3}|(?<!\w)_{1,3})(?!\w)"
+    r"|\\(?=[*_`\[\]<>#|\\~])|&(?:[a-z]{2,8}|#\d{1,6});|¶",
+    re.DOTALL,
+)
+_LABEL = re.compile(r"[a-z0-9]+(?:[_:.-][a-z0-9]+)+")
+_ROW = re.compile(r"[^\n]+")
+_CELLS = re.compile(r"(?<!\\)\|")
+_RULE = re.compile(r"[\s|:+=\-]*")
+_BOILERPLATE_HINTS = (
+    "opyright", "©", "(c) ", "WARRANT", " version", ". . .", "....", " release", " THE ", " OR ", " OF ",
+)  # fmt: skip
 _LETTER = re.compile(r"[^\W_]")
 _LEFTOVER = re.compile(r"\*{2,}|(?<!\w)_{2,}(?!\w)|`+|¶|^[*•·–—\-]\s+")
 _DIVIDED = re.compile("\u2010\\s+")  # the hyphen at the end of a line
@@ -32,6 +58,32 @@ _REFERENCE_WEIGHT = 10.0
 
 # Names repeat, and a frozen value can be shared. Creating a dataclass takes ten times as long as this lookup.
 _mention = lru_cache(maxsize=4_096)(Mention)
+
+
+class Sentence(NamedTuple):
+    """A sentence: its place in the chunk, and the block it is part of (None for a chunk without structure)."""
+
+    start: int
+    end: int
+    block: Mark | None
+
+
+class Prose(NamedTuple):
+    """What is prose in a chunk.
+
+    Attributes
+    ----------
+    text
+        The chunk's text, masked.
+    sentences
+        In order.
+    is_plain
+        The text has no markup, so that a sentence is a slice of it.
+    """
+
+    text: str
+    sentences: list[Sentence]
+    is_plain: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,103 +111,93 @@ class SentenceExtractor:
         """
         extractions = []
         for _, group in groupby(chunks, attrgetter("document_id")):
-            extractions += _extract_document(list(group))
+            own = list(group)
+            extractions += with_document_names(own, [*_extract_each(own)])
         return extractions
 
 
-def _extract_document(chunks: list[Chunk]) -> list[Extraction]:
-    extractions = []
+def _extract_each(chunks: list[Chunk]) -> Iterator[Extraction]:
+    """Yield the extraction of each chunk of a document. Those that continue a section have its addresses."""
     anchors: tuple[str, ...] = ()
     previous: Chunk | None = None
     for chunk in chunks:
         if all(mark.kind == "paragraph" for mark in chunk.marks) and not chunk.headings:
-            extractions.append(_extract(chunk, ()))
+            yield _extract(chunk, ())
             continue
         continues = previous is not None and chunk.headings == previous.headings
-        own = section_anchors(chunk)
         starts = next((mark.start for mark in chunk.marks if mark.kind == "heading"), len(chunk.text))
         is_continued = continues and chunk.text[:starts].strip("# \t\r\n") != ""
-        extractions.append(_extract(chunk, anchors if is_continued else ()))
-        anchors = own or (anchors if continues else ())
+        yield _extract(chunk, anchors if is_continued else ())
+        anchors = section_anchors(chunk) or (anchors if continues else ())
         previous = chunk
-    return with_document_names(chunks, extractions)
 
 
 def _extract(chunk: Chunk, inherited: tuple[str, ...]) -> Extraction:
-    subjects = read_subjects(chunk, inherited)
-    blocks = read_blocks(chunk)
-    found = find_names(blocks.text, {sentence.start for sentence in blocks.sentences})
+    subjects, prose = read_subjects(chunk, inherited), read_prose(chunk)
+    found = find_names(prose.text, {sentence.start for sentence in prose.sentences})
     names = [match for match in found if match.certain]
-    if not blocks.is_plain:
+    if not prose.is_plain:
         names = sorted([*names, *_literal_names(chunk)], key=attrgetter("start"))
-    names = _without_boilerplate(blocks, names)
-    facts = list(_facts(chunk, blocks, subjects, names))
-    links = [] if blocks.is_plain else _links(chunk, subjects)
-    if not blocks.is_plain:
+    by_sentence = _names_by_sentence(prose, names)
+    if prose.sentences:  # without the names in boilerplate
+        names = [match for own in by_sentence for match in own]
+    facts = list(_facts(chunk, prose, subjects, by_sentence))
+    links = [] if prose.is_plain else _links(chunk, subjects)
+    if not prose.is_plain:
         facts += _references(links, subjects, facts)
         facts += _table_facts(chunk, subjects)
 
     aliases: dict[str, list[str]] = {}
-    for short, long in find_aliases(blocks.text, found):
+    for short, long in find_aliases(prose.text, found):
         aliases.setdefault(long, []).append(short)
     about = subjects.names()
     mentions = [Mention(name, aliases=tuple(aliases.pop(name, ())), subject=True) for name in about]
     mentioned = dict.fromkeys([match.name for match in names])
-    if not blocks.is_plain:
+    if not prose.is_plain:
         mentioned.update(dict.fromkeys(name for fact in facts for name in fact.entities))
         mentioned.update(dict.fromkeys(address for _, _, addresses in links for address in addresses))
         for name in about:
             mentioned.pop(name, None)
-    if aliases:
-        mentioned.update(dict.fromkeys(aliases))
+    mentioned.update(dict.fromkeys(aliases))
     mentions += [
         Mention(name, aliases=tuple(aliases[name])) if name in aliases else _mention(name) for name in mentioned
     ]
     return Extraction(tuple(mentions), tuple(facts))
 
 
-def _without_boilerplate(blocks: Blocks, names: list[NameMatch]) -> list[NameMatch]:
-    """Return the names but for those in copyright lines, in indexes and in sentences written in capitals."""
-    text = blocks.text
-    has_hint = "opyright" in text or "©" in text or "(c) " in text or "WARRANT" in text or " version" in text
-    has_hint = has_hint or ". . ." in text or "...." in text or _PAGE_HINT.search(text) is not None
-    if not (has_hint or " release" in text or " THE " in text or " OR " in text or " OF " in text):
-        return names
-    kept, at = [], 0
-    for i, sentence in enumerate(blocks.sentences):
-        stop = blocks.sentences[i + 1].start if i + 1 < len(blocks.sentences) else len(blocks.text)
-        begin = at
-        while at < len(names) and names[at].start < stop:
-            at += 1
-        if at > begin and not is_boilerplate(blocks.text[sentence.start : sentence.end]):
-            kept += names[begin:at]
-    return kept + names[at:]
-
-
-def _facts(chunk: Chunk, blocks: Blocks, subjects: Subjects, names: list[NameMatch]) -> Iterator[Fact]:
-    """Yield the sentences that say something."""
-    text, spans = blocks.text, blocks.sentences
+def _names_by_sentence(prose: Prose, names: list[NameMatch]) -> list[list[NameMatch]]:
+    """Return the names of each sentence, but for those in copyright lines, in indexes and in capitals throughout."""
+    text, spans = prose.text, prose.sentences
+    found: list[list[NameMatch]] = [[] for _ in spans]
     at = 0
-    seen: set[str] = set()
-    for i, sentence in enumerate(spans):
-        begin, stop = at, spans[i + 1].start if i + 1 < len(spans) else len(text)
-        while at < len(names) and names[at].start < stop:
+    for name in names if spans else ():
+        while at + 1 < len(spans) and spans[at + 1].start <= name.start:
             at += 1
-        mentioned = [match.name for match in names[begin:at]] if begin < at else []
-        if blocks.is_plain:
-            statement = _in_one_line(text[sentence.start : sentence.end])
+        found[at].append(name)
+    if any(hint in text for hint in _BOILERPLATE_HINTS) or _PAGE_HINT.search(text) is not None:
+        pairs = zip(spans, found, strict=True)
+        return [own if not own or not is_boilerplate(text[span.start : span.end]) else [] for span, own in pairs]
+    return found
+
+
+def _facts(
+    chunk: Chunk, prose: Prose, subjects: Subjects, by_sentence: Sequence[Sequence[NameMatch]]
+) -> Iterator[Fact]:
+    """Yield the sentences that say something."""
+    seen: set[str] = set()
+    for sentence, names in zip(prose.sentences, by_sentence, strict=True):
+        mentioned = [match.name for match in names]
+        if prose.is_plain:
+            statement = _in_one_line(prose.text[sentence.start : sentence.end])
             # A chunk without structure may have a heading; a line without letters, such as "-----", is no sentence.
             is_heading = statement[0] == "#" or statement.strip("=*_~ \t") == chunk.title
             if is_heading or not (mentioned or _LETTER.search(statement)) or not is_statement(statement, mentioned):
                 continue
         else:
-            statement = _sentence_text(chunk, sentence, text)
+            statement = _sentence_text(chunk, sentence, prose.text)
             whole = sentence.block is None or sentence.block.kind == "paragraph"
-            if (
-                len(statement) > _LONGEST_FACT
-                or statement in seen
-                or not is_statement(statement, mentioned, whole=whole)
-            ):
+            is_new = len(statement) <= _LONGEST_FACT and statement not in seen
+            if not is_new or not is_statement(statement, mentioned, whole=whole):
                 continue
             seen.add(statement)
         about = subjects.at(sentence.start)
@@ -198,7 +240,7 @@ def _literal_names(chunk: Chunk) -> Iterator[NameMatch]:
 
 def _table_facts(chunk: Chunk, subjects: Subjects) -> Iterator[Fact]:
     """Yield the rows of tables that read as a statement."""
-    for start, end, cells in table_rows(chunk):
+    for start, end, cells in _table_rows(chunk):
         statement = " | ".join(" ".join(_LEFTOVER.sub("", plain(cell)).split()) for cell in cells)
         if len(statement) > _LONGEST_FACT or max(cell.count(" ") for cell in cells) < 3:
             continue
@@ -236,6 +278,93 @@ def _references(links: list[tuple[int, int, tuple[str, ...]]], subjects: Subject
                 entities = (own[-1], *addresses)
                 yield replace(fact, entities=entities, relation=REFERS_TO, weight=_REFERENCE_WEIGHT)
                 break
+
+
+# -- the prose of a chunk
+
+
+def read_prose(chunk: Chunk) -> Prose:
+    """Return the prose of a chunk. A chunk without marks is prose throughout."""
+    if all(mark.kind == "paragraph" for mark in chunk.marks):
+        text = unwrap(chunk.text)
+        return Prose(text, [Sentence(start, end, None) for start, end in sentences(text)], is_plain=True)
+    blocks = [mark for mark in chunk.marks if mark.kind in _PROSE_BLOCKS]
+    pieces: list[str] = []
+    at = 0
+    for block in blocks:
+        start = max(block.start, at)
+        pieces += "\n" * (start - at), _joined(chunk.text[start : block.end], block.kind)
+        at = max(block.end, start)
+    pieces.append("\n" * (len(chunk.text) - at))
+    text = "".join(pieces)
+    hidden = [(mark.start, mark.end) for mark in chunk.marks if _is_hidden(chunk.text, mark)]
+    if hidden:
+        pieces, at = [], 0
+        for start, end in sorted(hidden):
+            if start >= at and text[start : start + 1] != "\n":  # in a heading or table all is masked already
+                pieces += text[at:start], MASK * (end - start)
+                at = end
+        text = "".join((*pieces, text[at:]))
+    text = _MARKUP.sub(_blank, text)
+    return Prose(text, list(_sentences(text, blocks)), is_plain=False)
+
+
+def _table_rows(chunk: Chunk) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield start, end and cells of the rows of a chunk's tables, but for rules and empty rows."""
+    for table in chunk.marks:
+        if table.kind == "table":
+            for row in _ROW.finditer(chunk.text, table.start, table.end):
+                line = row.group().strip()
+                if not _RULE.fullmatch(line):
+                    cells = [cell.strip() for cell in _CELLS.split(line.strip("|"))]
+                    yield row.start(), row.end(), [cell for cell in cells if cell]
+
+
+def _sentences(text: str, blocks: list[Mark]) -> Iterator[Sentence]:
+    at = 0
+    for start, end in sentences(text) if blocks else ():
+        while at < len(blocks) - 1 and blocks[at].end <= start:
+            at += 1
+        yield Sentence(start, end, blocks[at])
+
+
+def _joined(text: str, kind: str) -> str:
+    """Return the text of a block with spaces for the line breaks inside its sentences."""
+    if "\n" not in text:
+        return text
+    if kind == "definition":  # the line of the term, then its definitions
+        return _DEFINITION_BREAK.sub(_definition_break, text)
+    if kind == "item":
+        return _LINE_BREAK.sub(_blank, text)
+
+    def join(match: re.Match[str]) -> str:
+        line = match.start() - (text.rfind("\n", 0, match.start()) + 1)
+        following = text[match.end() : match.end() + 1]
+        is_wrapped = line >= SHORTEST_WRAPPED_LINE or following.islower() or following in "`*_[("
+        is_wrapped = is_wrapped and not _FIELD.match(text, match.end())
+        return " " * len(match.group()) if is_wrapped else match.group()
+
+    return _LINE_BREAK.sub(join, text)
+
+
+def _definition_break(match: re.Match[str]) -> str:
+    size = len(match.group())
+    return "\n" + " " * (size - 1) if ":" in match.group() else " " * size
+
+
+def _is_hidden(text: str, mark: Mark) -> bool:
+    if mark.kind == "literal":
+        return True
+    if mark.kind != "link":
+        return False
+    # A URL, or a label that stands for the title of the section.
+    label = _LABEL.fullmatch(mark.value) is not None and text[mark.start : mark.end] == mark.value
+    return label or text.startswith(("http://", "https://"), mark.start)
+
+
+def _blank(match: re.Match[str]) -> str:
+    found = match.group()
+    return (MASK if found[-1] == "`" else " ") * len(found)
 
 
 class Combined:

@@ -1,11 +1,17 @@
-"""What a chunk is about: its title, its headings, the terms it defines, and its addresses."""
+"""What a chunk is about: its title, its headings, the terms it defines, and its addresses.
 
+An address is a place that links lead to, as the name of an entity. It starts with "→": ``→guide/tasks#retry`` is a
+section of a document, ``→guide/tasks`` the document, and ``→#retry`` a label that is unique in a project. A chunk has
+the addresses of its section as subjects, and a link mentions one. The graph drops addresses that no chunk has.
+"""
+
+import posixpath
 import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
+from urllib.parse import unquote
 
-from graphrag_core.extract.addresses import document_address, section_addresses
 from graphrag_core.model import Chunk, Mark
 from graphrag_core.text import normalise, title_names
 from graphrag_core.text.markup import plain
@@ -31,6 +37,14 @@ _VERSION = re.compile(
 _PAGE = re.compile(r"(?<= )([a-z]+) \d{1,4}$")  # at the end of a line of the table of contents
 _CODE = re.compile(r"[;{}=<>\\]|\w\(.*,|\*\w|\)\(|\w\(\w+\)")
 _STRAY = " \t\r\n`*_#¶:.,;|→"
+_SUFFIX = re.compile(
+    r"\.(?:html?|xhtml|rst|rest|txt|md|mdx|markdown|mkd|myst|ipynb|adoc|asciidoc|org|php|pdf|docx|pptx|xlsx|epub)$",
+    re.IGNORECASE,
+)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=\S)")
+_WEB = re.compile(r"https?://([^/?#]*)([^?#]*)", re.IGNORECASE)
+_LABEL = re.compile(r"[^/#?\n]+")
+_MOST_PARENTS = 4  # of the folders that a target from the root may mean
 _MOST_WORDS = 8
 _LONGEST_HEADING = 1_000  # characters, with markup; a longer one is no name
 _MOST_HEADINGS, _MOST_TERMS, _MOST_ANCHORS = 6, 20, 20
@@ -171,8 +185,7 @@ def _terms(chunk: Chunk) -> Iterator[tuple[Mark, tuple[str, ...]]]:
 
 def _has_address(chunk: Chunk) -> bool:
     """Return whether links can lead to a chunk without structure: those of documents with a path or URL."""
-    source = chunk.metadata.get("url") or chunk.metadata.get("source") or chunk.metadata.get("file_path")
-    return isinstance(source, str) or "/" in chunk.document_id or "." in chunk.document_id
+    return bool(_place(chunk)) or "/" in chunk.document_id or "." in chunk.document_id
 
 
 def _addresses(chunk: Chunk) -> Iterator[str]:
@@ -181,3 +194,89 @@ def _addresses(chunk: Chunk) -> Iterator[str]:
     anchors = [mark.value for mark in chunk.marks if mark.kind == "anchor" and mark.value.strip()]
     for anchor in anchors[:_MOST_ANCHORS]:
         yield from section_addresses(chunk, anchor)
+
+
+# -- addresses
+
+
+def document_address(chunk: Chunk) -> str:
+    """Return the address of a chunk's document: its URL or path without the suffix, else its id.
+
+    The rows of a table are documents with the same path. Each has its id as its address, so that they are not linked.
+
+    >>> document_address(Chunk("1", "1", "…", metadata={"source": "https://example.org/guide/tasks.html"}))
+    '→example.org/guide/tasks'
+    >>> document_address(Chunk("1", "people.csv#2", "…", metadata={"source": "people.csv"}))
+    '→people.csv#2'
+    """
+    place = _place(chunk)
+    is_row = chunk.document_id.startswith(f"{place}#")
+    return _address(place if place and not is_row else chunk.document_id)
+
+
+def section_addresses(chunk: Chunk, anchor: str) -> tuple[str, ...]:
+    """Return the addresses of an anchor: in its document, and as a label of the project."""
+    own = f"{document_address(chunk)}#{anchor}"
+    return (own,) if normalise(anchor) in GENERIC_HEADINGS else (own, f"→#{anchor}")
+
+
+def link_addresses(chunk: Chunk, target: str) -> tuple[str, ...]:
+    """Return the addresses that a link may mean. Those that no chunk has are dropped with the graph.
+
+    >>> chunk = Chunk("1", "guide/tasks.md", "…")
+    >>> link_addresses(chunk, "../faq.rst#retry"), link_addresses(chunk, "#states"), link_addresses(chunk, "states")
+    (('→faq#retry',), ('→guide/tasks#states',), ('→#states', '→guide/states'))
+    """
+    return _resolve(_place(chunk) or chunk.document_id, target.strip())
+
+
+def _place(chunk: Chunk) -> str:
+    """Return the URL or path of a chunk's document that its metadata names."""
+    found = (chunk.metadata.get(key) for key in ("url", "source", "file_path"))
+    return next((value.strip() for value in found if isinstance(value, str) and value.strip()), "")
+
+
+@lru_cache(maxsize=4_096)
+def _resolve(base: str, target: str) -> tuple[str, ...]:
+    path, _, anchor = target.partition("#")
+    tail = f"#{unquote(anchor)}" if anchor else ""
+    if not path:
+        return (f"{_address(base)}{tail}",) if anchor else ()
+    if _WEB.match(target):
+        return (f"{_address(path)}{tail}",)
+    labels: tuple[str, ...] = ()
+    if not tail and _LABEL.fullmatch(path) and not _SUFFIX.search(path):
+        labels = (f"→#{path}",)
+    if _SCHEME.match(path) or (labels and " " in path):  # mailto:, the label of another project, a term
+        return labels
+    return (*labels, *dict.fromkeys(f"{_address(place)}{tail}" for place in _places(base, path)))
+
+
+def _places(base: str, path: str) -> Iterator[str]:
+    """Yield the places that a path in the document ``base`` may mean."""
+    if site := _WEB.match(base):
+        host = f"https://{site[1]}"
+        yield host + (path if path.startswith("/") else posixpath.join(posixpath.dirname(site[2]) or "/", path))
+        return
+    folder = posixpath.dirname(base.replace("\\", "/"))
+    if not path.startswith("/"):
+        yield posixpath.join(folder, path)
+        return
+    # A path from the root of a project, whose folder is not known: it is one of those above the document.
+    for _ in range(_MOST_PARENTS):
+        yield posixpath.join(folder, path.lstrip("/"))
+        if not folder.strip("/"):
+            break
+        folder = posixpath.dirname(folder)
+
+
+@lru_cache(maxsize=4_096)
+def _address(place: str) -> str:
+    """Return the address of a URL or path: without scheme, query, suffix and "index"."""
+    if site := _WEB.match(place):
+        place = f"{site[1].lower()}/{site[2]}"
+    place = posixpath.normpath(unquote(place).replace("\\", "/")).removeprefix("./").rstrip("/")
+    place = _SUFFIX.sub("", place)
+    if posixpath.basename(place).lower() == "index":
+        place = posixpath.dirname(place)
+    return f"→{place.replace('//', '/')}"

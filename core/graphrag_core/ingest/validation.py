@@ -1,11 +1,11 @@
 """Check documents, and what extractors return, before anything is written. An error says what to change."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from numbers import Integral, Real
-from typing import Any, cast
+from typing import Any, TypeVar
 
 from graphrag_core.errors import DocumentError, ExtractionError, GraphRAGError, InputError
 from graphrag_core.extract import SentenceExtractor
@@ -15,6 +15,8 @@ from graphrag_core.ingest.embedding import combined_error
 from graphrag_core.model import Chunk, Document, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
 from graphrag_core.text import normalise
+
+_Value = TypeVar("_Value", Extraction, Mention, Fact)
 
 to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
@@ -161,11 +163,14 @@ def extract(extractor: Extractor, chunks: Sequence[Chunk]) -> list[Extraction]:
     checked = []
     for chunk, extraction in zip(chunks, found, strict=True):
         try:
-            checked.append(_checked(extraction, chunk))
+            plain = _plain(extraction, Extraction, _EXTRACTION)
+            outside = next((fact for fact in plain.facts if fact.span and fact.span[1] > len(chunk.text)), None)
+            if outside is not None:
+                raise _Unusable(f"the span of the fact {outside.text!r:.80} ends after the chunk's text")  # noqa: TRY301
         except _Unusable as problem:
             raise ExtractionError(
                 f"{kind} returned a value for document {chunk.document_id!r} that cannot be stored: {problem}"
-            ) from problem.__cause__
+            ) from None
         except Exception as error:  # properties and iterators of foreign types may raise anything
             raise combined_error(
                 ExtractionError,
@@ -173,6 +178,7 @@ def extract(extractor: Extractor, chunks: Sequence[Chunk]) -> list[Extraction]:
                 f"({type(error).__name__}: {error})",
                 error,
             ) from error
+        checked.append(replace(plain, facts=tuple(fact for fact in plain.facts if fact.status != "rejected")))
     return checked
 
 
@@ -180,101 +186,84 @@ class _Unusable(Exception):
     """What is wrong with a value."""
 
 
-def _checked(extraction: Any, chunk: Chunk) -> Extraction:
-    if not isinstance(extraction, Extraction):
-        raise _Unusable(f"{type(extraction).__qualname__} instead of an Extraction")
-    mentions = tuple(map(_mention, _items(extraction.mentions, "mentions")))
-    facts = tuple(_fact(fact, len(chunk.text)) for fact in _items(extraction.facts, "facts"))
-    kept = tuple(fact for fact in facts if fact.status != "rejected")
-    return Extraction(mentions, kept, _text(extraction.problem, "problem"))
+def _plain(value: Any, kind: type[_Value], fields: Mapping[str, Callable[[Any], Any]]) -> _Value:
+    """Return a value with fields of plain types; ``fields`` has a function that checks and converts each."""
+    if not isinstance(value, kind):
+        raise _Unusable(f"it is {type(value).__qualname__}, not {kind.__name__}")
+    converted = {}
+    for name, convert in fields.items():
+        given = getattr(value, name)
+        try:
+            converted[name] = convert(given)
+        except _Unusable as problem:
+            raise _Unusable(f"{name} of {kind.__name__} is {given!r:.80}: {problem}") from None
+    return replace(value, **converted)
 
 
-def _mention(mention: Any) -> Mention:
-    if not isinstance(mention, Mention):
-        raise _Unusable(f"a mention is {type(mention).__qualname__}, not a Mention")
-    name = _text(mention.name, "name of a mention")
-    aliases = tuple(_text(alias, f"alias of {name!r:.80}") for alias in _items(mention.aliases, f"aliases of {name!r}"))
-    return replace(
-        mention,
-        name=name,
-        type=_text(mention.type, f"type of {name!r:.80}"),
-        description=_text(mention.description, f"description of {name!r:.80}"),
-        aliases=aliases,
-        subject=bool(mention.subject),
-    )
-
-
-def _fact(fact: Any, length: int) -> Fact:
-    """Return a fact whose values can be stored; ``length`` is that of the chunk's text."""
-    if not isinstance(fact, Fact):
-        raise _Unusable(f"a fact is {type(fact).__qualname__}, not a Fact")
-    text = _text(fact.text, "text of a fact")
-    of = f"of the fact {text!r:.80}"
-    try:
-        remembered.check_status(fact.status)
-    except (InputError, TypeError) as error:
-        raise _Unusable(f"the status {of}: {error}") from error
-    if fact.valid_from is not None or fact.valid_to is not None:
-        raise _Unusable(f"it set the validity {of}: tell a fact that is valid for a time with index.memory.remember")
-    return replace(
-        fact,
-        entities=tuple(_text(name, f"entity {of}") for name in _items(fact.entities, f"entities {of}")),
-        text=text,
-        relation=_text(fact.relation, f"relation {of}"),
-        value=_text(fact.value, f"value {of}"),
-        source=cast("Any", _text(fact.source, f"source {of}")),
-        weight=_number(fact.weight, f"weight {of}", 0, _MOST_WEIGHT),
-        confidence=_number(fact.confidence, f"confidence {of}", 0, 1),
-        created=_time(fact.created, f"creation time {of}"),
-        last_accessed=_time(fact.last_accessed, f"access time {of}"),
-        access_count=_integer(fact.access_count, f"access count {of}", _LARGEST),
-        span=_span(fact.span, f"span {of}", length),
-    )
-
-
-def _items(value: Any, what: str) -> tuple[Any, ...]:
+def _items(value: Any) -> tuple[Any, ...]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise _Unusable(f"the {what} are {type(value).__qualname__}, not a tuple")
+        raise _Unusable("it must be a tuple")
     return tuple(value)
 
 
-def _text(value: Any, what: str) -> str:
-    if type(value) is str:
-        return value
+def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise _Unusable(f"the {what} is {value!r:.80}, not a text")
-    return str.__str__(value)  # of a subclass, such as an enumeration
+        raise _Unusable(f"{value!r:.80} must be a text")
+    return value if type(value) is str else str.__str__(value)  # of a subclass, such as an enumeration
 
 
-def _number(value: Any, what: str, least: float, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise _Unusable(f"the {what} is {value!r:.80}, not a number")
-    number = float(value)
-    if not least <= number <= most:  # nor is NaN
-        raise _Unusable(f"the {what} is {value!r:.80}: use a number from {least:g} to {most:g}")
-    return number
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(map(_text, _items(value)))
 
 
-def _time(value: Any, what: str) -> float | None:
-    return None if value is None else _number(value, what, -_FARTHEST, _FARTHEST)
+def _number(least: float, most: float) -> Callable[[Any], float]:
+    def convert(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, Real) or not least <= float(value) <= most:  # nor is NaN
+            raise _Unusable(f"use a number from {least:g} to {most:g}")
+        return float(value)
+
+    return convert
 
 
-def _integer(value: Any, what: str, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) <= most:
-        raise _Unusable(f"the {what} is {value!r:.80}: use an integer from 0 to {most}")
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 0 <= int(value) <= _LARGEST:
+        raise _Unusable(f"use an integer from 0 to {_LARGEST}")
     return int(value)
 
 
-def _span(value: Any, what: str, length: int) -> tuple[int, int] | None:
-    if value is None:
-        return None
-    ends = _items(value, what)
-    if len(ends) != 2:
-        raise _Unusable(f"the {what} is {value!r:.80}: use (start, end)")
-    start, end = (_integer(end, what, length) for end in ends)
-    if start > end:
-        raise _Unusable(f"the {what} is {value!r:.80}: it ends before it starts")
-    return start, end
+def _span(value: Any) -> tuple[int, int] | None:
+    ends = () if value is None else tuple(map(_integer, _items(value)))
+    if value is not None and (len(ends) != 2 or ends[0] > ends[1]):
+        raise _Unusable("use (start, end)")
+    return (ends[0], ends[1]) if ends else None
+
+
+def _time(value: Any) -> float | None:
+    return None if value is None else _number(-_FARTHEST, _FARTHEST)(value)
+
+
+def _status(value: Any) -> str:
+    if value not in remembered.STATUSES:
+        raise _Unusable(f"use one of {', '.join(remembered.STATUSES)}")
+    return _text(value)
+
+
+def _no_time(value: Any) -> None:
+    if value is not None:
+        raise _Unusable("tell a fact that is valid for a time with index.memory.remember")
+
+
+_MENTION = {"name": _text, "type": _text, "description": _text, "aliases": _texts, "subject": bool}
+_FACT: dict[str, Callable[[Any], Any]] = {
+    "entities": _texts, "text": _text, "relation": _text, "value": _text, "source": _text, "status": _status,
+    "weight": _number(0, _MOST_WEIGHT), "confidence": _number(0, 1), "created": _time, "last_accessed": _time,
+    "access_count": _integer, "span": _span, "valid_from": _no_time, "valid_to": _no_time,
+}  # fmt: skip
+_EXTRACTION: dict[str, Callable[[Any], Any]] = {
+    "mentions": lambda given: tuple(_plain(one, Mention, _MENTION) for one in _items(given)),
+    "facts": lambda given: tuple(_plain(one, Fact, _FACT) for one in _items(given)),
+    "problem": _text,
+}
 
 
 def clean(extraction: Extraction) -> tuple[Extraction, dict[str, bool]]:
