@@ -31,7 +31,7 @@ from graphrag_core import (
     SearchSettings,
 )
 from graphrag_core.errors import DocumentError, EmbedderError, FilterError, InputError
-from graphrag_core.ingest.embedding import embedder_error
+from graphrag_core.ingest.embedding import combined_error
 from graphrag_core.query.memory_tool import MemoryWriter, to_content
 from graphrag_core.query.settings import SearchFields, options_of
 from graphrag_core.testing import CHAIN, CountingEmbedder, HashEmbedder
@@ -161,7 +161,7 @@ def test_another_word_for_the_setting_is_refused(index):
 
 
 def test_errors_can_be_pickled_and_copied():
-    error = embedder_error("the model failed", RateLimitError("x", response=None, body="y"))
+    error = combined_error(EmbedderError, "the model failed", RateLimitError("x", response=None, body="y"))
     for again in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):
         assert isinstance(again, EmbedderError)
         assert str(again) == "the model failed"
@@ -169,12 +169,12 @@ def test_errors_can_be_pickled_and_copied():
 
 @pytest.mark.parametrize("kind", [StopIteration, StopAsyncIteration, KeyboardInterrupt])
 def test_errors_that_mean_something_to_python_are_not_imitated(kind):
-    assert type(embedder_error("x", kind())) is EmbedderError
+    assert type(combined_error(EmbedderError, "x", kind())) is EmbedderError
 
 
 @pytest.mark.parametrize("error", [KeyError("a"), UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), OSError(2, "gone")])
 def test_errors_of_python_are_both(error):
-    both = embedder_error("the model failed", error)
+    both = combined_error(EmbedderError, "the model failed", error)
     assert isinstance(both, type(error))
     assert isinstance(both, EmbedderError)
     assert str(both) == "the model failed"

@@ -109,27 +109,23 @@ class SentenceExtractor:
         section that they continue, which identifiers in code are names in the text, and the full name that a short
         one stands for.
         """
-        extractions = []
+        extractions: list[Extraction] = []
         for _, group in groupby(chunks, attrgetter("document_id")):
-            own = list(group)
-            extractions += with_document_names(own, [*_extract_each(own)])
+            document, found = list(group), list[Extraction]()
+            anchors: tuple[str, ...] = ()
+            previous: Chunk | None = None
+            for chunk in document:
+                if all(mark.kind == "paragraph" for mark in chunk.marks) and not chunk.headings:
+                    found.append(_extract(chunk, ()))
+                    continue
+                continues = previous is not None and chunk.headings == previous.headings
+                starts = next((mark.start for mark in chunk.marks if mark.kind == "heading"), len(chunk.text))
+                is_continued = continues and chunk.text[:starts].strip("# \t\r\n") != ""
+                found.append(_extract(chunk, anchors if is_continued else ()))
+                anchors = section_anchors(chunk) or (anchors if continues else ())
+                previous = chunk
+            extractions += with_document_names(document, found)
         return extractions
-
-
-def _extract_each(chunks: list[Chunk]) -> Iterator[Extraction]:
-    """Yield the extraction of each chunk of a document. Those that continue a section have its addresses."""
-    anchors: tuple[str, ...] = ()
-    previous: Chunk | None = None
-    for chunk in chunks:
-        if all(mark.kind == "paragraph" for mark in chunk.marks) and not chunk.headings:
-            yield _extract(chunk, ())
-            continue
-        continues = previous is not None and chunk.headings == previous.headings
-        starts = next((mark.start for mark in chunk.marks if mark.kind == "heading"), len(chunk.text))
-        is_continued = continues and chunk.text[:starts].strip("# \t\r\n") != ""
-        yield _extract(chunk, anchors if is_continued else ())
-        anchors = section_anchors(chunk) or (anchors if continues else ())
-        previous = chunk
 
 
 def _extract(chunk: Chunk, inherited: tuple[str, ...]) -> Extraction:

@@ -44,6 +44,7 @@ _SUFFIX = re.compile(
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?=\S)")
 _WEB = re.compile(r"https?://([^/?#]*)([^?#]*)", re.IGNORECASE)
 _LABEL = re.compile(r"[^/#?\n]+")
+_PLACE_KEYS = ("url", "source", "file_path")
 _MOST_PARENTS = 4  # of the folders that a target from the root may mean
 _MOST_WORDS = 8
 _LONGEST_HEADING = 1_000  # characters, with markup; a longer one is no name
@@ -185,7 +186,8 @@ def _terms(chunk: Chunk) -> Iterator[tuple[Mark, tuple[str, ...]]]:
 
 def _has_address(chunk: Chunk) -> bool:
     """Return whether links can lead to a chunk without structure: those of documents with a path or URL."""
-    return bool(_place(chunk)) or "/" in chunk.document_id or "." in chunk.document_id
+    has_place = any(isinstance(chunk.metadata.get(key), str) for key in _PLACE_KEYS)
+    return has_place or "/" in chunk.document_id or "." in chunk.document_id
 
 
 def _addresses(chunk: Chunk) -> Iterator[str]:
@@ -232,7 +234,7 @@ def link_addresses(chunk: Chunk, target: str) -> tuple[str, ...]:
 
 def _place(chunk: Chunk) -> str:
     """Return the URL or path of a chunk's document that its metadata names."""
-    found = (chunk.metadata.get(key) for key in ("url", "source", "file_path"))
+    found = (chunk.metadata.get(key) for key in _PLACE_KEYS)
     return next((value.strip() for value in found if isinstance(value, str) and value.strip()), "")
 
 

@@ -1,6 +1,7 @@
 """An embedder whose output is checked: usable vectors, or an error that names the document."""
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from types import new_class
 from typing import Any, TypeVar, cast
@@ -39,22 +40,17 @@ def _storable_identity(identity: str) -> str:
     return identity.encode("utf-8", "replace").decode("utf-8").replace("\x00", "?")
 
 
-def embedder_error(message: str, error: BaseException) -> EmbedderError:
-    """Return an :class:`EmbedderError` that is also of the type that the embedder raised, with its attributes.
+def combined_error(base: type[_Error], message: str, error: BaseException) -> _Error:
+    """Return an error of the library that is also of the type of another one, with its attributes.
 
     ``except EmbedderError`` and ``except openai.RateLimitError`` both catch it, and so do the exception types that
-    a framework's retries and fallbacks are given. Pickled, it is a plain :class:`EmbedderError`. So it is also if
-    the type cannot be a base class.
+    a framework's retries and fallbacks are given. Pickled, it is of the library's type alone. So it is also if the
+    other type cannot be a base class.
 
-    >>> error = embedder_error("the model raised ConnectionError", ConnectionError("no route"))
+    >>> error = combined_error(EmbedderError, "the model raised ConnectionError", ConnectionError("no route"))
     >>> isinstance(error, EmbedderError), isinstance(error, ConnectionError), str(error)
     (True, True, 'the model raised ConnectionError')
     """
-    return combined_error(EmbedderError, message, error)
-
-
-def combined_error(base: type[_Error], message: str, error: BaseException) -> _Error:
-    """Return an error of the library that is also of the type of another one; see :func:`embedder_error`."""
     try:
         kind: Any = type(error)
         of_both: Any = _combined_type(cast("Any", base), kind)
@@ -69,7 +65,7 @@ def question_error(problem: str, error: BaseException) -> EmbedderError:
     """Return the error of a query whose question cannot be embedded; ``error`` is what embedding it raised."""
     cause = error.__cause__ if isinstance(error, EmbedderError) and error.__cause__ else error
     hint = 'Retry, or set on_embedder_error="keyword" to search by keyword and graph without the embedder'
-    combined = embedder_error(f"{problem}. {hint}", cause)
+    combined = combined_error(EmbedderError, f"{problem}. {hint}", cause)
     combined.__cause__ = cause
     return combined
 
@@ -91,34 +87,31 @@ def _combined_type(base: type[GraphRAGError], kind: type[BaseException]) -> type
 def unit_vector(values: Iterable[float], dim: int | None) -> Matrix:
     """Return numbers as a unit vector; raise ``ValueError`` that says what is wrong with them."""
     try:
-        vector = _numbers(values if hasattr(values, "__len__") else list(values))
+        vector = _unit_vectors(values if hasattr(values, "__len__") else list(values))
     except Exception as error:  # __array__ of a foreign type may raise anything
         raise ValueError(f"must be a 1-D array of numbers: {error}") from error
     if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
         raise ValueError(f"has shape {vector.shape}: it must be a 1-D array of finite numbers")
     if dim is not None and len(vector) != dim:
         raise ValueError(f"has dimension {len(vector)}, the index has dimension {dim}: use the index's embedder")
-    unit: Matrix = _normalised(vector[None, :])[0]
-    return unit
+    return vector
 
 
-def _numbers(values: object) -> Matrix:
-    """Return real numbers as an array; raise if they are texts, truth values, complex or no numbers."""
+def _unit_vectors(values: object) -> Matrix:
+    """Return vectors with norm 1; raise if they are texts, truth values, complex or no numbers.
+
+    Unit vectors stay as they are, however often they pass through here. What is infinite becomes NaN.
+    """
     array = np.asarray(values)
     if array.dtype.kind == "O":  # such as fractions, or the numbers of another library
         array = np.array(values, np.float64)
     if array.dtype.kind not in "fiu":
         raise ValueError(f"they are of type {array.dtype}, not numbers")
-    with np.errstate(over="ignore"):  # what becomes infinite is refused
-        numbers: Matrix = np.array(array, np.float32)
-    return numbers
-
-
-def _normalised(vectors: Matrix) -> Matrix:
-    """Return rows as unit vectors. Unit vectors stay as they are, however often they pass through here."""
-    norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
-    norms[np.abs(norms - 1) < _ROUNDING] = 1
-    unit: Matrix = (vectors / np.maximum(norms, _TINY)).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        vectors = np.array(array, np.float32)
+        norms = np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True)
+        norms[np.abs(norms - 1) < _ROUNDING] = 1
+        unit: Matrix = (vectors / np.maximum(norms, _TINY)).astype(np.float32)
     return unit
 
 
@@ -167,14 +160,8 @@ class CheckedEmbedder:
         missing = [text for text in texts if text not in known] if known else list(texts)
         raw: Any = []
         if missing:
-            try:
+            with self._naming_errors(f"{len(missing)} texts, the first of document {owners[0]!r}"):
                 raw = self.embedder.embed_documents(missing)
-            except Exception as error:
-                raise embedder_error(
-                    f"{self.identity} raised {type(error).__name__} on {len(missing)} texts, "
-                    f"the first of document {owners[0]!r}: {error}",
-                    error,
-                ) from error
         if len(missing) < len(texts):
             fresh = iter(self._checked(raw, len(missing), owners)) if missing else iter(())
             raw = [known[text] if text in known else next(fresh) for text in texts]
@@ -184,11 +171,8 @@ class CheckedEmbedder:
 
     def query(self, text: str) -> Matrix:
         """Return the unit vector of a question."""
-        try:
+        with self._naming_errors("a question"):
             raw = self.embedder.embed_query(text)
-        except Exception as error:
-            message = f"{self.identity} raised {type(error).__name__} on a question: {error}"
-            raise embedder_error(message, error) from error
         return self.checked_query(raw)
 
     def checked_query(self, raw: object) -> Matrix:
@@ -198,11 +182,8 @@ class CheckedEmbedder:
 
     async def awaited_documents(self, texts: Sequence[str], vectors: Awaitable[Any]) -> dict[str, Matrix]:
         """Return the vectors that an embedder computes on the event loop, by text; see :meth:`documents`."""
-        try:
+        with self._naming_errors(f"{len(texts)} texts"):
             raw = await vectors
-        except Exception as error:
-            message = f"{self.identity} raised {type(error).__name__} on {len(texts)} texts: {error}"
-            raise embedder_error(message, error) from error
         return dict(zip(texts, self._checked(raw, len(texts), [text[:40] for text in texts]), strict=True))
 
     def queries(self, texts: Sequence[str]) -> Matrix:
@@ -210,12 +191,18 @@ class CheckedEmbedder:
         embed_all = getattr(self.embedder, "embed_queries", None)
         if not callable(embed_all):
             return np.stack([self.query(text) for text in texts]) if texts else np.empty((0, self.dim or 0), np.float32)
-        try:
+        with self._naming_errors(f"{len(texts)} questions"):
             raw = embed_all(list(texts))
-        except Exception as error:
-            message = f"{self.identity} raised {type(error).__name__} on {len(texts)} questions: {error}"
-            raise embedder_error(message, error) from error
         return self._checked(raw, len(texts), ["the question"] * len(texts))
+
+    @contextmanager
+    def _naming_errors(self, texts: str) -> Iterator[None]:
+        """Raise what the embedder raises as an :class:`EmbedderError` that says which texts it had."""
+        try:
+            yield
+        except Exception as error:
+            message = f"{self.identity} raised {type(error).__name__} on {texts}: {error}"
+            raise combined_error(EmbedderError, message, error) from error
 
     def given(self, document_id: str, vector: Sequence[float]) -> Matrix:
         """Return the vector that was passed for a document as a unit vector."""
@@ -228,7 +215,7 @@ class CheckedEmbedder:
 
     def _checked(self, raw: object, count: int, owners: Sequence[str]) -> Matrix:
         try:
-            vectors = _numbers(raw)
+            vectors = _unit_vectors(raw)
         except Exception as error:  # __array__ of a foreign type may raise anything
             raise EmbedderError(
                 f"{self.identity} returned vectors of different lengths, or not numbers, for {count} texts "
@@ -247,4 +234,4 @@ class CheckedEmbedder:
         bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
         if len(bad):
             raise EmbedderError(f"{self.identity} returned NaN or infinity for document {owners[int(bad[0])]!r}")
-        return _normalised(vectors)
+        return vectors

@@ -226,7 +226,7 @@ class Pipeline:
             settings = {"embedder": self._identities[0], "dim": str(dim), "embeds": json.dumps(asdict(self.embeds))}
             if self.edges:
                 settings[EDGES] = json.dumps(self.edges)
-        if any(remembered.may_hide(document) for document in changed):
+        if any(remembered.FACT_KEY in document.metadata and remembered.may_hide(document) for document in changed):
             settings[remembered.SETTING] = "yes"
         # Another process may have added or deleted the same documents of a shared index meanwhile.
         removed = [document.id for document in changed] if self.engine.shared else replaced
@@ -247,7 +247,7 @@ class Pipeline:
         identities: tuple[str, ...] = (chunking, extraction)
         if remembered.FACT_KEY in document.metadata:
             identities = ("remembered 1",)
-        elif self.chunker is not None and self.chunker.keeps_whole(document):
+        elif self.chunker is not None and self.chunker.long_only and self.chunker.is_whole(document.text):
             identities = (_WHOLE, extraction)  # the same as in an index that splits nothing
         parts = [document.text, document.title, to_json(dict(document.metadata)), *identities]
         if FINDING in document.metadata:
