@@ -110,12 +110,16 @@ class Chunker:
     def _count(self) -> Callable[[str], int]:
         return token_counter(self.tokenizer)
 
+    def keeps_whole(self, document: Document) -> bool:
+        """Return whether a document is not split at all, because it is short and only long ones are."""
+        return self.long_only and self._is_whole(document.text)
+
     def split(self, document: Document) -> list[Chunk]:
         """Return the passages of a document, in order."""
         whole = whole_document(document)
         text, marks = document.text, whole.marks
         headings = [mark for mark in marks if mark.kind == "heading"]
-        if (self.long_only or len(headings) < 2) and self.is_whole(text):
+        if self.keeps_whole(document) or (len(headings) < 2 and not self.long_only and self._is_whole(text)):
             return [whole]
         above = headings_of(document.metadata, whole.title)
         spans: list[tuple[int, int]] = []
@@ -154,7 +158,7 @@ class Chunker:
             for i, ((start, end), path, own) in enumerate(zip(spans, paths, _marks_of(marks, spans), strict=True))
         ]
 
-    def is_whole(self, text: str) -> bool:
+    def _is_whole(self, text: str) -> bool:
         """Return whether a text has at most ``whole_until`` tokens."""
         if len(text) <= self.whole_until:  # assuming at most one token per character
             return True

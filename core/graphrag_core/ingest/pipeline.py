@@ -247,7 +247,7 @@ class Pipeline:
         identities: tuple[str, ...] = (chunking, extraction)
         if remembered.FACT_KEY in document.metadata:
             identities = ("remembered 1",)
-        elif self.chunker is not None and self.chunker.long_only and self.chunker.is_whole(document.text):
+        elif self.chunker is not None and self.chunker.keeps_whole(document):
             identities = (_WHOLE, extraction)  # the same as in an index that splits nothing
         parts = [document.text, document.title, to_json(dict(document.metadata)), *identities]
         if FINDING in document.metadata:

@@ -16,6 +16,7 @@ from graphrag_core.model import Chunk, Document, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
 from graphrag_core.text import normalise
 
+_Fields = Mapping[str, Callable[[Any], Any]]
 _Value = TypeVar("_Value", Extraction, Mention, Fact)
 
 to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -186,7 +187,7 @@ class _Unusable(Exception):
     """What is wrong with a value."""
 
 
-def _plain(value: Any, kind: type[_Value], fields: Mapping[str, Callable[[Any], Any]]) -> _Value:
+def _plain(value: Any, kind: type[_Value], fields: _Fields) -> _Value:
     """Return a value with fields of plain types; ``fields`` has a function that checks and converts each."""
     if not isinstance(value, kind):
         raise _Unusable(f"it is {type(value).__qualname__}, not {kind.__name__}")
@@ -253,13 +254,13 @@ def _no_time(value: Any) -> None:
         raise _Unusable("tell a fact that is valid for a time with index.memory.remember")
 
 
-_MENTION = {"name": _text, "type": _text, "description": _text, "aliases": _texts, "subject": bool}
-_FACT: dict[str, Callable[[Any], Any]] = {
+_MENTION: _Fields = {"name": _text, "type": _text, "description": _text, "aliases": _texts, "subject": bool}
+_FACT: _Fields = {
     "entities": _texts, "text": _text, "relation": _text, "value": _text, "source": _text, "status": _status,
     "weight": _number(0, _MOST_WEIGHT), "confidence": _number(0, 1), "created": _time, "last_accessed": _time,
     "access_count": _integer, "span": _span, "valid_from": _no_time, "valid_to": _no_time,
 }  # fmt: skip
-_EXTRACTION: dict[str, Callable[[Any], Any]] = {
+_EXTRACTION: _Fields = {
     "mentions": lambda given: tuple(_plain(one, Mention, _MENTION) for one in _items(given)),
     "facts": lambda given: tuple(_plain(one, Fact, _FACT) for one in _items(given)),
     "problem": _text,
