@@ -40,7 +40,6 @@ from graphrag_core import Hit, Result
 from graphrag_core.context.display import Highlighter, body_text, citation, readable
 from graphrag_core.context.escape import body, list_item, one_line, shortened
 from graphrag_core.documents import containers, html, load_documents, plain, rows, rst, writer
-from graphrag_core.documents.content import is_version
 from graphrag_core.engine import analysis, copies
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.explain import labels
@@ -52,6 +51,7 @@ from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.query import recognise, routing
 from graphrag_core.text import cjk, lowercase_names, markup, mentions, names, tokens
 from graphrag_core.text.markup import scan, slug
+from graphrag_core.text.numbering import is_version
 from graphrag_core.text.sentences import is_boilerplate, is_statement, sentences, unwrap
 from torture.report import Row
 

@@ -300,7 +300,7 @@ class _Writer:
             documents.append(item)
             if file >= 0:
                 counts[file] += 1
-                self.catalogue.add_document(CatalogueEntry(file, "", ""), item.id)
+                self.catalogue.add_document(CatalogueEntry(file), item.id)
         try:
             if counts:
                 self.catalogue.commit()  # documents are recorded before they are indexed
@@ -359,7 +359,7 @@ class _FileProgress:
                 self.run.add_problem(problem)
             entry, digest = self.changed[file]
             if all(problem.empty for problem in end.problems):
-                self.run.read.append((entry, "" if end.problems else digest, ""))
+                self.run.read.append((entry, "" if end.problems else digest))
             self.run.waiting += 1
             self.run.unwritten += end.size
         self.run.mark_read_files()

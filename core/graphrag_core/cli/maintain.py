@@ -137,7 +137,7 @@ def _chosen(target: str, index: KnowledgeIndex, catalogue: Catalogue | None) -> 
         return _Chosen([target], [])
     matches = _matcher(target)
     if catalogue is not None:
-        files = [entry for entry, path in catalogue.files() if matches(entry.name, path)]
+        files = [entry for entry in catalogue.files() if matches(entry.name, entry.path)]
         documents = [document_id for entry in files for document_id in catalogue.documents(entry)]
         if documents:
             return _Chosen([one for one in documents if one in index], files)

@@ -12,8 +12,7 @@ import platform
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,6 +28,7 @@ CATALOGUE = "files.sqlite"
 
 _PAGE = 5_000  # rows that are read or written at once
 _RUN = "run"  # the setting that counts runs
+_ENTRY = "key, name, digest, path"
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS catalogue_settings (
@@ -51,8 +51,9 @@ class CatalogueEntry:
     """A file in the catalogue. ``digest`` is empty until the whole file is in the index."""
 
     key: int
-    name: str
-    digest: str
+    name: str = ""
+    digest: str = ""
+    path: str = ""
 
 
 class _Tables(Protocol):
@@ -60,8 +61,7 @@ class _Tables(Protocol):
 
     machine: str  # whose paths these are; empty for a folder, which may move to another machine
 
-    def rows(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]: ...
-    def write_all(self, sql: str, parameters: Sequence[Mapping[str, Any]]) -> None: ...
+    def execute(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]: ...
     def commit(self) -> None: ...
     def close(self) -> None: ...
 
@@ -84,18 +84,11 @@ class _FileTables:
             ) from error
         self._db.create_function("greatest", 2, max, deterministic=True)
         self._db.create_function("starts_with", 2, str.startswith, deterministic=True)
+        self.commit, self.close = self._db.commit, self._db.close
 
-    def rows(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        return self._db.execute(_PLACEHOLDER.sub(r":\1", sql), {"index": 0, **parameters}).fetchall()
-
-    def write_all(self, sql: str, parameters: Sequence[Mapping[str, Any]]) -> None:
-        self._db.executemany(_PLACEHOLDER.sub(r":\1", sql), [{"index": 0, **row} for row in parameters])
-
-    def commit(self) -> None:
-        self._db.commit()
-
-    def close(self) -> None:
-        self._db.close()
+    def execute(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+        statement = _PLACEHOLDER.sub(r":\1", sql)
+        return [found for row in rows for found in self._db.execute(statement, {"index": 0, **row})]
 
 
 class _DatabaseTables:
@@ -106,32 +99,29 @@ class _DatabaseTables:
 
         self.machine = platform.node()
         self._database = Database(url, read_only=read_only)
+        self.close = self._database.close
         try:
             self._index = self._database.open()
         except BaseException:
             self.close()
             raise
 
-    def rows(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def execute(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
+        given = [{"index": self._index, **row} for row in rows]
+
         def attempt() -> list[tuple[Any, ...]]:
             with self._database.connection() as connection, connection.cursor() as cursor:
-                cursor.execute(sql, {"index": self._index, **parameters})
-                return cursor.fetchall() if cursor.description else []
+                if len(given) == 1:
+                    cursor.execute(sql, given[0])
+                    return cursor.fetchall() if cursor.description else []
+                with connection.transaction():
+                    cursor.executemany(sql, given)
+                return []
 
-        return self._database.repeated(attempt)
-
-    def write_all(self, sql: str, parameters: Sequence[Mapping[str, Any]]) -> None:
-        def attempt() -> None:
-            with self._database.connection() as connection, connection.transaction(), connection.cursor() as cursor:
-                cursor.executemany(sql, [{"index": self._index, **row} for row in parameters])
-
-        self._database.repeated(attempt)
+        return self._database.repeated(attempt) if given else []
 
     def commit(self) -> None:
         """Do nothing: what was written is committed."""
-
-    def close(self) -> None:
-        self._database.close()
 
 
 class Catalogue:
@@ -144,25 +134,18 @@ class Catalogue:
     def __init__(self, tables: _Tables, run: int | None) -> None:
         self._tables = tables
         self._unwritten: dict[str, int] = {}  # documents that were added, and the keys of their files
-        self.run = 0
-        self.run = self._next_run() if run is None else run
+        self.run = 0 if run is None else run
+        if run is None:  # begin one, with a number above that of every run before
+            found = self._rows(
+                "INSERT INTO catalogue_settings (\"index\", key, value) VALUES (%(index)s, %(name)s, '1') "
+                'ON CONFLICT ("index", key) DO UPDATE '
+                "SET value = CAST(CAST(catalogue_settings.value AS bigint) + 1 AS text) RETURNING value",
+                name=_RUN,
+            )
+            self.run = int(found[0][0])
 
     def _rows(self, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
-        return self._tables.rows(sql, {"run": self.run, **parameters})
-
-    def _write_all(self, sql: str, parameters: Sequence[Mapping[str, Any]]) -> None:
-        if parameters:
-            self._tables.write_all(sql, parameters)
-
-    def _next_run(self) -> int:
-        """Return a number above that of every run before."""
-        rows = self._rows(
-            "INSERT INTO catalogue_settings (\"index\", key, value) VALUES (%(index)s, %(name)s, '1') "
-            'ON CONFLICT ("index", key) DO UPDATE '
-            "SET value = CAST(CAST(catalogue_settings.value AS bigint) + 1 AS text) RETURNING value",
-            name=_RUN,
-        )
-        return int(rows[0][0])
+        return self._tables.execute(sql, [{"run": self.run, **parameters}])
 
     # -- files
 
@@ -176,7 +159,7 @@ class Catalogue:
         while not found:  # another machine may register the file, or its name, at the same time
             found = self._rows(
                 'UPDATE catalogue_files SET run = greatest(run, %(run)s) WHERE "index" = %(index)s '
-                "AND path = %(path)s RETURNING key, name, digest",
+                f"AND path = %(path)s RETURNING {_ENTRY}",
                 path=str(file.path),
             ) or self._register_new(file)
         return CatalogueEntry(*found[0])
@@ -194,7 +177,7 @@ class Catalogue:
                 return self._rows(
                     'INSERT INTO catalogue_files ("index", path, name, machine, run) '
                     "VALUES (%(index)s, %(path)s, %(name)s, %(machine)s, %(run)s) "
-                    "ON CONFLICT DO NOTHING RETURNING key, name, digest",
+                    f"ON CONFLICT DO NOTHING RETURNING {_ENTRY}",
                     name=name,
                     **own,
                 )
@@ -203,7 +186,7 @@ class Catalogue:
                 break
         return self._rows(
             "UPDATE catalogue_files SET path = %(path)s, machine = %(machine)s, run = greatest(run, %(run)s) "
-            'WHERE "index" = %(index)s AND key = %(key)s RETURNING key, name, digest',
+            f'WHERE "index" = %(index)s AND key = %(key)s RETURNING {_ENTRY}',
             key=key,
             **own,
         )
@@ -213,28 +196,26 @@ class Catalogue:
         sql = 'UPDATE catalogue_files SET digest = %(digest)s WHERE "index" = %(index)s AND key = %(key)s'
         self._rows(sql, key=entry.key, digest=digest)
 
-    def missing_files(self, folder: str) -> Iterator[tuple[CatalogueEntry, str]]:
-        """Yield the files in a folder that were not found in this run, with their paths."""
+    def missing_files(self, folder: str) -> list[CatalogueEntry]:
+        """Return the files in a folder that were not found in this run."""
         prefix = folder.rstrip("/\\")
         found = self._rows(
-            'SELECT key, name, digest, path FROM catalogue_files WHERE "index" = %(index)s AND run < %(run)s '
+            f'SELECT {_ENTRY} FROM catalogue_files WHERE "index" = %(index)s AND run < %(run)s '
             "AND starts_with(path, %(prefix)s) AND substr(path, %(after)s, 1) IN ('/', '\\') ORDER BY key",
             prefix=prefix,
             after=len(prefix) + 1,
         )
-        for *entry, path in found:
-            yield CatalogueEntry(*entry), path
+        return [CatalogueEntry(*row) for row in found]
 
-    def files(self) -> Iterator[tuple[CatalogueEntry, str]]:
-        """Yield all files with their paths, in the order in which they were found first."""
+    def files(self) -> Iterator[CatalogueEntry]:
+        """Yield all files, in the order in which they were found first."""
         last = -1
         sql = (
-            'SELECT key, name, digest, path FROM catalogue_files WHERE "index" = %(index)s AND key > %(last)s '
+            f'SELECT {_ENTRY} FROM catalogue_files WHERE "index" = %(index)s AND key > %(last)s '
             f"ORDER BY key LIMIT {_PAGE}"
         )
         while page := self._rows(sql, last=last):
-            for *entry, path in page:
-                yield CatalogueEntry(*entry), path
+            yield from (CatalogueEntry(*row) for row in page)
             last = page[-1][0]
 
     def remove_file(self, entry: CatalogueEntry) -> None:
@@ -252,7 +233,7 @@ class Catalogue:
 
     def _write_documents(self) -> None:
         # In order of id, so that two runs that record the same documents do not wait for each other in a circle.
-        self._write_all(
+        self._tables.execute(
             'INSERT INTO catalogue_documents ("index", id, file, run) VALUES (%(index)s, %(id)s, %(file)s, %(run)s) '
             'ON CONFLICT ("index", id) DO UPDATE SET file = excluded.file, '
             "run = greatest(catalogue_documents.run, excluded.run)",
@@ -273,12 +254,12 @@ class Catalogue:
         """Remove documents that were deleted from the index; the next run reads their files again."""
         self._write_documents()
         rows = [{"id": document_id} for document_id in sorted(document_ids)]
-        self._write_all(
+        self._tables.execute(
             "UPDATE catalogue_files SET digest = '' WHERE \"index\" = %(index)s AND key = "
             '(SELECT file FROM catalogue_documents WHERE "index" = %(index)s AND id = %(id)s)',
             rows,
         )
-        self._write_all('DELETE FROM catalogue_documents WHERE "index" = %(index)s AND id = %(id)s', rows)
+        self._tables.execute('DELETE FROM catalogue_documents WHERE "index" = %(index)s AND id = %(id)s', rows)
 
     # -- settings
 
@@ -314,13 +295,10 @@ class Catalogue:
             self.write_setting(key, json.loads(value))
         files = other.files()
         while page := list(islice(files, _PAGE)):
-            self._write_all(
+            self._tables.execute(
                 'INSERT INTO catalogue_files ("index", path, name, digest, machine, run) '
                 "VALUES (%(index)s, %(path)s, %(name)s, %(digest)s, %(machine)s, 0)",
-                [
-                    {"path": path, "name": entry.name, "digest": entry.digest, "machine": self._tables.machine}
-                    for entry, path in page
-                ],
+                [{**asdict(entry), "machine": self._tables.machine} for entry in page],
             )
         after = ""
         sql = (
@@ -328,7 +306,7 @@ class Catalogue:
             f'AND f.key = d.file WHERE d."index" = %(index)s AND d.id > %(after)s ORDER BY d.id LIMIT {_PAGE}'
         )
         while documents := other._rows(sql, after=after):
-            self._write_all(
+            self._tables.execute(
                 'INSERT INTO catalogue_documents ("index", id, file, run) SELECT %(index)s, %(id)s, key, 0 '
                 'FROM catalogue_files WHERE "index" = %(index)s AND name = %(name)s',
                 [{"id": document_id, "name": name} for document_id, name in documents],
@@ -399,5 +377,5 @@ def read_setting(path: str | Path, key: str) -> Any:
         catalogue = open_catalogue(path, read_only=True)
     except (NotAnIndex, DiskError):
         return None
-    with closing(catalogue):
+    with catalogue:
         return catalogue.get_setting(key)

@@ -7,7 +7,6 @@ import posixpath
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
 from dataclasses import replace
 from email.message import EmailMessage
 from email.policy import default
@@ -18,40 +17,38 @@ from xml.etree import ElementTree as ET
 from graphrag_core.documents.content import Content, decode, decode_lines
 from graphrag_core.documents.html import html_content
 from graphrag_core.documents.plain import markdown_title
+from graphrag_core.documents.writer import fence_of
 from graphrag_core.errors import FileError
 from graphrag_core.model import Mark
 
 _HEADERS = ("from", "to", "cc", "date")
 _MAX_UNPACKED = 200_000_000  # bytes of one chapter or all; protects against zip bombs
 _MAX_CHAPTERS = 10_000
+_ENCRYPTION = "META-INF/encryption.xml"
 _LONGEST_HEADER = 20_000  # characters; the parser takes quadratic time
 _REPLY = re.compile(r"^(?:(?:re|fwd?|aw|wg):\s*)+", re.IGNORECASE)
 
 
 def read_eml(data: bytes) -> Content:
     """Read an e-mail: its subject, sender, recipients, date and text. Attachments are named."""
-    if any(len(line) > _LONGEST_HEADER for line in _header_lines(data)):
+    head = re.split(rb"\r?\n\r?\n", data, maxsplit=1)[0]
+    if any(len(header) > _LONGEST_HEADER for header in re.split(rb"\r?\n(?![ \t])", head)):  # with folded lines
         raise FileError(f"has a header of more than {_LONGEST_HEADER:,} characters: not an e-mail, or damaged")
     message = email.message_from_bytes(data, policy=default)
     if not isinstance(message, EmailMessage) or not any(name in message for name in ("from", "subject", "date", "to")):
         raise FileError("not an e-mail: it has no headers")
     subject = " ".join(str(message.get("subject", "")).split())
     headers = {name: " ".join(str(message[name]).split()) for name in _HEADERS if message[name]}
-    body = _mail_body(message)
     names = [name for part in message.iter_attachments() if (name := part.get_filename())]
-    head = [f"# {subject}"] if subject else []
-    head.append("\n".join(f"{name.capitalize()}: {value}" for name, value in headers.items()))
-    if names:
-        head.append(f"Attachments: {', '.join(names)}")
-    intro = "\n\n".join(part for part in head if part) + "\n\n"
-    marks = tuple(body.marks_from(len(intro)))
-    return Content(intro + body.text, _REPLY.sub("", subject), {"subject": subject, **headers}, marks=marks)
-
-
-def _header_lines(data: bytes) -> Iterator[bytes]:
-    """Yield the headers of a mail, each with the lines that continue it."""
-    head = re.split(rb"\r?\n\r?\n", data, maxsplit=1)[0]
-    yield from re.split(rb"\r?\n(?![ \t])", head)
+    intro = (
+        f"# {subject}" if subject else "",
+        "\n".join(f"{name.capitalize()}: {value}" for name, value in headers.items()),
+        f"Attachments: {', '.join(names)}" if names else "",
+    )
+    start = "\n\n".join(filter(None, intro)) + "\n\n"
+    body = _mail_body(message)
+    marks = tuple(body.marks_from(len(start)))
+    return Content(start + body.text, _REPLY.sub("", subject), {"subject": subject, **headers}, marks=marks)
 
 
 def _mail_body(message: EmailMessage) -> Content:
@@ -73,27 +70,20 @@ def read_epub(data: bytes) -> Content:
         with zipfile.ZipFile(io.BytesIO(data)) as book:
             if sum(member.file_size for member in book.infolist()) > _MAX_UNPACKED:
                 raise FileError("unpacks to more than 200 MB: remove its images")
-            if "META-INF/encryption.xml" in book.namelist() and b"EncryptedData" in book.read(
-                "META-INF/encryption.xml"
-            ):
+            if _ENCRYPTION in book.namelist() and b"EncryptedData" in book.read(_ENCRYPTION):
                 raise FileError("encrypted: save a copy without copy protection")
             title, chapters = _spine(book)
             pages = [(path, html_content(decode(book.read(path)))) for path in dict.fromkeys(chapters)]
     except (zipfile.BadZipFile, KeyError, ET.ParseError, EOFError, zlib.error, StopIteration) as error:
         raise FileError("not an EPUB file, or damaged") from error
-    parts, marks, at = list[str](), list[Mark](), 0
+    pages = [(path, page) for path, page in pages if page.text.strip()]
+    marks, at = list[Mark](), 0
     for path, page in pages:
-        if not page.text.strip():
-            continue
-        if parts:
-            parts.append("\n\n")
-            at += 2
         marks.append(Mark("anchor", at, at, posixpath.basename(path)))
         for mark in page.marks_from(at):
             marks.append(replace(mark, value=_book_target(mark.value)) if mark.kind == "link" else mark)
-        parts.append(page.text)
-        at += len(page.text)
-    return Content("".join(parts), title, marks=tuple(marks))
+        at += len(page.text) + 2
+    return Content("\n\n".join(page.text for _, page in pages), title, marks=tuple(marks))
 
 
 def _spine(book: zipfile.ZipFile) -> tuple[str, list[str]]:
@@ -129,18 +119,17 @@ def read_notebook(data: bytes) -> Content:
     except (ValueError, RecursionError, AttributeError, TypeError, KeyError) as error:
         raise FileError(f"not a notebook, or damaged ({type(error).__name__})") from error
     prose = "\n\n".join(source for kind, source in parts if kind in ("markdown", "heading"))
-    blocks = [source if kind != "code" else _fenced(source, language) for kind, source in parts if source.strip()]
+    blocks = [
+        f"{fence_of(source)}{language}\n{source}\n{fence_of(source)}" if kind == "code" else source
+        for kind, source in parts
+        if source.strip()
+    ]
     return Content("\n\n".join(blocks), markdown_title(prose))
 
 
 def _source(cell: Any) -> str:
     source = cell.get("source", cell.get("input", ""))
     text = "".join(source) if isinstance(source, list) else str(source)
-    return (
-        f"{'#' * min(int(cell.get('level', 1)), 6)} {text}" if cell.get("cell_type") == "heading" else text.strip("\n")
-    )
-
-
-def _fenced(code: str, language: str) -> str:
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", code)), default=0))
-    return f"{fence}{language}\n{code}\n{fence}"
+    if cell.get("cell_type") == "heading":
+        return f"{'#' * min(int(cell.get('level', 1)), 6)} {text}"
+    return text.strip("\n")

@@ -18,7 +18,11 @@ _BOMS = {
     "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
 }
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
-_VERSION = re.compile(r"\W*(?!\W)(?:(?:version|release|v)?\s*\d+(?:\.\d+)+|\d{4}-\d\d|unreleased\b)", re.IGNORECASE)
+_PLACEHOLDER_TITLE = re.compile(
+    r"microsoft (?:word|powerpoint|excel)\b|untitled|(?:word )?document\s*\d*$|presentation\s*\d*$|powerpoint"
+    r"|(?:slide|page) ?\d*$|.*\.(?:docx?|odt|tex|dvi|indd|pdf|rtf|qxd|pptx?|xlsx?|ps|html?|md|txt)$|\S*_\S*$|[\W\d]*$",
+    re.IGNORECASE,
+)
 _COMMON_ENCODINGS = ("cp1252", "gb18030")
 _NO_ENCODINGS = frozenset("punycode idna unicode_escape raw-unicode-escape unicode-escape undefined utf-7".split())
 """Codecs that no file is written in. Some take quadratic time."""
@@ -67,13 +71,14 @@ def decode_lines(data: bytes) -> str:
     return decode(data).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def is_version(heading: str) -> bool:
-    """Whether a heading is a version or a date: the first section of a change log, and not its title.
+def stated_title(title: str | None) -> str:
+    """Return the title in a file's properties; nothing if a program made it up.
 
-    >>> is_version("v2.1.0 (2024-06-17)"), is_version("Unreleased"), is_version("3D graphics")
-    (True, True, False)
+    >>> stated_title("Harbour  report"), stated_title("Microsoft Word - report.doc"), stated_title("Slide 1")
+    ('Harbour report', '', '')
     """
-    return _VERSION.match(heading) is not None
+    title = " ".join((title or "").split())[:1_000]
+    return "" if _PLACEHOLDER_TITLE.match(title) else title
 
 
 def detect_encoding(sample: bytes) -> str:

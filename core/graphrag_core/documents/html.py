@@ -98,13 +98,15 @@ def html_content(source: str) -> Content:
     if not _is_parsable(source):
         return _without_tags(source)
     page = LexborHTMLParser(source)
-    if page.body is None:
-        return Content("", one_line(page.css_first("title")))
     site_title = one_line(page.css_first("title"))
+    if page.body is None:
+        return Content("", site_title)
     _remove_furniture(page)
     root = _main(page)
     title = _title(page, root, site_title)
-    _remove_section_numbers(root)
+    for node in root.css("h1 > span:first-child, h2 > span:first-child, h3 > span:first-child, h4 > span:first-child"):
+        if _SECTION_NUMBER.fullmatch(node.text()):
+            node.decompose()
     _remove_last_lines(root)
     writer = Writer()
     write_html(root, writer)
@@ -186,8 +188,9 @@ def _is_parsable(source: str) -> bool:
 def _remove_furniture(page: LexborHTMLParser) -> None:
     for node in page.css(_REMOVED):
         node.decompose()
+    inner = {node.mem_id for node in page.css("main header, article header")}
     for node in page.css("header"):
-        if node.css_first("h1") is None and not _has_parent(node, ("main", "article")):
+        if node.css_first("h1") is None and node.mem_id not in inner:
             node.decompose()
     total = len(page.body.text()) if page.body else 0
     for node in page.css("[class], [id]"):
@@ -203,7 +206,11 @@ def _remove_furniture(page: LexborHTMLParser) -> None:
 
 def _remove_step_links(page: LexborHTMLParser) -> None:
     """Remove the first and last blocks that hardly hold more than links to the pages before and after."""
-    steps = [link for link in page.css("a") if _is_step_link(link)]
+    steps = [
+        link
+        for link in page.css("a")
+        if link.attributes.get("rel") in _STEPS or _STEP_LINK.match(one_line(link)) is not None
+    ]
     ids = {link.mem_id for link in steps}
     gone: set[int] = set()
     for link in (*steps[:_MOST_STEP_LINKS], *steps[_MOST_STEP_LINKS:][-_MOST_STEP_LINKS:]):
@@ -220,10 +227,6 @@ def _remove_step_links(page: LexborHTMLParser) -> None:
         if found is not None:
             gone.update(one.mem_id for one in found.css("a"))
             found.decompose()
-
-
-def _is_step_link(link: LexborNode) -> bool:
-    return link.attributes.get("rel") in _STEPS or _STEP_LINK.match(one_line(link)) is not None
 
 
 def _remove_contents(page: LexborHTMLParser) -> None:
@@ -252,21 +255,15 @@ def _is_menu(cell: LexborNode, page: LexborHTMLParser) -> bool:
     return linked > 0.7 * text and len(one_line(page.body)) > text + 200
 
 
-def _remove_section_numbers(root: LexborNode) -> None:
-    for node in root.css("h1 > span:first-child, h2 > span:first-child, h3 > span:first-child, h4 > span:first-child"):
-        if _SECTION_NUMBER.fullmatch(node.text()):
-            node.decompose()
-
-
 def _remove_last_lines(root: LexborNode) -> None:
     """Remove short blocks at the end that say when a page was changed or whose it is, and links to its neighbours."""
     blocks = [node for node in root.css("p, div, small, center, address") if node.text(strip=True)]
     found = [node for node in blocks[:4] if _STEP_LINKS.fullmatch(one_line(node))]
-    for node in blocks[-4:]:  # they are nested
-        text = one_line(node)
-        if len(text) < 250 and (_LAST_LINES.match(text) or _STEP_LINKS.fullmatch(text)):
-            found.append(node)
-    gone: set[int] = set()
+    last = [(node, one_line(node)) for node in blocks[-4:]]
+    found += [
+        node for node, text in last if len(text) < 250 and (_LAST_LINES.match(text) or _STEP_LINKS.fullmatch(text))
+    ]
+    gone: set[int] = set()  # blocks are nested
     for node in found:
         if node.mem_id not in gone:
             gone.update(inner.mem_id for inner in node.traverse())
@@ -286,15 +283,10 @@ def _is_table_of_contents(node: LexborNode, anchors: set[str | None]) -> bool:
     """Whether a list only links to places on its own page."""
     links = node.css("a")
     targets = [(link.attributes.get("href") or "").partition("#") for link in links]
-    if (
-        len(links) < 3
-        or len({path for path, _, _ in targets}) > 1
-        or not all(part in anchors for _, _, part in targets)
-    ):
+    if len(links) < 3 or len({path for path, _, _ in targets}) > 1 or any(part not in anchors for *_, part in targets):
         return False
-    return sum(len(link.text(strip=True)) for link in links) >= 0.9 * len(
-        re.sub(r"\s+", " ", node.text()).strip()
-    ) - 2 * len(links)
+    linked = sum(len(link.text(strip=True)) for link in links)
+    return linked >= 0.9 * len(one_line(node)) - 2 * len(links)
 
 
 def _main(page: LexborHTMLParser) -> LexborNode:
@@ -337,12 +329,3 @@ def _title(page: LexborHTMLParser, root: LexborNode, site_title: str) -> str:
 def _heading_text(node: LexborNode | None) -> str:
     """Return the words of a heading without the link to itself."""
     return one_line(node).rstrip("¶#🔗 ")
-
-
-def _has_parent(node: LexborNode, tags: tuple[str, ...]) -> bool:
-    parent = node.parent
-    while parent is not None:
-        if parent.tag in tags:
-            return True
-        parent = parent.parent
-    return False

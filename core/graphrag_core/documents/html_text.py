@@ -19,6 +19,7 @@ _BLOCKS = set(
     "address article blockquote body caption center details div dd dl dt fieldset figcaption figure header hgroup hr "
     "li main ol p pre section summary table tbody td tfoot th thead tr ul".split()
 )
+_HEADINGS = {f"h{level}": level for level in range(10)}
 _CODE_TAGS = {"code", "tt", "kbd", "samp", "var-code"}
 _MAX_TERM = 100
 _MOST_SIBLINGS = 500  # before an element that are looked at
@@ -93,8 +94,8 @@ def _context(node: LexborNode, tag: str, writer: Writer, lists: list[int]) -> Ab
     """Return what surrounds the children of a node."""
     if tag == "a":
         return _link(node, writer)
-    if len(tag) == 2 and tag[0] == "h" and tag[1].isdigit():
-        return writer.heading(int(tag[1]))
+    if tag in _HEADINGS:
+        return writer.heading(_HEADINGS[tag])
     if tag in ("ul", "ol", "menu", "dir"):
         start = node.attributes.get("start") or "1"
         is_number = start.isdecimal() and len(start) <= 9
@@ -110,16 +111,9 @@ def _context(node: LexborNode, tag: str, writer: Writer, lists: list[int]) -> Ab
         return writer.item(": ")
     if tag == "dfn":
         return writer.span("term", one_line(node))
-    if tag in ("tr", "td", "th", "dl") or tag in _BLOCKS:
-        return _block(writer)
+    if tag in _BLOCKS:
+        return writer.paragraph()
     return nullcontext()
-
-
-@contextmanager
-def _block(writer: Writer) -> Iterator[None]:
-    writer.block()
-    yield
-    writer.block()
 
 
 @contextmanager
@@ -151,39 +145,36 @@ def _link(node: LexborNode | None, writer: Writer) -> AbstractContextManager[Non
 
 def _is_self_link(node: LexborNode | None, href: str) -> bool:
     """Whether a link leads to where it stands, such as the link around a heading's text."""
-    parent = node
     for _ in range(3):
-        if parent is not None and href in ("#", f"#{parent.attributes.get('id')}"):
+        if node is not None and href in ("#", f"#{node.attributes.get('id')}"):
             return True
-        parent = parent.parent if parent is not None else None
+        node = node.parent if node is not None else None
     return False
 
 
 def _is_data_table(node: LexborNode) -> bool:
     """Whether a table holds data: one that holds headings, code blocks or tables is a layout."""
     return node.css_first("h1, h2, h3, h4, h5, h6, pre, table table, ul, ol, dl") is None and any(
-        len([cell for cell in row.iter() if cell.tag in ("td", "th")]) > 1 for row in node.css("tr")
+        len(_cells(row)) > 1 for row in node.css("tr")
     )
 
 
 def _write_table(node: LexborNode, writer: Writer) -> None:
     writer.block()
-    is_first = True
     for caption in node.css("caption"):
         write_html(caption, writer)
         writer.block()
-    for row in node.css("tr"):
-        cells = [cell for cell in row.iter() if cell.tag in ("td", "th")]
-        if not any(cell.text(strip=True) for cell in cells):
-            continue
-        with writer.row():
-            for cell in cells:
-                with writer.cell():
-                    write_html(cell, writer)
-        if is_first and all(cell.tag == "th" for cell in cells):
+    rows = [_cells(row) for row in node.css("tr")]
+    rows = [cells for cells in rows if any(cell.text(strip=True) for cell in cells)]
+    for number, cells in enumerate(rows):
+        writer.row(cells, lambda cell: write_html(cell, writer))
+        if number == 0 and all(cell.tag == "th" for cell in cells):
             writer.rule(len(cells))
-        is_first = False
     writer.block()
+
+
+def _cells(row: LexborNode) -> list[LexborNode]:
+    return [cell for cell in row.iter() if cell.tag in ("td", "th")]
 
 
 def _is_bold_heading(node: LexborNode) -> bool:
@@ -191,30 +182,22 @@ def _is_bold_heading(node: LexborNode) -> bool:
     text = one_line(node)
     if not 0 < len(text) <= 200 or text.endswith((":", ",")):
         return False
-    bold = " ".join(one_line(part) for part in node.iter() if part.tag in ("b", "strong", "i", "em", "var"))
-    if not any(part.tag in ("b", "strong") for part in node.iter()) or len(re.sub(r"\s", "", bold)) < len(
-        re.sub(r"\s", "", text)
-    ):
+    bold = "".join(part.text() for part in node.iter() if part.tag in ("b", "strong", "i", "em", "var"))
+    is_bold = any(part.tag in ("b", "strong") for part in node.iter())
+    if not is_bold or len("".join(bold.split())) < len("".join(text.split())):
         return False
-    if node.attributes.get("id") or node.css_first("a[name]"):
-        return True
-    return _is_preceded_by_anchor(node)
+    return bool(node.attributes.get("id") or node.css_first("a[name]") or _is_preceded_by_anchor(node))
 
 
 def _is_preceded_by_anchor(node: LexborNode) -> bool:
     """Whether an empty ``<a name=...>`` stands before a node, or at the end of an unclosed paragraph before it."""
-    before = node.prev
-    for _ in range(_MOST_SIBLINGS):
-        if before is None:
-            break
+    before, steps = node.prev, 0
+    while before is not None and steps < _MOST_SIBLINGS:
         if before.tag == "a" and before.attributes.get("name") and not before.text(strip=True):
             return True
-        if before.tag == "p" and (last := before.last_child) is not None:
-            before = last
-        elif before.text(strip=True) and before.tag != "p":
+        if before.tag != "p" and before.text(strip=True):
             return False
-        else:
-            before = before.prev
+        before, steps = (before.last_child if before.tag == "p" else None) or before.prev, steps + 1
     return False
 
 
@@ -232,12 +215,8 @@ def _write_bold_heading(node: LexborNode, writer: Writer, levels: dict[int, int]
 
 
 def _one_line_per_break(node: LexborNode) -> list[str]:
-    pieces: list[str] = []
-    for part in node.traverse(include_text=True):
-        if part.tag == "br":
-            pieces.append("\n")
-        elif part.tag == "-text":
-            pieces.append(re.sub(r"\s+", " ", part.text_content or ""))
+    parts = [part for part in node.traverse(include_text=True) if part.tag in ("br", "-text")]
+    pieces = ["\n" if part.tag == "br" else re.sub(r"\s+", " ", part.text_content or "") for part in parts]
     return [line for line in (" ".join(line.split()) for line in "".join(pieces).split("\n")) if line]
 
 
@@ -245,12 +224,9 @@ def _level_above(node: LexborNode, levels: dict[int, int]) -> int:
     """Return the level of the heading above a node, 1 if there is none. ``levels`` has those of nodes before it."""
     level, before = 1, node.prev
     while before is not None:
-        tag = before.tag or ""
-        if len(tag) == 2 and tag[0] == "h" and tag[1].isdigit():
-            level = min(int(tag[1]), 5)
-            break
-        if (known := levels.get(before.mem_id)) is not None:
-            level = known
+        known = levels.get(before.mem_id, _HEADINGS.get(before.tag or ""))
+        if known is not None:
+            level = min(known, 5)
             break
         before = before.prev
     levels[node.mem_id] = level

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import date, datetime, time
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
-from graphrag_core.documents.content import Content
+from graphrag_core.documents.content import Content, stated_title
 from graphrag_core.documents.rows import table_rows
 from graphrag_core.documents.writer import Writer
 from graphrag_core.errors import FileError, optional_import
@@ -26,12 +27,7 @@ _MAX_CELLS = 20_000_000  # of a sheet, empty ones included
 _MAX_TEXT = 100_000_000  # characters of a sheet
 _DEEPEST_ITEM = 8
 _CODE_STYLE = re.compile(r"code|preformatted|source|listing", re.IGNORECASE)
-_PLACEHOLDER_TITLE = re.compile(
-    r"(?:word document|untitled|document\s*\d*|presentation\s*\d*|powerpoint.*|slide 1|.*\.(?:docx?|pptx?|xlsx?))$",
-    re.IGNORECASE,
-)
 _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_Result = TypeVar("_Result")
 
 
 # -- Word
@@ -43,8 +39,8 @@ def read_docx(data: bytes) -> Content:
         import docx
         from docx.table import Table
 
-    def read() -> Content:
-        document = docx.Document(io.BytesIO(data))
+    with _package(data, "Word") as file:
+        document = docx.Document(file)
         writer = Writer()
         titles: list[tuple[int, str]] = []
         code: list[str] = []
@@ -56,7 +52,7 @@ def read_docx(data: bytes) -> Content:
             writer.code("\n".join(code))
             code.clear()
             if isinstance(block, Table):
-                _write_rows([[_merged(cell.text) for cell in cells] for cells in _table_cells(block)], writer)
+                _write_rows(_table_cells(block), writer)
             elif block.text.strip() and not style.lower().startswith("toc "):
                 if level := _heading_level(style):
                     titles.append((level if style != "Title" else 0, " ".join(block.text.split())))
@@ -65,32 +61,18 @@ def read_docx(data: bytes) -> Content:
         text, marks = writer.finish()
         return Content(text, _office_title(document.core_properties.title, titles), marks=marks)
 
-    return _read_package(data, "Word", read)
-
 
 def _write_paragraph(paragraph: Paragraph, style: str, level: int, writer: Writer) -> None:
     for bookmark in paragraph._p.xpath(".//w:bookmarkStart/@w:name"):  # noqa: SLF001 - python-docx has no bookmarks
         if not str(bookmark).startswith("_"):
             writer.anchor(str(bookmark))
-    marker, depth = _list_marker(paragraph, style)
-    if level:
-        with writer.heading(level):
-            _write_runs(paragraph, writer)
-    elif marker:
-        with writer.item("  " * depth + marker):
-            _write_runs(paragraph, writer)
-    else:
-        writer.block()
-        _write_runs(paragraph, writer)
-        writer.block()
-
-
-def _write_runs(paragraph: Paragraph, writer: Writer) -> None:
-    for part in paragraph.iter_inner_content():
-        fragment = getattr(part, "fragment", "")
-        target = getattr(part, "url", "") or (f"#{fragment}" if fragment else "")
-        with writer.span("link", target) if target else nullcontext():
-            writer.write(part.text)
+    marker = _list_marker(paragraph, style)
+    with writer.heading(level) if level else writer.item(marker) if marker else writer.paragraph():
+        for part in paragraph.iter_inner_content():
+            fragment = getattr(part, "fragment", "")
+            target = getattr(part, "url", "") or (f"#{fragment}" if fragment else "")
+            with writer.span("link", target) if target else nullcontext():
+                writer.write(part.text)
 
 
 def _heading_level(style: str) -> int:
@@ -100,15 +82,15 @@ def _heading_level(style: str) -> int:
     return min(int(level), 6) if level != style.lower() and level.isdigit() else 0
 
 
-def _list_marker(paragraph: Paragraph, style: str) -> tuple[str, int]:
-    """Return the marker of a list item and its depth, or an empty marker."""
+def _list_marker(paragraph: Paragraph, style: str) -> str:
+    """Return the marker of a list item, indented by its depth; empty for other paragraphs."""
     properties = paragraph._p.pPr  # noqa: SLF001 - python-docx has no numbering
     numbering: Any = properties.numPr if properties is not None else None
+    if not style.startswith(("List Number", "List Bullet")) and numbering is None:
+        return ""
     depth = int(numbering.ilvl.val) if numbering is not None and numbering.ilvl is not None else 0
-    depth = min(max(depth, 0), _DEEPEST_ITEM)
-    if style.startswith("List Number"):
-        return "1. ", depth
-    return ("- ", depth) if style.startswith("List Bullet") or numbering is not None else ("", 0)
+    indent = "  " * min(max(depth, 0), _DEEPEST_ITEM)
+    return f"{indent}1. " if style.startswith("List Number") else f"{indent}- "
 
 
 def _table_cells(table: Any) -> Iterator[list[Any]]:
@@ -141,8 +123,8 @@ def read_pptx(data: bytes) -> Content:
     with optional_import("python-pptx", "files", "Reading PowerPoint files"):
         import pptx
 
-    def read() -> Content:
-        presentation = pptx.Presentation(io.BytesIO(data))
+    with _package(data, "PowerPoint") as file:
+        presentation = pptx.Presentation(file)
         writer = Writer()
         titles: list[tuple[int, str]] = []
         for number, slide in enumerate(presentation.slides, 1):
@@ -162,8 +144,6 @@ def read_pptx(data: bytes) -> Content:
         pages = len(presentation.slides)
         return Content(text, _office_title(presentation.core_properties.title, titles), {"pages": pages}, marks=marks)
 
-    return _read_package(data, "PowerPoint", read)
-
 
 def _shapes(shapes: Any) -> Iterator[Any]:
     for shape in shapes:
@@ -175,7 +155,7 @@ def _shapes(shapes: Any) -> Iterator[Any]:
 
 def _write_shape(shape: Any, writer: Writer) -> None:
     if getattr(shape, "has_table", False):
-        _write_rows([[_merged(cell.text) for cell in row.cells] for row in shape.table.rows], writer)
+        _write_rows((row.cells for row in shape.table.rows), writer)
     elif shape.has_text_frame:
         paragraphs = [part for part in shape.text_frame.paragraphs if part.text.strip()]
         if len(paragraphs) == 1 and not paragraphs[0].level:
@@ -195,17 +175,15 @@ def read_xlsx(data: bytes) -> Iterator[Content]:
     """Read the sheets of a workbook: the rows of a table as in CSV files, any other sheet as one text."""
     with optional_import("openpyxl", "files", "Reading Excel files"):
         import openpyxl
-    book = _read_package(
-        data, "Excel", lambda: openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-    )
+    with _package(data, "Excel") as file:
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
     try:
         several = len(book.worksheets) > 1
         for sheet in book.worksheets:
             prefix = f"{sheet.title}!" if several else ""
             sheet.reset_dimensions()  # what a file says of them may be anything
-            rows = _limited([_cell_text(value) for value in row] for row in sheet.iter_rows(values_only=True))
             try:
-                for content in _sheet(rows, sheet.title):
+                for content in _sheet(_filled_rows(sheet), sheet.title):
                     yield replace(
                         content, key=f"{prefix}{content.key}", metadata={**content.metadata, "sheet": sheet.title}
                     )
@@ -217,10 +195,14 @@ def read_xlsx(data: bytes) -> Iterator[Content]:
         book.close()
 
 
-def _limited(rows: Iterator[list[str]]) -> Iterator[list[str]]:
-    """Yield rows; refuse a sheet with too many cells or characters. A cell far away makes empty ones before it."""
+def _filled_rows(sheet: Any) -> Iterator[list[str]]:
+    """Yield the rows of a sheet that are not empty, up to their last cell with a value.
+
+    Refuse a sheet with too many cells or characters: a cell far away makes empty ones before it.
+    """
     cells = characters = 0
-    for number, row in enumerate(rows, 1):
+    for number, values in enumerate(sheet.iter_rows(values_only=True), 1):
+        row = [_cell_text(value) for value in values]
         cells += len(row)
         characters += sum(map(len, row))
         if number > _MAX_ROWS or cells > _MAX_CELLS or characters > _MAX_TEXT:
@@ -228,32 +210,26 @@ def _limited(rows: Iterator[list[str]]) -> Iterator[list[str]]:
                 f"has a sheet of more than {_MAX_ROWS:,} rows, {_MAX_CELLS:,} cells or {_MAX_TEXT:,} characters: "
                 "split it"
             )
-        yield row
+        while row and not row[-1]:
+            row.pop()
+        if row:
+            yield row
 
 
 def _sheet(rows: Iterator[list[str]], name: str) -> Iterator[Content]:
-    filled = (_trimmed(row) for row in rows)
-    filled = (row for row in filled if row)
-    first = next(filled, [])
-    second = next(filled, [])
+    first, second = next(rows, []), next(rows, [])
     if not first:
         return
     is_table = bool(second) and len(first) > 1 and all(first) and len(set(first)) == len(first) >= len(second)
     if is_table and not any(re.fullmatch(r"[\d.,% -]+", cell) for cell in first):
-        yield from table_rows(iter([first, second, *filled]))
+        yield from table_rows(chain([first, second], rows))
         return
     writer = Writer()
     with writer.heading(2):
         writer.write(name)
-    _write_rows([row for row in (first, second, *filled) if row], writer)
+    _write_table([row for row in (first, second, *rows) if row], writer)
     text, marks = writer.finish()
     yield Content(text, name, marks=marks, key="text")
-
-
-def _trimmed(row: list[str]) -> list[str]:
-    while row and not row[-1]:
-        row.pop()
-    return row
 
 
 def _cell_text(value: Any) -> str:
@@ -271,8 +247,9 @@ def _cell_text(value: Any) -> str:
 # -- all
 
 
-def _read_package(data: bytes, kind: str, read: Callable[[], _Result]) -> _Result:
-    """Read a zipped office file; say in one line what is wrong with one that cannot be read."""
+@contextmanager
+def _package(data: bytes, kind: str) -> Iterator[io.BytesIO]:
+    """Open a zipped office file; say in one line what is wrong with one that cannot be read."""
     if data.startswith(_OLE_SIGNATURE):
         raise FileError(f"encrypted, or in the {kind} format before 2007: save it again without a password")
     try:
@@ -286,7 +263,7 @@ def _read_package(data: bytes, kind: str, read: Callable[[], _Result]) -> _Resul
     if tags > _MAX_TAGS:
         raise FileError(f"has more than {_MAX_TAGS:,} XML tags: split it")
     try:
-        return read()
+        yield io.BytesIO(data)
     except FileError:
         raise
     except Exception as error:  # the libraries raise many kinds
@@ -308,28 +285,23 @@ def _count_tags(package: zipfile.ZipFile) -> int:
     return count
 
 
-def _write_rows(rows: list[list[str]], writer: Writer) -> None:
+def _write_rows(rows: Iterable[Iterable[Any]], writer: Writer) -> None:
+    """Write the cells of a table, each in one line."""
+    _write_table([[" ".join(cell.text.split()) for cell in cells] for cells in rows], writer)
+
+
+def _write_table(rows: list[list[str]], writer: Writer) -> None:
     """Write a table. If it has several rows, the first is its header."""
-    writer.block()
-    for number, cells in enumerate(rows):
-        if not any(cells):
-            continue
-        with writer.row():
-            for cell in cells:
-                with writer.cell():
-                    writer.write(cell)
-        if number == 0 and len(rows) > 1:
-            writer.rule(len(cells))
-    writer.block()
-
-
-def _merged(text: str) -> str:
-    return " ".join(text.split())
+    with writer.paragraph():
+        for number, cells in enumerate(rows):
+            if any(cells):
+                writer.row(cells, writer.write)
+                if number == 0 and len(rows) > 1:
+                    writer.rule(len(cells))
 
 
 def _office_title(title: str | None, headings: list[tuple[int, str]]) -> str:
     """Return the title paragraph or the first heading of the highest level, or else the title in the properties."""
     if headings:
         return min(headings, key=lambda heading: heading[0])[1]
-    title = " ".join((title or "").split())
-    return "" if _PLACEHOLDER_TITLE.match(title) else title
+    return stated_title(title)

@@ -7,22 +7,16 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, dropwhile, pairwise, takewhile
 from statistics import median, median_high
 from typing import Any
 
-from graphrag_core.documents.content import Content
+from graphrag_core.documents.content import Content, stated_title
 from graphrag_core.documents.writer import Writer
 from graphrag_core.errors import FileError, optional_import
 from graphrag_core.text import has_cjk
 
-_PLACEHOLDER_TITLE = re.compile(
-    r"microsoft (?:word|powerpoint|excel)\b|untitled|document\d*$|(?:slide|page) ?\d*$|"
-    r".*\.(?:docx?|odt|tex|dvi|indd|pdf|rtf|qxd|pptx?|xlsx?|ps|html?|md|txt)$|\S*_\S*$|[\W\d]*$",
-    re.IGNORECASE,
-)
 _PAGE_NUMBER = re.compile(
     r"\W*(?:page|seite|p\.)?\s*(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:of|/|von)\s*\d{1,4})?\W*", re.IGNORECASE
 )
@@ -70,7 +64,12 @@ def read_pdf(data: bytes) -> Content:
             try:
                 if len(file) > _MAX_PAGES:
                     raise FileError(f"has more than {_MAX_PAGES:,} pages: split it")
-                pages = list(_pages(file))
+                pages, characters = [], 0
+                for number in range(len(file)):
+                    pages.append(_page_lines(file[number], number + 1))
+                    characters += sum(len(line.text) for line in pages[-1])
+                    if characters > _MAX_CHARACTERS:
+                        raise FileError(f"has more than {_MAX_CHARACTERS:,} characters: split it")
                 outline = _outline(file)
                 title = str(file.get_metadata_dict().get("Title", "")).strip()
             finally:
@@ -81,7 +80,10 @@ def read_pdf(data: bytes) -> Content:
             raise FileError(f"damaged PDF ({str(error).splitlines()[0][:120]})") from error
     if not any(pages):
         raise FileError("no text, only images: run OCR first")
-    body = _body_size(pages)
+    sizes: Counter[float] = Counter()
+    for line in chain.from_iterable(pages):
+        sizes[line.size] += len(line.text)
+    body = sizes.most_common(1)[0][0]
     lines = _without_running_lines([_reading_order(page, body) for page in pages])
     lines = _with_headings(lines, body, outline)
     writer = Writer()
@@ -93,15 +95,6 @@ def read_pdf(data: bytes) -> Content:
 
 
 # -- reading lines
-
-
-def _pages(file: Any) -> Iterator[list[_Line]]:
-    characters = 0
-    for number in range(len(file)):
-        yield (lines := _page_lines(file[number], number + 1))
-        characters += sum(len(line.text) for line in lines)
-        if characters > _MAX_CHARACTERS:
-            raise FileError(f"has more than {_MAX_CHARACTERS:,} characters: split it")
 
 
 def _page_lines(page: Any, number: int) -> list[_Line]:
@@ -210,14 +203,6 @@ def _outline(file: Any) -> dict[str, tuple[int, bool]]:
     return found
 
 
-def _body_size(pages: Sequence[Sequence[_Line]]) -> float:
-    sizes: Counter[float] = Counter()
-    for page in pages:
-        for line in page:
-            sizes[line.size] += len(line.text)
-    return sizes.most_common(1)[0][0]
-
-
 # -- order
 
 
@@ -249,15 +234,10 @@ def _gutter(lines: Sequence[_Line], body: float) -> float | None:
     if len(lines) < 16:
         return None
     low, high = min(line.left for line in lines), max(line.right for line in lines)
-    best: tuple[int, float] | None = None
-    for step in range(25, 76):
-        x = low + (high - low) * step / 100
-        crossing = sum(line.left < x < line.right for line in lines)
-        if best is None or crossing < best[0]:
-            best = (crossing, x)
-    if best is None or best[0] > len(lines) * 0.15:
+    places = (low + (high - low) * step / 100 for step in range(25, 76))
+    crossing, x = min((sum(line.left < place < line.right for line in lines), place) for place in places)
+    if crossing > len(lines) * 0.15:
         return None
-    x = best[1]
     for side, width in (([n for n in lines if n.right <= x], x - low), ([n for n in lines if n.left >= x], high - x)):
         # The cells of a table are short; the lines of a column fill it.
         if len(side) < 8 or median(n.right - n.left for n in side) < 0.55 * width or width < 8 * body:
@@ -364,20 +344,12 @@ def _key(title: str) -> str:
 
 def _title(title: str, lines: Sequence[_Line]) -> str:
     """Return the title in the file's properties if it is one, or else the largest text of the first page."""
-    title = title[:1_000]
-    if title and not _PLACEHOLDER_TITLE.match(title):
+    if title := stated_title(title):
         return title
     first = [line for line in lines if line.page == lines[0].page]
     largest = max(line.size for line in first)
-    if not any(line.level and line.size == largest for line in first):
-        return ""
-    start = next(i for i, line in enumerate(first) if line.size == largest and line.level)
-    words = []
-    for line in first[start:]:
-        if line.size != largest:
-            break
-        words.append(line.text)
-    return " ".join(words)[:200]
+    from_heading = dropwhile(lambda line: line.size != largest or not line.level, first)
+    return " ".join(line.text for line in takewhile(lambda line: line.size == largest, from_heading))[:200]
 
 
 # -- writing
@@ -385,35 +357,26 @@ def _title(title: str, lines: Sequence[_Line]) -> str:
 
 def _write(lines: Sequence[_Line], writer: Writer) -> None:
     words = {word.lower() for line in lines for word in _WORD.findall(line.text)}
-    page = 0
     for block in _blocks(lines):
-        if block[0].page != page:
-            page = block[0].page
-            writer.page(page)
+        writer.page(block[0].page)
         if block[0].is_code:
             writer.code("\n".join(_indented(block)))
         elif block[0].level:
             with writer.heading(block[0].level):
                 writer.write(" ".join(line.text for line in block))
         else:
-            page = _write_paragraph(block, writer, words)
+            _write_paragraph(block, writer, words)
 
 
-def _write_paragraph(block: Sequence[_Line], writer: Writer, words: set[str]) -> int:
-    """Write the lines of a paragraph or an item as one; return the page on which it ends."""
+def _write_paragraph(block: Sequence[_Line], writer: Writer, words: set[str]) -> None:
+    """Write the lines of a paragraph or an item as one."""
     item = _LIST_ITEM.match(block[0].text)
     marker = _marker(item[1]) if item else ""
-    page = block[0].page
-    writer.block() if not marker else writer.line()
-    with writer.item(marker) if marker else nullcontext():
+    with writer.item(marker) if marker else writer.paragraph():
         for line in _dehyphenated(block, words):
-            if line.page != page:
-                page = line.page
-                writer.page(page)
+            writer.page(line.page)
             writer.write(line.text[item.end() :] if item and marker and line.base == block[0].base else line.text)
             writer.write(" ")
-    writer.block() if not marker else writer.line()
-    return page
 
 
 def _marker(bullet: str) -> str:

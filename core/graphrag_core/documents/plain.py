@@ -4,10 +4,11 @@ import re
 from itertools import islice
 from typing import Any
 
-from graphrag_core.documents.content import Content, decode_lines, is_version
+from graphrag_core.documents.content import Content, decode_lines
 from graphrag_core.documents.html import html_content, is_page
 from graphrag_core.documents.rows import parse_value
 from graphrag_core.documents.rst import is_rst, rst_content
+from graphrag_core.text.numbering import is_version
 
 _FRONT_MATTER = re.compile(r"\A\s*(---|\+\+\+)[ \t]*\n(.*?)\n(?:\1|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FIELD = re.compile(r"^([A-Za-z_][\w-]*)[ \t]*[:=][ \t]*(.*(?:\n[ \t]*-[ \t]+.*)*)$", re.MULTILINE)

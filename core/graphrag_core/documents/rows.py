@@ -18,7 +18,7 @@ _TEXT_FIELDS = ("text", "content", "page_content", "body", "passage", "abstract"
 _TITLE_FIELDS = ("title", "name", "heading", "subject", "label")
 _ID_FIELDS = ("id", "_id", "doc_id", "document_id", "uid", "uuid", "key", "slug")
 _LIST_FIELDS = ("documents", "docs", "data", "items", "records", "rows", "results", "entries", "pages", "articles")
-_NAME_PAIRS = ((("first name", "given name", "forename"), ("last name", "family name", "surname")),)
+_FIRST_NAMES, _LAST_NAMES = ("first name", "given name", "forename"), ("last name", "family name", "surname")
 _NAME_ENDINGS = ("name", "title", "subject", "label", "heading", "headline", "caption", "question")
 _NOT_A_TITLE = re.compile(r"\w+://|www\.|\S+@\S+\.\S+$|[\d\W]+$|[0-9a-f-]{16,}$|\d{4}-\d\d-\d\d", re.IGNORECASE)
 _MAX_TITLE = 100
@@ -85,7 +85,8 @@ def read_json(data: bytes) -> Iterator[Content]:
             yield Content(document.text, document.title, document.metadata, document.id)
         return
     if isinstance(value, dict):
-        key = next((key for key in _LIST_FIELDS if _is_object_list(value.get(key))), None)
+        lists = {key: items for key in _LIST_FIELDS if isinstance(items := value.get(key), list) and items}
+        key = next((key for key, items in lists.items() if all(isinstance(item, dict) for item in items)), None)
         if key is None:
             yield replace(row_content(value, 1), key="")
             return
@@ -93,23 +94,27 @@ def read_json(data: bytes) -> Iterator[Content]:
         if any(isinstance(field, (dict, list)) or _is_name(field) for field in rest.values()):
             yield replace(row_content(rest, 1), key="")
         value = value[key]
-    items = value if isinstance(value, list) else [value]
-    title = title_field([item for item in items[:_SAMPLE_ROWS] if isinstance(item, dict)])
-    for number, item in enumerate(items, 1):
-        yield from _json_item(item, number, title)
+    yield from _json_rows(enumerate(value if isinstance(value, list) else [value], 1))
 
 
 def read_jsonl(path: Path) -> Iterator[Content]:
     """Stream a file with one object per line."""
     with _open_text(path) as file:
-        values = _json_lines(file)
-        sample = list(islice(values, _SAMPLE_ROWS))
-        title = title_field([value for _, value in sample if isinstance(value, dict)])
-        for number, value in chain(sample, values):
-            if isinstance(value, FileError):
-                yield Content("", key=str(number), problem=str(value))
-            else:
-                yield from _json_item(value, number, title)
+        yield from _json_rows(_json_lines(file))
+
+
+def _json_rows(values: Iterator[tuple[int, Any]]) -> Iterator[Content]:
+    """Convert numbered values; those that are no objects or strings become problems."""
+    sample = list(islice(values, _SAMPLE_ROWS))
+    title = title_field([value for _, value in sample if isinstance(value, dict)])
+    for number, value in chain(sample, values):
+        if isinstance(value, dict):
+            yield row_content(value, number, title)
+        elif isinstance(value, str):
+            yield Content(value, key=str(number))
+        elif value is not None:
+            expected = f"expected an object or a string, got {type(value).__name__}"
+            yield Content("", key=str(number), problem=str(value) if isinstance(value, FileError) else expected)
 
 
 def _lines(file: TextIO) -> Iterator[str]:
@@ -185,13 +190,12 @@ def title_field(rows: Sequence[Mapping[str, Any]]) -> str:
     spelled = {name.lower().replace("_", " ").strip(): name for name in reversed(names)}
     if any(name in spelled for name in _TITLE_FIELDS):
         return ""
-    for firsts, lasts in _NAME_PAIRS:
-        first = next((spelled[name] for name in firsts if name in spelled), None)
-        last = next((spelled[name] for name in lasts if name in spelled), None)
-        if first and last:
-            return f"{first}+{last}"
-    ordered = sorted(names, key=lambda name: not name.lower().replace("_", " ").endswith(_NAME_ENDINGS))
-    for name in ordered:
+    first, last = (
+        next((spelled[name] for name in parts if name in spelled), "") for parts in (_FIRST_NAMES, _LAST_NAMES)
+    )
+    if first and last:
+        return f"{first}+{last}"
+    for name in sorted(names, key=lambda name: not name.lower().replace("_", " ").endswith(_NAME_ENDINGS)):
         values = [row.get(name) for row in rows]
         texts = [value for value in values if _is_name(value)]
         if len(texts) >= 0.9 * len(values) and len(set(texts)) >= _MIN_DISTINCT * len(texts):
@@ -242,19 +246,6 @@ def _parse_json(text: str) -> Any:
         return json.loads(text, parse_constant=lambda _: None)
     except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise FileError(f"invalid JSON ({error})") from error
-
-
-def _json_item(item: Any, number: int, title: str) -> Iterator[Content]:
-    if isinstance(item, dict):
-        yield row_content(item, number, title)
-    elif isinstance(item, str):
-        yield Content(item, key=str(number))
-    elif item is not None:
-        yield Content("", key=str(number), problem=f"expected an object or a string, got {type(item).__name__}")
-
-
-def _is_object_list(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
 def _first_value(fields: Mapping[str, Any], by_lower: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
-from graphrag_core.documents.content import is_version
+from docutils import nodes
+
 from graphrag_core.documents.writer import Writer, defined_name
+from graphrag_core.text.numbering import is_version
 
 _ROLE_TARGET = re.compile(r"(.*?)\s*<([^<>]+)>", re.DOTALL)
 _IDENTIFIER = re.compile(r"[^\s`]*[A-Za-z_][^\s`]*")
@@ -64,16 +67,19 @@ _LABEL_ROLES = {"ref", "numref", "term", "any", "eq", "index"}
 
 def write_rst(document: Any, writer: Writer, parse: Callable[[str], Any]) -> str:
     """Write a docutils tree and return its title. ``parse`` parses the argument of a directive."""
-    return _Tree(document, writer, parse).write()
+    tree = _Tree(document, writer, parse)
+    for child in document.children:
+        # ":orphan:" and other fields above the title are for the tool that builds the pages.
+        if tree.title or not isinstance(child, nodes.field_list):
+            tree.visit(child)
+    sections = sum(isinstance(child, nodes.section) for child in document.children)
+    return "" if sections > 1 and is_version(tree.title) else tree.title or tree.module
 
 
 class _Tree:
     """A docutils tree, and what was written of it. A method ``visit_...`` writes a node of that kind."""
 
     def __init__(self, document: Any, writer: Writer, parse: Callable[[str], Any]) -> None:
-        from docutils import nodes
-
-        self.nodes = nodes
         self.document = document
         self.writer = writer
         self.parse = parse
@@ -89,23 +95,15 @@ class _Tree:
         self.has_sections = next(document.findall(nodes.section), None) is not None
         self.substituting = 0
 
-    def write(self) -> str:
-        for child in self.document.children:
-            if isinstance(child, self.nodes.field_list) and not self.title:
-                continue  # ":orphan:" and other fields above the title are for the tool that builds the pages
-            self.visit(child)
-        sections = sum(isinstance(child, self.nodes.section) for child in self.document.children)
-        return "" if sections > 1 and is_version(self.title) else self.title or self.module
-
     def visit(self, node: Any) -> None:
-        if isinstance(node, self.nodes.Text):
+        if isinstance(node, nodes.Text):
             self.writer.write(node.astext())
-            return
-        method = getattr(self, f"visit_{node.tagname}", None)
-        if method is None:
-            self.children(node)
         else:
-            method(node)
+            getattr(self, f"visit_{node.tagname}", self.children)(node)
+
+    def children(self, node: Any) -> None:
+        for child in node.children:
+            self.visit(child)
 
     def _plain(self, node: Any) -> str:
         """Return the words of a node, without markup."""
@@ -115,10 +113,6 @@ class _Tree:
         self.writer = outer
         return text.replace("`", "")
 
-    def children(self, node: Any) -> None:
-        for child in node.children:
-            self.visit(child)
-
     # -- blocks
 
     def visit_section(self, node: Any) -> None:
@@ -126,13 +120,13 @@ class _Tree:
         self.level += 1
         for name in node["names"]:
             if name in self.referenced and name not in self.labels:
-                self.writer.anchor(self.nodes.make_id(name))
+                self.writer.anchor(nodes.make_id(name))
         self.children(node)
         self.level -= 1
 
     def visit_title(self, node: Any) -> None:
         """Write a heading, and take the first as the title."""
-        if not isinstance(node.parent, self.nodes.section):
+        if not isinstance(node.parent, nodes.section):
             self.visit_paragraph(node)
             return
         if not self.title:
@@ -147,9 +141,8 @@ class _Tree:
             with self.writer.heading(2):
                 self.children(node)
             return
-        self.writer.block()
-        self.children(node)
-        self.writer.block()
+        with self.writer.paragraph():
+            self.children(node)
 
     visit_term = visit_attribution = visit_caption = visit_paragraph
 
@@ -158,7 +151,7 @@ class _Tree:
         self.writer.line()
 
     def visit_bullet_list(self, node: Any) -> None:
-        first = int(node.get("start", 1)) if isinstance(node, self.nodes.enumerated_list) else None
+        first = int(node.get("start", 1)) if isinstance(node, nodes.enumerated_list) else None
         with self.writer.items():
             for number, item in enumerate(node.children):
                 with self.writer.item("- " if first is None else f"{first + number}. "):
@@ -168,19 +161,18 @@ class _Tree:
 
     def visit_definition_list(self, node: Any) -> None:
         """Write terms, each with its definition."""
-        in_glossary = isinstance(node.parent, self.nodes.container) and node.parent["directive"] == "glossary"
-        self.writer.block()
+        in_glossary = isinstance(node.parent, nodes.container) and node.parent["directive"] == "glossary"
         for item in node.children:
             self.writer.block()
             for child in item.children:
-                if isinstance(child, self.nodes.term):
+                if isinstance(child, nodes.term):
                     self.writer.line()
                     name = " ".join(child.astext().split())
                     if in_glossary:
                         self.writer.anchor(name.lower())
                     with self.writer.span("term", defined_name(name)):
                         self.children(child)
-                elif isinstance(child, self.nodes.definition):
+                elif isinstance(child, nodes.definition):
                     with self.writer.item(": "):
                         self.children(child)
                 else:
@@ -190,7 +182,6 @@ class _Tree:
 
     def visit_option_list(self, node: Any) -> None:
         """Write the options of a command, each with its description."""
-        self.writer.block()
         for item in node.children:
             group, description = item.children
             names = ", ".join(option.astext() for option in group.children)
@@ -222,49 +213,38 @@ class _Tree:
         self.writer.code(node.astext(), "pycon")
 
     def visit_table(self, node: Any) -> None:
-        self.writer.block()
-        for title in node.findall(self.nodes.title):
-            self.visit_paragraph(title)
-        for group in node.findall(self.nodes.tgroup):
-            for part in group.children:
-                if isinstance(part, (self.nodes.thead, self.nodes.tbody)):
+        with self.writer.paragraph():
+            for title in node.findall(nodes.title):
+                self.visit_paragraph(title)
+            for part in (part for group in node.findall(nodes.tgroup) for part in group.children):
+                if isinstance(part, (nodes.thead, nodes.tbody)):
                     for row in part.children:
-                        with self.writer.row():
-                            for entry in row.children:
-                                with self.writer.cell():
-                                    self.children(entry)
-                if isinstance(part, self.nodes.thead):
+                        self.writer.row(row.children, self.children)
+                if isinstance(part, nodes.thead):
                     self.writer.rule(max(len(row.children) for row in part.children))
-        self.writer.block()
 
     def visit_footnote(self, node: Any) -> None:
-        self.writer.block()
-        label = node.children[0].astext() if node.children and isinstance(node.children[0], self.nodes.label) else ""
-        self.writer.write(f"[{label}] " if label else "")
-        for child in node.children:
-            if not isinstance(child, self.nodes.label):
-                self.children(child) if isinstance(child, self.nodes.paragraph) else self.visit(child)
-        self.writer.block()
+        with self.writer.paragraph():
+            for number, child in enumerate(node.children):
+                if isinstance(child, nodes.label):
+                    self.writer.write(f"[{child.astext()}] " if number == 0 and child.astext() else "")
+                else:
+                    self.children(child) if isinstance(child, nodes.paragraph) else self.visit(child)
 
     visit_citation = visit_footnote
 
     def visit_system_message(self, node: Any) -> None:
         """Write the source that docutils could not place, such as a heading of a wrong level."""
         for child in node.children if node.get("level", 0) >= 3 else ():  # after a warning, the source was used
-            if isinstance(child, self.nodes.literal_block):
+            if isinstance(child, nodes.literal_block):
                 lines = [line.strip() for line in child.astext().split("\n") if re.search(r"\w", line)]
                 if lines and node.children[0].astext().startswith("Malformed table"):
-                    self.writer.block()
-                    for line in lines:
-                        with self.writer.row():
-                            for cell in (
-                                re.split(r"\s*\|\s*", line.strip("| ")) if line[0] == "|" else re.split(r"\s{2,}", line)
-                            ):
-                                with self.writer.cell():
-                                    self._inline_source(cell, same_line=True)
-                    self.writer.block()
+                    with self.writer.paragraph():
+                        for line in lines:
+                            gap, row = (r"\s*\|\s*", line.strip("| ")) if line[0] == "|" else (r"\s{2,}", line)
+                            self.writer.row(re.split(gap, row), self._inline_markup)
                 elif lines and not lines[0].startswith(".. "):
-                    self._inline_source(" ".join(lines))
+                    self._argument(" ".join(lines))
 
     def visit_container(self, node: Any) -> None:
         directive, argument = node["directive"], node["argument"]
@@ -278,9 +258,8 @@ class _Tree:
             self.level += not self.level  # its headings are below the module's name
             self.children(node)
         elif name in CODE:
-            self.writer.code(
-                textwrap.dedent(node["code"]) or first_line, "" if name == "math" or not node["code"] else first_line
-            )
+            language = "" if name == "math" or not node["code"] else first_line
+            self.writer.code(textwrap.dedent(node["code"]) or first_line, language)
         elif name in ADMONITIONS:
             self._labelled(f"{ADMONITIONS[name]}: ", node)
         elif name in _VERSIONS:
@@ -296,38 +275,37 @@ class _Tree:
         ):
             self._describe(node, name, [line.rstrip("\\") for line in argument])
         else:
-            self._inline_source(first_line)
+            self._argument(first_line)
             self.children(node)
 
     def _labelled(self, label: str, node: Any, text: str = "") -> None:
         self.writer.block()
         self.writer.write(label)
-        self._inline_source(text, same_line=True)
+        self._inline_markup(text)
         self._children_on_this_line(node)
 
     def _children_on_this_line(self, node: Any) -> None:
         """Write children; the first paragraph continues the line."""
         rest = list(node.children)
-        if rest and isinstance(rest[0], self.nodes.paragraph):
+        if rest and isinstance(rest[0], nodes.paragraph):
             self.children(rest.pop(0))
         if rest:
             self.writer.block()
         for child in rest:
             self.visit(child)
 
-    def _inline_source(self, text: str, *, same_line: bool = False) -> None:
+    def _argument(self, text: str) -> None:
+        if text:
+            with self.writer.paragraph():
+                self._inline_markup(text)
+
+    def _inline_markup(self, text: str) -> None:
         """Write the argument of a directive, which may hold inline markup."""
-        if not text:
-            return
-        if not same_line:
-            self.writer.block()
         if "`" in text or "_" in text or "*" in text:
             for child in self.parse(text).children:
                 self.children(child)
         else:
             self.writer.write(text)
-        if not same_line:
-            self.writer.block()
 
     def _describe(self, node: Any, directive: str, signatures: list[str]) -> None:
         """Write the definition of an object: its signatures and what is said about it.
@@ -356,9 +334,8 @@ class _Tree:
 
     def _qualified(self, name: str) -> list[str]:
         """Return the names under which roles refer to an object: as written, with its module, without it."""
-        inner = (
-            f"{self.scope[-1]}.{name}" if self.scope and self.scope[-1] not in ("", name.partition(".")[0]) else name
-        )
+        scope = self.scope[-1] if self.scope else ""
+        inner = f"{scope}.{name}" if scope not in ("", name.partition(".")[0]) else name
         full = f"{self.module}.{inner}" if self.module and not inner.startswith(self.module) else inner
         return list(dict.fromkeys((name, inner, full, _MODULE.sub("", full))))
 
@@ -375,11 +352,9 @@ class _Tree:
             name = node.get("refname", "")
             target = self.targets.get(name, "")
             if not target and name:
-                target = f"#{name}" if name in self.labels else f"#{self.nodes.make_id(name)}"
-        if target and not target.startswith("mailto:"):
-            with self.writer.span("link", target):
-                self.children(node)
-        else:
+                target = f"#{name}" if name in self.labels else f"#{nodes.make_id(name)}"
+        is_link = target and not target.startswith("mailto:")
+        with self.writer.span("link", target) if is_link else nullcontext():
             self.children(node)
 
     def visit_target(self, node: Any) -> None:
@@ -392,16 +367,12 @@ class _Tree:
     def visit_substitution_reference(self, node: Any) -> None:
         """Write the replacement text of a substitution, or its name if it is undefined."""
         definition = self.document.substitution_defs.get(node.get("refname", ""))
-        if definition is None or self.substituting > 5:
-            self.children(node)
-            return
         self.substituting += 1
-        self.children(definition)
+        self.children(node if definition is None or self.substituting > 6 else definition)
         self.substituting -= 1
 
     def visit_footnote_reference(self, node: Any) -> None:
-        label = node.astext()
-        self.writer.write(f"[{label}]" if label else "")
+        self.writer.write(f"[{node.astext()}]" if node.astext() else "")
 
     visit_citation_reference = visit_footnote_reference
 
@@ -415,17 +386,13 @@ class _Tree:
         titled = _ROLE_TARGET.fullmatch(text) if " <" in text or role in ("doc", *_LABEL_ROLES) else None
         shown, target = (titled[1], titled[2]) if titled and titled[1] else (text, text.strip("<>") if titled else text)
         if not role:
-            self.writer.literal(text) if _IDENTIFIER.fullmatch(text) else self.writer.write(text)
+            self.writer.literal(text) if _is_object(text) else self.writer.write(text)
         elif role in _PLAIN_ROLES or _SITE_ROLES.search(role):
             self.writer.write(shown)
         elif role in ("pep", "rfc"):
             number = target.partition("#")[0]
-            url = (
-                f"https://peps.python.org/pep-{number:0>4}/"
-                if role == "pep"
-                else f"https://www.rfc-editor.org/rfc/rfc{number}"
-            )
-            with self.writer.span("link", url):
+            pep, rfc = f"peps.python.org/pep-{number:0>4}/", f"www.rfc-editor.org/rfc/rfc{number}"
+            with self.writer.span("link", f"https://{pep if role == 'pep' else rfc}"):
                 self.writer.write(shown if titled else f"{role.upper()} {shown}")
         elif role in _LITERAL_ROLES:
             self.writer.literal(shown)
@@ -451,10 +418,7 @@ class _Tree:
             self.writer.literal(shown)
             return
         with self.writer.span("link", name):
-            if is_titled or not _IDENTIFIER.fullmatch(shown):
-                self.writer.write(shown)
-            else:
-                self.writer.literal(shown)
+            self.writer.write(shown) if is_titled or not _is_object(shown) else self.writer.literal(shown)
 
     def skip(self, node: Any) -> None:
         pass

@@ -154,18 +154,16 @@ class SyncRun:
     report: SyncReport = field(default_factory=SyncReport)
     progress: Progress = field(default_factory=Progress)
     unwritten: float = 0  # bytes whose documents were read, but may not be written yet
-    read: list[tuple[CatalogueEntry, str, str]] = field(default_factory=list)  # completely; with digest and path
-    shrunk: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # indexed; stale documents to delete
-    limit: BatchLimit = field(init=False)  # as the index counts
     waiting: int = 0  # files that were read, but may not be written yet
-
-    def __post_init__(self) -> None:
-        self.limit = BatchLimit(self.index.batch_size)
+    read: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # completely; with their digests
+    shrunk: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # indexed; stale documents to delete
 
     def documents(self) -> Iterator[Document]:
         """Yield new and changed documents. Each is in the catalogue before its batch is indexed."""
+        limit = BatchLimit(self.index.batch_size)  # as the index counts
         for file in self.files():
-            yield from self._file_documents(file)
+            if (changed := self.register(file)) is not None:
+                yield from self._file_documents(file, *changed, limit)
         self.catalogue.commit()
 
     def files(self) -> Iterator[File]:
@@ -192,11 +190,9 @@ class SyncRun:
         self.catalogue.set_digest(entry, "")
         return entry, digest, rows
 
-    def _file_documents(self, file: File) -> Iterator[Document]:
-        changed = self.register(file)
-        if changed is None:
-            return
-        entry, digest, rows = changed
+    def _file_documents(
+        self, file: File, entry: CatalogueEntry, digest: str, rows: int, limit: BatchLimit
+    ) -> Iterator[Document]:
         size = max(file.size, 1)
         complete, empty, left = True, False, float(size)
         for item in file_documents(file, entry.name, self.source.metadata, self.source.max_bytes):
@@ -208,7 +204,7 @@ class SyncRun:
             # A table's rows share its bytes. Of other files with many documents, the text's length is the estimate.
             share = min(size / rows if rows > 1 else size if item.id == entry.name else len(item.text), left)
             self.unwritten, left = self.unwritten + share, left - share
-            at_end_of_batch = self.limit.is_full(item)
+            at_end_of_batch = limit.is_full(item)
             if at_end_of_batch:
                 self.catalogue.commit()
             yield item
@@ -221,7 +217,7 @@ class SyncRun:
             self.waiting += 1
         if complete:
             # Without a digest, it is reported in every run.
-            self.read.append((entry, "" if empty else digest, str(file.path)))
+            self.read.append((entry, "" if empty else digest))
 
     def _advance(self, *, skipped: int = 0) -> None:
         """Report progress: a file was skipped, or all documents read so far are written."""
@@ -236,16 +232,16 @@ class SyncRun:
     def mark_read_files(self) -> None:
         """Mark the files read so far as indexed."""
         self._advance()
-        for entry, digest, _ in self.read:
+        for entry, digest in self.read:
             if self.catalogue.documents(entry, stale=True):
                 self.shrunk.append((entry, digest))
             else:
                 self.catalogue.set_digest(entry, digest)
         self.catalogue.commit()
-        for entry, digest, path in self.read:
+        for entry, digest in self.read:
             if digest and self.on_change is not None:
                 kind: ChangeKind = "changed" if entry.digest else "added"
-                self.on_change(FileChange(path, kind, len(self.catalogue.documents(entry))))
+                self.on_change(FileChange(entry.path, kind, len(self.catalogue.documents(entry))))
         self.read.clear()
 
     def finish(self, added: Added, *, keep_missing: bool) -> SyncReport:
@@ -270,23 +266,23 @@ class SyncRun:
 
     def _delete_missing(self) -> None:
         """Delete the documents of files that no longer exist, together: each deletion writes the search indexes."""
-        gone: dict[CatalogueEntry, tuple[str, list[str]]] = {}
+        gone: dict[CatalogueEntry, list[str]] = {}
         for place in filter(None, map(folder_of, self.source.paths)):
             if not os.path.isdir(place[0]):  # its drive may be unplugged
                 continue
             folder, matches = place
-            for entry, path in self.catalogue.missing_files(str(folder)):
-                if not self.source.selects(Path(path)) or os.path.lexists(path):
+            for entry in self.catalogue.missing_files(str(folder)):
+                if not self.source.selects(Path(entry.path)) or os.path.lexists(entry.path):
                     continue
-                if matches is None or matches.fullmatch(Path(path).relative_to(folder).as_posix()):
-                    gone[entry] = path, self.catalogue.documents(entry)
-        self._delete([document_id for _, documents in gone.values() for document_id in documents])
+                if matches is None or matches.fullmatch(Path(entry.path).relative_to(folder).as_posix()):
+                    gone[entry] = self.catalogue.documents(entry)
+        self._delete([document_id for documents in gone.values() for document_id in documents])
         for entry in gone:
             self.catalogue.remove_file(entry)
         self.catalogue.commit()
-        for path, documents in gone.values():
+        for entry, documents in gone.items():
             if self.on_change is not None:
-                self.on_change(FileChange(path, "removed", len(documents)))
+                self.on_change(FileChange(entry.path, "removed", len(documents)))
 
     def _delete(self, document_ids: list[str]) -> None:
         for start in range(0, len(document_ids), _DELETED_AT_ONCE):

@@ -68,19 +68,29 @@ def walk_files(paths: str | Path | Iterable[str | Path]) -> Iterator[File | Prob
     yielded as a :class:`Problem`.
     """
     given = as_paths(paths)
-    seen = _Seen(deduplicate=len(given) > 1)
+    seen: set[tuple[int, int]] = set()  # devices and inodes, if paths may overlap
     for path in given:
-        if place := folder_of(path):
-            folder, matches = place
-            before = seen.count
-            if os.path.isdir(folder):
-                yield from _walk_folder(folder, seen, matches)
-            if matches is not None and seen.count == before:
-                yield Problem(_printable(path), "no file matches this pattern")
-        elif os.path.lexists(path):
-            yield from _file(Path(path).absolute(), Path(path).name, seen, explicit=True)
-        else:
+        found: Iterable[tuple[File, os.stat_result] | Problem] = ()
+        place = folder_of(path)
+        if place and os.path.isdir(place[0]):
+            found = _walk_folder(*place)
+        elif not place and os.path.lexists(path):
+            found = _file(Path(path).absolute(), Path(path).name, explicit=True)
+        elif not place:
             yield Problem(_printable(path), "no such file or folder")
+        is_empty = True
+        for item in found:
+            if isinstance(item, Problem):
+                yield item
+                continue
+            is_empty = False
+            file, stat = item
+            if len(given) == 1 or (stat.st_dev, stat.st_ino) not in seen:
+                yield file
+            if len(given) > 1:
+                seen.add((stat.st_dev, stat.st_ino))
+        if place and place[1] is not None and is_empty:
+            yield Problem(_printable(path), "no file matches this pattern")
 
 
 def folder_of(path: str) -> tuple[Path, re.Pattern[str] | None] | None:
@@ -124,23 +134,7 @@ def split_pattern(pattern: str) -> tuple[Path, re.Pattern[str]]:
         raise InputError(f"{pattern!r} is not a pattern ({error}): use *, ?, ** and [a-z]") from error
 
 
-class _Seen:
-    """Counts files and, if paths may overlap, deduplicates them by device and inode."""
-
-    def __init__(self, *, deduplicate: bool) -> None:
-        self.count = 0
-        self._inodes: set[tuple[int, int]] | None = set() if deduplicate else None
-
-    def is_new(self, stat: os.stat_result) -> bool:
-        self.count += 1
-        if self._inodes is None:
-            return True
-        before = len(self._inodes)
-        self._inodes.add((stat.st_dev, stat.st_ino))
-        return len(self._inodes) > before
-
-
-def _file(path: Path, name: str, seen: _Seen, *, explicit: bool) -> Iterator[File | Problem]:
+def _file(path: Path, name: str, *, explicit: bool) -> Iterator[tuple[File, os.stat_result] | Problem]:
     try:
         str(path).encode()
         stat = path.stat()
@@ -150,33 +144,34 @@ def _file(path: Path, name: str, seen: _Seen, *, explicit: bool) -> Iterator[Fil
     except (OSError, ValueError) as error:
         yield _cannot_open(path, error)
         return
-    if explicit and not S_ISREG(stat.st_mode):
+    if S_ISREG(stat.st_mode):
+        yield File(path, name, stat.st_size, explicit), stat
+    elif explicit:  # folders may hold pipes and sockets
         yield Problem(_printable(path), "not a regular file")
-        return
-    if (explicit or S_ISREG(stat.st_mode)) and seen.is_new(stat):  # folders may hold pipes and sockets
-        yield File(path, name, stat.st_size, explicit)
 
 
-def _walk_folder(root: Path, seen: _Seen, matches: re.Pattern[str] | None = None) -> Iterator[File | Problem]:
+def _walk_folder(root: Path, matches: re.Pattern[str] | None) -> Iterator[tuple[File, os.stat_result] | Problem]:
     pending = [root]
-    visited = _Seen(deduplicate=True)
+    visited: set[tuple[int, int]] = set()
     while pending:
         folder = pending.pop()
         try:
-            if not visited.is_new(folder.stat()):
+            stat = folder.stat()
+            if (stat.st_dev, stat.st_ino) in visited:
                 continue
+            visited.add((stat.st_dev, stat.st_ino))
             with os.scandir(folder) as entries:
                 for entry in entries:
+                    path = Path(entry.path)
                     if is_skipped(entry.name):
                         continue
-                    path = Path(entry.path)
                     if _is_folder(entry):
                         if not KnowledgeIndex.exists(path):
                             pending.append(path)
                         continue
                     name = path.relative_to(root).as_posix()
                     if matches is None or matches.fullmatch(name):
-                        yield from _file(path, name, seen, explicit=False)
+                        yield from _file(path, name, explicit=False)
         except OSError as error:
             yield _cannot_open(folder, error)
 

@@ -5,9 +5,10 @@ writer renders it as light Markdown. Targets, anchors and terms go into marks, n
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from graphrag_core.errors import FileError
 from graphrag_core.model import Mark, MarkKind
@@ -21,6 +22,7 @@ _CALL = re.compile(r"([A-Za-z_][\w.:]*)\s*\(.*\)")
 _MAX_TEXT = 100_000_000  # characters of one document
 _LONGEST_LINE = 10_000  # characters in which the name of a term is looked for
 _MAX_DEPTH = 64  # of nested items whose lines are indented
+_Cell = TypeVar("_Cell")
 _LOOKS_LIKE_A_BLOCK = re.compile(r"(?=#{1,6}(?:\s|$)|```|~~~)")
 
 
@@ -34,7 +36,12 @@ def defined_name(term: str) -> str:
     return found[1] if found else term
 
 
-@dataclass(eq=False)
+def fence_of(code: str) -> str:
+    """Return the line before and after a code block: more backticks than the code has in a row."""
+    return "`" * max([3, *(len(run) + 1 for run in _BACKTICKS.findall(code))])
+
+
+@dataclass
 class _Span:
     """A mark whose end is not written yet. ``start`` is set by the first character inside."""
 
@@ -83,6 +90,7 @@ class Writer:
         self._points: dict[tuple[MarkKind, str], None] = {}  # pages and anchors that start with the next character
         self._terms: list[str] = []
         self._terms_of_lines: list[tuple[int, str]] = []
+        self._page = 0
         self._one_line = 0  # inside a heading or a table cell
         self._in_cell = False
 
@@ -127,7 +135,7 @@ class Writer:
         span = _Span(kind, value)
         self._spans.append(span)
         yield
-        self._spans.remove(span)
+        self._spans.pop()
         if 0 <= span.start < self._length:
             self._marks.append(Mark(span.kind, span.start, self._length, span.value))
 
@@ -141,9 +149,11 @@ class Writer:
         self._terms.append(name)
 
     def page(self, number: int) -> None:
-        """Start a page with what is written next; a page without text has no mark."""
-        self._points = {point: None for point in self._points if point[0] != "page"}
-        self._points["page", str(number)] = None
+        """Continue on a page. What is written next starts it; a page without text has no mark."""
+        if number != self._page:
+            self._page = number
+            self._points = {point: None for point in self._points if point[0] != "page"}
+            self._points["page", str(number)] = None
 
     # -- blocks
 
@@ -156,16 +166,22 @@ class Writer:
         self._break(1)
 
     @contextmanager
+    def paragraph(self) -> Iterator[None]:
+        """Separate what is written inside from what surrounds it."""
+        self.block()
+        yield
+        self.block()
+
+    @contextmanager
     def heading(self, level: int) -> Iterator[None]:
         """Write a heading. Inside an item or a cell it is an ordinary line, since it starts no section."""
-        self.block()
         prefix = "" if self._indents or self._one_line else "#" * min(max(level, 1), 6) + " "
-        self._indents.append(_Indent(prefix, ""))
-        self._one_line += 1
-        yield
-        self._one_line -= 1
-        self._indents.pop()
-        self.block()
+        with self.paragraph():
+            self._indents.append(_Indent(prefix, ""))
+            self._one_line += 1
+            yield
+            self._one_line -= 1
+            self._indents.pop()
 
     @contextmanager
     def item(self, marker: str) -> Iterator[None]:
@@ -188,25 +204,20 @@ class Writer:
         yield
         separate()
 
-    @contextmanager
-    def row(self) -> Iterator[None]:
-        """Write a row of a table."""
+    def row(self, cells: Iterable[_Cell], write: Callable[[_Cell], object]) -> None:
+        """Write a row of a table. ``write`` writes a cell; blocks inside are joined by spaces."""
         self.line()
-        yield
-        self._put("|")
-        self.line()
-
-    @contextmanager
-    def cell(self) -> Iterator[None]:
-        """Write a cell of a row. Blocks inside are joined by spaces."""
-        self._put("|")
-        self._space = True
         outer, self._in_cell = self._in_cell, True
         self._one_line += 1
-        yield
+        for cell in cells:
+            self._put("|")
+            self._space = True
+            write(cell)
+            self._space = True
         self._one_line -= 1
         self._in_cell = outer
-        self._space = True
+        self._put("|")
+        self.line()
 
     def rule(self, columns: int) -> None:
         """Write the line between the header of a table and its rows."""
@@ -224,17 +235,15 @@ class Writer:
         if self._one_line:
             self.literal(" ".join(lines))
             return
-        longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
-        fence = "`" * max(3, longest + 1)
-        self.block()
-        self._put(fence + language)
-        for line in lines:
-            self._breaks += 1
-            if stripped := line.rstrip():
-                self._put(stripped)
-        self.line()
-        self._put(fence)
-        self.block()
+        fence = fence_of(text)
+        with self.paragraph():
+            self._put(fence + language)
+            for line in lines:
+                self._breaks += 1
+                if stripped := line.rstrip():
+                    self._put(stripped)
+            self.line()
+            self._put(fence)
 
     def finish(self) -> tuple[str, tuple[Mark, ...]]:
         """Return the text and its marks, in order."""

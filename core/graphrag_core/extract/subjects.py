@@ -16,6 +16,7 @@ from graphrag_core.model import Chunk, Mark
 from graphrag_core.text import normalise, title_names
 from graphrag_core.text.markup import plain
 from graphrag_core.text.mentions import code_names
+from graphrag_core.text.numbering import is_version
 from graphrag_core.text.words import FUNCTION, GENERIC_HEADINGS, GENERIC_TITLES, NEVER_ALONE, OPENERS
 
 _PART = r"(?:chapter|section|part|appendix|step|kapitel|abschnitt|chapitre|capítulo|глава|раздел)\s+"
@@ -31,9 +32,6 @@ _TITLE_NUMBERING = re.compile(
     rf"\A\s*(?:{_PART_NUMBER}|(?:\d+|[A-Z])(?:\.\d+)+\.?\s+)(?=\S)", re.IGNORECASE
 )  # not "24: Legacy"
 _REFERENCE = re.compile(rf"\s*{_PART}{_COUNT}\W*", re.IGNORECASE)
-_VERSION = re.compile(
-    r"\W*(?:version|release|released|v)?[ :.]*\d+(?:\.\w+)+\b|\W*\d{4}-\d\d(?:-\d\d)?\b|\W*unreleased\b", re.IGNORECASE
-)
 _PAGE = re.compile(r"(?<= )([a-z]+) \d{1,4}$")  # at the end of a line of the table of contents
 _CODE = re.compile(r"[;{}=<>\\]|\w\(.*,|\*\w|\)\(|\w\(\w+\)")
 _STRAY = " \t\r\n`*_#¶:.,;|→"
@@ -125,7 +123,7 @@ def heading_names(heading: str) -> tuple[str, ...]:  # noqa: PLR0911 - each says
     text = " ".join(_NUMBERING.sub("", plain(heading), count=1).split()).strip(_STRAY)
     if (
         not text
-        or _VERSION.match(text)
+        or is_version(text)
         or _REFERENCE.fullmatch(text)
         or normalise(text) in GENERIC_HEADINGS
         or text[-1] in "?!？！"

@@ -34,8 +34,9 @@ _DOTTED = re.compile(
 _KATAKANA_WORD = re.compile(rf"[{_KATAKANA}]{{3,}}")
 _PHRASE = re.compile(rf"[{_HAN}]{{2,}}")
 # Characters that are mostly grammatical. They split a run of Han characters into phrases.
+PARTICLES = "的了着过是在和与及或而但也都就又并且被把由从到对于"
 _FUNCTION = (
-    "的了着过是在和与及或而但也都就又并且被把由从到对于向为以因其之所这那此该每各我你他她它们"
+    PARTICLES + "向为以因其之所这那此该每各我你他她它们"
     "有没不很更最只还已将会能可要让使给比如若则虽等个种次位名些什么谁哪几多少吗呢吧啊年月日时"
 )
 _CUT = re.compile(f"[{_FUNCTION}]+")

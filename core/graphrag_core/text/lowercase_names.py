@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.text.cjk import CJK
+from graphrag_core.text.cjk import CJK, PARTICLES
 from graphrag_core.text.words import FUNCTION
 
 Numbers = npt.NDArray[np.int64]
@@ -33,7 +33,7 @@ _CJK_NAME = re.compile(f"[{CJK}]{{3,}}")
 _CJK_TEXT = re.compile(f"[{CJK}]{{3}}")
 _CJK_RANGES = [(ord(a), ord(b)) for a, b in re.findall("(.)-(.)", CJK)]
 _KANA = (0x3040, 0x309F)  # hiragana, which is mostly grammar
-_CJK_GRAMMAR = np.sort(np.array([ord(c) for c in "的了着过是在和与及或而但也都就又并且被把由从到对于"], np.uint32))
+_CJK_GRAMMAR = np.sort(np.array([ord(c) for c in PARTICLES], np.uint32))
 
 _IS_WORD = np.array([chr(c).isalnum() and c < 128 for c in range(256)])
 _FACTOR = 0x9E3779B97F4A7C15

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -195,20 +195,13 @@ def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
     """Yield the start and end of what blank lines separate."""
     start = len(text) - len(text.lstrip())
     for gap in _BLANK_LINES.finditer(text, start) if "\n" in text else ():
-        end = gap.start() - _trailing_space(text, start, gap.start())
+        end = start + len(text[start : gap.start()].rstrip())
         if start < end:
             yield start, end
         start = gap.end()
     end = len(text.rstrip())
     if start < end:
         yield start, end
-
-
-def _trailing_space(text: str, start: int, end: int) -> int:
-    last = end
-    while last > start and text[last - 1].isspace():
-        last -= 1
-    return end - last
 
 
 @cache
@@ -285,14 +278,12 @@ class _Lines(NamedTuple):
     def span(self, first: int, last: int) -> tuple[int, int]:
         """Return the start and end of lines ``first`` to ``last - 1``, without white space around them."""
         start, end = self.code(first, last)
-        while start < end and self.text[start].isspace():
-            start += 1
-        return start, end
+        return end - len(self.text[start:end].lstrip()), end
 
     def code(self, first: int, last: int) -> tuple[int, int]:
         """Return the start and end of lines; the first keeps its indentation."""
-        start, end = self.start(first), self.start(last)
-        return start, end - _trailing_space(self.text, start, end)
+        start = self.start(first)
+        return start, start + len(self.text[start : self.start(last)].rstrip())
 
 
 def _marks_of_markdown(text: str, markdown: bool | None) -> list[Mark]:
@@ -397,17 +388,15 @@ def _add_prose(marks: list[Mark], lines: _Lines, span: Sequence[int], content: s
         if _TERM_LINE.fullmatch(text, term.start, term.end):
             marks[-1:] = Mark("definition", term.start, end), *_terms(text, term.start, term.end)
             return
-    if not definition:  # none, or another definition of the term before
-        marks.append(Mark("definition" if definition == 0 else kind, start, end))
-        return
-    term_start, term_end = lines.span(first + definition - 1, first + definition)
-    if not _TERM_LINE.fullmatch(text, max(start, term_start), term_end):
-        marks.append(Mark(kind, start, end))
-        return
-    if definition > 1:
-        marks.append(Mark(kind, start, lines.span(first, first + definition - 1)[1]))
-        start = term_start
-    marks += Mark("definition", start, end), *_terms(text, max(start, term_start), term_end)
+    if definition:
+        term_start, term_end = lines.span(first + definition - 1, first + definition)
+        if _TERM_LINE.fullmatch(text, max(start, term_start), term_end):
+            if definition > 1:
+                marks.append(Mark(kind, start, lines.span(first, first + definition - 1)[1]))
+                start = term_start
+            marks += Mark("definition", start, end), *_terms(text, max(start, term_start), term_end)
+            return
+    marks.append(Mark("definition" if definition == 0 else kind, start, end))  # of the term before
 
 
 def _terms(text: str, start: int, end: int) -> Iterator[Mark]:
@@ -428,17 +417,14 @@ def _words(text: str) -> str:
 def _without_comment_lines(text: str, marks: Sequence[Mark], fewest: int) -> list[Mark]:
     """Turn ``fewest`` and more headings of one level on adjacent lines into paragraphs: comments, or a list."""
     kept = list(marks)
-    run: list[int] = []
-    for at, mark in enumerate([*marks, None]):
-        if mark is not None and mark.kind not in BLOCKS:
-            continue
-        last = marks[run[-1]] if run else None
-        if last is not None and not (mark is not None and mark.kind == "heading" and _is_next_line(text, last, mark)):
-            for i in run if len(run) >= fewest else ():
-                kept[i] = Mark("paragraph", marks[i].start, marks[i].end)
-            run.clear()
-        if mark is not None and mark.kind == "heading":
-            run.append(at)
+    runs: list[list[int]] = []  # of headings on adjacent lines; an empty one for any other block
+    for at, mark in enumerate(marks):
+        if mark.kind == "heading" and runs and runs[-1] and _is_next_line(text, marks[runs[-1][-1]], mark):
+            runs[-1].append(at)
+        elif mark.kind in BLOCKS:
+            runs.append([at] if mark.kind == "heading" else [])
+    for at in chain.from_iterable(run for run in runs if len(run) >= fewest):
+        kept[at] = Mark("paragraph", marks[at].start, marks[at].end)
     return kept
 
 
@@ -465,9 +451,8 @@ def _with_manual_headings(text: str, marks: list[Mark]) -> list[Mark]:
             divided.append(mark)
             continue
         divided.append(Mark("heading", mark.start, end, "2"))
-        rest = end + len(text[end : mark.end]) - len(text[end : mark.end].lstrip())
-        if rest < mark.end:
-            divided.append(Mark("paragraph", rest, mark.end))
+        if rest := len(text[end : mark.end].lstrip()):
+            divided.append(Mark("paragraph", mark.end - rest, mark.end))
     return divided
 
 

@@ -275,7 +275,7 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
     names: list[NameMatch] = []
     other = "" if text.isascii() else "".join(_NON_ASCII.findall(text))
     pattern = _RUN if any(map(str.isupper, other)) else _RUN_ASCII
-    openers = _openers_of(text)
+    openers = None if " the " in text else _openers_of(text)
     has_joints = "_" in text
     for match in pattern.finditer(text):
         run, at = match.group(), match.start()
@@ -378,12 +378,10 @@ def _without_openers(run: str, at: int, initial: bool, openers: frozenset[str]) 
 
 def _openers_of(text: str) -> frozenset[str]:
     """Return the words that open sentences in the language of a text; none if it is English or unknown."""
-    if " the " in text:
-        return frozenset()
     words = set(text.lower().split())
     least = max(_LEAST_FOREIGN, 2 * len(words & _ENGLISH))
     found: frozenset[str] = frozenset()
-    for openers, markers in LANGUAGE_OPENERS.values():
+    for openers, markers in LANGUAGE_OPENERS:
         if len(words & markers) >= least:
             least, found = len(words & markers) + 1, openers
     return found

@@ -23,6 +23,9 @@ _LISTED = re.compile(
     r"[A-Z]?\.?[0-9]+(?:\.[0-9]+)+\.?|[A-Z]\.[0-9]+|[0-9]{5,}[.,:]?|(?:[CM]-)+\S"
 )  # a section, ticket or key
 _YEAR = re.compile(r"(?:1[0-9]|20)[0-9]{2}")
+_VERSION = re.compile(
+    r"\W*(?!\W)(?:(?:(?:version|released?|v)[ :.]*)?\d+(?:\.\w+)+\b|\d{4}-\d\d(?:-\d\d)?\b|unreleased\b)", re.IGNORECASE
+)
 _ADVERB = re.compile(r"[A-Z][a-z]{2,}(?:al|ic|iv|ous|ing|ed|ent|ant|ar|ful|less|at|it|et|ab|ib)e?ly")
 _OF_DATES = CALENDAR | CALENDAR_SHORT | {"may"}
 _SMALL = 3  # digits from which on a number before a word may be a year
@@ -31,6 +34,15 @@ _SMALL = 3  # digits from which on a number before a word may be a year
 def is_adverb(word: str) -> bool:
     """Return whether a capitalised word is an adverb, such as "Conventionally"."""
     return _ADVERB.fullmatch(word) is not None
+
+
+def is_version(heading: str) -> bool:
+    """Return whether a heading is a version or a date: a section of a change log, and no name or title.
+
+    >>> is_version("v2.1.0 (2024-06-17)"), is_version("Unreleased"), is_version("3D graphics")
+    (True, True, False)
+    """
+    return _VERSION.match(heading) is not None
 
 
 def is_reference(words: list[str], at: int) -> bool:

@@ -58,14 +58,15 @@ VERBS = frozenset(
 )
 """Words that are not names if they open a sentence and no other capitalised word follows."""
 
+_CONTRACTIONS = (
+    "don't doesn't didn't isn't aren't wasn't weren't won't can't couldn't shouldn't wouldn't haven't hasn't hadn't "
+    "let's it's that's there's here's what's who's you'll you're you've we'll we're we've i'm i've i'd"
+)
 NEVER_ALONE = frozenset(
-    """true false none null nil undefined yes note notes warning warnings caution tip tips hint danger attention todo
+    f"""true false none null nil undefined yes note notes warning warnings caution tip tips hint danger attention todo
     fixme example examples default defaults deprecated see n/a tbd etc var enum param params returns return
-    raises yields args kwargs int str bool float dict tuple self cls inc ltd corp llc gmbh
-    don't doesn't didn't isn't aren't wasn't weren't won't can't cannot couldn't shouldn't wouldn't haven't hasn't
-    hadn't let's it's that's there's here's what's who's you'll you're you've we'll we're we've i'm i've i'd
-    don’t doesn’t didn’t isn’t aren’t wasn’t weren’t won’t can’t couldn’t shouldn’t wouldn’t haven’t hasn’t
-    hadn’t let’s it’s that’s there’s here’s what’s who’s you’ll you’re you’ve we’ll we’re we’ve i’m i’ve i’d""".split()
+    raises yields args kwargs int str bool float dict tuple self cls inc ltd corp llc gmbh cannot
+    {_CONTRACTIONS} {_CONTRACTIONS.replace("'", "’")}""".split()
 )
 """Words that are not names on their own, wherever they stand."""
 
@@ -145,73 +146,62 @@ GENERIC_TITLES = frozenset(
 )
 """Titles that say nothing about a document."""
 
-LANGUAGE_OPENERS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
-    "de": (
-        frozenset(
+LANGUAGE_OPENERS = tuple(
+    (frozenset(openers.split()), frozenset(markers.split()))
+    for openers, markers in (
+        (  # German
             """der die das den dem des ein eine einen einem einer eines und oder aber wenn weil dass daß ob als wie wo
             was wer warum wann im in am an auf aus bei bis durch für gegen mit nach ohne seit über um unter von vom vor
             während wegen zu zum zur er sie es wir ihr ich man dieser diese dieses diesem diesen jeder jede jedes alle
             alles nicht kein keine auch nur noch schon so dann da hier dort nun sehr mehr siehe beispiel hinweis achtung
             ja nein falls sobald damit dabei dazu daher deshalb jedoch sowie sein seine ist sind war waren wird werden
-            hat haben kann können muss müssen soll sollte""".split()
+            hat haben kann können muss müssen soll sollte""",
+            "der die das und ist nicht mit ein eine für wird werden auf den",
         ),
-        frozenset("der die das und ist nicht mit ein eine für wird werden auf den".split()),
-    ),
-    "fr": (
-        frozenset(
+        (  # French
             """le la les l un une des du de d et ou mais si car donc que qui quoi où quand comment pourquoi dans en sur
             sous avec sans pour par vers chez entre après avant pendant depuis contre il elle ils elles on nous vous je
             tu ce cet cette ces son sa ses leur leurs mon ma mes notre votre tout tous toute toutes aucun aucune ne pas
             plus aussi ainsi alors cependant voir exemple remarque note attention oui non lorsque puis est sont était
-            a ont peut au aux""".split()
+            a ont peut au aux""",
+            "le les des une est dans que pour sur avec et du",
         ),
-        frozenset("le les des une est dans que pour sur avec et du".split()),
-    ),
-    "es": (
-        frozenset(
+        (  # Spanish
             """el la los las un una unos unas de del y o pero si que qué quien cuando cuándo como cómo donde dónde por
             para con sin en sobre entre desde hasta tras según contra él ella ellos ellas nosotros usted ustedes yo tú
             este esta estos estas ese esa eso su sus mi mis todo todos toda todas ningún ninguna no también así
-            entonces sin embargo véase ejemplo nota advertencia sí es son era fue al ha han puede""".split()
+            entonces sin embargo véase ejemplo nota advertencia sí es son era fue al ha han puede""",
+            "el los las una es en que para con por del y",
         ),
-        frozenset("el los las una es en que para con por del y".split()),
-    ),
-    "it": (
-        frozenset(
+        (  # Italian
             """il lo la i gli le un uno una di del della dei delle e o ma se che chi quando come dove perché per con
             senza in nel nella nei su sul sulla tra fra da dal dalla dopo prima durante contro egli lui lei loro noi
             voi io tu questo questa questi queste quello quella suo sua suoi sue tutto tutti tutta tutte nessun non
-            anche così allora tuttavia vedi esempio nota attenzione sì no è sono era al ha hanno può""".split()
+            anche così allora tuttavia vedi esempio nota attenzione sì no è sono era al ha hanno può""",
+            "il gli della una è che per con nel sono di",
         ),
-        frozenset("il gli della una è che per con nel sono di".split()),
-    ),
-    "pt": (
-        frozenset(
+        (  # Portuguese
             """o a os as um uma uns umas de do da dos das e ou mas se que quem quando como onde por para com sem em no
             na nos nas sobre entre desde até após contra ele ela eles elas nós você vocês eu este esta estes estas esse
             essa isso seu sua seus suas todo todos toda todas nenhum nenhuma não também assim então veja exemplo nota
-            aviso sim é são era foi ao há pode""".split()
+            aviso sim é são era foi ao há pode""",
+            "os uma é em que para com não da do na são",
         ),
-        frozenset("os uma é em que para com não da do na são".split()),
-    ),
-    "nl": (
-        frozenset(
+        (  # Dutch
             """de het een en of maar als dat die dit deze wie wat waar wanneer hoe waarom in op aan bij met zonder van
             voor na door naar uit over onder tussen tegen tijdens hij zij ze wij we jij u ik er zijn haar hun alle
             alles geen niet ook nog dan zo toen echter zie voorbeeld opmerking let ja nee is was worden wordt kan
-            moet""".split()
+            moet""",
+            "het een van voor niet met wordt zijn deze op",
         ),
-        frozenset("het een van voor niet met wordt zijn deze op".split()),
-    ),
-    "ru": (
-        frozenset(
+        (  # Russian
             """в во на по он она оно они мы вы я это этот эта эти как но и а с со к ко из для при о об от до за под над
             если когда где что кто чтобы также так не нет да его её их все всё каждый см пример примечание внимание
-            после перед между через без или же ещё уже""".split()
+            после перед между через без или же ещё уже""",
+            "и в на не что для с это",
         ),
-        frozenset("и в на не что для с это".split()),
-    ),
-}
+    )
+)
 """Words that open sentences in other languages, and words that show the language.
 
 Some are parts of English names ("Die Hard", "Los Angeles"), so they count only in a text of that language."""
