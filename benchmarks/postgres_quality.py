@@ -50,7 +50,7 @@ def counted() -> Iterator[Counter[str]]:
         counts["values"] += sum(len(v) // 12 if isinstance(v, bytes | memoryview) else 1 for row in found for v in row)
         return found
 
-    Transaction.rows = rows  # type: ignore[method-assign]
+    Transaction.rows = rows  # type: ignore[method-assign, assignment]
     try:
         yield counts
     finally:

@@ -16,7 +16,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -76,47 +76,28 @@ def close_copies(path: str | os.PathLike[str]) -> None:
                     os.close(int(copy.name))
 
 
-class _Calls:
-    """Calls into libraries that a fork waits for, and which wait for a fork."""
-
-    def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._running: set[object] = set()
-        self._is_stopped = False
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        call = object()
-        try:
-            with self._condition:
-                self._condition.wait_for(lambda: not self._is_stopped, PATIENCE)
-                self._running.add(call)
-            yield
-        finally:
-            with self._condition:
-                self._running.discard(call)
-                self._condition.notify_all()
-
-    def stop(self) -> None:
-        with self._condition:
-            self._is_stopped = True
-            self._condition.wait_for(lambda: not self._running, PATIENCE)
-
-    def go_on(self) -> None:
-        with self._condition:
-            self._is_stopped = False
-            self._condition.notify_all()
+_condition = threading.Condition()
+_calls: set[object] = set()  # into libraries, which a fork waits for
+_forks: list[bool] = []  # not empty while the process forks, which calls wait for
 
 
-_calls = _Calls()
-
-
-def fork_waits() -> AbstractContextManager[None]:
+@contextmanager
+def fork_waits() -> Iterator[None]:
     """Let a fork wait for the end of a call into a library, and the call for the end of a fork.
 
     No lock that ``before_fork`` acquires may be held or acquired meanwhile.
     """
-    return _calls.running()
+    call = object()
+    try:
+        with _condition:
+            if _forks:
+                _condition.wait_for(lambda: not _forks, PATIENCE)
+            _calls.add(call)
+        yield
+    finally:
+        with _condition:
+            _calls.discard(call)
+            _condition.notify_all()
 
 
 def _alive() -> Iterator[Any]:
@@ -130,11 +111,15 @@ def _before() -> None:
     for owner in _alive():
         if hasattr(owner, "before_fork"):
             owner.before_fork()
-    _calls.stop()  # last: one that waits for a lock of an owner has ended
+    with _condition:
+        _forks.append(True)
+        _condition.wait_for(lambda: not _calls, PATIENCE)  # last: one that waits for a lock of an owner has ended
 
 
 def _after_in_parent() -> None:
-    _calls.go_on()
+    with _condition:
+        _forks.clear()
+        _condition.notify_all()
     for owner in _alive():
         if hasattr(owner, "after_fork_in_parent"):
             owner.after_fork_in_parent()
@@ -142,8 +127,10 @@ def _after_in_parent() -> None:
 
 
 def _after_in_child() -> None:
-    global _forking, _is_child, _calls
-    _forking, _is_child, _calls = threading.RLock(), True, _Calls()
+    global _forking, _is_child, _condition
+    _forking, _is_child, _condition = threading.RLock(), True, threading.Condition()
+    _calls.clear()
+    _forks.clear()
     for function in _functions:
         function()
     for owner in _alive():

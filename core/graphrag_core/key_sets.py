@@ -1,4 +1,4 @@
-"""Arrays of keys as sets: faster than the functions of NumPy for the sizes that a query has.
+"""Arrays of keys as sets, and rankings: faster than the functions of NumPy for the sizes that a query has.
 
 Since version 2.3 ``np.unique`` hashes integers, which takes many times as long as sorting them.
 """
@@ -43,3 +43,18 @@ def without(keys: npt.NDArray[Any], others: npt.NDArray[Any]) -> npt.NDArray[Any
     """
     own = distinct(keys)
     return own[~among(own, np.sort(others))] if len(others) else own
+
+
+def best(
+    keys: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], k: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Return the best ``k`` keys and what ties with the last, by score, then by key.
+
+    >>> [values.tolist() for values in best(np.array([7, 3, 5]), np.array([1, 2, 1], np.float32), 2)]
+    [[3, 5, 7], [2.0, 1.0, 1.0]]
+    """
+    if len(scores) > k:
+        kept = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
+        keys, scores = keys[kept], scores[kept]
+    order = np.lexsort((keys, -scores))
+    return keys[order], scores[order]

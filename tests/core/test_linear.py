@@ -105,7 +105,7 @@ def test_the_text_of_a_chunk_is_read_once_for_all_its_facts(tmp_path):
         index.add([Document("a", text_of("prose", 100_000))])
         records, statements = index.engine.records, []
         records._db.set_trace_callback(statements.append)
-        texts = list(records.keyword_texts("facts", records.everything().added["facts"]))
+        texts = list(records.texts_of("facts", records.everything().added["chunks"]))
         records._db.set_trace_callback(None)
         assert len(texts) > 1_000
         assert sum("inflate" in statement for statement in statements) == 1

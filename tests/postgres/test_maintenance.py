@@ -38,8 +38,8 @@ def test_many_vectors_are_searched_with_an_hnsw_index(url, monkeypatch):
         with index.engine.snapshot() as near, exact.snapshot() as all_of_them:
             assert near._reads._approximate
             asked: list[tuple] = []
-            rows_with = near._reads._transaction.rows_with
-            near._reads._transaction.rows_with = lambda *statement: asked.append(statement) or rows_with(*statement)
+            rows_with = near._reads.transaction.rows_with
+            near._reads.transaction.rows_with = lambda *statement: asked.append(statement) or rows_with(*statement)
             (found,), (expected,) = (one.search_vectors("chunks", query, 10) for one in (near, all_of_them))
             shared = {chunk.id for chunk in near.chunks(found[0])} & {
                 chunk.id for chunk in all_of_them.chunks(expected[0])

@@ -21,7 +21,7 @@ from graphrag_core.text import segment
 _MASK = 0xFFFFFF
 _BYTES = 3  # of a stored hash
 _MOST_BITS = 4_096  # terms of a chunk up to which a fact has a bit for each; beyond, facts list their terms
-_LISTED = _MASK  # stands first in the terms of facts that are lists
+_LISTED = b"\xff\xff\xff"  # stands first in the terms of facts that are lists
 _LONGEST = 60  # characters of a term; longer ones are left out
 _STOPWORDS = frozenset(
     (
@@ -104,7 +104,7 @@ def name_terms(normalised: str) -> tuple[str, ...]:
 
 def content_terms(text: str) -> list[str]:
     """Return the terms of a text, each once, without stop words."""
-    return [term for term in terms(text) if term not in _STOPWORDS]
+    return [term for term in dict.fromkeys(tokens(text)) if term not in _STOPWORDS]
 
 
 def phrases(text: str) -> list[list[str]]:
@@ -120,11 +120,6 @@ def term_hash(term: str) -> int:
     return crc32(term.encode("utf-8"))
 
 
-def short_hash(term: str) -> int:
-    """Return the 24 bits of a term's hash that are stored."""
-    return term_hash(term) & _MASK
-
-
 def hashes(text: str) -> set[int]:
     """Return the 24-bit hashes of a text's terms, without stop words."""
     return set(chain.from_iterable(map(_word_hashes, text.split())))
@@ -132,7 +127,7 @@ def hashes(text: str) -> set[int]:
 
 @lru_cache(maxsize=65_536)
 def _word_hashes(word: str) -> tuple[int, ...]:
-    return tuple(map(short_hash, content_terms(word)))
+    return tuple(term_hash(term) & _MASK for term in content_terms(word))
 
 
 def pack_terms(text: str, facts: Sequence[str]) -> tuple[bytes, bytes | None]:
@@ -155,7 +150,7 @@ def pack_terms(text: str, facts: Sequence[str]) -> tuple[bytes, bytes | None]:
     if len(place) > _MOST_BITS:
         held = [sorted(place[number] for number in fact) for fact in of_facts]
         counts = [len(held), *map(len, held)]
-        return packed, _pack([_LISTED, len(more), *more, *counts, *chain.from_iterable(held)])
+        return packed, _LISTED + _pack([len(more), *more, *counts, *chain.from_iterable(held)])
     width = (len(place) + 7) // 8
     bits = [sum(1 << place[number] for number in held).to_bytes(width, "little") for held in of_facts]
     return packed, b"".join([_pack([len(more), *more]), *bits])
@@ -177,7 +172,7 @@ def contained_in_facts(
     lists, bits = [], []
     listed: dict[int, tuple[Keys, Keys]] = {}
     for at, (terms, facts) in enumerate(packed):
-        if _is_listed(facts):
+        if facts[:_BYTES] == _LISTED:
             more, ends, places = _unpack_lists(facts)
             listed[at] = ends, places
             lists.append(terms + more)
@@ -207,15 +202,11 @@ def is_packed(terms: bytes, facts: bytes | None, count: int) -> bool:
     """Return whether :func:`pack_terms` may have returned these for a chunk with so many facts."""
     if facts is None:
         return count == 0
-    if _is_listed(facts):
+    if facts[:_BYTES] == _LISTED:
         _, ends, places = _unpack_lists(facts)
         return len(ends) == count + 1 and int(ends[-1]) == len(places)
     more = int.from_bytes(facts[:_BYTES], "little")
     return len(facts) == _BYTES * (1 + more) + count * ((len(terms) // _BYTES + more + 7) // 8)
-
-
-def _is_listed(facts: bytes) -> bool:
-    return int.from_bytes(facts[:_BYTES], "little") == _LISTED
 
 
 def _unpack_lists(facts: bytes) -> tuple[bytes, Keys, Keys]:
@@ -232,7 +223,7 @@ def _places(packed: Sequence[bytes], wanted: Sequence[str]) -> Keys:
     sizes = np.fromiter(map(len, packed), np.int64, len(packed)) // _BYTES
     starts = np.cumsum(sizes) - sizes
     found = np.full((len(packed), len(wanted)), -1, np.int64)
-    numbers = np.array([short_hash(term) for term in wanted], np.uint32)
+    numbers = np.array([term_hash(term) & _MASK for term in wanted], np.uint32)
     everything = np.frombuffer(b"".join(packed), np.uint8).reshape(-1, _BYTES)
     # Most hashes differ in their first byte already.
     begins = np.zeros(256, np.bool_)

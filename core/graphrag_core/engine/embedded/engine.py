@@ -11,17 +11,17 @@ indexes with that of the records, and applies what they lack before it answers. 
 generation that is complete in all indexes, also after an interrupt at any point.
 """
 
-import json
 import logging
 import math
 import os
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,26 +31,19 @@ from graphrag_core import forks
 from graphrag_core.engine.embedded.background import Task
 from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.engine.embedded.reads import EmbeddedReads
-from graphrag_core.engine.embedded.records import LISTED, Records
+from graphrag_core.engine.embedded.records import ADD_ACCESSES, Records
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
-from graphrag_core.engine.filter_sql import parts_of
 from graphrag_core.engine.graph.live import LiveGraph
 from graphrag_core.engine.graph.snapshot import StoreSnapshot
-from graphrag_core.engine.rows import Accesses, check_expected, statistics
-from graphrag_core.errors import (
-    DamagedIndex,
-    GraphRAGError,
-    IndexClosed,
-    InputError,
-    NotAnIndex,
-    ReadOnlyIndex,
-    StorageError,
-)
+from graphrag_core.engine.rows import Accesses, check_expected
+from graphrag_core.engine.tables import SqlEngine, Tables, parts_of
+from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
 from graphrag_core.filters import Filter
-from graphrag_core.model import Chunk, Document, Stats, Verification
+from graphrag_core.model import Stats, Verification
 from graphrag_core.ports import Matrix, ParsedDocument
 
+_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 _READING = (
@@ -67,7 +60,7 @@ _BURST = 5.0  # seconds: changes that follow a publication so quickly are publis
 _LATER = 0.5, 2.0  # seconds, least and most, after which a change of a burst is published if nobody reads it before
 
 
-class EmbeddedEngine:
+class EmbeddedEngine(SqlEngine):
     """Stores and searches an index within this process. Its methods are those of :class:`~graphrag_core.ports.Engine`.
 
     Parameters
@@ -101,7 +94,6 @@ class EmbeddedEngine:
         self._closed = False
         self._released = False  # everything that close releases
         self._process = os.getpid()
-        self._inherited = False  # from the process that forked this one, and not opened here yet
         self._copied = False
         self._opening = threading.Lock()
         self._one_writer = threading.RLock()
@@ -125,11 +117,14 @@ class EmbeddedEngine:
                 undo.callback(self._file_lock.release)
             self.records = Records(self._folder.records if self._folder else None, read_only=read_only)
             undo.callback(self.records.close)
-            self._diagnoses: dict[int, str] = {}  # by generation the first problem of the records
-            with self._diagnosed():
+            self._diagnosis = -1, ""  # a generation, and the first problem of its records
+            try:
                 self.indexes = SearchIndexes(self.records, self._folder, merge_similar)
                 self.indexes.load()
                 self.indexes.sync()
+            except _SYMPTOMS as error:
+                self._diagnose(error)
+                raise
             forks.watch(self)
             undo.pop_all()
 
@@ -179,8 +174,8 @@ class EmbeddedEngine:
         if publishing is not None and len(self._unpublished) + 1 >= _TOGETHER:
             publishing.finish()
         with self._lock.writing(self):
-            if added and removed and self.accesses.pending:
-                self.records.add_accesses(self.accesses.take())  # so that a replaced document keeps those of its facts
+            if added and removed:
+                self._write_accesses()  # so that a replaced document keeps those of its facts
             batch = write(self.records, added, removed, name_vectors, settings)
             self._unpublished.append(batch)
             if self._flushing:  # so that readers wait for the lock once, not twice
@@ -255,11 +250,13 @@ class EmbeddedEngine:
                 self._publish_later()
                 return
             with self.reading() as indexes:  # publishes what is not yet
-                if self.accesses.pending and not self.read_only:
-                    self.records.add_accesses(self.accesses.take())
+                self._write_accesses()
                 indexes.save_if_worthwhile()
-                if not self.read_only:
-                    self.records.shorten_log()
+                self.records.shorten_log()
+
+    def _add_accesses(self, accesses: Mapping[int, tuple[int, float]]) -> None:
+        with self.records.transaction() as db:
+            db.executemany(ADD_ACCESSES, [(count, last, fact) for fact, (count, last) in accesses.items()])
 
     def rebuild(self) -> None:
         with self._writing():
@@ -309,8 +306,8 @@ class EmbeddedEngine:
                 if not self._closed:  # else an earlier call was interrupted
                     self._settle()
                     with self.reading() as indexes:
+                        self._write_accesses()
                         if not self.read_only:
-                            self.records.add_accesses(self.accesses.take())
                             indexes.save()
             finally:
                 with self._lock.writing():
@@ -376,8 +373,11 @@ class EmbeddedEngine:
                     self._check()
                     self._make_current()
                     held.enter_context(self._lock.reading())
-            with self._diagnosed():
+            try:
                 yield self.indexes
+            except _SYMPTOMS as error:
+                self._diagnose(error)
+                raise
 
     def _make_current(self) -> None:
         """Apply to the search indexes what the records have and they lack; build them again if that fails."""
@@ -386,39 +386,35 @@ class EmbeddedEngine:
                 return
             if attempt > 1:
                 self.indexes.discard()
-            with self._diagnosed():
+            try:
                 self._sync()
+            except _SYMPTOMS as error:
+                self._diagnose(error)
+                raise
         if not self.indexes.is_current():
             raise StorageError(
                 f"the search indexes of {self.path or 'the index'} and its records differ after {_ATTEMPTS} attempts "
                 "to repair them: close the index and open it again"
             )
 
-    @contextmanager
-    def _diagnosed(self) -> Iterator[None]:
-        """Turn what damaged files make Python raise into an error that says so. The records are checked once."""
-        try:
-            yield
-        except (GraphRAGError, OSError):
-            raise
-        except _SYMPTOMS as error:
-            if self._folder is None:
-                raise
-            generation = self.indexes.generation if hasattr(self, "indexes") else 0
-            if generation not in self._diagnoses:
-                self._diagnoses = {generation: next(self.records.problems(), "")}
-            if self._diagnoses[generation]:
-                raise DamagedIndex(
-                    f"the records of {self.path} are damaged ({self._diagnoses[generation]}): restore a backup, or "
-                    "index the documents again into another folder"
+    def _diagnose(self, error: Exception) -> None:
+        """Raise an error that says so if Python raised one because of damaged files. The records are checked once."""
+        if isinstance(error, (GraphRAGError, OSError)) or self._folder is None:
+            return
+        indexes: SearchIndexes | None = getattr(self, "indexes", None)
+        generation = indexes.generation if indexes else 0
+        if self._diagnosis[0] != generation:
+            self._diagnosis = generation, next(self.records.problems(), "")
+        if self._diagnosis[1]:
+            raise DamagedIndex(
+                f"the records of {self.path} are damaged ({self._diagnosis[1]}): restore a backup, or index the "
+                "documents again into another folder"
+            ) from error
+        for kind, found in [(kind, store.repair()) for kind, store in indexes.keywords.items()] if indexes else ():
+            if found:
+                raise StorageError(
+                    f"the keyword index of {kind} was damaged ({found}) and is built again from the records: retry"
                 ) from error
-            stores = self.indexes.keywords.items() if hasattr(self, "indexes") else ()
-            for kind, found in [(kind, store.repair()) for kind, store in stores]:
-                if found:
-                    raise StorageError(
-                        f"the keyword index of {kind} was damaged ({found}) and is built again from the records: retry"
-                    ) from error
-            raise
 
     @property
     def generation(self) -> int:
@@ -438,62 +434,23 @@ class EmbeddedEngine:
 
     def new_names(self, names: Iterable[str]) -> list[str]:
         self._check()
-        wanted = list(dict.fromkeys(names))
         if (committing := self._committing) is not None:
             committing.finish()  # but not until it is published
-        known = self.records.name_keys(wanted)
-        return [name for name in wanted if name not in known]
+        return self.records.new_names(names)
 
-    def document(self, document_id: str) -> Document | None:
+    def _read(self, read: Callable[[Tables], _T]) -> _T:
         with self.reading():
-            return self.records.document(document_id)
-
-    def document_ids(self, scope: Filter | None = None) -> Iterator[str]:
-        last: str | None = None
-        while True:
-            with self.reading():
-                page = self.records.document_ids(last, scope)
-            if not page:
-                return
-            yield from page
-            last = page[-1]
-
-    def parsed(self, document_ids: Sequence[str], *, accesses: bool = False) -> list[ParsedDocument]:
-        with self.reading():
-            return self.records.parsed(document_ids, accesses=accesses)
-
-    def name_vectors(self, names: Sequence[str]) -> dict[str, Matrix]:
-        with self.reading():
-            return self.records.name_vectors(names)
-
-    def chunks_of(self, document_id: str) -> list[Chunk]:
-        with self.reading():
-            return self.records.chunks_of(document_id)
-
-    def __len__(self) -> int:
-        with self.reading():
-            return int(self.records.value("SELECT count(*) FROM documents"))
+            return read(self.records)
 
     def stats(self) -> Stats:
         with self.reading() as indexes, self.snapshot() as snapshot:
             value, graph = self.records.value, indexes.current_graph()[0]
-            hidden = graph.fact_keys[graph.hidden(np.arange(len(graph.fact_keys)))].tolist()
-            relations: dict[str, int] = dict(
-                self.records.rows(
-                    f"SELECT relation, count(*) FROM facts WHERE relation IS NOT NULL AND NOT key {LISTED} "
-                    "GROUP BY relation ORDER BY 2 DESC, 1",
-                    (json.dumps(hidden),),
-                )
-            )
             in_memory = value("PRAGMA page_count") * value("PRAGMA page_size") if self._folder is None else 0
-            return statistics(
+            return self._statistics(
                 snapshot,
-                self.records.settings(),
-                relations,
-                documents=value("SELECT count(*) FROM documents"),
-                chunks=value("SELECT count(*) FROM chunks"),
+                self.records,
+                graph.fact_keys[graph.hidden(np.arange(len(graph.fact_keys)))],
                 entities=len(snapshot.top_entities(len(graph.entity_ids))),
-                facts=value("SELECT count(*) FROM facts") - len(hidden),
                 vectors={kind: self.records.vector_count(kind) for kind in indexes.vectors},
                 bytes_on_disk=self._folder.size() if self._folder else 0,
                 bytes_in_memory=indexes.nbytes + in_memory,
@@ -507,10 +464,6 @@ class EmbeddedEngine:
         except (GraphRAGError, OSError) as error:
             return Verification((*self.records.problems(), str(error)))
 
-    def __repr__(self) -> str:
-        where = "in memory" if self.path is None else str(self.path)
-        return f"<EmbeddedEngine {where}{', closed' if self._closed else ''}>"
-
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Hold the index alone, after all writes."""
@@ -519,14 +472,6 @@ class EmbeddedEngine:
             self._settle()
             with self._lock.writing(), self.reading():
                 yield
-
-    def _check(self, *, writable: bool = False) -> None:
-        if self._closed:
-            raise IndexClosed(f"{self.path or 'the index in memory'} was closed: open it again")
-        if writable and self.read_only:
-            raise ReadOnlyIndex(self.read_only_reason)
-        if self._inherited:
-            self._reopen()
 
     # -- other processes
 
@@ -555,7 +500,7 @@ class EmbeddedEngine:
         return _open_copy, (self.path.resolve(), self._merge_similar)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self if self.path is None else _open_copy(*self.__reduce__()[1])
+        return self if self.path is None else super().__deepcopy__(memo)
 
     def after_fork_in_child(self) -> None:
         """Become a reader. What is in a folder is opened again by the first read."""
@@ -641,22 +586,19 @@ class ReadWriteLock:
         entry = _Entry(owner)
         try:
             try:
-                self._enter(entry)
+                if owner is not None and self.is_reading():
+                    raise RuntimeError(_READING)
+                with self._mutex:
+                    is_again = any(other.thread == entry.thread for other in self._inside)
+                    (self._inside if is_again else self._waiting)[entry] = None
+                    self._admit()
+                entry.admitted.wait()
                 yield
             finally:
                 self._leave(entry)
         except BaseException:
             self._leave(entry)  # if an interrupt came while leaving
             raise
-
-    def _enter(self, entry: "_Entry") -> None:
-        if entry.owner is not None and self.is_reading():
-            raise RuntimeError(_READING)
-        with self._mutex:
-            is_again = any(other.thread == entry.thread for other in self._inside)
-            (self._inside if is_again else self._waiting)[entry] = None
-            self._admit()
-        entry.admitted.wait()
 
     def _leave(self, entry: "_Entry") -> None:
         with self._mutex:
@@ -691,10 +633,10 @@ class ReadWriteLock:
             entry.admitted.set()
 
 
+@dataclass(eq=False, slots=True)
 class _Entry:
     """Somebody who holds or waits for a lock. ``owner`` is None for a reader."""
 
-    def __init__(self, owner: object) -> None:
-        self.owner = owner
-        self.thread = threading.get_ident()
-        self.admitted = threading.Event()
+    owner: object
+    thread: int = field(default_factory=threading.get_ident)
+    admitted: threading.Event = field(default_factory=threading.Event)

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
-from graphrag_core.engine.embedded.schema import NAME_BYTES, Row
+from graphrag_core.engine.embedded.schema import NAME_BYTES
 from graphrag_core.engine.graph.build import Decisions, GraphView, Pairs, Tables, build, edge_facts, with_edits
 from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.live import LiveGraph
 from graphrag_core.engine.graph.names import name_form
 from graphrag_core.engine.graph.sparse import Growing
+from graphrag_core.engine.rows import Row
 from graphrag_core.ports import Keys
 from graphrag_core.text import unwrap
 from graphrag_core.text.lowercase_names import name_grams, sentence_grams

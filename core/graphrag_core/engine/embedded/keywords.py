@@ -18,6 +18,7 @@ from graphrag_core import forks
 from graphrag_core.engine import analysis
 from graphrag_core.engine.rows import FIELDS, Texts
 from graphrag_core.errors import DiskError
+from graphrag_core.key_sets import among, best
 from graphrag_core.ports import Keys, Ranking
 
 _log = logging.getLogger(__name__)
@@ -114,7 +115,8 @@ class TantivyKeywords:
         try:
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
-            self._check_files(is_quiet=is_quiet)
+            if is_quiet and (found := next(self._file_problems(), "")):
+                raise DiskError(f"{folder}: the keyword index is damaged ({found})")  # noqa: TRY301
             self._open(folder)
         except BaseException as error:
             if not is_damage(error):
@@ -124,10 +126,6 @@ class TantivyKeywords:
         if expected is not None and expected != self._searcher.num_docs:
             raise DiskError(f"{folder}: the keyword index has {self._searcher.num_docs} texts instead of {expected}")
         forks.watch(self)
-
-    def _check_files(self, *, is_quiet: bool) -> None:
-        if is_quiet and (found := next(self._file_problems(contents=True), "")):
-            raise DiskError(f"{self.folder}: the keyword index is damaged ({found})")
 
     def _open(self, folder: Path | None) -> None:
         schema = tantivy.SchemaBuilder()
@@ -154,7 +152,7 @@ class TantivyKeywords:
         """Load what another process has committed."""
         if self.folder is not None:
             state = _read_state(self.folder / _STATE)
-            self.generation, self.tombstones = state.get("generation", -1), state.get("ghosts", 0)
+            self.generation, self.tombstones = state.get("generation", -1), state.get("tombstones", 0)
         self._index.reload()
         self._searcher = self._index.searcher()
 
@@ -209,7 +207,7 @@ class TantivyKeywords:
     def _write_state(self, **checks: Any) -> None:
         """Store the generation, and what an index at rest can be checked by; nothing of that during a change."""
         if self.folder is not None and not self._read_only:
-            state = {"generation": self.generation, "ghosts": self.tombstones, **checks}  # "ghosts": as in format 1
+            state = {"generation": self.generation, "tombstones": self.tombstones, **checks}
             new = self.folder / f"{_STATE}.new"
             new.write_text(json.dumps({**state, "checksum": _checksum(state)}), "utf-8")
             new.replace(self.folder / _STATE)
@@ -251,13 +249,13 @@ class TantivyKeywords:
         if self.folder is not None:
             for _ in range(3):  # tantivy may merge segments meanwhile
                 before = _read(self.folder / "meta.json")
-                found = list(self._file_problems(contents=True))
+                found = list(self._file_problems())
                 if not found or _read(self.folder / "meta.json") == before:
                     break
             yield from found
 
-    def _file_problems(self, *, contents: bool) -> Iterator[str]:
-        """Yield what is wrong with the files: with their ends only, or with all they contain."""
+    def _file_problems(self) -> Iterator[str]:
+        """Yield what is wrong with the files, all of which are read."""
         folder = self.folder
         if folder is None or not ((folder / _STATE).exists() or any(folder.glob("*.json"))):
             return  # a new index
@@ -276,7 +274,7 @@ class TantivyKeywords:
             if self._writer is None and zlib.crc32(_read(folder / name)) != checksum:
                 yield f"{name} is missing or damaged"
         for name in files:
-            if problem := _footer_problem(folder / name, contents=contents):
+            if problem := _footer_problem(folder / name):
                 yield f"{name} {problem}"
 
     @_repaired
@@ -308,33 +306,17 @@ class TantivyKeywords:
             scores = np.array([score for score, _ in hits], np.float32)
             exhausted = len(hits) < wanted
             if allowed is not None:
-                inside_scope = allowed[np.minimum(np.searchsorted(allowed, keys), len(allowed) - 1)] == keys
-                keys, scores = keys[inside_scope], scores[inside_scope]
+                inside = among(keys, allowed)
+                keys, scores = keys[inside], scores[inside]
             if exhausted or (len(scores) > k and scores[-1] < scores[k - 1]):
                 break
             wanted *= 4
-        if len(scores) > k:
-            kept = scores >= scores[k - 1]
-            keys, scores = keys[kept], scores[kept]
-        order = np.lexsort((keys, -scores))
-        return keys[order], scores[order]
+        return best(keys, scores, k)
 
     @_repaired
-    def counts(self, terms: Sequence[str], allowed: Keys | None = None) -> Keys:
-        """Return how many texts have each term in their body.
-
-        Removed texts count until they are purged. In a scope of more than 2,000 texts the count is estimated: the
-        scope's share of all.
-        """
-        searcher, schema = self._searcher, self._index.schema
-        if allowed is None or len(allowed) > _SMALL_SCOPE:
-            found = np.array([searcher.doc_freq("body", term) for term in terms], np.int64)
-            share = 1.0 if allowed is None else min(1.0, len(allowed) / max(searcher.num_docs, 1))
-            estimated: Keys = np.ceil(found * share).astype(np.int64)
-            return estimated
-        queries = [self._inside(tantivy.Query.term_query(schema, "body", term, "freq"), allowed) for term in terms]
-        results: list[Any] = [searcher.search(query, 1, count=True) for query in queries]
-        return np.array([result.count for result in results], np.int64)
+    def counts(self, terms: Sequence[str]) -> Keys:
+        """Return how many texts have each term in their body. Removed texts count until they are purged."""
+        return np.array([self._searcher.doc_freq("body", term) for term in terms], np.int64)
 
     def _inside(self, query: tantivy.Query, allowed: Keys) -> tantivy.Query:
         """Return a query restricted to some keys, which add nothing to the score."""
@@ -387,15 +369,15 @@ def _read_state(path: Path) -> dict[str, Any]:
     """Return what is stored beside an index; empty if it is missing or damaged: all texts are indexed again then."""
     try:
         state: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        checksum = state.pop("checksum", None)  # earlier releases wrote none
-        state["generation"], state["ghosts"] = int(state["generation"]), int(state["ghosts"])
+        checksum = state.pop("checksum")
+        state["generation"], state["tombstones"] = int(state["generation"]), int(state["tombstones"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
-    return state if checksum == _checksum(state) or (checksum is None and len(state) == 2) else {}
+    return state if checksum == _checksum(state) else {}
 
 
-def _footer_problem(path: Path, *, contents: bool) -> str:
-    """Return what is wrong with a file of tantivy; empty if its end, and its checksum if asked, are right."""
+def _footer_problem(path: Path) -> str:
+    """Return what is wrong with a file of tantivy; empty if its end and its checksum are right."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
@@ -406,8 +388,6 @@ def _footer_problem(path: Path, *, contents: bool) -> str:
             body = size - _FOOTER.size - length
             file.seek(body)
             checksum = json.loads(file.read(length))["crc"]
-            if not contents:
-                return ""
             file.seek(0)
             found = 0
             while body > 0:

@@ -18,46 +18,27 @@ from zlib import crc32
 import numpy as np
 
 from graphrag_core import forks
-from graphrag_core.engine.analysis import is_packed
 from graphrag_core.engine.codes import code_size, decode
 from graphrag_core.engine.embedded.schema import (
     APPLICATION_ID,
     FORMAT,
     KINDS,
-    NAME_BYTES,
     TABLES,
     Change,
-    Row,
-    Span,
     document_checksums,
     inflate,
     unpack,
 )
-from graphrag_core.engine.filter_sql import SQLITE, check_keys, filter_sql
-from graphrag_core.engine.graph.snapshot import Name
-from graphrag_core.engine.rows import (
-    FACT_COLUMNS,
-    DocumentTables,
-    Texts,
-    chunk_of,
-    document_of,
-    fact_search_text,
-    keyword_fields,
-    metadata_problems,
-    text_of_fact,
-    unpack_headings,
-)
+from graphrag_core.engine.rows import Row, Texts
+from graphrag_core.engine.tables import Query, Span, Tables, text_of_fact
 from graphrag_core.errors import DamagedIndex, DiskError, FilterError, GraphRAGError, NotAnIndex, UnsupportedFormat
-from graphrag_core.filters import Filter
-from graphrag_core.model import Chunk, Document
-from graphrag_core.ports import Keys, Matrix, ParsedDocument
+from graphrag_core.filters import Condition
+from graphrag_core.ports import Keys, Matrix
 from graphrag_core.text import hash64, normalise
 
 _log = logging.getLogger(__name__)
 
-_PAGE = 500
 _UNIT = 1e-5  # how far the length of a stored vector may be from 1
-_MOST_CACHED = 50_000  # names that are kept in memory
 _PAGE_BYTES = 8_192  # most rows are about a thousand bytes long, and small pages would be filled badly
 _GRAPH_PAGE = 1_000
 _BUSY_TIMEOUT = 10_000  # milliseconds to wait for another process
@@ -65,16 +46,7 @@ CHECKSUM = "checksum"
 """The setting with the checksum of the others."""
 _UNCHECKED = ("edits_saved", "merge_similar", CHECKSUM)  # written outside of changes
 _MANY_LOG_BYTES = 4_000_000  # of the write-ahead log, from which on it is emptied after a change
-_INTERNAL = (
-    CHECKSUM,
-    "edits_saved",
-    "generation",
-    "merge_similar",
-    "next_chunk",
-    "next_document",
-    "next_fact",
-    "next_name",
-)
+_INTERNAL = (*_UNCHECKED, "generation", "next_chunk", "next_document", "next_fact", "next_name")
 
 _SIGNS_OF_DAMAGE = (
     "malformed", "no such table", "no such column", "no such collation", "has no column", "Could not decode",
@@ -86,17 +58,6 @@ _SIGNS_OF_SIZE = (
     "too many columns",
 )  # fmt: skip
 _ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)  # the latter if a message of SQLite quotes damaged text
-CHUNK = """
-SELECT c.key, c.id, d.id, inflate(c.text), coalesce(d.heading, d.title), c.ordinal, c.start, d.metadata, c.headings,
-       c.page
-FROM chunks c JOIN documents d ON d.key = c.document
-"""
-FACT_TEXT = "text_of_fact(f.text, f.is_plain, c.text, f.start, f.stop)"
-"""The text of a fact."""
-FACT = f"""
-SELECT f.key, f.names, {FACT_TEXT}, c.id || '/' || f.ordinal, c.id, {FACT_COLUMNS}
-FROM facts f JOIN chunks c ON c.key = f.chunk
-"""
 GRAPH_COLUMNS = {
     "names": "*",
     "chunks": "key, id, document, ordinal, start, inflate(text), subjects, names",
@@ -109,39 +70,45 @@ UPDATE facts SET access_count = access_count + ?, last_accessed = max(coalesce(l
 """
 LISTED = "IN (SELECT value FROM json_each(?))"
 """A condition on a column; its parameter is a JSON list."""
-_WANTED = "FROM json_each(?) AS wanted CROSS JOIN"  # faster than LISTED for keys that are known to exist
-NEAR = f"""
-WITH own AS (SELECT near_1, near_2, near_3 FROM chunks WHERE key {LISTED})
-SELECT key, near_1, near_2, near_3 FROM chunks WHERE near_1 IN (SELECT near_1 FROM own)
-OR near_2 IN (SELECT near_2 FROM own) OR near_3 IN (SELECT near_3 FROM own)
-"""
-"""The signatures of some chunks, and of all chunks whose texts may be copies of theirs."""
+_VECTORS = {
+    "chunks": "SELECT v.key, v.vector, v.key FROM chunk_vectors v",
+    "facts": "SELECT v.key, v.vector, (SELECT min(key) FROM facts WHERE chunk = v.key) FROM fact_vectors v",
+    "names": "SELECT v.key, v.vector, v.key FROM name_vectors v",
+}  # with the key of the first: the facts of a chunk have consecutive keys, and their vectors are in one row
 # One row with all keys: sqlite3 releases and takes the GIL once per row.
 _NAME_KEYS = """
 SELECT json_group_array(
     (SELECT key FROM names
-     WHERE entity = json_extract(wanted.value, '$[0]') AND surface = json_extract(wanted.value, '$[1]'))
+     WHERE spelling = json_extract(wanted.value, '$[0]') AND surface = json_extract(wanted.value, '$[1]'))
 ) FROM json_each(?) AS wanted
 """
 
 
-class Records:
+class Records(Tables):
     """The database of an index, in a file or in memory. Safe to use from many threads.
 
     A read-only database stays on the generation it first saw until :meth:`refresh`.
     """
 
+    mark = "?"
+    listed = listed_texts = LISTED
+    text = "inflate(c.text)"
+    ordinal = "f.ordinal"
+    order = "rowid"
+    holds = "f.chunk = c.key"
+    wide = "length(n.surface) < length(CAST(n.surface AS BLOB))"
+
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
+        super().__init__()
         self.path = path
         self.read_only = read_only
         self.lock = threading.RLock()
-        self._names: dict[int, Name] = {}
-        self._settings: dict[str, str] | None = None  # as they were read since the last change
+        self._meta: dict[str, str] | None = None  # as it was read since the last change
         self._side_lock = threading.Lock()
         self._side: sqlite3.Connection | None = None  # reads committed rows while the other one writes
         self._immutable = False
         self._seen = 0  # when the file was last changed, as of the last refresh
-        self._has_deleted_text = path is not None  # in the write-ahead log, which a crash may have left
+        self.has_deleted_text = path is not None  # in the write-ahead log, which a crash may have left
         self._held = False  # by a thread that forks
         forks.watch(self)
         try:
@@ -169,7 +136,6 @@ class Records:
         name = ":memory:" if self.path is None else f"{self.path.resolve().as_uri()}?mode={mode}"
         db = sqlite3.connect(name, uri=self.path is not None, check_same_thread=False, isolation_level=None)
         db.create_function("inflate", 1, inflate, deterministic=True)
-        db.create_function("text_of_fact", 5, _text_of_fact, deterministic=True)
         return db
 
     def _prepare(self) -> None:
@@ -266,7 +232,7 @@ class Records:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run statements in one transaction: all or nothing."""
         with self.lock:
-            self._settings = None
+            self._meta = None
             try:
                 try:
                     if self._db.in_transaction:  # which an interrupt left open
@@ -288,36 +254,57 @@ class Records:
         """Return the rows of a statement."""
         with self.lock:
             try:
-                return _fetched(self._db, sql, parameters)
+                return self._db.execute(sql, parameters).fetchall()
             except _ERRORS as error:
-                raise self._translated(error) from error
+                raise self._reason(self._db, sql, parameters, error) from error
+
+    def committed(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Return the rows of a statement as of the last commit, without waiting for a transaction in a file."""
+        if self.path is None or self.read_only:
+            return self.rows(sql, parameters)
+        return self._newest_rows(sql, parameters)
+
+    def _newest_rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        with self._side_lock:
+            try:
+                self._side = self._side or self._connect("ro")
+                return self._side.execute(sql, parameters).fetchall()
+            except _ERRORS as error:
+                raise self._reason(self._side, sql, parameters, error) from error
+
+    def _reason(self, db: Any, sql: str, parameters: Sequence[Any], error: Exception) -> BaseException:
+        """Return what to raise for the error of a statement that only reads.
+
+        SQLite reports any exception in one of our functions with the same words. A value that is damaged raises again;
+        if nothing does, the exception was an interrupt.
+        """
+        if _FUNCTION_RAISED in str(error):
+            try:
+                db.execute(sql, parameters).fetchall()
+            except _ERRORS as again:
+                return self._translated(again)
+            return KeyboardInterrupt()
+        return self._translated(error)
 
     def value(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Return the first value of the first row."""
         return self.rows(sql, parameters)[0][0]
 
-    def pages(self, sql: str, column: str, span: Span | Keys) -> Iterator[list[Row]]:
-        """Yield the rows whose first column lies in a span, or is one of some keys, in order, in pages."""
-        if isinstance(span, np.ndarray):
-            for first in range(0, len(span), _PAGE):
-                wanted = json.dumps(span[first : first + _PAGE].tolist())
-                yield self.rows(f"{sql} WHERE {column} {LISTED} ORDER BY {column}", (wanted,))
-            return
-        start, stop = span
-        while page := self.rows(
-            f"{sql} WHERE {column} >= ? AND {column} < ? ORDER BY {column} LIMIT {_PAGE}", (start, stop)
-        ):
-            yield page
-            if len(page) < _PAGE:
-                return
-            start = page[-1][0] + 1
+    def keys(self, sql: str, parameters: Sequence[Any] = ()) -> Keys:
+        """Return the only column of a statement."""
+        rows = self.rows(sql, parameters)
+        return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+
+    def array(self, values: Iterable[Any]) -> str:
+        """Return a list of keys or texts as a parameter."""
+        return json.dumps(values.tolist() if isinstance(values, np.ndarray) else [*values])
 
     def refresh(self) -> None:
         """Let a read-only database see the newest generation."""
         if self.read_only:
             with self.lock:
                 self._seen = self._file_time()
-                self._settings = None
+                self._meta = None
                 if self._db.in_transaction:
                     self.rows("COMMIT")
                 self.rows("BEGIN")
@@ -341,20 +328,7 @@ class Records:
         """Return the generation of the last commit of any process, which a read-only database may not see yet."""
         if self.path is None or self._immutable:
             return self.generation
-        return int(self._read_committed("SELECT value FROM meta WHERE name = 'generation'", ())[0][0])
-
-    def _read_committed(self, sql: str, parameters: Sequence[Any]) -> list[Row]:
-        """Return the rows of a statement as of the last commit, without waiting for a transaction of this process."""
-        with self._side_lock:
-            try:
-                self._side = self._side or self._connect("ro")
-                return _fetched(self._side, sql, parameters)
-            except _ERRORS as error:
-                raise self._translated(error) from error
-
-    def note_deletion(self) -> None:
-        """Let :meth:`shorten_log` empty the log, which has the text of what was deleted."""
-        self._has_deleted_text = True
+        return int(self._newest_rows("SELECT value FROM meta WHERE name = 'generation'")[0][0])
 
     def shorten_log(self) -> None:
         """Empty the write-ahead log if it has deleted text, or is long."""
@@ -363,7 +337,7 @@ class Records:
                 size = Path(f"{self.path}-wal").stat().st_size
             except OSError:
                 size = 0
-            if size and (self._has_deleted_text or size > _MANY_LOG_BYTES):
+            if size and (self.has_deleted_text or size > _MANY_LOG_BYTES):
                 self.truncate_log()
 
     def truncate_log(self) -> bool:
@@ -382,7 +356,7 @@ class Records:
         except GraphRAGError as error:
             _log.warning("the write-ahead log could not be emptied: %s", error)
             return False
-        self._has_deleted_text = self._has_deleted_text and bool(busy)
+        self.has_deleted_text = self.has_deleted_text and bool(busy)
         return not busy
 
     def copy_to(self, path: Path) -> None:
@@ -406,15 +380,6 @@ class Records:
             raise self._translated(error) from error
         finally:
             target.close()
-
-    def add_accesses(self, accesses: Mapping[int, tuple[int, float]]) -> None:
-        """Add access counts to facts; deleted facts are ignored. Failure is logged only."""
-        rows = [(count, last, fact) for fact, (count, last) in accesses.items()]
-        try:
-            with self.transaction() as db:
-                db.executemany(ADD_ACCESSES, rows)
-        except GraphRAGError as error:
-            _log.warning("the access counts of facts could not be written: %s", error)
 
     def close(self) -> None:
         """Close the database; a writer checkpoints its log first. Closing twice does nothing."""
@@ -441,29 +406,30 @@ class Records:
     @property
     def generation(self) -> int:
         """The number of changes the records have seen."""
-        return int(self.meta("generation", "0"))
+        return int(self._all_meta().get("generation", "0"))
 
     def meta(self, name: str, default: str = "") -> str:
-        """Return a stored setting."""
-        found = self.rows("SELECT value FROM meta WHERE name = ?", (name,))
-        return str(found[0][0]) if found else default
+        """Return a setting, also one of the records themselves."""
+        return self._all_meta().get(name, default)
+
+    def _all_meta(self) -> dict[str, str]:
+        found = self._meta
+        if found is None:
+            with self.lock:
+                found = dict(self.rows("SELECT name, value FROM meta"))
+                if not self._db.in_transaction or self.read_only:  # else they may change or be rolled back
+                    self._meta = found
+        return found
 
     def settings(self) -> dict[str, str]:
         """Return the settings that a caller of :meth:`~graphrag_core.ports.Engine.write` stored."""
-        with self.lock:
-            if self._settings is None:
-                stored = self.rows("SELECT name, value FROM meta")
-                found = {name: value for name, value in stored if name not in _INTERNAL}
-                if self._db.in_transaction and not self.read_only:  # they may change or be rolled back
-                    return found
-                self._settings = found
-            return dict(self._settings)
+        return {name: value for name, value in self._all_meta().items() if name not in _INTERNAL}
 
     def set_meta(self, values: Mapping[str, str]) -> None:
         """Store settings; inside :meth:`transaction` as part of it."""
         pairs = [item for pair in values.items() for item in pair]
         with self.lock:
-            self._settings = None
+            self._meta = None
             self.rows(f"INSERT OR REPLACE INTO meta VALUES {', '.join(['(?, ?)'] * len(values))}", pairs)
 
     def since(self, generation: int) -> Change | None:
@@ -481,9 +447,7 @@ class Records:
 
     def everything(self) -> Change:
         """Return the change from an empty index to the current generation."""
-        meta: dict[str, str] = dict(
-            self.rows("SELECT name, value FROM meta")
-        )  # in one statement: another thread may commit
+        meta = self._all_meta()
         added = {kind: (0, int(meta.get(f"next_{kind.removesuffix('s')}", "0"))) for kind in KINDS}
         return Change(0, int(meta.get("generation", "0")), added, _no_keys())
 
@@ -492,94 +456,26 @@ class Records:
         with self.transaction() as db:
             db.execute("DELETE FROM journal WHERE generation <= ?", (generation,))
 
-    # -- documents
+    # -- rows
 
-    def stored(self, ids: Sequence[str]) -> dict[str, str]:
-        """Return the digests of the documents that exist, as of the last commit.
+    def unpack_names(self, stored: bytes) -> list[int]:
+        """Return the keys of the names of a fact."""
+        names: list[int] = np.frombuffer(stored, "<i4").tolist()
+        return names
 
-        Does not wait for a transaction in another thread, unless the database is in memory.
-        """
-        sql = "SELECT id, digest FROM documents WHERE id IN (SELECT value FROM json_each(?))"
-        if self.path is None or self.read_only:
-            rows = self.rows(sql, (json.dumps(ids),))
-        else:
-            rows = self._read_committed(sql, (json.dumps(ids),))
-        return dict(rows)
+    def mentions(self, chunks: Keys) -> Iterator[tuple[int, int, bool]]:
+        """Yield the names of chunks, in order, and whether each is a subject of its chunk."""
+        sql = f"SELECT key, subjects, names FROM chunks WHERE key {LISTED} ORDER BY key"
+        for chunk, subjects, names in self.rows(sql, (self.array(chunks),)):
+            for at, name in enumerate(unpack(names).tolist()):
+                yield chunk, name, at < subjects
 
-    def document_ids(self, after: str | None, scope: Filter | None) -> list[str]:
-        """Return a page of ids of the documents that match a filter, in order of id, after an id."""
-        inside, parameters = "", list[Any]()
-        if scope is not None:
-            if not check_keys(self.rows, scope, SQLITE):
-                return []
-            sql, parameters = filter_sql(scope, SQLITE)
-            inside = f"AND key IN ({sql})"
-        return [
-            row[0]
-            for row in self.rows(
-                f"SELECT id FROM documents WHERE (? IS NULL OR id > ?) {inside} ORDER BY id LIMIT {_PAGE}",
-                (after, after, *parameters),
-            )
-        ]
-
-    def document(self, document_id: str) -> Document | None:
-        """Return a document, put together from its chunks."""
-        rows = self.rows("SELECT id, title, metadata, marks FROM documents WHERE id = ?", (document_id,))
-        return document_of(rows[0], self.chunks_of(document_id)) if rows else None
-
-    def parsed(self, document_ids: Sequence[str], *, accesses: bool) -> list[ParsedDocument]:
-        """Return documents as they were written, with their vectors."""
-        ids = (json.dumps(list(document_ids)),)
-        chunks = self.rows(f"{CHUNK} WHERE d.id {LISTED} ORDER BY c.key", ids)
-        keys = np.array([row[0] for row in chunks], np.int64)
-        of_chunks = (json.dumps(keys.tolist()),)
-        claims, aliases = (
-            self.rows(f"SELECT * FROM {table} WHERE chunk {LISTED} ORDER BY rowid", of_chunks)
-            for table in ("claims", "aliases")
-        )
-        facts = [
-            (chunk, key, unpack(names).tolist(), *others)
-            for chunk, key, names, *others in self.rows(
-                f"SELECT f.chunk, f.key, f.names, {FACT_TEXT}, {FACT_COLUMNS} FROM facts f "
-                f"JOIN chunks c ON c.key = f.chunk WHERE c.key {LISTED} ORDER BY f.key",
-                of_chunks,
-            )
-        ]
-        mentions = [
-            (chunk, name, at < subjects)
-            for chunk, subjects, names in self.rows(
-                f"SELECT key, subjects, names FROM chunks WHERE key {LISTED}", of_chunks
-            )
-            for at, name in enumerate(unpack(names).tolist())
-        ]
-        used = {row[1] for row in mentions}.union(*(row[2] for row in facts))
-        vectors = ({key: vector for page in self._vectors(kind, keys) for key, vector in zip(*page, strict=True)}
-                   for kind in ("chunks", "facts"))  # fmt: skip
-        documents = self.rows(f"SELECT id, title, metadata, marks, digest FROM documents WHERE id {LISTED}", ids)
-        surfaces = {key: name.surface for key, name in self.names(sorted(used)).items()}
-        tables = DocumentTables(documents, chunks, mentions, claims, aliases, facts, surfaces, *vectors)
-        return tables.parsed(document_ids, accesses=accesses)
-
-    def in_scope(self, scope: Filter) -> Keys:
-        """Return the keys of the chunks whose documents match a filter, in order."""
-        if not check_keys(self.rows, scope, SQLITE):
-            return np.empty(0, np.int64)
-        sql, parameters = filter_sql(scope, SQLITE)
-        return self._keys(f"SELECT key FROM chunks WHERE document IN ({sql}) ORDER BY key", parameters)
-
-    def facts_of_chunks(self, chunks: Keys) -> Keys:
-        """Return the keys of the facts of some chunks, in order."""
-        return self._keys(f"SELECT key FROM facts WHERE chunk {LISTED} ORDER BY key", (json.dumps(chunks.tolist()),))
-
-    # -- chunks, facts and names by key
-
-    def chunk_keys(self, span: Span) -> Keys:
-        """Return the chunk keys in a span, in order."""
-        return self._keys("SELECT key FROM chunks WHERE key >= ? AND key < ? ORDER BY key", span)
-
-    def chunk_keys_by_id(self) -> Keys:
-        """Return the keys of all chunks, in the order of their ids."""
-        return self._keys("SELECT key FROM chunks ORDER BY id", ())
+    def attribute_condition(self, condition: Condition, operator: str) -> Query:
+        """Return the condition that an attribute has one of the values of a filter, or compares with one."""
+        parameters = [item for value in condition.values for item in value]
+        if operator:
+            return f"kind = ? AND value {operator} ?", parameters
+        return f"(kind, value) IN (VALUES {', '.join(['(?, ?)'] * len(condition.values))})", parameters
 
     def successors(self, spans: Iterable[Span]) -> list[tuple[int, int]]:
         """Return the chunks in some spans, in the order of ids, each with the next one in no span; -1 for none."""
@@ -593,10 +489,6 @@ class Records:
             found.append((key, after))
         return found[::-1]
 
-    def fact_keys(self, span: Span) -> Keys:
-        """Return the fact keys in a span, in order."""
-        return self._keys("SELECT key FROM facts WHERE key >= ? AND key < ? ORDER BY key", span)
-
     def name_keys(self, names: Iterable[str]) -> dict[str, int]:
         """Return the keys of the names that exist."""
         wanted = list(names)
@@ -604,79 +496,24 @@ class Records:
         found = json.loads(self.rows(_NAME_KEYS, (json.dumps(pairs),))[0][0])
         return {name: key for name, key in zip(wanted, found, strict=True) if key is not None}
 
-    def name_vectors(self, names: Iterable[str]) -> dict[str, Matrix]:
-        """Return the vectors of names that have one."""
-        keys = self.name_keys(names)
-        dim = int(self.meta("dim", "1"))
-        rows = self.rows(f"SELECT name, vector FROM name_vectors WHERE name {LISTED}", (json.dumps([*keys.values()]),))
-        of_key = dict(zip((row[0] for row in rows), _matrix("names", rows, dim), strict=True)) if rows else {}
-        return {name: of_key[key] for name, key in keys.items() if key in of_key}
+    def texts_of(self, kind: str, span: Span) -> Iterator[tuple[int, Texts]]:
+        """Yield key and fields for keyword search of the chunks in a span, or of their facts, in order."""
+        for chunk, fields, facts in self.keyword_texts(span, only=kind):
+            if kind == "chunks":
+                yield chunk, fields
+            for fact, text in facts:
+                yield fact, (text,)
 
     def facts_to_hide(self, keys: Keys) -> Iterator[tuple[int, list[int], str, str, str]]:
         """Yield key, names, relation, value and text of facts."""
-        rows = self.rows(
-            f"SELECT f.key, f.names, coalesce(f.relation, ''), coalesce(f.value, ''), {FACT_TEXT} "
-            f"FROM facts f JOIN chunks c ON c.key = f.chunk WHERE f.key {LISTED}", (json.dumps(keys.tolist()),)
-        )  # fmt: skip
-        return ((key, unpack(names).tolist(), *rest) for key, names, *rest in rows)
+        for key, names, relation, value, *place in self.rows(
+            "SELECT f.key, f.names, coalesce(f.relation, ''), coalesce(f.value, ''), f.text, f.is_plain, "
+            "inflate(c.text), f.start, f.stop FROM facts f JOIN chunks c ON c.key = f.chunk "
+            f"WHERE f.key {LISTED}", (self.array(keys),)
+        ):  # fmt: skip
+            yield key, unpack(names).tolist(), relation, value, text_of_fact(*place)
 
-    def chunks_of(self, document_id: str) -> list[Chunk]:
-        """Return a document's chunks, in order."""
-        rows = self.rows(f"{CHUNK} WHERE d.id = ? ORDER BY c.ordinal", (document_id,))
-        return [chunk_of(row) for row in rows]
-
-    def names(self, keys: Sequence[int]) -> dict[int, Name]:
-        """Return names by key. They are cached: a row never changes."""
-        cache = self._names
-        if len(cache) > _MOST_CACHED:
-            cache.clear()
-        found = {key: name for key in keys if (name := cache.get(key)) is not None}
-        if len(found) < len(keys):
-            missing = [key for key in keys if key not in found]
-            sql = f"SELECT n.key, n.surface, n.entity {_WANTED} names n ON n.key = wanted.value"
-            rows = self.rows(sql, (json.dumps(missing),))
-            fresh = {key: Name(surface, normalise(surface), spelling) for key, surface, spelling in rows}
-            cache.update(fresh)
-            found |= fresh
-        return found
-
-    def chunk_terms(self, keys: Sequence[int]) -> dict[int, tuple[bytes, bytes]]:
-        """Return by key the packed terms of chunks, and of their facts."""
-        sql = f"SELECT c.key, c.terms, coalesce(c.fact_terms, x'') {_WANTED} chunks c ON c.key = wanted.value"
-        return {key: (terms, facts) for key, terms, facts in self.rows(sql, (json.dumps(keys),))}
-
-    # -- what the search indexes are built from
-
-    def keyword_texts(self, kind: str, span: Span | Keys) -> Iterator[tuple[int, Texts]]:
-        """Yield key and fields for keyword search of the chunks or facts in a span, or of some keys, in order."""
-        yield from self._chunk_texts(span) if kind == "chunks" else self._fact_texts(span)
-
-    def _chunk_texts(self, span: Span | Keys) -> Iterator[tuple[int, Texts]]:
-        sql = (
-            "SELECT c.key, coalesce(d.heading, d.title), c.headings, inflate(c.text), c.names, c.subjects "
-            "FROM chunks c JOIN documents d ON d.key = c.document"
-        )
-        for page in self.pages(sql, "c.key", span):
-            names = self.names(np.unique(unpack(b"".join(row[4][: NAME_BYTES * row[5]] for row in page))).tolist())
-            for key, title, headings, text, packed, count in page:
-                subjects = [names[name].surface for name in unpack(packed[: NAME_BYTES * count]).tolist()]
-                yield key, keyword_fields(title, unpack_headings(headings), subjects, text)
-
-    def _fact_texts(self, span: Span | Keys) -> Iterator[tuple[int, Texts]]:
-        sql = (
-            "SELECT f.key, coalesce(d.heading, d.title), c.headings, f.text, f.relation, f.names, f.value, f.chunk, "
-            "f.is_plain, f.start, f.stop "
-            "FROM facts f JOIN chunks c ON c.key = f.chunk JOIN documents d ON d.key = c.document"
-        )
-        last, whole = -1, ""  # the text of a chunk is read once, not for each of its facts
-        for page in self.pages(sql, "f.key", span):
-            names = self.names(np.unique(unpack(b"".join(row[5] for row in page if row[4]))).tolist())
-            for key, title, headings, own, relation, packed, value, chunk, *place in page:
-                if own is None and chunk != last:
-                    last, whole = chunk, self.value("SELECT inflate(text) FROM chunks WHERE key = ?", (chunk,))
-                text = text_of_fact(own, place[0], whole, *place[1:])
-                ends = [names[name].surface for name in unpack(packed).tolist()] if relation else []
-                yield key, (fact_search_text(title, headings, text, relation, ends, value),)
+    # -- vectors
 
     def vectors(self, kind: str, span: Span) -> Iterator[tuple[Keys, Matrix]]:
         """Yield keys and vectors of the chunks, facts or names in a span, in order, in pages."""
@@ -687,30 +524,25 @@ class Records:
                 return
             first, last = (self.value("SELECT chunk FROM facts WHERE key = ?", (key,)) for key in ends)
             span = first, last + 1
-        yield from self._vectors(kind, span)
+        for page in self.pages(_VECTORS[kind], "v", span):
+            yield self._decoded(kind, page)
 
-    def _vectors(self, kind: str, owners: Span | Keys) -> Iterator[tuple[Keys, Matrix]]:
-        """Yield keys and vectors of chunks or names, or of the facts of chunks, in order, in pages."""
+    def vectors_of(self, kind: str, owners: Keys) -> dict[int, Matrix]:
+        """Return the vectors of chunks or of names, or of the facts of chunks, by key."""
+        rows = self.rows(f"{_VECTORS[kind]} WHERE v.key {LISTED} ORDER BY v.key", (self.array(owners),))
+        return dict(zip(*self._decoded(kind, rows), strict=True)) if rows else {}
+
+    def _decoded(self, kind: str, rows: Sequence[Row]) -> tuple[Keys, Matrix]:
         dim = int(self.meta("dim", "1"))
-        if kind != "facts":
-            column = kind.removesuffix("s")
-            for page in self.pages(f"SELECT {column}, vector FROM {column}_vectors", column, owners):
-                yield np.array([row[0] for row in page], np.int64), _matrix(kind, page, dim)
-            return
-        # A chunk's facts have consecutive keys.
-        of_chunk = "SELECT v.chunk, v.vectors, (SELECT min(key) FROM facts WHERE chunk = v.chunk) FROM fact_vectors v"
         size = code_size(kind, dim)
-        for page in self.pages(of_chunk, "v.chunk", owners):
-            keys = [np.arange(row[2], row[2] + len(row[1]) // size) for row in page]
-            if keys:
-                yield np.concatenate(keys), _matrix(kind, page, dim)
+        codes = np.frombuffer(b"".join(row[1] for row in rows), np.uint8).reshape(-1, size)
+        keys = [np.arange(first, first + len(data) // size) for _, data, first in rows]
+        return np.concatenate(keys), decode(kind, codes, dim)
 
     def vector_count(self, kind: str) -> int:
         """Return how many chunks, facts or names have a vector."""
         size = code_size(kind, int(self.meta("dim", "1")))
-        column = "vectors" if kind == "facts" else "vector"
-        found = self.value(f"SELECT total(length({column})) FROM {kind.removesuffix('s')}_vectors")
-        return int(found) // size
+        return int(self.value(f"SELECT total(length(vector)) FROM {kind.removesuffix('s')}_vectors")) // size
 
     def graph_rows(self, change: Change) -> Iterator[dict[str, list[Row]]]:
         """Yield the added rows that the graph is built from, by table, in pages: names first."""
@@ -727,7 +559,7 @@ class Records:
                     for table, column in columns[kind].items()
                 }
                 if kind == "names":
-                    rows["names"] = [graph_name(*row) for row in rows["names"]]
+                    rows["names"] = [(*row[:2], normalise(row[1]), *row[2:]) for row in rows["names"]]
                 else:
                     texts = {row[0]: row[5] for row in rows["chunks"]}
                     rows["facts"] = [
@@ -738,10 +570,8 @@ class Records:
 
     def problems(self) -> Iterator[str]:
         """Yield what is damaged or inconsistent within the records. Raises nothing."""
-        yield from reported("records", self._structure_problems)
-        yield from reported("records", self._content_problems)
-        yield from reported("records", self._checksum_problems)
-        yield from reported("records", self._name_problems)
+        for check in (self._structure_problems, self.content_problems, self._checksum_problems, self._name_problems):
+            yield from reported("records", check)
 
     def _structure_problems(self) -> Iterator[str]:
         yield from (f"records: {row[0]}" for row in self.rows("PRAGMA integrity_check") if row[0] != "ok")
@@ -750,35 +580,8 @@ class Records:
         if _is_damaged(meta, definitions(self._db)):
             yield "records: the settings differ from their checksum"
 
-    def _content_problems(self) -> Iterator[str]:
-        counted: Counter[int] = Counter()
-        chunks = self.everything().added["chunks"]
-        for page in self.pages("SELECT key, names FROM chunks", "key", chunks):
-            counted.update(unpack(b"".join(row[1] for row in page)).tolist())
-        stored: dict[int, int] = dict(self.rows("SELECT key, uses FROM names"))
-        wrong = [key for key in counted.keys() | stored.keys() if counted[key] != stored.get(key, 0)]
-        if wrong:
-            yield f"records: {len(wrong)} names are counted wrongly, such as key {min(wrong)}"
-        facts: dict[int, int] = dict(self.rows("SELECT chunk, count(*) FROM facts GROUP BY chunk"))
-        without = [
-            key
-            for page in self.pages(
-                "SELECT key, terms, fact_terms FROM chunks", "key", self.everything().added["chunks"]
-            )
-            for key, terms, fact_terms in page
-            if not is_packed(terms, fact_terms, facts.get(key, 0))
-        ]
-        if without:
-            yield f"records: {len(without)} chunks lack the terms of their facts, such as key {min(without)}"
-        for page in self.pages("SELECT key, id, metadata FROM documents", "key", (0, 1 << 62)):
-            span = page[0][0], page[-1][0] + 1
-            attributes = self.rows(
-                "SELECT document, name, kind, value FROM attributes WHERE document >= ? AND document < ?", span
-            )
-            yield from metadata_problems(page, attributes, lambda _, value: value)
-
     def _checksum_problems(self) -> Iterator[str]:
-        for page in self.pages("SELECT key, id FROM documents", "key", (0, 1 << 62)):
+        for page in self.pages("SELECT d.key, d.id FROM documents d", "d"):
             span = page[0][0], page[-1][0] + 1
             stored: dict[int, int] = dict(
                 self.rows("SELECT * FROM checksums WHERE document >= ? AND document < ?", span)
@@ -796,7 +599,7 @@ class Records:
         surfaces: dict[int, str] = dict(
             self.rows(
                 f"SELECT key, surface FROM names WHERE key {LISTED}",
-                (json.dumps(np.unique(unpack(b"".join(row[7] for row in chunks))).tolist()),),
+                (self.array(np.unique(unpack(b"".join(row[7] for row in chunks)))),),
             )
         )
         return document_checksums(
@@ -808,27 +611,25 @@ class Records:
                 for table in ("claims", "aliases")
             ),
             chain.from_iterable(
-                self.rows(f"SELECT * FROM {table} WHERE chunk {of_chunks} ORDER BY chunk", span)
+                self.rows(f"SELECT * FROM {table} WHERE key {of_chunks} ORDER BY key", span)
                 for table in ("chunk_vectors", "fact_vectors")
             ),
         )
 
     def _name_problems(self) -> Iterator[str]:
-        wrong = [
-            key
-            for page in self.pages("SELECT key, surface, entity FROM names", "key", (0, 1 << 62))
-            for key, surface, entity in page
-            if hash64(normalise(surface)) != entity
-        ]
+        counted: Counter[int] = Counter()
+        for page in self.pages("SELECT c.key, c.names FROM chunks c", "c"):
+            counted.update(unpack(b"".join(row[1] for row in page)).tolist())
+        stored: dict[int, int] = dict(self.rows("SELECT key, uses FROM names"))
+        wrong = [key for key in counted.keys() | stored.keys() if counted[key] != stored.get(key, 0)]
+        if wrong:
+            yield f"records: {len(wrong)} names are counted wrongly, such as key {min(wrong)}"
+        wrong = []
         for keys, vectors in self.vectors("names", (0, 1 << 62)):
             norms = np.linalg.norm(vectors.astype(np.float64), axis=1)
             wrong += keys[(norms != 0) & ~(np.abs(norms - 1) < _UNIT)].tolist()  # a flipped bit changes the length
         if wrong:
-            yield f"records: {len(wrong)} names are damaged, such as key {min(wrong)}"
-
-    def _keys(self, sql: str, parameters: Sequence[Any]) -> Keys:
-        rows = self.rows(sql, parameters)
-        return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+            yield f"records: {len(wrong)} vectors of names are damaged, such as key {min(wrong)}"
 
 
 def reported(what: str, check: Callable[[], Iterator[str]]) -> Iterator[str]:
@@ -837,21 +638,6 @@ def reported(what: str, check: Callable[[], Iterator[str]]) -> Iterator[str]:
         yield from check()
     except Exception as error:  # noqa: BLE001
         yield f"{what}: cannot be read ({type(error).__name__}: {error})"
-
-
-def _fetched(db: sqlite3.Connection, sql: str, parameters: Sequence[Any]) -> list[Row]:
-    """Return the rows of a statement that only reads.
-
-    SQLite reports any exception in one of our functions with the same words. A value that is damaged raises again; if
-    nothing does, the exception was an interrupt.
-    """
-    try:
-        return db.execute(sql, parameters).fetchall()
-    except sqlite3.OperationalError as error:
-        if _FUNCTION_RAISED not in str(error):
-            raise
-        db.execute(sql, parameters).fetchall()
-        raise KeyboardInterrupt from error
 
 
 def definitions(db: sqlite3.Connection) -> list[Row]:
@@ -878,19 +664,5 @@ def _had_content(path: Path) -> bool:
     return bool(search_indexes)
 
 
-def graph_name(key: int, surface: str, entity: int, uses: int) -> Row:
-    """Return a row of names with the normalised name, from which the graph is built."""
-    return key, surface, normalise(surface), entity, uses
-
-
-def _text_of_fact(own: str | None, is_plain: bool, text: str | bytes, start: int, stop: int) -> str:
-    return text_of_fact(own, is_plain, inflate(text) if own is None else "", start, stop)
-
-
 def _no_keys() -> dict[str, Keys]:
     return {kind: np.empty(0, np.int64) for kind in KINDS}
-
-
-def _matrix(kind: str, page: Sequence[Row], dim: int) -> Matrix:
-    codes = np.frombuffer(b"".join(row[1] for row in page), np.uint8)
-    return decode(kind, codes.reshape(-1, code_size(kind, dim)), dim)

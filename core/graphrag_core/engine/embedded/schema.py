@@ -5,12 +5,12 @@ Rows of chunks, facts and names are written once and never changed, but for the 
 can tell by keys alone which rows it lacks and which it must drop, and a deletion removes exactly the
 rows that an addition wrote.
 
-A name is a spelling ("Auth Service"). Names with the same ``entity`` number (a hash of the
-normalised spelling) are one entity. ``uses`` counts the chunks that mention a name; a name is
-deleted with its last use. ``chunks.names`` and ``facts.names`` are packed 32-bit name keys; the
-first ``chunks.subjects`` names of a chunk are its subjects. A fact without ``text`` is the slice of its chunk from
-``start`` to ``stop`` with newlines replaced by spaces, or with ``is_plain`` that slice without markup. Its ``source``
-and ``status`` are the first letters of the words.
+A name is what a document writes ("Auth Service"). Names with the same ``spelling`` (a hash of the normalised name)
+are one entity. ``uses`` counts the chunks that mention a name; a name is deleted with its last use. ``chunks.names``
+and ``facts.names`` are packed 32-bit name keys; the first ``chunks.subjects`` names of a chunk are its subjects. A fact
+without ``text`` is the slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces, or with
+``is_plain`` that slice without markup. Its ``source`` and ``status`` are the first letters of the words.
+``fact_vectors`` has the vectors of all facts of a chunk in one row.
 
 ``documents.heading`` is the title that was found for a document without one (NULL: the same as ``title``),
 ``documents.marks`` are its marks (compressed JSON) and ``chunks.headings`` the headings above a chunk (JSON), NULL for
@@ -29,11 +29,13 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 
+from graphrag_core.engine.rows import Row
+from graphrag_core.engine.tables import Span
 from graphrag_core.ports import Keys
 
 FORMAT = 1
@@ -64,9 +66,9 @@ CREATE INDEX chunks_near_1 ON chunks (near_1);
 CREATE INDEX chunks_near_2 ON chunks (near_2);
 CREATE INDEX chunks_near_3 ON chunks (near_3);
 CREATE TABLE names (
-    key INTEGER PRIMARY KEY, surface TEXT NOT NULL, entity INTEGER NOT NULL, uses INTEGER NOT NULL
+    key INTEGER PRIMARY KEY, surface TEXT NOT NULL, spelling INTEGER NOT NULL, uses INTEGER NOT NULL
 );
-CREATE INDEX names_entity ON names (entity);
+CREATE INDEX names_spelling ON names (spelling);
 CREATE TABLE claims (
     chunk INTEGER NOT NULL REFERENCES chunks ON DELETE CASCADE, name INTEGER NOT NULL,
     type TEXT NOT NULL, description TEXT NOT NULL
@@ -86,15 +88,9 @@ CREATE TABLE facts (
     last_accessed REAL, access_count INTEGER NOT NULL, valid_from REAL, valid_to REAL, is_plain INTEGER NOT NULL
 );
 CREATE INDEX facts_chunk ON facts (chunk);
-CREATE TABLE chunk_vectors (
-    chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE, vector BLOB NOT NULL
-);
-CREATE TABLE fact_vectors (
-    chunk INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE, vectors BLOB NOT NULL
-);
-CREATE TABLE name_vectors (
-    name INTEGER PRIMARY KEY REFERENCES names ON DELETE CASCADE, vector BLOB NOT NULL
-);
+CREATE TABLE chunk_vectors (key INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE, vector BLOB NOT NULL);
+CREATE TABLE fact_vectors (key INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE, vector BLOB NOT NULL);
+CREATE TABLE name_vectors (key INTEGER PRIMARY KEY REFERENCES names ON DELETE CASCADE, vector BLOB NOT NULL);
 CREATE TABLE journal (
     generation INTEGER PRIMARY KEY,
     chunks_from INTEGER NOT NULL, chunks_to INTEGER NOT NULL,
@@ -106,10 +102,6 @@ CREATE TABLE checksums (
     document INTEGER PRIMARY KEY REFERENCES documents ON DELETE CASCADE, value INTEGER NOT NULL
 );
 """
-
-Row = tuple[Any, ...]
-Span = tuple[int, int]
-"""Keys from the first up to, but not including, the second."""
 
 KINDS = ("chunks", "facts", "names")
 NAME_BYTES = 4  # of a packed name key

@@ -124,7 +124,7 @@ class SearchIndexes:
         by_id, self._by_id = self._by_id, None
         spans = [change.added["chunks"] for change in changes]
         if by_id is None or sum(last - first for first, last in spans) > _MANY:
-            by_id = self._records.chunk_keys_by_id()
+            by_id = self._records.keys("SELECT key FROM chunks ORDER BY id")
         else:
             gone = np.concatenate([np.empty(0, np.int64), *(change.removed["chunks"] for change in changes)])
             if len(gone):
@@ -225,7 +225,7 @@ class SearchIndexes:
                     self.keywords[kind] = self._keywords_in_memory(kind)
                 self._replace_keywords(kind)
             elif change.generation != store.generation:
-                texts = self._records.keyword_texts(kind, change.added[kind])
+                texts = self._records.texts_of(kind, change.added["chunks"])
                 store.apply(change.generation, change.removed[kind], texts)
             if not self._records.read_only and _needs_purge(store.tombstones, store.size):
                 self._replace_keywords(kind)
@@ -240,7 +240,7 @@ class SearchIndexes:
 
     def _replace_keywords(self, kind: str) -> None:
         everything = self._records.everything()
-        texts = self._records.keyword_texts(kind, everything.added[kind])
+        texts = self._records.texts_of(kind, everything.added["chunks"])
         self.keywords[kind].apply(everything.generation, None, texts)
 
     def _open_keywords(self, kind: str) -> TantivyKeywords:
@@ -280,7 +280,7 @@ class SearchIndexes:
         return TantivyKeywords(None, _KEYWORD_FIELDS[kind], partial(self._all_texts, kind))
 
     def _all_texts(self, kind: str) -> Iterator[tuple[int, Texts]]:
-        return self._records.keyword_texts(kind, self._records.everything().added[kind])
+        return self._records.texts_of(kind, self._records.everything().added["chunks"])
 
     def _await_writer(self) -> None:
         """Let a reader find records and keywords of one generation; a running writer may be between the two."""
@@ -403,8 +403,7 @@ class SearchIndexes:
                     yield f"{path}: a file is damaged; rebuild() writes it again"
 
     def _keyword_problems(self, kind: str) -> Iterator[str]:
-        span, store = self._records.everything().added[kind], self.keywords[kind]
-        keys = self._records.chunk_keys(span) if kind == "chunks" else self._records.fact_keys(span)
+        keys, store = self._records.keys(f"SELECT key FROM {kind} ORDER BY key"), self.keywords[kind]
         yield from (f"keywords of {kind}: {problem}; rebuild() writes it again" for problem in store.problems())
         yield from _difference(f"keywords of {kind}", store.keys, keys)
 

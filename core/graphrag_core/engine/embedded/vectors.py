@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from graphrag_core import forks
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
-from graphrag_core.key_sets import distinct
-from graphrag_core.ports import Keys, Matrix, Ranking, Scores
+from graphrag_core.key_sets import best, distinct
+from graphrag_core.ports import Keys, Matrix, Ranking
 
 _SMALL_SCOPE = 0.05  # share of all vectors up to which those in scope are compared one by one
 _LEAST_PROBES = 16
@@ -55,13 +55,15 @@ class FaissVectors:
     @property
     def keys(self) -> Keys:
         """All keys, in ascending order."""
-        self._load()
+        if self._source is not None:
+            self._load()
         return np.delete(self._keys, self._void) if len(self._void) else self._keys
 
     @property
     def exact(self) -> bool:
         """Whether a query is compared with every vector."""
-        self._load()
+        if self._source is not None:
+            self._load()
         return self._exact
 
     @property
@@ -76,8 +78,6 @@ class FaissVectors:
         return int(size * (2 * self._index.d + (8 if self._exact else 24))) if size else 0
 
     def _load(self) -> None:
-        if self._source is None:
-            return
         with self._loading:
             if self._source is not None:
                 self._keys = np.empty(0, np.int64)  # what an interrupted call may have left
@@ -158,40 +158,34 @@ class FaissVectors:
             return [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
         if allowed is not None and size <= max(1000, _SMALL_SCOPE * len(keys)):
             scores = np.vecdot(queries[:, None, :], self.get(allowed)[None, :, :])  # the same wherever a row lies
-            return [_best(allowed, row, k) for row in scores]
+            return [best(allowed, row, k) for row in scores]
         k = min(k, size)
         if allowed is None:
             size = len(self._keys)  # those that were removed are found, too
         wanted = min(k + 8, size)
         parameters = None if allowed is None and self._exact else self._parameters(allowed, size)
-        scores, found = self._search(queries, wanted, parameters)
         rankings = []
-        for query, row, at in zip(queries, scores, found, strict=True):
-            more, there = wanted, self._there(at)
+        with _one_thread() if len(queries) <= _FEW_QUERIES or forks.is_child() else nullcontext():
+            scores, found = self._index.search(queries, wanted, params=parameters)
+        is_void = np.isin(found, self._void) | (found < 0) if len(self._void) else found < 0
+        for query, row, at, gone in zip(queries, scores, found, is_void, strict=True):
+            more, there = wanted, ~gone
             # Ties are cut off, or what would be one if FAISS rounded as we do.
             while at[-1] >= 0 and more < size and (there.sum() < k or row[-1] >= row[there][k - 1] - _ROUNDING):
                 more = min(4 * more, size)
-                (row,), (at,) = self._search(query[None, :], more, parameters)  # noqa: PLW2901
-                there = self._there(at)
+                with _one_thread():
+                    (row,), (at,) = self._index.search(query[None, :], more, params=parameters)  # noqa: PLW2901
+                there = (at >= 0) & ~np.isin(at, self._void)
             near = at[there]
             keys = self._keys[near] if self._exact else near
             # As in a small scope: the same passages have the same scores, whichever way they were found.
-            rankings.append(_best(keys, np.vecdot(self.get(keys), query), k))
+            rankings.append(best(keys, np.vecdot(self.get(keys), query), k))
         return rankings
-
-    def _there(self, found: Keys) -> npt.NDArray[np.bool_]:
-        """Return which results are vectors that were not removed."""
-        there: npt.NDArray[np.bool_] = found >= 0
-        return there & ~np.isin(found, self._void) if len(self._void) else there
-
-    def _search(self, queries: Matrix, count: int, parameters: Any) -> tuple[Any, Any]:
-        with _one_thread() if len(queries) <= _FEW_QUERIES or forks.is_child() else nullcontext():
-            scores, found = self._index.search(queries, count, params=parameters)
-        return scores, found
 
     def get(self, keys: Keys) -> Matrix:
         """Return the vectors of existing keys."""
-        self._load()
+        if self._source is not None:
+            self._load()
         if len(keys) == 0:
             return np.empty((0, 0 if self._index is None else self._index.d), np.float32)
         if self._exact:
@@ -316,13 +310,3 @@ def _is_in(keys: Keys, wanted: Keys) -> Keys:
     found = keys[np.minimum(at, len(keys) - 1)] == wanted
     positions: Keys = at[found]
     return positions
-
-
-def _best(keys: Keys, scores: Scores, k: int) -> Ranking:
-    """Return the best ``k`` and what ties with the last, by score, then by key."""
-    if len(scores) > k:
-        least = np.partition(scores, len(scores) - k)[len(scores) - k]
-        kept = scores >= least
-        keys, scores = keys[kept], scores[kept]
-    order = np.lexsort((keys, -scores))
-    return keys[order], scores[order]

@@ -4,7 +4,7 @@ import json
 import sqlite3
 import time
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
@@ -14,24 +14,21 @@ from graphrag_core.engine.codes import decode, encode
 from graphrag_core.engine.embedded.records import (
     ADD_ACCESSES,
     CHECKSUM,
-    FACT_TEXT,
     GRAPH_COLUMNS,
     LISTED,
     Records,
     definitions,
-    graph_name,
     meta_checksum,
 )
-from graphrag_core.engine.embedded.schema import KINDS, Change, Row, deflate, document_checksums, pack, unpack
+from graphrag_core.engine.embedded.schema import KINDS, Change, deflate, document_checksums, pack, unpack
 from graphrag_core.engine.rows import (
     ChunkRows,
+    Row,
     Texts,
     check_unique,
     chunk_rows,
     document_row,
     kept_accesses,
-    statement,
-    text_of_fact,
 )
 from graphrag_core.errors import ExtractionError
 from graphrag_core.filters import attributes
@@ -66,14 +63,14 @@ def write(
     settings: Mapping[str, str],
 ) -> Batch:
     """Remove documents by id, add documents and store settings, in one transaction."""
-    if removed:
-        records.note_deletion()
+    records.has_deleted_text |= bool(removed)  # in the write-ahead log
     with records.transaction() as db:
         meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
         before = int(meta.get("generation", 0))
         first = {what: int(meta.get(f"next_{what}", 0)) for what in ("document", "chunk", "fact", "name")}
         gone = {kind: np.empty(0, np.int64) for kind in KINDS}
-        accesses = list(_accesses(db, removed, added)) if removed and added else []
+        replaced = sorted({one.document.id for one in added}.intersection(removed))
+        accesses = list(records.accesses(replaced)) if replaced else []
         released = _delete(db, removed, gone) if removed else []
 
         uses = Counter(chain.from_iterable(names for document in added for names in document.names))
@@ -92,7 +89,7 @@ def write(
                 _check_ids(db, str(error), stored, first)
                 raise ExtractionError(f"an extractor returned a value that cannot be stored ({error})") from error
         if accesses:
-            kept = kept_accesses(accesses, rows.statements())
+            kept = kept_accesses(accesses, range(first["fact"], rows.next["fact"]), added, rows.names)
             db.executemany(ADD_ACCESSES, [(count, last, fact) for fact, (count, last) in kept.items()])
         if released:
             gone["names"] = _delete_unused(db, released)
@@ -106,7 +103,7 @@ def write(
         changed[CHECKSUM] = meta_checksum({**meta, **changed}, definitions(db))
         db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", changed.items())
     graph_rows: dict[str, Sequence[Row]] = {table: rows.tables[table] for table in GRAPH_COLUMNS}
-    graph_rows["names"] = [graph_name(*row) for row in rows.tables["names"]]
+    graph_rows["names"] = [(*row[:2], normalise(row[1]), *row[2:]) for row in rows.tables["names"]]
     graph_rows["chunks"] = [row[:_GRAPH_WIDTH] for row in rows.tables["chunks"]]
     return Batch(Change(before, before + 1, spans, gone), graph_rows, rows.texts, vectors)
 
@@ -209,28 +206,6 @@ class _Rows:
         named = zip(chunks, self.chunk_names, strict=True)
         checksums = document_checksums(tables["documents"], named, facts, others, cast("Any", vectors))
         return tables | {"chunks": chunks, "facts": facts, "checksums": list(checksums.items())}
-
-    def statements(self) -> Iterator[tuple[int, Hashable]]:
-        """Yield the key of each fact and what it states."""
-        ids = {row[0]: row[1] for row in self.tables["documents"]}
-        chunks = {row[0]: (ids[row[2]], row[_TEXT]) for row in self.tables["chunks"]}
-        for key, chunk, _, start, stop, own, names, relation, *others in self.tables["facts"]:
-            document, text = chunks[chunk]
-            yield key, statement(document, text_of_fact(own, False, text, start, stop), names, relation, others[4])
-
-
-def _accesses(
-    db: sqlite3.Connection, removed: Sequence[str], added: Sequence[ParsedDocument]
-) -> Iterator[tuple[Hashable, float | None, int]]:
-    """Yield what the facts of replaced documents state, with last access and access count."""
-    kept = {document.document.id for document in added}.intersection(removed)
-    rows = db.execute(
-        f"SELECT d.id, {FACT_TEXT}, f.names, f.relation, f.value, f.last_accessed, f.access_count "
-        "FROM documents d JOIN chunks c ON c.document = d.key JOIN facts f ON f.chunk = c.key "
-        f"WHERE d.id {LISTED} AND f.access_count > 0 ORDER BY f.key",
-        (json.dumps(sorted(kept)),),
-    )
-    return ((statement(*row[:5]), row[5], row[6]) for row in rows.fetchall())
 
 
 def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:

@@ -18,9 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine import analysis
-from graphrag_core.engine.postgres.reads import Transaction, is_in
+from graphrag_core.engine.postgres.reads import Transaction
 from graphrag_core.engine.postgres.schema import FACT_BITS
-from graphrag_core.engine.rows import FIELDS, Texts, keyword_fields, unpack_headings
+from graphrag_core.engine.rows import FIELDS, Texts, keyword_fields
+from graphrag_core.engine.tables import unpack_headings
+from graphrag_core.key_sets import among, best
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.text import hash64
 
@@ -71,11 +73,11 @@ def term_number(term: str) -> int:
 
 
 class Segment:
-    """The postings of the texts of one write."""
+    """The postings of the texts of one write. ``texts`` counts the chunks, ``first`` is the key of the first one."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[int, int], tuple[list[int], list[int], list[int]]] = {}
-        self.texts = 0
+        self.texts, self.first = 0, -1
 
     def add(self, field: int, key: int, text: str) -> int:
         """Add a text; return the number of its tokens."""
@@ -92,6 +94,7 @@ class Segment:
 
     def add_chunk(self, key: int, texts: Texts) -> list[int]:
         """Add the fields of a chunk; return the number of tokens in each."""
+        self.first = key if self.texts == 0 else self.first
         self.texts += 1
         return [self.add(BODY + at, key, text) for at, text in enumerate(texts)]
 
@@ -149,11 +152,7 @@ class Keywords:
         if not scope.is_everything:
             seen = scope.sees(keys >> FACT_BITS if kind == "facts" else keys)
             keys, scores = keys[seen], scores[seen]
-        if len(scores) > k:
-            kept = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
-            keys, scores = keys[kept], scores[kept]
-        order = np.lexsort((keys, -scores))
-        return keys[order], scores[order]
+        return best(keys, scores, k)
 
     def counts(self, terms: Sequence[str]) -> Keys:
         """Return how many chunks of all documents have each term in their body."""
@@ -195,7 +194,7 @@ class Keywords:
         """Leave out what was deleted."""
         dead = self._reads.dead
         if len(dead):
-            live = ~is_in(keys >> FACT_BITS if field == FACTS else keys, dead)
+            live = ~among(keys >> FACT_BITS if field == FACTS else keys, dead)
             return keys[live], counts[live], norms[live]
         return keys, counts, norms
 
@@ -306,7 +305,7 @@ def purge(cursor: Any, index: int) -> None:
         for field, term, packed, counts, norms in rows:
             keys = np.frombuffer(packed, "<i8")
             chunks = keys >> FACT_BITS if field == FACTS else keys
-            live = ~is_in(chunks, dead)
+            live = ~among(chunks, dead)
             texts.update(chunks[live].tolist())
             if live.all():
                 continue

@@ -1,23 +1,32 @@
-"""What all reads of a snapshot share: its transaction, its scope, and the numbers of the nodes it has seen."""
+"""The rows of an index in PostgreSQL, and the transaction of a snapshot with its scope and the nodes it has seen."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, Row
-from graphrag_core.engine.rows import Accesses
+from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, matrix
+from graphrag_core.engine.postgres.schema import FACT_BITS
+from graphrag_core.engine.rows import Row
+from graphrag_core.engine.tables import Query, Tables
 from graphrag_core.errors import DatabaseError
-from graphrag_core.ports import Keys
+from graphrag_core.filters import Condition
+from graphrag_core.key_sets import among
+from graphrag_core.ports import Keys, Matrix
+from graphrag_core.text import hash64
 
 MOST_NUMBERED = 1 << 22
 """Chunks that one snapshot can number. A query that reaches more is refused."""
+
+VECTORS = {"chunks": "chunk_vectors", "facts": "fact_vectors", "names": "name_vectors"}
+"""The tables of vectors, by kind."""
 
 _NONE: Keys = np.empty(0, np.int64)
 
@@ -51,19 +60,11 @@ class Scope:
 
     def sees(self, chunks: Keys) -> npt.NDArray[np.bool_]:
         """Return which chunks the snapshot sees."""
-        seen = np.ones(len(chunks), np.bool_) if self.inside is None else is_in(chunks, self.inside)
-        return seen & ~is_in(chunks, self.hidden) if len(self.hidden) else seen
+        seen = np.ones(len(chunks), np.bool_) if self.inside is None else among(chunks, self.inside)
+        return seen & ~among(chunks, self.hidden) if len(self.hidden) else seen
 
 
 EVERYTHING = Scope(None, _NONE)
-
-
-def is_in(keys: Keys, ordered: Keys) -> npt.NDArray[np.bool_]:
-    """Return which keys are among some in ascending order."""
-    if len(ordered) == 0:
-        return np.zeros(len(keys), np.bool_)
-    found: npt.NDArray[np.bool_] = ordered[np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)] == keys
-    return found
 
 
 class Numbering:
@@ -123,7 +124,7 @@ class _Numbers:
         keys = np.asarray(keys, np.int64)
         if len(keys) == 0:
             return keys
-        new = keys[~is_in(keys, self._ordered)]
+        new = keys[~among(keys, self._ordered)]
         if len(new):
             new = new[np.sort(np.unique(new, return_index=True)[1])]
             while self.count + len(new) > len(self._by_number):
@@ -139,35 +140,137 @@ class _Numbers:
         return self._by_number[numbers]
 
 
-@dataclass
-class Transaction:
-    """A transaction that sees one generation of an index, restricted to a scope."""
+class PostgresTables(Tables):
+    """The rows of one index among those of a database. ``execute`` runs a statement and returns its rows."""
 
-    database: Database
-    connection: Connection
-    index: int
-    generation: int
-    chunk_count: int
-    fact_count: int
-    lengths: Sequence[int]
-    dead: Keys
-    scope: Scope
-    accesses: Accesses
-    vectors: Mapping[str, bool]
-    numbering: Numbering = field(init=False)
+    mark = "%s"
+    listed = "= ANY(%s)"
+    listed_texts = "= ANY(%s::text[])"
+    text = "c.text"
+    ordinal = f"f.key & {(1 << FACT_BITS) - 1}"
+    order = "position"
+    holds = f"f.key >= c.key << {FACT_BITS} AND f.key < (c.key + 1) << {FACT_BITS}"
+    wide = "n.surface ~ '^[^→].*[^ -~]'"
 
-    def __post_init__(self) -> None:
-        self.statistics_count = self.chunk_count
-        if self.scope.inside is not None:
-            self.chunk_count = len(self.scope.inside)
-        if len(self.scope.hidden):
-            hidden = self.scope.hidden
-            gone = len(hidden) if self.scope.inside is None else int(is_in(hidden, self.scope.inside).sum())
-            self.chunk_count -= gone
-        self.numbering = Numbering(self.chunk_count)
+    def __init__(self, index: int, execute: Callable[..., list[Row]]) -> None:
+        super().__init__()
+        self.index = index
+        self.own = {alias: f"{alias}.index = {index} AND " for alias in "acdfmntv"}
+        self._execute = execute
+
+    @classmethod
+    def of(cls, cursor: Cursor, index: int) -> PostgresTables:
+        """Return the rows of an index as the transaction of a cursor sees them."""
+        return cls(index, lambda sql, parameters: cursor.execute(sql, parameters).fetchall())
 
     def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
-        """Return the rows of a statement. Safe to call from many threads."""
+        """Return the rows of a statement."""
+        return self._execute(sql, parameters)
+
+    def keys(self, sql: str, parameters: Sequence[Any] = ()) -> Keys:
+        """Return the only column of a statement."""
+        return np.array(self.rows(f"SELECT array_agg(t.key) FROM ({sql}) AS t(key)", parameters)[0][0] or (), np.int64)
+
+    def array(self, values: Iterable[Any]) -> Any:
+        """Return a list of keys or texts as a parameter."""
+        if isinstance(values, np.ndarray):
+            return values
+        listed = list(values)
+        return listed if listed and isinstance(listed[0], str) else np.array(listed, np.int64)
+
+    def count(self, table: str) -> int:
+        """Return the number of documents, chunks or facts, which writers count."""
+        return int(self.rows(f"SELECT {table} FROM indexes WHERE id = {self.index}")[0][0])
+
+    def unpack_names(self, stored: Sequence[int]) -> list[int]:
+        """Return the keys of the names of a fact."""
+        return list(stored)
+
+    def mentions(self, chunks: Keys) -> list[Any]:
+        """Return the names of chunks, in order, and whether each is a subject of its chunk."""
+        return self.rows(
+            "SELECT m.chunk, m.name, m.subject FROM mentions m "
+            f"WHERE {self.own['m']}m.chunk = ANY(%s) ORDER BY m.chunk, m.position",
+            (chunks,),
+        )
+
+    def name_keys(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the keys of the names that exist."""
+        wanted = {name: hash64(name) for name in names}
+        known = set(self.keys(f"SELECT n.key FROM names n WHERE {self.own['n']}n.key = ANY(%s)",
+                              (np.array([*wanted.values()], np.int64),)).tolist())  # fmt: skip
+        return {name: key for name, key in wanted.items() if key in known}
+
+    def vectors_of(self, kind: str, owners: Keys) -> dict[int, Matrix]:
+        """Return the vectors of chunks or of names, or of the facts of chunks, by key."""
+        of_owner = self.holds.replace("f.", "v.") if kind == "facts" else "v.key = c.key"
+        rows = self.rows(
+            f"SELECT v.key, v.vector FROM unnest(%s::bigint[]) AS c(key) JOIN {VECTORS[kind]} v ON {of_owner} "
+            f"WHERE {self.own['v']}true",
+            (owners,),
+        )
+        return dict(zip((row[0] for row in rows), matrix([row[1] for row in rows]), strict=True))
+
+    def attribute_condition(self, condition: Condition, operator: str) -> Query:
+        """Return the condition that an attribute has one of the values of a filter, or compares with one.
+
+        Numbers are in a column of their own.
+        """
+        numbers = [Decimal(value) for kind, value in condition.values if kind == "number"]
+        texts = [(kind, self.stored_value(kind, value)) for kind, value in condition.values if kind != "number"]
+        if operator and numbers:
+            return f"number {operator} %s::numeric", [*numbers]
+        if operator:
+            return f"kind = %s AND value {operator} %s", [*texts[0]]
+        kinds, values = [kind for kind, _ in texts], [value for _, value in texts]
+        sql = "(number = ANY(%s::numeric[]) OR (kind, value) IN (SELECT * FROM unnest(%s::text[], %s::text[])))"
+        return sql, [numbers, kinds, values]
+
+    def attributes(self, documents: Sequence[int]) -> list[Row]:
+        """Return document, name, kind and value of the attributes of documents."""
+        rows = self.rows(
+            "SELECT a.document, a.name, a.kind, a.value, a.number FROM attributes a "
+            f"WHERE {self.own['a']}a.document = ANY(%s)",
+            (self.array(documents),),
+        )
+        return [(*row[:3], row[4] if row[2] == "number" else row[3]) for row in rows]
+
+    @staticmethod
+    def stored_value(kind: str, value: Any) -> Any:
+        """Return the value of an attribute as it is stored: numbers as such, all others as text."""
+        if kind == "number":
+            return value
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Transaction(PostgresTables):
+    """A transaction that sees one generation of an index, restricted to a scope.
+
+    ``state`` has the generation, the counts of chunks and facts, the lengths of all texts in tokens, the number of
+    deleted chunks in postings, and whether there are vectors of chunks, facts and names.
+    """
+
+    def __init__(self, database: Database, connection: Connection, index: int, state: Row | None) -> None:
+        super().__init__(index, self._run)
+        if state is None:
+            raise DatabaseError(f"{database.shown}: the index was deleted from the database: open it again")
+        self.database = database
+        self.connection = connection
+        self.generation, self.statistics_count, self.fact_count, self.lengths, self.has_dead, *vectors = state
+        self.has_vectors: dict[str, bool] = dict(zip(VECTORS, vectors, strict=True))
+        self.dead = _NONE
+        self.restrict(EVERYTHING)
+
+    def restrict(self, scope: Scope) -> None:
+        """See the chunks of a scope only."""
+        self.scope = scope
+        self.chunk_count = self.statistics_count if scope.inside is None else len(scope.inside)
+        if len(scope.hidden):
+            inside = scope.inside
+            self.chunk_count -= len(scope.hidden) if inside is None else int(among(scope.hidden, inside).sum())
+        self.numbering = Numbering(self.chunk_count)
+
+    def _run(self, sql: str, parameters: Any) -> list[Row]:
         with self.cursor() as cursor:
             return cursor.execute(sql, parameters).fetchall()
 

@@ -35,6 +35,9 @@ are the subjects of other chunks only. ``graph_state.is_plain`` says that the ta
 names and explicit edges.
 """
 
+import re
+from functools import cache
+
 VERSION = 1
 """The version of the tables. A database of another one is refused."""
 
@@ -115,7 +118,7 @@ TABLES = {
     """,
     "claims": """
         index integer NOT NULL, chunk bigint NOT NULL, position integer NOT NULL, name bigint NOT NULL,
-        spelling bigint NOT NULL, type text NOT NULL, description text NOT NULL
+        type text NOT NULL, description text NOT NULL
     """,
     "aliases": """
         index integer NOT NULL, chunk bigint NOT NULL, position integer NOT NULL, short bigint NOT NULL,
@@ -224,7 +227,7 @@ CREATE INDEX facts_relation ON facts (index, relation, key) WHERE relation IS NO
 CREATE INDEX facts_grams ON facts USING gin (grams) WITH (fastupdate = off);
 CREATE INDEX fact_names_spelling ON fact_names (index, spelling, fact);
 CREATE INDEX claims_chunk ON claims (index, chunk);
-CREATE INDEX claims_spelling ON claims (index, spelling);
+CREATE INDEX claims_name ON claims (index, name);
 CREATE INDEX aliases_chunk ON aliases (index, chunk);
 CREATE INDEX aliases_short ON aliases (index, short_spelling);
 CREATE INDEX aliases_long ON aliases (index, long_spelling);
@@ -237,6 +240,8 @@ CREATE INDEX entities_chunks ON entities (index, chunks DESC, number) WHERE NOT 
 CREATE INDEX chunk_entities_entity ON chunk_entities (index, entity, weight DESC, chunk);
 CREATE INDEX fact_entities_entity ON fact_entities (index, entity, fact);
 """
+
+_COLUMN = re.compile(r"\s*\w+ ((?:double precision|[a-z]\w*)(?:\[\])?)(?: |\Z)")
 
 OF_CHUNK = {
     "chunks": "key",
@@ -277,3 +282,11 @@ def statements(partitions: int, vector: str = "halfvec") -> list[str]:
     found += [statement for statement in INDEXES.split(";") if statement.strip()]
     found.append(f"INSERT INTO meta VALUES ('version', '{VERSION}'), ('partitions', '{partitions}')")
     return found
+
+
+@cache
+def column_types(table: str) -> list[str]:
+    """Return the types of a table's columns, in order."""
+    columns = TABLES.get(table) or re.search(rf"CREATE TABLE {table} \((.*?)\);", SMALL_TABLES, re.DOTALL)[1]  # type: ignore[index]
+    found = (_COLUMN.match(column) for column in columns.format(vector="halfvec").split(","))
+    return [column[1] for column in found if column]

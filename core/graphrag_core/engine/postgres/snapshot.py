@@ -8,40 +8,30 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.scoped import ScopedGraph
-from graphrag_core.engine.graph.snapshot import GraphReads, Name, fact_copies
-from graphrag_core.engine.postgres.database import Halfvec, Row, matrix
+from graphrag_core.engine.graph.snapshot import GraphReads, fact_copies
+from graphrag_core.engine.postgres.database import Halfvec, matrix
 from graphrag_core.engine.postgres.graph import graph_settings, one_row
 from graphrag_core.engine.postgres.graph_reads import SpellingUses, TableGraph
 from graphrag_core.engine.postgres.keywords import Keywords
-from graphrag_core.engine.postgres.reads import Transaction
+from graphrag_core.engine.postgres.reads import VECTORS, Transaction
 from graphrag_core.engine.postgres.schema import FACT_BITS
-from graphrag_core.engine.rows import FACT_COLUMNS, chunk_of, fact_of, text_of_fact
-from graphrag_core.model import Chunk, Fact
+from graphrag_core.engine.rows import Accesses, Row
+from graphrag_core.engine.tables import TableReads
+from graphrag_core.key_sets import best
+from graphrag_core.model import Chunk
 from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores
-from graphrag_core.text import EDGE, hash64, normalise, plain_runs
 
 _MORE = 16  # vectors read besides those wanted
 _ROUNDING = 6e-4  # more than a cosine changes if the query is rounded to half precision: at most 2**-11
 _MOST_IDS = 500  # of chunks, read besides those that are asked for
 _MOST_COUNTED = 100_000  # facts of an entity
-_EDGE = hash64(EDGE)
-_TABLES = {"chunks": "chunk_vectors", "facts": "fact_vectors", "names": "name_vectors"}
-
-CHUNK = """
-SELECT c.key, c.id, d.id, c.text, coalesce(d.heading, d.title), c.ordinal, c.start, d.metadata, c.headings, c.page
-FROM chunks c JOIN documents d ON d.index = c.index AND d.key = c.document
-"""
-FACT = f"""
-SELECT f.key, f.names, f.text, f.is_plain, c.text, c.id, {FACT_COLUMNS}
-FROM facts f JOIN chunks c ON c.index = f.index AND c.key = f.chunk
-"""
+_KINDS = {"chunks": "chunks", "facts": "facts", "entities": "names"}
 
 
-class PostgresReads:
+class PostgresReads(TableReads):
     """Reads of one generation on PostgreSQL, restricted to a scope.
 
     Parameters
@@ -52,11 +42,11 @@ class PostgresReads:
         The kinds whose vectors are searched with an HNSW index.
     """
 
-    def __init__(self, transaction: Transaction, approximate: Sequence[str] = ()) -> None:
-        self._transaction = transaction
+    def __init__(self, transaction: Transaction, accesses: Accesses, approximate: Sequence[str] = ()) -> None:
+        self.transaction = transaction
         self.rows = transaction.rows
         self._index = transaction.index
-        self._numbering = transaction.numbering
+        self._numbering = numbering = transaction.numbering
         self._approximate = approximate
         self._keywords = Keywords(transaction)
         self.term_counts = self._keywords.counts
@@ -72,27 +62,37 @@ class PostgresReads:
         if not is_plain:
             with transaction.cursor() as cursor:
                 edits, similar = graph_settings(cursor, self._index)
-        self.graph: GraphReads
+        graph: GraphReads
         if transaction.scope.is_everything:
-            self.graph = TableGraph(transaction, linked_share, edits, has_edits=not is_plain)
+            graph = TableGraph(transaction, linked_share, edits, has_edits=not is_plain)
         else:
             uses = SpellingUses(transaction, similar, has_edits=not is_plain)
-            self.graph = ScopedGraph(uses, linked_share, edits, has_edits=not is_plain)
+            graph = ScopedGraph(uses, linked_share, edits, has_edits=not is_plain)
+        super().__init__(
+            transaction,
+            graph,
+            accesses,
+            chunk_keys=numbering.chunks,
+            chunk_numbers=numbering.of_chunks,
+            fact_keys=np.asarray,
+            fact_numbers=np.asarray,
+            sees=transaction.scope.sees,
+        )
 
     # -- rankings
 
     def has(self, kind: Kind, *, vectors: bool = False) -> bool:
         if vectors:
-            return self._transaction.vectors[kind]
+            return self.transaction.has_vectors[_KINDS[kind]]
         if kind == "chunks" or self.chunk_count == 0:
-            return self.chunk_count > 0
+            return bool(self.chunk_count)
         if kind == "facts":
-            return self._transaction.fact_count > 0
+            return bool(self.transaction.fact_count)
         return bool(self.rows("SELECT EXISTS (SELECT FROM mentions WHERE index = %s)", (self._index,))[0][0])
 
     def nearest(self, kind: str, vectors: Matrix, k: int) -> list[Ranking]:
         vectors = np.ascontiguousarray(np.atleast_2d(vectors), np.float32)
-        if k < 1 or not self._transaction.vectors["entities" if kind == "names" else kind]:
+        if k < 1 or not self.transaction.has_vectors[kind]:
             return [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in vectors]
         found = self._nearest(kind, vectors, k)
         if kind != "chunks":
@@ -111,12 +111,12 @@ class PostgresReads:
                 wanted *= 4
                 ((keys, vectors),) = self._candidates(kind, query[None, :], wanted)  # noqa: PLW2901
                 scores = np.vecdot(vectors, query)
-            rankings.append(_best(keys, scores, k))
+            rankings.append(best(keys, scores, k))
         return rankings
 
     def _candidates(self, kind: str, queries: Matrix, count: int) -> list[tuple[Keys, Matrix]]:
         """Return for each query the keys and vectors of the nearest, nearest first, in one statement."""
-        table, scope = _TABLES[kind], self._transaction.scope
+        table, scope = VECTORS[kind], self.transaction.scope
         chunk = f"v.key >> {FACT_BITS}" if kind == "facts" else "v.key"
         parameters: dict[str, Any] = {"index": self._index, "count": count, "queries": Halfvec.rows(queries)}
         where = ""
@@ -146,9 +146,7 @@ class PostgresReads:
             "ORDER BY q.number, near.distance"
         )
         rows = (
-            self._transaction.rows_with(planned, sql, parameters)
-            if planned
-            else self._transaction.rows(sql, parameters)
+            self.transaction.rows_with(planned, sql, parameters) if planned else self.transaction.rows(sql, parameters)
         )
         found: list[list[Row]] = [[] for _ in queries]
         for row in rows:
@@ -156,7 +154,7 @@ class PostgresReads:
         return [(np.array([row[1] for row in own], np.int64), matrix([row[2] for row in own])) for own in found]
 
     def _facts_in_scope(self, chunks: Keys) -> Keys:
-        rows = self._transaction.rows(
+        rows = self.transaction.rows(
             "SELECT key, facts FROM chunks WHERE index = %s AND key = ANY(%s)", (self._index, chunks)
         )
         keys, counts = (np.array([row[at] for row in rows], np.int64) for at in (0, 1))
@@ -165,9 +163,9 @@ class PostgresReads:
         return facts
 
     def _names_in_scope(self) -> Keys:
-        chunks, hidden = self._transaction.scope.chunks, self._transaction.scope.hidden
+        chunks, hidden = self.transaction.scope.chunks, self.transaction.scope.hidden
         condition, keys = ("= ANY(%s)", chunks) if chunks is not None else ("<> ALL(%s)", hidden)
-        rows = self._transaction.rows(
+        rows = self.transaction.rows(
             f"SELECT DISTINCT name FROM mentions WHERE index = %s AND chunk {condition}", (self._index, keys)
         )
         return np.array([row[0] for row in rows], np.int64)
@@ -180,7 +178,7 @@ class PostgresReads:
         found = np.zeros(len(keys), np.float32)
         wanted = self._numbering.chunks(keys) if kind == "chunks" else keys
         rows = self.rows(
-            f"SELECT key, vector FROM {_TABLES[kind]} WHERE index = %s AND key = ANY(%s)",
+            f"SELECT key, vector FROM {VECTORS[kind]} WHERE index = %s AND key = ANY(%s)",
             (self._index, np.unique(wanted)),
         )
         if not rows:
@@ -213,49 +211,21 @@ class PostgresReads:
 
     # -- rows
 
-    def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
-        keys = self._numbering.chunks(chunks)
-        rows = self.rows(
-            "SELECT key, terms, coalesce(fact_terms, ''::bytea) FROM chunks WHERE index = %s AND key = ANY(%s)",
-            (self._index, keys),
-        )
-        found = {row[0]: (row[1], row[2]) for row in rows}
-        return [found[key] for key in keys.tolist()]
-
     def signatures(self, chunks: Keys) -> list[tuple[int, Sequence[int]]]:
+        """Return the signatures of chunks, and of all in scope that have one in common with them."""
         rows = self.rows(
             "SELECT c.key, c.near FROM chunks c WHERE c.index = %(index)s AND c.near && "
             "(SELECT array_agg(DISTINCT n) FROM chunks o, unnest(o.near) AS n "
             "WHERE o.index = %(index)s AND o.key = ANY(%(keys)s))",
             {"index": self._index, "keys": self._numbering.chunks(chunks)},
         )
-        keys = np.array([row[0] for row in rows], np.int64)
-        seen = self._transaction.scope.sees(keys)
-        numbers = self._numbering.of_chunks(keys[seen]).tolist()
-        return [
-            (number, row[1])
-            for number, row in zip(
-                numbers, (row for row, is_seen in zip(rows, seen, strict=True) if is_seen), strict=True
-            )
-        ]
+        return [(number, rows[at][1]) for at, number in self._in_scope(rows)]
 
     def chunks(self, chunks: Keys) -> list[Chunk]:
-        if len(chunks) == 0:
-            return []
-        wanted = self._numbering.chunks(chunks)
-        found = self.rows(f"{CHUNK} WHERE c.index = %s AND c.key = ANY(%s)", (self._index, np.unique(wanted)))
-        rows = {row[0]: row for row in found}
-        self._ids.update((row[0], row[1]) for row in found)
-        return [chunk_of(rows[key]) for key in wanted.tolist()]
-
-    def texts(self, chunks: Keys, length: int | None = None) -> list[str]:
-        keys = self._numbering.chunks(chunks)
-        text = "text" if length is None else f"left(text, {length})"
-        rows = self.rows(
-            f"SELECT key, {text} FROM chunks WHERE index = %s AND key = ANY(%s)", (self._index, np.unique(keys))
-        )
-        found: dict[int, str] = {row[0]: row[1] for row in rows}
-        return [found[key] for key in keys.tolist()]
+        """Return chunks in the order given."""
+        found = super().chunks(chunks)
+        self._ids.update(zip(self._numbering.chunks(chunks).tolist(), (chunk.id for chunk in found), strict=True))
+        return found
 
     def fact_places(self, facts: Keys) -> tuple[Keys, Keys]:
         return self._numbering.of_chunks(facts >> FACT_BITS), facts & ((1 << FACT_BITS) - 1)
@@ -274,9 +244,9 @@ class PostgresReads:
 
     def fact_copies(self, facts: Keys) -> list[Keys]:
         """Return the others that say the same. Only facts about the rarest entity of a fact are compared with it."""
-        if not self._transaction.scope.is_everything:
+        if not self.transaction.scope.is_everything:
             return fact_copies(self, facts)
-        fact, other = self._transaction.columns(
+        fact, other = self.transaction.columns(
             "SELECT w.fact, o.key FROM unnest(%(facts)s::bigint[]) w(fact) "
             f"{one_row('facts', 'f', 'f.key = w.fact')} CROSS JOIN LATERAL (SELECT x.entity, "
             "(SELECT count(*) FROM (SELECT FROM fact_entities y WHERE y.index = x.index AND y.entity = x.entity "
@@ -288,82 +258,6 @@ class PostgresReads:
         )  # fmt: skip
         return [other[fact == one] for one in facts.tolist()]
 
-    def facts(self, facts: Keys) -> list[tuple[list[int], Fact]]:
-        found = self.rows(f"{FACT} WHERE f.index = %s AND f.key = ANY(%s)", (self._index, np.unique(facts)))
-        rows = {row[0]: row for row in found}
-        read = []
-        for key in facts.tolist():
-            _, names, own, is_plain, chunk_text, chunk_id, *columns = rows[key]
-            text = text_of_fact(own, is_plain, chunk_text, columns[0], columns[1])
-            ids = f"{chunk_id}/{key & ((1 << FACT_BITS) - 1)}", chunk_id
-            pending = self._transaction.accesses.pending.get(key)
-            read.append((list(names), fact_of((), text, columns, pending=pending, ids=ids)))
-        return read
-
-    def with_relations(self, facts: Keys, relations: Sequence[str]) -> Keys:
-        rows = self.rows(
-            "SELECT key FROM facts WHERE index = %s AND key = ANY(%s) AND relation = ANY(%s) ORDER BY key",
-            (self._index, facts, list(relations)),
-        )
-        return np.array([row[0] for row in rows], np.int64)
-
-    def outgoing(self, facts: Keys, names: Keys) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
-        rows = self.rows(
-            "SELECT f.key, f.confidence, coalesce(f.last_accessed, f.created, d.added) FROM facts f "
-            "JOIN chunks c ON c.index = f.index AND c.key = f.chunk "
-            "JOIN documents d ON d.index = c.index AND d.key = c.document WHERE f.index = %s AND f.key = ANY(%s) "
-            "AND (f.relation IS NULL OR f.names[1] = ANY(%s) OR f.names[array_length(f.names, 1)] = %s) ORDER BY f.key",
-            (self._index, facts, names, _EDGE),
-        )
-        pending = self._transaction.accesses.pending
-        accessed = [pending[row[0]][1] if row[0] in pending else row[2] for row in rows]
-        keys = np.array([row[0] for row in rows], np.int64)
-        return keys, np.array([row[1] for row in rows], np.float32), np.array(accessed, np.float64)
-
-    def names(self, names: Sequence[int]) -> dict[int, Name]:
-        rows = self.rows(
-            "SELECT key, surface, spelling FROM names WHERE index = %s AND key = ANY(%s)",
-            (self._index, np.array(names, np.int64)),
-        )
-        return {key: Name(surface, normalise(surface), spelling) for key, surface, spelling in rows}
-
-    def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]:
-        rows = self.rows(
-            "SELECT n.key, c.type, c.description, c.chunk FROM names n "
-            "JOIN claims c ON c.index = n.index AND c.spelling = n.spelling AND c.name = n.key "
-            "WHERE n.index = %s AND n.key = ANY(%s) ORDER BY n.key, c.chunk, c.position",
-            (self._index, np.array(names, np.int64)),
-        )
-        seen = self._transaction.scope.sees(np.array([row[3] for row in rows], np.int64)).tolist()
-        return [row[:3] for row, is_seen in zip(rows, seen, strict=True) if is_seen]
-
-    def digits(self, spellings: Keys) -> Keys:
-        rows = self.rows(
-            "SELECT spelling FROM names WHERE index = %s AND spelling = ANY(%s) AND surface !~ '[^0-9]'",
-            (self._index, spellings),
-        )
-        return np.array([row[0] for row in rows], np.int64)
-
-    def names_like(self, start: str, inside: str) -> Keys:
-        runs = plain_runs(f"{start} {inside}")
-        plain = "false" if runs is None else " AND ".join(["position(%s in lower(surface)) > 0"] * len(runs)) or "true"
-        rows = self.rows(
-            f"SELECT key, surface FROM names WHERE index = %s AND (({plain}) OR surface ~ '^[^→].*[^ -~]')",
-            (self._index, *(runs or ())),
-        )
-        keys = [key for key, surface in rows if (name := normalise(surface)).startswith(start) and inside in name]
-        return np.array(sorted(keys), np.int64)
-
-    def find_chunks(self, ids: Sequence[str]) -> dict[str, int]:
-        rows = self.rows("SELECT key, id FROM chunks WHERE index = %s AND id = ANY(%s)", (self._index, list(ids)))
-        keys = np.array([row[0] for row in rows], np.int64)
-        seen = self._transaction.scope.sees(keys)
-        found = [row[1] for row, is_seen in zip(rows, seen.tolist(), strict=True) if is_seen]
-        return dict(zip(found, self._numbering.of_chunks(keys[seen]).tolist(), strict=True))
-
-    def record_access(self, facts: Keys, now: float) -> None:
-        self._transaction.accesses.note(facts.tolist(), now)
-
     def count_entities(self) -> int:
         """Return the number of entities that are neither addresses nor numbers, for the statistics of the index."""
         rows = self.rows(
@@ -373,12 +267,3 @@ class PostgresReads:
             {"index": self._index},
         )
         return int(rows[0][0])
-
-
-def _best(keys: Keys, scores: Scores, k: int) -> Ranking:
-    """Return the best ``k`` keys, best first, and what ties with the last."""
-    if len(scores) > k:
-        kept = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
-        keys, scores = keys[kept], scores[kept]
-    order = np.lexsort((keys, -scores))
-    return keys[order], scores[order]

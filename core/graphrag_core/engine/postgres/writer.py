@@ -12,27 +12,27 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import NamedTuple, cast
+from typing import cast
 from zlib import crc32
 
 import numpy as np
 
 from graphrag_core.engine.codes import decode, encode
-from graphrag_core.engine.filter_sql import postgres_text
 from graphrag_core.engine.graph.names import name_form
 from graphrag_core.engine.postgres import graph, keywords
-from graphrag_core.engine.postgres.database import Cursor, Database, Halfvec, Row, copy_rows, may_repeat
-from graphrag_core.engine.postgres.schema import BLOCK, FACT_BITS, GRAM_BITS, OF_CHUNK, OF_FACT
+from graphrag_core.engine.postgres.database import Cursor, Database, Halfvec, copy_rows, may_repeat
+from graphrag_core.engine.postgres.reads import PostgresTables
+from graphrag_core.engine.postgres.schema import BLOCK, FACT_BITS, GRAM_BITS, OF_CHUNK, OF_FACT, column_types
 from graphrag_core.engine.rows import (
     ADDRESS,
     ChunkRows,
     FactRow,
+    Row,
     check_expected,
     check_unique,
     chunk_rows,
     document_row,
     kept_accesses,
-    statement,
 )
 from graphrag_core.errors import (
     ChangedMeanwhile,
@@ -63,30 +63,6 @@ EMBEDDER = "embedder"
 """The setting with the embedder that built the index."""
 
 _KEPT_COMMITS = 1_000
-_TYPES = {
-    "documents": "int4 int8 text text text text text int8 float8 bytea",
-    "attributes": "int4 text text text numeric int8",
-    "chunks": "int4 int8 text int8 int4 int4 text int4 text int4 bytea bytea int4[] int4 int4[]",
-    "mentions": "int4 int8 int4 int8 int8 bool",
-    "facts": "int4 int8 int8 int4 int4 text bool int8[] text float8 float8 text text text float8 float8 int8 float8 "
-    "float8 int8 int8[]",
-    "fact_names": "int4 int8 int4 int8 int8",
-    "claims": "int4 int8 int4 int8 int8 text text",
-    "aliases": "int4 int8 int4 int8 int8 int8 int8",
-    "chunk_vectors": "int4 int8 halfvec",
-    "fact_vectors": "int4 int8 halfvec",
-    "postings": "int4 int2 int8 int8 bytea bytea bytea",
-    "segments": "int4 int8 int4",
-}
-_LAST = ("documents",)  # copied while the lock is held: their rows have the generation
-
-
-class Written(NamedTuple):
-    """What a transaction changed: the new generation and the keys of the chunks."""
-
-    generation: int
-    added: Keys
-    removed: Keys
 
 
 def write(
@@ -97,7 +73,7 @@ def write(
     name_vectors: Mapping[str, Matrix] | None = None,
     settings: Mapping[str, str] | None = None,
     expected: Mapping[str, str] | None = None,
-) -> Written:
+) -> None:
     """Remove documents by id, add documents and store settings, in one transaction.
 
     A lost connection is repaired and the transaction repeated, unless it was committed: that is looked up.
@@ -107,22 +83,20 @@ def write(
     number = secrets.randbits(62)
     removed = list(dict.fromkeys(removed))
 
-    def attempt() -> Written:
+    def attempt() -> None:
         committing = False
         try:
             with database.transaction() as cursor:
-                written = _write(cursor, batch, removed, dict(settings or {}), number, expected or {})
+                _write(cursor, batch, added, removed, dict(settings or {}), number, expected or {})
                 committing = True
         except GraphRAGError as error:
-            if not (committing and may_repeat(error)):
-                raise
             # Whoever holds the lock has committed or not.
-            if database.repeated(lambda: _was_committed(database, index, number)):
-                return written
-            raise
-        return written
+            if not (
+                committing and may_repeat(error) and database.repeated(lambda: _was_committed(database, index, number))
+            ):
+                raise
 
-    return database.repeated(attempt)
+    database.repeated(attempt)
 
 
 def _was_committed(database: Database, index: int, number: int) -> bool:
@@ -181,7 +155,7 @@ class Batch:
         self.tables["documents"].append((index, *document_row(keys[0], parsed, 0, self.now)))
         for name, (kind, value) in dict.fromkeys(attributes(document.metadata)) if document.metadata else ():
             number = Decimal(value) if kind == "number" else None
-            text = None if kind == "number" else postgres_text(value)
+            text = None if kind == "number" else PostgresTables.stored_value(kind, value)
             self.tables["attributes"].append((index, name, kind, text, number, keys[0]))
         facts: list[int] = []
         for key, rows in zip(keys, chunk_rows(parsed, self.names), strict=True):
@@ -210,7 +184,7 @@ class Batch:
         for position, (name, is_subject) in enumerate(rows.names.items()):
             tables["mentions"].append((index, key, position, *known[name], is_subject))
         for name, kind, description in rows.claims:
-            tables["claims"].append((index, key, len(tables["claims"]), *known[name], kind, description))
+            tables["claims"].append((index, key, len(tables["claims"]), known[name][0], kind, description))
         for short, long in rows.aliases:
             keys, spellings = zip(known[short], known[long], strict=True)
             tables["aliases"].append((index, key, len(tables["aliases"]), *keys, *spellings))
@@ -263,7 +237,7 @@ def copy(cursor: Cursor, table: str, rows: Sequence[Row]) -> None:
     if not rows:
         return
     try:
-        copy_rows(cursor, table, rows, _TYPES[table].split())
+        copy_rows(cursor, table, rows, column_types(table))
     except (ValueError, TypeError, OverflowError) as error:
         raise ExtractionError(f"an extractor returned a value that cannot be stored ({error})") from error
 
@@ -271,15 +245,16 @@ def copy(cursor: Cursor, table: str, rows: Sequence[Row]) -> None:
 def _write(
     cursor: Cursor,
     batch: Batch,
+    added: Sequence[ParsedDocument],
     removed: Sequence[str],
     settings: dict[str, str],
     number: int,
     expected: Mapping[str, str],
-) -> Written:
+) -> None:
     index, tables = batch.index, batch.tables
-    for table in _TYPES:
-        if table not in _LAST:
-            copy(cursor, table, tables[table])
+    for table, rows in tables.items():
+        if table != "documents":  # which have the generation
+            copy(cursor, table, rows)
     lock(cursor, index)
     row = cursor.execute("SELECT generation FROM indexes WHERE id = %s", (index,)).fetchone()
     if row is None:
@@ -290,7 +265,10 @@ def _write(
     gone = np.empty(0, np.int64)
     touched, unused = graph.Touched(), list[int]()
     if removed:
-        _keep_accesses(cursor, batch, sorted(set(removed).intersection(ids)))
+        replaced = sorted(set(removed).intersection(ids))
+        before = list(PostgresTables.of(cursor, index).accesses(replaced)) if replaced else []
+        if before:
+            add_accesses(cursor, index, kept_accesses(before, (row[1] for row in tables["facts"]), added, batch.names))
         found = cursor.execute(
             "SELECT key FROM chunks WHERE index = %s AND document IN "
             "(SELECT key FROM documents WHERE index = %s AND id = ANY(%s)) ORDER BY key", (index, index, list(removed))
@@ -321,7 +299,6 @@ def _write(
         cursor.execute("DELETE FROM commits WHERE index = %s AND generation < %s", (index, generation - _KEPT_COMMITS))
     graph.publish(cursor, index, batch.chunks, gone, touched, edited=bool({EDITS, SIMILAR}.intersection(settings)))
     keywords.tidy(cursor, index)
-    return Written(generation, batch.chunks, gone)
 
 
 def _check_settings(cursor: Cursor, index: int, settings: dict[str, str], expected: Mapping[str, str]) -> None:
@@ -462,28 +439,6 @@ def _check_vectors(cursor: Cursor, batch: Batch, names: Mapping[int, str]) -> No
             f"{len(missing)} names were deleted by another process meanwhile: embed them and write again",
             [needed[key] for key in sorted(missing)],
         )
-
-
-def _keep_accesses(cursor: Cursor, batch: Batch, ids: Sequence[str]) -> None:
-    """Restore the access counts of facts whose document is replaced and which it still states."""
-    if not ids or not batch.tables["facts"]:
-        return
-    rows = cursor.execute(
-        "SELECT d.id, f.statement, f.names, f.relation, f.value, f.last_accessed, f.access_count FROM documents d "
-        "JOIN chunks c ON c.index = d.index AND c.document = d.key "
-        f"JOIN facts f ON f.index = c.index AND f.key >= c.key << {FACT_BITS} AND f.key < (c.key + 1) << {FACT_BITS} "
-        "WHERE d.index = %s AND d.id = ANY(%s) AND f.access_count > 0 ORDER BY f.key",
-        (batch.index, list(ids)),
-    ).fetchall()
-    if not rows:
-        return
-    documents = {row[1]: row[2] for row in batch.tables["documents"]}
-    owner = {row[1]: documents[row[3]] for row in batch.tables["chunks"]}
-    before = ((statement(row[0], row[1], tuple(row[2]), row[3], row[4]), row[5], row[6]) for row in rows)
-    after = (
-        (row[1], statement(owner[row[2]], row[19], tuple(row[7]), row[8], row[13])) for row in batch.tables["facts"]
-    )
-    add_accesses(cursor, batch.index, kept_accesses(before, after))
 
 
 def add_accesses(cursor: Cursor, index: int, accesses: Mapping[int, tuple[int, float]]) -> None:
