@@ -35,8 +35,17 @@ def rows(*, texts=None, aliases=()):
     return {"names": names, "chunks": chunks, "facts": facts, "aliases": aliases}
 
 
-def view_of(graph):
-    return graph.graph.state()[0]
+def entity_ids(graph):
+    return graph.graph.entity_ids.tolist()
+
+
+def edges_to(graph, kind):
+    """Return the weights of the edges of all nodes to chunks or entities, as a matrix."""
+    live = graph.graph
+    found = live.edges(np.arange(live.node_limit), kind)
+    matrix = np.zeros((live.node_limit, live.node_limit))
+    matrix[np.repeat(np.arange(live.node_limit), found.counts), found.targets] = found.weights
+    return matrix[:, live.first_entity :] if kind == "entities" else matrix[:, : live.first_entity]
 
 
 def filled(**changed):
@@ -45,27 +54,24 @@ def filled(**changed):
     return graph
 
 
-def test_an_empty_graph_has_a_view():
-    view = view_of(GraphTables())
-    assert len(view.entity_ids) == len(view.chunk_keys) == len(view.fact_keys) == 0
-    assert GraphTables().graph.linked_share == 0
+def test_an_empty_graph():
+    graph = GraphTables().graph
+    assert len(graph.entity_ids) == len(graph.chunk_keys) == len(graph.fact_keys) == 0
+    assert graph.linked_share == 0
 
 
 def test_names_of_one_entity_are_one():
-    view = view_of(filled())
-    assert view.entity_ids.tolist() == [100, 200, 300]
-    assert view.name_entity.tolist() == [0, 0, 1, 2]
+    assert entity_ids(filled()) == [100, 200, 300]
+    assert filled().graph.of_names(np.arange(4)).tolist() == [2, 2, 3, 4]
 
 
 def test_mentions_and_subjects():
-    view = view_of(filled())
-    assert view.mentions.toarray().tolist() == [[1, 1, 0], [0, 1, 1]]
-    assert view.subjects.toarray().tolist() == [[1, 0, 0], [0, 0, 0]]
+    assert edges_to(filled(), "entities")[:2].tolist() == [[6, 1, 0], [0, 1, 1]]
 
 
 def test_edges_weigh_the_sum_of_their_facts():
     # 0.3 from the fact of weight 3, 0.8 from the fact of weight 8, nothing to itself
-    assert np.allclose(view_of(filled()).exact_links.toarray(), [[0, 0.3, 0], [0.3, 0, 0.8], [0, 0.8, 0]])
+    assert np.allclose(edges_to(filled(), "entities")[2:], [[0, 0.3, 0], [0.3, 0, 0.8], [0, 0.8, 0]])
 
 
 def test_edges_lead_to_mentions_subjects_and_linked_entities():
@@ -79,37 +85,36 @@ def test_edges_lead_to_mentions_subjects_and_linked_entities():
 
 def test_a_lower_case_name_is_a_mention():
     graph = filled(texts={1: "ask the auth service there"})
-    view = view_of(graph)
-    assert view.mentions.toarray().tolist() == [[1, 1, 0], [1, 1, 1]]
-    assert np.allclose(view.exact_links.toarray()[0], [0, 1.1, 0.8])
+    assert edges_to(graph, "entities")[:2].tolist() == [[6, 1, 0], [1, 1, 1]]
+    assert np.allclose(edges_to(graph, "entities")[2], [0, 1.1, 0.8])
     assert graph.graph.linked_share == 0.5
 
 
 def test_an_alias_is_the_same_entity_while_its_chunk_exists():
-    graph = filled(aliases=[(1, 3, 2)])  # chunk 1: 300 is short for 200
-    assert view_of(graph).entity_ids.tolist() == [100, 200]
-    graph.remove(np.array([1]), NONE)
-    assert view_of(graph).entity_ids.tolist() == [100, 200, 300]
+    graph = filled(aliases=[(0, 2, 0)])  # chunk 0: 200 is short for 100
+    assert entity_ids(graph) == [100, 300]
+    graph.remove(np.array([0]), np.array([0, 1]))
+    assert entity_ids(graph) == [200, 300]
 
 
 def test_an_ambiguous_short_name_stays_on_its_own():
-    assert view_of(filled(aliases=[(0, 3, 0), (1, 3, 2)])).entity_ids.tolist() == [100, 200, 300]
+    assert entity_ids(filled(aliases=[(0, 3, 0), (1, 3, 2)])) == [100, 200, 300]
 
 
 def test_similar_names_are_merged_until_they_are_not():
     graph = filled()
     graph.merge((np.array([2]), np.array([3])))
-    assert view_of(graph).entity_ids.tolist() == [100, 200]
+    assert entity_ids(graph) == [100, 200]
     graph.merge((NONE, NONE))
-    assert view_of(graph).entity_ids.tolist() == [100, 200, 300]
+    assert entity_ids(graph) == [100, 200, 300]
 
 
 def test_removal_removes_what_addition_added():
     graph = filled()
     graph.remove(np.array([1]), np.array([3]))
-    assert view_of(graph).entity_ids.tolist() == [100, 200]
-    assert view_of(graph).fact_keys.tolist() == [0]
-    assert np.allclose(view_of(graph).exact_links.toarray(), [[0, 0.3], [0.3, 0]])
+    assert entity_ids(graph) == [100, 200]
+    assert graph.graph.fact_keys.tolist() == [0]
+    assert np.allclose(edges_to(graph, "entities")[1:], [[0, 0.3], [0.3, 0]])
 
 
 def test_a_scope_has_nothing_else():
@@ -129,7 +134,7 @@ def test_comes_back_from_disk(tmp_path):
     graph.save(tmp_path)
     again = GraphTables()
     again.load(tmp_path)
-    for name, array in view_of(graph).arrays().items():
-        assert np.array_equal(view_of(again).arrays()[name], array), name
+    for name, array in graph.graph.arrays().items():
+        assert np.array_equal(again.graph.arrays()[name], array), name
     again.remove(np.array([0]), np.array([0, 1]))
-    assert view_of(again).entity_ids.tolist() == [200, 300]
+    assert entity_ids(again) == [200, 300]

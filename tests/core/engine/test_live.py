@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from graphrag_core import Chunker, Document, GraphRetriever, KnowledgeIndex, Trace
-from graphrag_core.engine.embedded import graph_tables
 from graphrag_core.engine.embedded.engine import ReadWriteLock
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.vectors import FaissVectors
@@ -70,12 +69,12 @@ def assert_equal(found, wanted, what) -> None:
 
 
 def assert_as_built(view, graph) -> None:
-    """Compare all that queries read with what a view that is built from the rows says."""
-    fresh = LiveGraph(graph._there(), *graph_tables.build(graph._there(), graph._similar))
-    for mine, other in zip(view.state(), fresh.state(), strict=True):
-        arrays = mine.arrays()
-        for name, array in other.arrays().items():
-            assert np.array_equal(arrays[name], array), name
+    """Compare all that queries read with what a graph that is built from the rows says."""
+    fresh = LiveGraph.build(graph._there(), graph._similar)
+    mine = view.arrays()
+    for name, array in fresh.arrays().items():
+        assert np.array_equal(mine[name], array), name
+    loaded = LiveGraph.load(graph._there(), mine)
     nodes, facts = np.arange(fresh.node_limit), np.arange(len(fresh.fact_keys))
     chunks, entities = nodes[: fresh.first_entity], nodes[fresh.first_entity :]
     asked = {
@@ -83,10 +82,11 @@ def assert_as_built(view, graph) -> None:
         "counts": entities, "about": entities, "facts_of": entities, "subjects": chunks, "names": entities,
         "ids": entities,
     }  # fmt: skip
-    for method, numbers in asked.items():
-        assert_equal(getattr(view, method)(numbers), getattr(fresh, method)(numbers), method)
-    assert view.linked_share == fresh.linked_share
-    assert np.array_equal(view.fact_statement, fresh.fact_statement)
+    for other in (fresh, loaded):
+        for method, numbers in asked.items():
+            assert_equal(getattr(view, method)(numbers), getattr(other, method)(numbers), method)
+        assert view.linked_share == other.linked_share
+        assert np.array_equal(view.fact_statement, other.fact_statement)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -136,7 +136,8 @@ def test_many_small_changes_between_queries_give_the_results_of_a_fresh_index(se
 
 def test_a_change_does_not_build_the_view_again(monkeypatch):
     built = []
-    monkeypatch.setattr(graph_tables, "build", lambda *of: built.append(of) or _build(*of))
+    build = LiveGraph.build
+    monkeypatch.setattr(LiveGraph, "build", lambda *of: built.append(of) or build(*of))
     with make_index() as index:
         index.add([Document(f"a{at}", SENTENCES[at % len(SENTENCES)], TITLES[at % len(TITLES)]) for at in range(200)])
         retriever = GraphRetriever(index, cache=False)
@@ -156,16 +157,13 @@ def test_a_change_does_not_build_the_view_again(monkeypatch):
         assert index.verify()
 
 
-_build = graph_tables.build
-
-
 def test_a_view_that_could_not_follow_is_built_again(monkeypatch):
     with make_index() as index:
         for at in range(4):
             index.add([Document(f"a{at}", SENTENCES[at])])
             assert len(view_of(index).chunk_keys)
         with monkeypatch.context() as patch:
-            patch.setattr(LiveGraph, "_decide", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            patch.setattr(LiveGraph, "set_names", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             index.add([Document("b", SENTENCES[5])])
             with pytest.raises(KeyboardInterrupt):
                 view_of(index)

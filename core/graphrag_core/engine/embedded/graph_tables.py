@@ -1,4 +1,4 @@
-"""The rows of the graph as columns in memory: what a :class:`GraphView` is built from."""
+"""The rows of the graph as columns in memory: what a :class:`LiveGraph` is built from."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,20 +10,19 @@ import numpy.typing as npt
 
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
 from graphrag_core.engine.embedded.schema import NAME_BYTES
-from graphrag_core.engine.graph.build import Decisions, GraphView, Pairs, Tables, build, edge_facts, with_edits
 from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.live import LiveGraph
 from graphrag_core.engine.graph.names import name_form
-from graphrag_core.engine.graph.sparse import Growing
+from graphrag_core.engine.graph.sparse import Growing, Pairs, Tables
 from graphrag_core.engine.rows import Row
 from graphrag_core.ports import Keys
-from graphrag_core.text import unwrap
+from graphrag_core.text import EDGE, hash64, unwrap
 from graphrag_core.text.lowercase_names import name_grams, sentence_grams
 
 Column = npt.NDArray[Any]
 
 _FILE = "graph.arrays"
-_STATEMENTS = "view.fact_statement"  # not saved: the rows have it
+_EDGE = hash64(EDGE)
 _KEY = np.int32
 _GRAM = (1 << 40) - 1  # the bits of a gram that are kept: hashes do not compress
 _TABLES: dict[str, dict[str, npt.DTypeLike]] = {
@@ -54,7 +53,7 @@ class GraphTables:
         self._tables = {table: _Table(columns) for table, columns in _TABLES.items()}
         self._similar: Pairs = (np.empty(0, np.int64), np.empty(0, np.int64))
         self._graph: LiveGraph | None = None
-        self._loaded: tuple[GraphView, Decisions] | None = None  # of the file, until the graph is first needed
+        self._loaded: Mapping[str, Column] | None = None  # of the file, until the graph is first needed
         self._is_stale = True
         self._pending: list[tuple[Keys, Keys]] = []  # chunks and names that were removed since the view
         self._void: list[tuple[Keys, Keys]] = []  # all that were removed and of which the tables still have rows
@@ -119,9 +118,7 @@ class GraphTables:
         if edits.text == self._edits.text:
             return
         self._edits = edits
-        if applied and self._loaded is not None and not edits.hides_facts:  # what is hidden has left the view
-            self._loaded = with_edits(self._loaded[0], self._tables, edits), self._loaded[1]
-        else:
+        if not applied or self._loaded is None:
             self._drop()
 
     def _drop(self) -> None:
@@ -144,29 +141,26 @@ class GraphTables:
         if not self._is_stale and self._graph is not None:
             return self._graph
         graph, self._graph = self._graph, None  # lost if anything fails, and built again
-        if not self._is_stale and self._loaded is not None:
-            self._graph, self._loaded = LiveGraph(self._tables, *self._loaded), None
-            return self._graph
         size = len(self._tables["chunks"]["key"])
         void = sum(len(chunks) for chunks, _ in self._void)
-        is_small = self._changed <= max(_FEW, _SMALL * size) and void <= max(_FEW, _MOST_VOID * size)
-        if graph is None and self._loaded is not None and is_small and self._may_live():
-            sizes = self._loaded_sizes
-            graph = LiveGraph({name: table.first(sizes[name]) for name, table in self._tables.items()}, *self._loaded)
+        may_live = not (self._edits.text or len(self._similar[0]) or (self._tables["names"]["entity"] == _EDGE).any())
+        may_live &= self._changed <= max(_FEW, _SMALL * size) and void <= max(_FEW, _MOST_VOID * size)
+        if graph is None and self._loaded is not None and (may_live or not self._is_stale):
+            sizes, loaded = self._loaded_sizes, self._loaded
+            graph = LiveGraph.load({name: table.first(sizes[name]) for name, table in self._tables.items()}, loaded)
             graph.attach(self._tables)
-        if graph is not None and is_small and self._may_live():
+            graph.show(self._edits)
+        if not self._is_stale and graph is not None:
+            self._graph = graph
+        elif graph is not None and may_live:
             removed = [np.concatenate(keys) for keys in zip(*self._pending, strict=True)] or [np.empty(0, np.int64)] * 2
             graph.update(*removed)
             self._graph = graph
         else:
             self._drop_void()
-            self._graph = LiveGraph(self._tables, *build(self._tables, self._similar, self._edits))
+            self._graph = LiveGraph.build(self._tables, self._similar, self._edits)
         self._pending, self._changed, self._is_stale, self._loaded = [], 0, False, None
         return self._graph
-
-    def _may_live(self) -> bool:
-        """Return whether the decisions about a name depend on its own uses alone: no edits, merged names or edges."""
-        return not self._edits.text and len(self._similar[0]) == 0 and len(edge_facts(self._tables)) == 0
 
     def _there(self) -> Tables:
         """Return the tables without the rows of removed chunks and names."""
@@ -203,9 +197,9 @@ class GraphTables:
         rows = {
             f"{table}.{column}": array for table, columns in self._there().items() for column, array in columns.items()
         }
-        view, made = self.graph.state()
-        arrays = {name: array for name, array in view.arrays().items() if name != _STATEMENTS}
-        save_arrays(folder / _FILE, {**arrays, **rows, **made.arrays()})
+        save_arrays(
+            folder / _FILE, {**rows, **{f"derived.{name}": array for name, array in self.graph.arrays().items()}}
+        )
 
     def load(self, folder: Path) -> None:
         """Load what :meth:`save` wrote; raise ``OSError`` or ``ValueError`` if it is damaged."""
@@ -215,9 +209,6 @@ class GraphTables:
                 table: {column: np.asarray(arrays[f"{table}.{column}"], dtype) for column, dtype in columns.items()}
                 for table, columns in _TABLES.items()
             }
-            order = np.argsort(arrays["facts.key"], kind="stable")
-            view = GraphView.from_arrays({**arrays, _STATEMENTS: arrays["facts.statement"][order]})
-            made = Decisions.from_arrays(arrays)
         except KeyError as error:
             raise ValueError(f"{folder / _FILE} is damaged: {error}") from error
         for table, columns in loaded.items():
@@ -225,7 +216,8 @@ class GraphTables:
                 raise ValueError(f"{folder / _FILE} is damaged: the columns of {table!r} differ in length")
         self._tables = {table: _Table(_TABLES[table], columns) for table, columns in loaded.items()}
         self._pending, self._void, self._changed = [], [], 0
-        self._graph, self._loaded, self._is_stale = None, (with_edits(view, self._tables), made), False
+        self._graph, self._is_stale = None, False
+        self._loaded = {name[len("derived.") :]: array for name, array in arrays.items() if name.startswith("derived.")}
         self._loaded_sizes = {table: len(next(iter(columns.values()))) for table, columns in loaded.items()}
 
 

@@ -19,9 +19,9 @@ from graphrag_core.engine.embedded.records import Records, reported
 from graphrag_core.engine.embedded.schema import KINDS, Change
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.engine.embedded.writer import Batch
-from graphrag_core.engine.graph.build import Pairs
 from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.live import LiveGraph
+from graphrag_core.engine.graph.sparse import Pairs
 from graphrag_core.engine.rows import FIELDS, Texts
 from graphrag_core.errors import DiskError, GraphRAGError
 from graphrag_core.ports import Keys, Matrix
@@ -424,12 +424,10 @@ class SearchIndexes:
             fresh.add(rows)
         if self._merge_similar is not None:
             fresh.merge(_similar_names(self.vectors["names"], self._merge_similar))
-        mine, others = (
-            {**view.arrays(), **made.arrays()} for view, made in (self.current_graph()[0].state(), fresh.graph.state())
-        )
-        for name, array in others.items():
+        mine = self.current_graph()[0].arrays()
+        for name, array in fresh.graph.arrays().items():
             if not np.array_equal(mine[name], array):
-                yield f"graph: {name.partition('.')[2]} differs from the records"
+                yield f"graph: {name} differs from the records"
 
 
 def _follow(batches: Sequence[Batch], generation: int) -> bool:

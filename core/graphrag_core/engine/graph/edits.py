@@ -10,17 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from graphrag_core.model import Entity
 from graphrag_core.ports import Keys
 from graphrag_core.text import hash64, normalise
 
-Index = npt.NDArray[np.int64]
 FactReader = Callable[[Keys], Iterable[tuple[int, Sequence[int], str, str, str]]]
 """Returns key, names, relation, value and text of facts."""
 
@@ -42,6 +39,14 @@ class Shown(NamedTuple):
             type=entity.type if self.type is None else self.type,
             description=entity.description if self.description is None else self.description,
         )
+
+
+class _Edited(Protocol):
+    fact_keys: Keys
+
+    def find(self, spellings: Sequence[int]) -> dict[int, int]: ...
+    def joint_facts(self, entities: Keys) -> Keys: ...
+    def of_names(self, names: Keys) -> Keys: ...
 
 
 @dataclass(frozen=True)
@@ -85,48 +90,26 @@ class GraphEdits:
             found.append((spellings, Shown(details.get("name"), details.get("type"), details.get("description"))))
         return found
 
-    @property
-    def hides_facts(self) -> bool:
-        """Whether facts are hidden: relations that were deleted, by themselves or with an end."""
-        return bool(self._of("delete_relation", "delete_entity"))
-
-    def hidden(
-        self, name_keys: Keys, name_entity: Index, spelling: Index, fact_keys: Keys, incidence: csr_array
-    ) -> Keys:
-        """Return the keys of the facts of deleted relations.
-
-        Parameters
-        ----------
-        name_keys, name_entity, spelling
-            The names: their keys, in order, their entities and the numbers of their spellings.
-        fact_keys, incidence
-            The facts: their keys, and which entities each holds.
-        """
-        found: list[int] = []
-        deleted = self._of("delete_relation")
-        by_entity = incidence.tocsc() if deleted else incidence
-        for details in deleted:
-            ends = [entity_of(hash64(end), spelling, name_entity) for end in details["ends"]]
-            if -1 in ends or self.read is None:
+    def hidden(self, graph: _Edited) -> Keys:
+        """Return the keys of the facts of deleted relations."""
+        found: set[int] = set()
+        for details in self._of("delete_relation"):
+            numbers = [hash64(end) for end in details["ends"]]
+            known = graph.find(numbers)
+            if len(known) < len({*numbers}) or self.read is None:
                 continue
-            held = [by_entity.indices[by_entity.indptr[end] : by_entity.indptr[end + 1]] for end in ends]
-            candidates = fact_keys[np.intersect1d(held[0], held[-1])]
+            ends = [known[number] for number in numbers]
+            candidates = graph.fact_keys[graph.joint_facts(np.array([ends[0], ends[-1]], np.int64))]
             for key, fact_names, relation, value, text in self.read(candidates):
-                first = int(name_entity[np.searchsorted(name_keys, fact_names[0])]) if len(fact_names) else -1
                 same = normalise(relation) == normalise(details["relation"])
                 if details["relation"]:
-                    same = same and first == ends[0] and normalise(value) == normalise(details.get("value", ""))
+                    first = graph.of_names(np.array(fact_names[:1], np.int64)).tolist()
+                    same = same and first == ends[:1] and normalise(value) == normalise(details.get("value", ""))
                 else:
                     same = same and _words(text) == _words(details["text"])
                 if same:
-                    found.append(key)
-        return np.array(sorted(set(found)), np.int64)
-
-
-def entity_of(number: int, spelling: Index, name_entity: Index) -> int:
-    """Return the entity of a spelling, by position; -1 if there is none."""
-    found = name_entity[(spelling == number) & (name_entity >= 0)]
-    return int(found[0]) if len(found) else -1
+                    found.add(key)
+        return np.array(sorted(found), np.int64)
 
 
 def _words(text: str) -> str:

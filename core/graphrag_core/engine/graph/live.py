@@ -1,14 +1,8 @@
-"""The graph of an index that changes: a view that is brought up to date, not built again.
-
-A change touches some spellings: those that its chunks mention, in any case. What is decided about a spelling (whether
-it is a name, which entity it is) depends on its own uses alone, so it is decided again for these, by the functions that
-build a view from all rows (:mod:`~graphrag_core.engine.graph.build`). Chunks and facts that are new, or that use a
-spelling of which the decision changed, get new rows; entities and links follow from the difference. So the cost of a
-change is that of its own rows and of the uses of the names in them, whatever the size of the index.
+"""The graph of an index in memory: all that queries read, and the derived tables that a change needs.
 
 Chunks, facts and names are numbered by their row in the tables, spellings as they come; an entity has the number of the
 spelling that represents it. Queries see positions without gaps: chunks and facts in the order of keys, entities in that
-of their ids, as in a view that is built from the rows. They are the same numbers, so that results are the same.
+of their ids. So a graph that was changed gives the same results as one that is built from the remaining rows.
 """
 
 from __future__ import annotations
@@ -19,44 +13,33 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
-from graphrag_core.engine.graph.build import (
-    MOST_LINKED,
-    SUBJECT_WEIGHT,
-    Decisions,
-    GraphView,
-    Index,
-    Pairs,
-    Tables,
-    edge_facts,
-    positions,
-    resolve,
+from graphrag_core.engine.graph.change import (
+    COUNTS,
+    MENTION,
+    NONE,
+    SUBJECT,
+    EntityCounts,
+    GraphRows,
+    Members,
+    Merges,
+    Names,
+    Spellings,
+    apply,
+    link_weights,
+    matches,
+    relate,
+    rounded,
 )
-from graphrag_core.engine.graph.edits import Shown
-from graphrag_core.engine.graph.names import (
-    ADDRESS,
-    ALWAYS,
-    AS_SUBJECT,
-    MOST_TITLES,
-    NEVER,
-    NameUses,
-    entity_names,
-    is_word,
-    titles,
-    word_pairs,
-    words_of,
-)
-from graphrag_core.engine.graph.sparse import Growing, HashIndex, Rows, ranges, spans
-from graphrag_core.key_sets import among, distinct, without
+from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
+from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER, is_word
+from graphrag_core.engine.graph.sparse import Array, Flags, Growing, HashIndex, Numbers, Pairs, Rows, Tables, spans
+from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Adjacency, Keys, Kind
+from graphrag_core.text import EDGE, hash64
 
-Flags = npt.NDArray[np.bool_]
-
-_NONE: Index = np.empty(0, np.int64)
-_MENTION = np.float32(1)
-_SUBJECT = np.float32(1 + SUBJECT_WEIGHT)
-_SHORT_WORD = 1 << 9  # the first words of pairs are stored with so many values
+_EDGE = hash64(EDGE)
+_MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup table is worth its memory
 
 
 class LiveGraph:
@@ -64,6 +47,7 @@ class LiveGraph:
 
     Queries see numbers: chunks and facts have those of their keys in ascending order, entities those that follow the
     chunks, in the order of their ids. The tables must be in the order of their keys. Not safe to read while it changes.
+    It is a :class:`~graphrag_core.engine.graph.change.GraphStore`.
 
     Attributes
     ----------
@@ -75,118 +59,213 @@ class LiveGraph:
         The hashes of the spellings that represent entities, in the order of their numbers.
     linked_share
         See the port.
+    similar
+        Pairs of spellings whose vectors are so similar that they are one entity.
     """
 
-    def __init__(self, tables: Tables, view: GraphView, made: Decisions) -> None:
-        self.similar = made.similar
-        self._hidden = view.hidden
-        first = len(view.chunk_keys)
-        self._shown = {first + at: shown for at, shown in view.shown.items()}
-        self._new_names = {name: first + at for name, at in view.new_names.items()}
+    def __init__(self, tables: Tables) -> None:
+        """Make a graph of the tables in which nothing is decided; see :meth:`build` and :meth:`load`."""
         self._tables = tables
-        chunks, facts, names, spellings = (
-            len(each) for each in (view.chunk_keys, view.fact_keys, view.name_keys, made.spellings)
-        )
-        self._sizes = {table: len(next(iter(columns.values()))) for table, columns in tables.items()}
-        self._known, self._new_spellings = made.spellings, dict[int, int]()
-        self._hash = Growing(made.spellings.copy())
-        self._ordered, self._spelling_place = np.arange(spellings), _NONE  # see spelling_order
-        # Of names:
-        self._spelling = Growing(made.name_spelling.astype(np.int64))
-        self._named, self._name_there = Growing(made.named.copy()), Growing(np.ones(names, np.bool_))
-        held_fact, held_name = (self._at(t, tables["fact_names"][c]) for t, c in (("facts", "fact"), ("names", "name")))
-        in_triples = held_name[tables["facts"]["triple"][held_fact]]
-        self._in_triples = Growing(np.bincount(in_triples, minlength=names).astype(np.int32))
-        self._name_entity = Growing(np.where(view.name_entity >= 0, made.entity[made.name_spelling], -1))
-        # Of spellings:
-        self._common, self._word_chunks = Growing(made.common.copy()), Growing(made.word_chunks.copy())
-        self._entity = Growing(made.entity.astype(np.int64))
-        # Of chunks and facts:
-        self._title = Growing(made.title.copy())
-        self._chunk_there, self._fact_there = Growing(np.ones(chunks, np.bool_)), Growing(np.ones(facts, np.bool_))
-        self._edge_facts = edge_facts(tables)
+        self._sizes = dict.fromkeys(tables, 0)
+        self.similar: Pairs = (NONE, NONE)
+        self._hidden: Flags | None = None  # which facts no query may see
+        self._shown: Mapping[int, Shown] = {}
+        self._new_names: Mapping[int, int] = {}
         self._follows_changes = False  # whether there is what only a change needs
-        self._is_place = Growing(np.zeros(spellings, np.bool_))  # whether a spelling is an address
-        self._is_place.values[made.name_spelling[tables["names"]["form"] == ADDRESS]] = True
-        self._index_uses(made)
-        self._index_rows(view, made)
-        self._number()
+        self._matched = 0, 0  # the spellings and grams of names that were looked for in lower case
+        self._known, self._new_spellings = np.unique(tables["names"]["entity"]), dict[int, int]()
+        self._ordered, self._spelling_place = np.arange(len(self._known)), NONE  # see spelling_order
+        # Of spellings:
+        self._hash = Growing(self._known.copy())
+        self._word, self._entity = Growing(NONE), Growing(NONE)
+        self._counts = Growing(np.empty((0, len(COUNTS)), np.int32))
+        self._titles, self._mention_count = (Growing(np.empty(0, np.int32)) for _ in range(2))
+        self._common, self._is_place = (Growing(np.empty(0, np.bool_)) for _ in range(2))
+        self._alias_of: dict[int, int] = {}
+        self._shorts_of: defaultdict[int, set[int]] = defaultdict(set)  # the other way round
+        self._merged: defaultdict[int, set[int]] = defaultdict(set)  # the other spellings of an entity
+        # Of entities, by the spelling that represents each: chunks, subjects and links, weight of links.
+        self._entity_counts, self._link_total = Growing(np.empty((0, 3), np.int32)), Growing(np.empty(0))
+        self._is_address, self._rank = Growing(np.empty(0, np.bool_)), Growing(NONE)
+        self._entities: Numbers = NONE
+        # Of names, chunks, facts and words:
+        self._spelling, self._named = Growing(NONE), Growing(np.empty(0, np.int8))
+        self._name_there, self._name_counts = Growing(np.empty(0, np.bool_)), Growing(np.empty((0, 3), np.int32))
+        self._chunk_there, self._foreign = Growing(np.empty(0, np.bool_)), Growing(np.empty(0, np.int32))
+        self._fact_there = Growing(np.empty(0, np.bool_))
+        self._words, self._word_counts = NONE, NONE
+        # From spellings to names, to rows of mentions, facts and aliases, and to titles:
+        self._names_of, self._mentions_of, self._held_of, self._aliases_of = (Rows(NONE, NONE, 0) for _ in range(4))
+        self._lower_facts, self._linked_facts = (Rows(NONE, NONE, 0) for _ in range(2))
+        self._headings = Rows(NONE, NONE, 0, np.empty(0, np.int32))
+        # From facts and chunks, and back:
+        self._fact_lower, self._fact_linked = (Rows(NONE, NONE, 0) for _ in range(2))
+        self._fact_entities, self._entity_facts = (Rows(NONE, NONE, 0) for _ in range(2))
+        self._chunk_entities, self._entity_chunks = (Rows(NONE, NONE, 0, np.empty(0, np.float32)) for _ in range(2))
+        self._links = Rows(NONE, NONE, 0, np.empty(0))
+        self._grow()
+        self._edge_facts = self._facts_holding([_EDGE])
+
+    @classmethod
+    def build(cls, tables: Tables, similar: Pairs = (NONE, NONE), edits: GraphEdits | None = None) -> LiveGraph:
+        """Return the graph of all rows. ``similar`` are pairs of name keys that are one entity."""
+        graph, edits = cls(tables), edits or GraphEdits()
+        first, second = (graph._at("names", end) for end in similar)
+        pairs = first, second, graph._spelling.values[first], graph._spelling.values[second]
+        merges = Merges(
+            pairs, [graph._slots_of(group) for group in edits.groups()], graph._slots_of(edits.deleted())
+        ) if edits.text else Merges(pairs)  # fmt: skip
+        apply(graph, graph._rows(np.arange(graph._sizes["chunks"])), merges=merges)
+        valid = graph.valid(first, pairs[2]), graph.valid(second, pairs[3])
+        both = valid[0][0] & valid[0][1] & valid[1][0] & valid[1][1]
+        graph.similar = pairs[2][both], pairs[3][both]
+        graph._number()
+        if len(graph._edge_facts):
+            graph._link_titles()
+        graph._hide(edits)
+        graph.show(edits)
+        return graph
+
+    @classmethod
+    def load(cls, tables: Tables, arrays: Mapping[str, Array]) -> LiveGraph:
+        """Return the graph of tables of which :meth:`arrays` returned these."""
+        graph = cls(tables)
+        spellings, chunks, facts = len(graph._hash), graph._sizes["chunks"], graph._sizes["facts"]
+        for name, part in graph._saved().items():
+            part.values[:] = arrays[name]
+        graph._words, graph._word_counts = arrays["words"], arrays["word_counts"]
+        spelling, title, count = arrays["headings"]
+        graph._headings = Rows(spelling, title, spellings, count.astype(np.int32))
+        for short, long in arrays["aliases"].T.tolist():
+            graph._alias_of[short] = long
+            graph._shorts_of[long].add(short)
+        entity = graph._entity.values
+        for one in np.flatnonzero((entity >= 0) & (entity != np.arange(spellings))).tolist():
+            graph._merged[int(entity[one])].add(one)
+        (fact, lower), (linked, title) = arrays["lower"], arrays["linked"]
+        graph._fact_lower, graph._lower_facts = Rows(fact, lower, facts), Rows(lower, fact, spellings)
+        graph._fact_linked, graph._linked_facts = Rows(linked, title, facts), Rows(title, linked, spellings)
+        fact, held = arrays["fact_entities"]
+        graph._fact_entities, graph._entity_facts = Rows(fact, held, facts), Rows(held, fact, spellings)
+        chunk, entity, weight = arrays["chunk_entities"]
+        weights = weight.astype(np.float32)
+        graph._chunk_entities = Rows(chunk, entity, chunks, weights)
+        graph._entity_chunks = Rows(entity, chunk, spellings, weights)
+        (first, second, sums), (_, _, foreign), counts = derived_counts(arrays, tables["facts"]["weight"], chunks)
+        graph._links = Rows(first, second, spellings, sums)
+        graph._entity_counts.values[:] = np.array(counts[:3]).T
+        graph._link_total.values[:] = counts.total
+        graph._foreign.values[:] = foreign
+        graph._entities = np.flatnonzero(graph._entity.values == np.arange(spellings))
+        graph._is_address.values[graph._entities] = graph._have_addresses(graph._entities)
+        graph.similar = arrays["similar"][0], arrays["similar"][1]
+        if len(graph._edge_facts) or len(arrays["hidden"]):
+            graph._hidden = np.zeros(facts, np.bool_)
+            graph._hidden[arrays["hidden"]] = True
+        graph._number()
+        return graph
+
+    def _saved(self) -> dict[str, Growing]:
+        return {
+            "word": self._word, "counts": self._counts, "titles": self._titles, "mentions": self._mention_count,
+            "common": self._common, "entity": self._entity, "named": self._named, "name_counts": self._name_counts,
+        }  # fmt: skip
+
+    def arrays(self) -> dict[str, Array]:
+        """Return what :meth:`load` needs besides the tables without removed rows.
+
+        Chunks, facts and names are numbered by their places in these tables, spellings in the order of their hashes.
+        """
+        chunks, facts, names = (
+            np.flatnonzero(there.values) for there in (self._chunk_there, self._fact_there, self._name_there)
+        )
+        slots = distinct(self._spelling.values[names])
+        slots = slots[np.argsort(self._hash.values[slots])]
+        place = np.full(len(self._hash) + 1, -1, np.int64)  # the last for none
+        place[slots] = np.arange(len(slots))
+
+        def pairs(rows: Rows, owners: Numbers) -> Array:
+            counts, found, values = rows.gather(owners)
+            parts = np.repeat(np.arange(len(owners)), counts), place[found], values.astype(np.int64)
+            kept = parts[1] >= 0  # a spelling without a name may still be matched in lower case
+            order = np.lexsort((parts[1][kept], parts[0][kept]))
+            return np.array([part[kept][order] for part in parts])
+
+        found = {
+            name: part.values[names if name in ("named", "name_counts") else slots]
+            for name, part in self._saved().items()
+        }
+        aliases = sorted((int(place[one]), int(place[other])) for one, other in self._alias_of.items())
+        return {
+            **found,
+            "entity": place[self._entity.values[slots]],
+            "words": self._words,
+            "word_counts": self._word_counts,
+            "headings": pairs(self._headings, slots),
+            "aliases": np.array(aliases, np.int64).reshape(len(aliases), 2).T,
+            "lower": pairs(self._fact_lower, facts)[:2],
+            "linked": pairs(self._fact_linked, facts)[:2],
+            "fact_entities": pairs(self._fact_entities, facts)[:2],
+            "chunk_entities": pairs(self._chunk_entities, chunks),
+            "hidden": NONE if self._hidden is None else np.flatnonzero(self._hidden[facts]),
+            "similar": np.array([place[end] for end in self.similar]),
+        }
+
+    def _link_titles(self) -> None:
+        """Let the facts of explicit edges hold the title of the document that they lead to."""
+        edges = self._at("facts", self._edge_facts)
+        owner, spelling = self._stated_in(edges)
+        title = self._titles_of_addresses()[spelling]
+        linked = self._is_place.values[spelling] & (title >= 0)
+        facts, spelling = edges[owner[linked]], title[linked]
+        self._fact_linked.append(facts, spelling)
+        self._linked_facts.append(spelling, facts)
+        relate(self, edges)
+
+    def _titles_of_addresses(self) -> Numbers:
+        """Return for each address the spelling that is the title of its chunks and of no others; -1 for none."""
+        chunk, spelling, subject = self._mentioned(np.arange(self._sizes["chunks"]))
+        is_address, size = self._is_place.values, len(self._hash)
+        rows = np.flatnonzero(subject & ~is_address[spelling])
+        titled, first = np.unique(chunk[rows], return_index=True)
+        title = np.full(self._sizes["chunks"], -1, np.int64)
+        title[titled] = spelling[rows[first]]
+        uses = np.bincount(title[titled], minlength=size)
+        rows = np.flatnonzero(subject & is_address[spelling])
+        lowest, highest = np.full(size, size), np.full(size, -1)
+        np.minimum.at(lowest, spelling[rows], title[chunk[rows]])
+        np.maximum.at(highest, spelling[rows], title[chunk[rows]])
+        count = np.bincount(spelling[rows], minlength=size)
+        alone = (lowest == highest) & (highest >= 0)
+        alone[alone] = uses[highest[alone]] == count[alone]
+        found: Numbers = np.where(alone, highest, -1)
+        return found
+
+    def _hide(self, edits: GraphEdits) -> None:
+        """Hide the facts of deleted relations, of triples that lack an end, and of edges to what is not there."""
+        gone = NONE
+        if edits.text:
+            lacking = self._facts_holding(edits.deleted())
+            lacking = lacking[self._tables["facts"]["triple"][self._at("facts", lacking)]]
+            gone = distinct(edits.hidden(self), lacking)
+        if len(self._edge_facts) + len(gone) == 0:
+            return
+        keys = self._tables["facts"]["key"]
+        self._hidden = among(keys, self._edge_facts) & (self._fact_entities.counts < 2) | among(keys, gone)
+        relate(self, np.flatnonzero(self._hidden))
+
+    def _facts_holding(self, hashes: Sequence[int]) -> Keys:
+        """Return the keys of the facts that hold spellings, given by hash, in order."""
+        _, rows = self._of_spellings(self._held_of, np.array(self._slots_of(hashes), np.int64))
+        return distinct(self._tables["fact_names"]["fact"][rows].astype(np.int64))
+
+    def show(self, edits: GraphEdits) -> None:
+        """Show what edits say of entities."""
+        self._shown, self._new_names = edited(edits, self.find)
 
     def attach(self, tables: Tables) -> None:
         """Follow tables to which rows were appended since."""
         self._tables = tables
-
-    def _index_grams(self) -> None:
-        """Index the grams of names and facts, before the first change."""
-        tables, spellings = self._tables, len(self._hash)
-        gram_name = self._at("names", tables["name_grams"]["name"][: self._sizes["name_grams"]])
-        spelling, gram = unique_pairs(
-            self._spelling.values[gram_name], tables["name_grams"]["gram"][: self._sizes["name_grams"]]
-        )
-        self._gram_spelling, self._gram = Growing(spelling), Growing(gram)
-        self._grams = Growing(np.bincount(spelling, minlength=spellings))
-        self._is_word = Growing(np.zeros(spellings, np.bool_))
-        self._is_word.values[spelling[is_word(gram)]] = True
-        self._by_name_gram = HashIndex(gram, np.arange(len(gram)))
-        grams = tables["fact_grams"]["gram"][: self._sizes["fact_grams"]]
-        pairs = np.flatnonzero(word_pairs(grams))
-        self._by_word = HashIndex(words_of(grams[pairs])[1], pairs)
-        self._by_fact_gram = HashIndex(grams, np.arange(len(grams)))
-        self._follows_changes = True
-
-    def _index_uses(self, made: Decisions) -> None:
-        """Find which rows use each spelling."""
-        tables, spellings = self._tables, len(made.spellings)
-        names, facts = (self._sizes[table] for table in ("names", "facts"))
-        mention_name, held_name = (self._at("names", tables[table]["name"]) for table in ("mentions", "fact_names"))
-        self._names_of = Rows(made.name_spelling, np.arange(names), spellings)
-        self._mentions_of = Rows(made.name_spelling[mention_name], np.arange(len(mention_name)), spellings)
-        self._held_of = Rows(made.name_spelling[held_name], np.arange(len(held_name)), spellings)
-        self._lower_facts = Rows(made.lower_spelling, made.lower_fact, spellings)
-        self._fact_lower = Rows(made.lower_fact, made.lower_spelling, facts)
-        self._linked_facts = Rows(made.linked_spelling, made.linked_fact, spellings)
-        self._fact_linked = Rows(made.linked_fact, made.linked_spelling, facts)
-        self._aliases_of: defaultdict[int, list[int]] = defaultdict(list)
-        self._add_aliases(0)
-        self._mention_count = Growing(np.zeros(spellings, np.int64))
-        kept = self._is_kept(mention_name, tables["mentions"]["subject"])
-        self._mention_count.values[:] = np.bincount(made.name_spelling[mention_name[kept]], minlength=spellings)
-        self._group: defaultdict[int, list[int]] = defaultdict(list)  # the spellings of an entity of several
-        moved = np.flatnonzero((made.entity >= 0) & (made.entity != np.arange(spellings)))
-        for one, other in zip(moved.tolist(), made.entity[moved].tolist(), strict=True):
-            self._group[other] = [*(self._group[other] or [other]), one]
-
-    def _index_rows(self, view: GraphView, made: Decisions) -> None:
-        """Take over the matrices, with the numbers of spellings for entities, which are in the order of ids here."""
-        chunks, facts, spellings = len(view.chunk_keys), len(view.fact_keys), len(made.spellings)
-        of_entity = np.searchsorted(made.spellings, view.entity_ids)
-        rows, columns = _entries(view.mentions)
-        about, subject = _entries(view.subjects)
-        is_subject = among(rows * spellings + columns, np.sort(about * spellings + subject))
-        weight = np.where(is_subject, _SUBJECT, _MENTION)
-        columns = columns_of_mentions = of_entity[columns]
-        self._chunk_entities = Rows(rows, columns, chunks, weight)
-        self._entity_chunks = Rows(columns, rows, spellings, weight)
-        rows, columns = _entries(view.incidence)
-        columns = of_entity[columns]
-        self._fact_entities = Rows(rows, columns, facts)
-        self._entity_facts = Rows(columns, rows, spellings)
-        named = np.flatnonzero(self._name_entity.values >= 0)
-        self._entity_names = Rows(self._name_entity.values[named], named, spellings)
-        links = view.exact_links
-        rows, columns = _entries(links)
-        self._links = Rows(of_entity[rows], of_entity[columns], spellings, links.data)
-        # of entities
-        self._chunk_total, self._link_total = (Growing(np.zeros(spellings)) for _ in range(2))
-        self._chunk_total.values[:] = np.bincount(columns_of_mentions, weight, spellings)
-        self._link_total.values[:] = np.bincount(of_entity[rows], _rounded(links.data), spellings)
-        self._subject_chunks = Growing(np.zeros(spellings, np.int64))
-        np.add.at(self._subject_chunks.values, of_entity, np.bincount(view.subjects.indices, minlength=len(of_entity)))
-        self._is_address = Growing(np.zeros(spellings, np.bool_))
-        self._is_address.values[of_entity] = view.is_address
-        self._rank = Growing(np.full(spellings, -1, np.int64))
-        self._entities = of_entity
-        self._leads = Growing(self._leading(np.arange(chunks)))
 
     def _number(self) -> None:
         """Compute the positions of chunks, facts and entities that queries see."""
@@ -202,9 +281,9 @@ class LiveGraph:
         self.fact_weight = self._tables["facts"]["weight"][facts]
         self.fact_statement = self._tables["facts"]["statement"][facts]
         self.name_keys: Keys = self._tables["names"]["key"]
-        self.entity_ids: Index = self._hash.values[self._entities]
+        self.entity_ids: Numbers = self._hash.values[self._entities]
         self._rank.values[self._entities] = np.arange(len(self._entities))
-        self.linked_share = float(self._leads.values[chunks].mean()) if len(self.chunk_keys) else 0.0
+        self.linked_share = float((self._foreign.values[chunks] > 0).mean()) if len(self.chunk_keys) else 0.0
 
     # -- what a query reads: see GraphReads
 
@@ -236,7 +315,9 @@ class LiveGraph:
 
     def hidden(self, facts: Keys) -> Flags:
         """Return which facts no query may see."""
-        return np.zeros(len(facts), np.bool_) if self._hidden is None else self._hidden[facts]
+        if self._hidden is None:
+            return np.zeros(len(facts), np.bool_)
+        return self._hidden[facts if self._facts is None else self._facts[facts]]
 
     def find(self, spellings: Sequence[int]) -> dict[int, int]:
         """Return the entities of spellings, given by hash; those that are no names are left out."""
@@ -257,15 +338,27 @@ class LiveGraph:
         if len(self.name_keys) == 0 or len(names) == 0:
             return np.full(len(names), -1, np.int64)
         at = np.minimum(np.searchsorted(self.name_keys, names), len(self.name_keys) - 1)
-        entity = self._name_entity.values[at]
-        return np.where(
-            (self.name_keys[at] == names) & (entity >= 0), self.first_entity + self._rank.values[entity], -1
-        )
+        entity = self._entity.values[self._spelling.values[at]]
+        valid, alive = self.valid(at, self._spelling.values[at])
+        found = (self.name_keys[at] == names) & valid & alive
+        return np.where(found, self.first_entity + self._rank.values[entity], -1)
 
     def names(self, entities: Keys) -> Pairs:
         """Return the names of entities: how many each has, and their keys."""
-        counts, rows, _ = self._entity_names.gather(self._slots(entities))
+        counts, rows = self._names_in(self._slots(entities))
         return counts, self.name_keys[rows]
+
+    def _names_in(self, entities: Numbers) -> Pairs:
+        """Return the names of entities, given by spelling: how many each has, and their rows."""
+        others = [(at, other) for at, one in enumerate(entities.tolist()) for other in self._merged.get(one, ())]
+        owner = np.array([at for at, _ in others], np.int64)
+        spellings = np.concatenate([entities, np.array([other for _, other in others], np.int64)])
+        owner = np.concatenate([np.arange(len(entities)), owner])
+        at, names = self._of_spellings(self._names_of, spellings)
+        valid, alive = self.valid(names, self._spelling.values[names])
+        owner, names = owner[at][valid & alive], names[valid & alive]
+        order = np.lexsort((names, owner)) if others else slice(None)
+        return np.bincount(owner, minlength=len(entities)), names[order]
 
     def ids(self, entities: Keys) -> Keys:
         """Return the hash of the spelling that represents each entity."""
@@ -278,18 +371,19 @@ class LiveGraph:
     def counts(self, entities: Keys) -> tuple[Keys, Flags]:
         """Return how many chunks mention each entity, and whether it is the subject of any."""
         slots = self._slots(entities)
-        return self._entity_chunks.counts[slots], self._subject_chunks.values[slots] > 0
+        counts = self._entity_counts.values[slots]
+        return counts[:, 0].astype(np.int64), counts[:, 1] > 0
 
     def subjects(self, chunks: Keys) -> Pairs:
         """Return the entities that chunks are about: how many each has, and which."""
         counts, entities, weights = self._chunk_entities.gather(self._chunk_rows(chunks))
-        subject = weights == _SUBJECT
+        subject = weights == SUBJECT
         return _counted(counts, subject), self.first_entity + self._rank.values[entities[subject]]
 
     def about(self, entities: Keys) -> Pairs:
         """Return the chunks whose subject each entity is: how many, and which."""
         counts, chunks, weights = self._entity_chunks.gather(self._slots(entities))
-        subject = weights == _SUBJECT
+        subject = weights == SUBJECT
         return _counted(counts, subject), self._chunk_positions(chunks[subject])
 
     def chunks_of_facts(self, facts: Keys) -> Keys:
@@ -338,12 +432,13 @@ class LiveGraph:
         if is_chunk.all():
             return Adjacency(of_chunks, targets, weights, np.round(totals, 6).astype(np.float32))
         entities = self._slots(nodes[~is_chunk])
-        totals[~is_chunk] = self._chunk_total.values[entities] + self._link_total.values[entities]
+        counts = self._entity_counts.values[entities]
+        totals[~is_chunk] = counts[:, 0] + (SUBJECT - MENTION) * counts[:, 1] + self._link_total.values[entities]
         to_chunks, links = self._entity_chunks.gather(entities), self._links.gather(entities)
         parts = (
             (is_chunk, of_chunks, targets, weights),
             (~is_chunk, to_chunks[0], self._chunk_positions(to_chunks[1]), to_chunks[2]),
-            (~is_chunk, links[0], first + self._rank.values[links[1]], _rounded(links[2])),
+            (~is_chunk, links[0], first + self._rank.values[links[1]], rounded(links[2])),
         )
         counts = np.zeros(len(nodes), np.int64)
         for which, of_rows, _, _ in parts:
@@ -361,7 +456,7 @@ class LiveGraph:
         degrees[~is_chunk] = self._entity_chunks.counts[entities] + self._links.counts[entities]
         return degrees
 
-    def spelling_order(self) -> tuple[Index, Index]:
+    def spelling_order(self) -> tuple[Numbers, Numbers]:
         """Return all spellings in the order of their hashes, and the place of each in this order."""
         order, known = self._ordered, len(self._ordered)
         if known < len(self._hash) or len(self._spelling_place) != len(self._hash):
@@ -391,50 +486,14 @@ class LiveGraph:
         """Return the entities that the most chunks mention, most first, without addresses."""
         return most_mentioned(self, np.arange(self.first_entity, self.node_limit), count)
 
-    def _slots(self, entities: Keys) -> Index:
+    def _slots(self, entities: Keys) -> Numbers:
         return self._entities[entities - self.first_entity]
 
-    def _chunk_rows(self, chunks: Keys) -> Index:
+    def _chunk_rows(self, chunks: Keys) -> Numbers:
         return chunks if self._chunks is None else self._chunks[chunks]
 
-    def _chunk_positions(self, rows: Index) -> Index:
+    def _chunk_positions(self, rows: Numbers) -> Numbers:
         return rows if self._chunk_position is None else self._chunk_position[rows]
-
-    def state(self) -> tuple[GraphView, Decisions]:
-        """Return the rows that are there and how they were made, as :func:`~graphrag_core.engine.graph.build.build`."""
-        chunks, facts, names = (
-            np.flatnonzero(there.values) for there in (self._chunk_there, self._fact_there, self._name_there)
-        )
-        entities = len(self._entities)
-        counts, columns, weights = self._chunk_entities.gather(chunks)
-        mentions = _matrix(counts, self._rank.values[columns], entities)
-        subject = weights == _SUBJECT
-        subjects = _matrix(_counted(counts, subject), self._rank.values[columns[subject]], entities)
-        counts, columns, _ = self._fact_entities.gather(facts)
-        incidence = _matrix(counts, self._rank.values[columns], entities)
-        name_entity = self._name_entity.values[names]
-        view = GraphView(
-            self.chunk_keys, self.fact_keys, self.chunks_of_facts(np.arange(len(facts))), self.fact_weight,
-            self.fact_statement, self.entity_ids, self._is_address.values[self._entities], self.name_keys[names],
-            np.where(name_entity >= 0, self._rank.values[name_entity], -1), mentions, subjects, incidence,
-        )  # fmt: skip
-        slots = distinct(self._spelling.values[names])
-        slots = slots[np.argsort(self._hash.values[slots])]
-        place = np.full(len(self._hash) + 1, -1, np.int64)  # the last for none
-        place[slots] = np.arange(len(slots))
-
-        def pairs(rows: Rows) -> Pairs:
-            counts, spelling, _ = rows.gather(facts)
-            spelling, fact = place[spelling], np.repeat(np.arange(len(facts)), counts)
-            order = np.lexsort((fact, spelling))
-            return spelling[order][spelling[order] >= 0], fact[order][spelling[order] >= 0]
-
-        lower, linked = pairs(self._fact_lower), pairs(self._fact_linked)
-        return view, Decisions(
-            self._hash.values[slots], place[self._spelling.values[names]], self._named.values[names],
-            self._common.values[slots], self._word_chunks.values[slots], place[self._title.values[chunks]],
-            *lower, linked[1], linked[0], place[self._entity.values[slots]], self.similar,
-        )  # fmt: skip
 
     @property
     def nbytes(self) -> int:
@@ -448,314 +507,286 @@ class LiveGraph:
         """Follow the tables, to which rows were appended, and of which the rows of some chunks and names are void."""
         if not self._follows_changes:
             self._index_grams()
-        tables, before = self._tables, self._sizes
-        self._sizes = {table: len(next(iter(columns.values()))) for table, columns in tables.items()}
-        gone, gone_facts = self._remove(removed_chunks, removed_names, before)
-        touched = [self._uses(gone, gone_facts), self._count_words(gone_facts, -1)]
-        new_spellings = self._add_names(before)
-        new = before["chunks"] + np.flatnonzero(self._chunk_there.values[before["chunks"] :])
-        new_facts = before["facts"] + np.flatnonzero(self._fact_there.values[before["facts"] :])
-        self._add_uses(before)
-        self._match(before)
-        touched += [new_spellings, self._count_words(new_facts, 1), self._uses(new, new_facts)]
-        touched.append(self._spelling.values[self._at("names", removed_names)])
-        spellings = distinct(*touched)
-        spellings = distinct(spellings, self._held(np.concatenate([gone_facts, new_facts])))
-
-        changed = self._decide(spellings)
-        chunks, facts = self._users(changed)
-        chunks, facts = distinct(chunks, new), distinct(facts, new_facts)
-        self._rename(distinct(spellings, changed))
-        self._relate(np.concatenate([gone_facts, facts]), *self._rows_of_facts(facts))
-        self._mention(np.concatenate([gone, chunks]), *self._rows_of_chunks(chunks))
+        gone = np.sort(self._at("chunks", removed_chunks))
+        known = self._sizes["chunks"]
+        removed = self._rows(gone[gone < known])
+        self._grow()
+        self._chunk_there.values[gone] = False
+        self._fact_there.values[spans(self._tables["facts"]["chunk"], np.sort(removed_chunks))[0]] = False
+        self._name_there.values[self._at("names", removed_names)] = False
+        apply(self, self._rows(known + np.flatnonzero(self._chunk_there.values[known:])), removed)
         self._number()
 
-    def _remove(self, chunks: Keys, names: Keys, before: Mapping[str, int]) -> Pairs:
-        """Forget chunks and names; return the rows of the chunks and facts that were known before."""
-        for there, table in ((self._chunk_there, "chunks"), (self._fact_there, "facts"), (self._name_there, "names")):
-            there.extend(self._sizes[table] - len(there), fill=True)
-        rows = np.sort(self._at("chunks", chunks))
-        facts, _ = spans(self._tables["facts"]["chunk"], np.sort(chunks))
-        self._chunk_there.values[rows] = False
-        self._fact_there.values[facts] = False
-        self._name_there.values[self._at("names", names)] = False
-        gone_facts = facts[facts < before["facts"]]
-        held, counts = spans(self._tables["fact_names"]["fact"], self._tables["facts"]["key"][gone_facts])
-        held = held[np.repeat(self._tables["facts"]["triple"][gone_facts], counts)]
-        np.subtract.at(self._in_triples.values, self._at("names", self._tables["fact_names"]["name"][held]), 1)
-        return rows[rows < before["chunks"]], gone_facts
-
-    def _uses(self, chunks: Index, facts: Index) -> Index:
-        """Return the spellings that chunks mention, in any case."""
-        rows, _ = spans(self._tables["mentions"]["chunk"], self._tables["chunks"]["key"][chunks])
-        mentioned = self._spelling.values[self._at("names", self._tables["mentions"]["name"][rows])]
-        return distinct(mentioned, self._fact_lower.gather(facts)[1])
-
-    def _held(self, facts: Index) -> Index:
-        """Return the spellings that facts hold."""
-        rows, _ = spans(self._tables["fact_names"]["fact"], self._tables["facts"]["key"][np.sort(facts)])
-        return self._spelling.values[self._at("names", self._tables["fact_names"]["name"][rows])]
-
-    def _count_words(self, facts: Index, step: int) -> Index:
-        """Count the chunks of some facts, all of theirs, for the words in them; return the spellings of the words."""
-        rows, counts = spans(self._tables["fact_grams"]["fact"], self._tables["facts"]["key"][facts])
-        gram = self._tables["fact_grams"]["gram"][rows]
-        chunk = np.repeat(self._tables["facts"]["chunk"][facts].astype(np.int64), counts)
-        pairs = word_pairs(gram)
-        words = words_of(gram[pairs])
-        chunk, word = unique_pairs(np.concatenate([chunk[pairs]] * 2), np.concatenate(words))
-        at, found = self._with_gram(self._by_name_gram, self._gram.values, word)
-        spelling = self._gram_spelling.values[found]
-        single = self._is_word.values[spelling]
-        _, spelling = unique_pairs(chunk[at[single]], spelling[single])
-        np.add.at(self._word_chunks.values, spelling, step)
-        return distinct(spelling)
-
-    def _add_names(self, before: Mapping[str, int]) -> Index:
-        """Add the new names; return the new spellings, of which the uses in facts of before are found."""
-        tables, start = self._tables, len(self._hash)
-        numbers = tables["names"]["entity"][before["names"] :]
-        of_names = [self._slot(number) for number in numbers.tolist()]
-        self._spelling.append(np.array(of_names, np.int64))
-        count = self._sizes["names"] - before["names"]
-        self._named.extend(count)
-        self._in_triples.extend(count)
-        self._name_entity.extend(count, -1)
-        size = len(self._hash)
-        for part in (
-            self._common, self._word_chunks, self._grams, self._is_word, self._mention_count, self._chunk_total,
-            self._link_total, self._subject_chunks, self._is_address, self._is_place,
+    def _grow(self) -> None:
+        """Make room for the rows that were appended to the tables, and find what uses each spelling."""
+        tables, before = self._tables, self._sizes
+        self._sizes = {table: len(next(iter(columns.values()))) for table, columns in tables.items()}
+        chunks, facts, names = (self._sizes[table] for table in ("chunks", "facts", "names"))
+        new = np.arange(before["names"], names)
+        self._spelling.append(self._new_slots(tables["names"]["entity"][new]))
+        self._name_there.extend(len(new), fill=True)
+        self._chunk_there.extend(chunks - before["chunks"], fill=True)
+        self._fact_there.extend(facts - before["facts"], fill=True)
+        spellings = len(self._hash)
+        for size, parts in (
+            (names, (self._named, self._name_counts)),
+            (chunks, (self._foreign,)),
+            (
+                spellings,
+                (
+                    self._word, self._counts, self._titles, self._mention_count, self._common, self._is_place,
+                    self._entity_counts, self._link_total, self._is_address,
+                ),
+            ),
         ):  # fmt: skip
-            part.extend(size - len(part))
-        self._entity.extend(size - start, -1)
-        self._rank.extend(size - start, -1)
-        for matrix in (
-            self._names_of, self._mentions_of, self._held_of, self._lower_facts, self._linked_facts,
-            self._entity_chunks, self._entity_facts, self._entity_names, self._links,
+            for part in parts:
+                part.extend(size - len(part))
+        for part in (self._entity, self._rank):
+            part.extend(spellings - len(part), -1)
+        for rows in (
+            self._names_of, self._mentions_of, self._held_of, self._aliases_of, self._lower_facts, self._linked_facts,
+            self._headings, self._entity_facts, self._entity_chunks, self._links,
         ):  # fmt: skip
-            matrix.extend(size)
-        self._names_of.append(
-            self._spelling.values[before["names"] :], np.arange(before["names"], self._sizes["names"])
-        )
-        new_forms = tables["names"]["form"][before["names"] :]
-        self._is_place.values[self._spelling.values[before["names"] :][new_forms == ADDRESS]] = True
+            rows.extend(spellings)
+        for rows in (self._fact_lower, self._fact_linked, self._fact_entities):
+            rows.extend(facts)
+        self._chunk_entities.extend(chunks)
+        spelling = self._spelling.values
+        self._names_of.append(spelling[new], new)
+        self._is_place.values[spelling[new][tables["names"]["form"][new] == ADDRESS]] = True
+        for rows, table, columns in (
+            (self._mentions_of, "mentions", ("name",)),
+            (self._held_of, "fact_names", ("name",)),
+            (self._aliases_of, "aliases", ("short", "long")),
+        ):
+            new = np.arange(before[table], self._sizes[table])
+            for column in columns:
+                rows.append(spelling[self._at("names", tables[table][column][new])], new)
 
-        name = self._at("names", tables["name_grams"]["name"][before["name_grams"] :])
-        spelling, gram = self._spelling.values[name], tables["name_grams"]["gram"][before["name_grams"] :]
-        spelling, gram = unique_pairs(spelling[spelling >= start], gram[spelling >= start])
-        np.add.at(self._grams.values, spelling, 1)
-        single = is_word(gram)
-        self._is_word.values[spelling[single]] = True
-        at, rows = self._with_gram(self._by_fact_gram, tables["fact_grams"]["gram"], gram)
-        fact = self._at("facts", tables["fact_grams"]["fact"][rows])
-        self._add_lower(spelling[at], gram[at], fact)
-        for one, word in zip(spelling[single].tolist(), gram[single].tolist(), strict=True):
-            self._word_chunks.values[one] = self._chunks_with(word, before["fact_grams"])
-        self._by_name_gram.add(gram, np.arange(len(self._gram), len(self._gram) + len(gram)))
-        self._gram_spelling.append(spelling)
-        self._gram.append(gram)
-        return np.arange(start, size)
+    def _new_slots(self, hashes: Numbers) -> Numbers:
+        """Return the numbers of the spellings with some hashes; new ones get the next."""
+        at = np.minimum(np.searchsorted(self._known, hashes), max(len(self._known) - 1, 0))
+        is_new = self._known[at] != hashes if len(self._known) else np.ones(len(hashes), np.bool_)
+        for place in np.flatnonzero(is_new).tolist():
+            number = int(hashes[place])
+            if (slot := self._new_spellings.get(number, -1)) < 0:
+                slot = self._new_spellings[number] = len(self._hash)
+                self._hash.append([number])
+            at[place] = slot
+        return at
 
-    def _slot(self, number: int) -> int:
-        """Return the number of the spelling with a hash; a new one gets the next."""
-        if (slot := self.slot(number)) < 0:
-            slot = self._new_spellings[number] = len(self._hash)
-            self._hash.append([number])
-        return slot
+    def _slots_of(self, hashes: Sequence[int]) -> list[int]:
+        return [slot for number in hashes if (slot := self.slot(number)) >= 0]
 
-    def _chunks_with(self, word: int, known: int) -> int:
-        """Return how many chunks have a word in lower case, in the grams that are known so far."""
-        grams = self._tables["fact_grams"]["gram"]
-        _, rows = self._by_word.candidates(np.array([word]))
-        rows = rows[words_of(grams[rows])[1] == word]
-        if word < _SHORT_WORD:
-            rows = distinct(rows, np.flatnonzero(word_pairs(grams[:known]) & (words_of(grams[:known])[0] == word)))
-        facts = self._at("facts", self._tables["fact_grams"]["fact"][rows])
-        return len(distinct(self._tables["facts"]["chunk"][facts[self._fact_there.values[facts]]]))
-
-    def _add_uses(self, before: Mapping[str, int]) -> None:
-        """Add the mentions, held names and aliases of new chunks."""
-        tables = self._tables
-        self._chunk_entities.extend(self._sizes["chunks"])
-        self._fact_entities.extend(self._sizes["facts"])
-        self._fact_lower.extend(self._sizes["facts"])
-        self._fact_linked.extend(self._sizes["facts"])
-        self._leads.extend(self._sizes["chunks"] - len(self._leads))
-        rows = np.arange(before["mentions"], self._sizes["mentions"])
-        chunk = self._at("chunks", tables["mentions"]["chunk"][rows])
-        rows, chunk = rows[self._chunk_there.values[chunk]], chunk[self._chunk_there.values[chunk]]
+    def _rows(self, chunks: Numbers) -> GraphRows:
+        """Return the rows of chunks."""
+        tables, keys = self._tables, self._tables["chunks"]["key"][chunks]
+        rows, counts = spans(tables["mentions"]["chunk"], keys)
         name = self._at("names", tables["mentions"]["name"][rows])
-        spelling = self._spelling.values[name]
-        self._mentions_of.append(spelling, rows)
-        form, start = tables["names"]["form"][name], before["chunks"]
-        self._title.append(
-            titles(chunk - start, spelling, tables["mentions"]["subject"][rows], form, self._sizes["chunks"] - start)
-        )
-        rows = np.arange(before["fact_names"], self._sizes["fact_names"])
-        fact = self._at("facts", tables["fact_names"]["fact"][rows])
-        rows, fact = rows[self._fact_there.values[fact]], fact[self._fact_there.values[fact]]
-        name = self._at("names", tables["fact_names"]["name"][rows])
-        self._held_of.append(self._spelling.values[name], rows)
-        np.add.at(self._in_triples.values, name[tables["facts"]["triple"][fact]], 1)
-        self._add_aliases(before["aliases"])
-
-    def _add_aliases(self, start: int) -> None:
-        for row in range(start, self._sizes["aliases"]):
-            for spelling in set(self._alias(row)[:2]):
-                self._aliases_of[spelling].append(row)
-
-    def _alias(self, row: int) -> tuple[int, int, int, int]:
-        """Return the spellings and the names of an alias: short and long each."""
-        short, long = (
-            int(self._at("names", self._tables["aliases"][end][row : row + 1])[0]) for end in ("short", "long")
-        )
-        return int(self._spelling.values[short]), int(self._spelling.values[long]), short, long
-
-    def _match(self, before: Mapping[str, int]) -> None:
-        """Find the names that new facts have in lower case, and keep the grams of the facts."""
-        rows = np.arange(before["fact_grams"], self._sizes["fact_grams"])
-        fact = self._at("facts", self._tables["fact_grams"]["fact"][rows])
-        rows, fact = rows[self._fact_there.values[fact]], fact[self._fact_there.values[fact]]
-        gram = self._tables["fact_grams"]["gram"][rows]
-        at, found = self._with_gram(self._by_name_gram, self._gram.values, gram)
-        self._add_lower(self._gram_spelling.values[found], gram[at], fact[at])
-        self._by_fact_gram.add(gram, rows)
-        pairs = word_pairs(gram)
-        self._by_word.add(words_of(gram[pairs])[1], rows[pairs])
-
-    def _add_lower(self, spelling: Index, gram: Index, fact: Index) -> None:
-        """Add mentions in lower case: pairs of a spelling and a fact that has all its grams."""
-        there = self._fact_there.values[fact]
-        spelling, gram, fact = spelling[there], gram[there], fact[there]
-        if len(spelling) == 0:
-            return
-        width = self._sizes["facts"]
-        once, _ = unique_pairs(spelling * width + fact, gram)
-        pairs, count = np.unique(once, return_counts=True)
-        spelling, fact = np.divmod(pairs, width)
-        whole = count == self._grams.values[spelling]
-        self._lower_facts.append(spelling[whole], fact[whole])
-        self._fact_lower.extend(self._sizes["facts"])
-        self._fact_lower.append(fact[whole], spelling[whole])
-
-    @staticmethod
-    def _with_gram(index: HashIndex, column: npt.NDArray[Any], grams: Index) -> Pairs:
-        """Return pairs of a position in ``grams`` and a row of a column that has this gram."""
-        at, rows = index.candidates(grams)
-        same = column[rows] == grams[at]
-        return at[same], rows[same]
-
-    # -- decisions about spellings
-
-    def _decide(self, spellings: Index) -> Index:
-        """Decide about spellings again; return those of which the uses mean something else now."""
-        if len(spellings) == 0:
-            return spellings
-        tables = self._tables
-        owner, names = self._of_spellings(self._names_of, spellings)
-        there = self._name_there.values[names]
-        order = np.argsort(names[there])
-        owner, names = owner[there][order], names[there][order]
-        mentioned, rows = self._of_spellings(self._mentions_of, spellings)
-        chunk = self._at("chunks", tables["mentions"]["chunk"][rows])
-        there = self._chunk_there.values[chunk]
-        mentioned, rows, chunk = mentioned[there], rows[there], chunk[there]
-        subject = tables["mentions"]["subject"][rows]
-        name = np.searchsorted(names, self._at("names", tables["mentions"]["name"][rows]))
-        title = self._title.values[chunk]
-        place = np.minimum(np.searchsorted(spellings, title), len(spellings) - 1)
-        title = np.where(spellings[place] == title, place, np.where(title >= 0, len(spellings) + title, -1))
-        headings = np.flatnonzero(np.bincount(mentioned[subject], minlength=len(spellings)) >= MOST_TITLES)
-        of_heading, lower = self._of_spellings(self._lower_facts, spellings[headings])
-        of_heading, lower = of_heading[self._fact_there.values[lower]], lower[self._fact_there.values[lower]]
-        named, common = entity_names(
-            NameUses(
-                tables["names"]["form"][names], owner, chunk, name, subject, title,
-                self._in_triples.values[names] > 0, tables["facts"]["chunk"][lower].astype(np.int64),
-                headings[of_heading], self._is_word.values[spellings], self._word_chunks.values[spellings],
-            )
+        mentions = (
+            np.repeat(chunks, counts), name, self._spelling.values[name], tables["names"]["form"][name],
+            tables["mentions"]["subject"][rows],
         )  # fmt: skip
-        kept = (named[name] == ALWAYS) | ((named[name] == AS_SUBJECT) & subject)
-        alive = np.zeros(len(spellings), np.bool_)
-        alive[mentioned[kept]] = alive[owner[named == ALWAYS]] = True
-        other = np.zeros(len(spellings), np.bool_)
-        other[owner[self._named.values[names] != named]] = True
-        other |= self._common.values[spellings] != common
-        self._named.values[names] = named
-        self._common.values[spellings] = common
-        self._mention_count.values[spellings] = np.bincount(mentioned[kept], minlength=len(spellings))
-        return distinct(spellings[other], self._resolve(spellings, alive))
+        facts, counts = spans(tables["facts"]["chunk"], keys)
+        chunk, fact_keys = np.repeat(chunks, counts), tables["facts"]["key"][facts]
+        rows, counts = spans(tables["fact_names"]["fact"], fact_keys)
+        name = self._at("names", tables["fact_names"]["name"][rows])
+        held = np.repeat(facts, counts), name, self._spelling.values[name]
+        rows, counts = spans(tables["fact_grams"]["fact"], fact_keys)
+        grams = np.repeat(facts, counts), tables["fact_grams"]["gram"][rows]
+        rows = np.flatnonzero(among(tables["aliases"]["chunk"], keys))
+        counts, lower, _ = self._fact_lower.gather(facts)
+        return GraphRows(
+            chunks, mentions, (facts, chunk, tables["facts"]["weight"][facts], tables["facts"]["triple"][facts]), held,
+            grams, self._alias_ends(rows), (np.repeat(chunk, counts), lower, self._word.values[lower] > 0),
+        )  # fmt: skip
 
-    def _of_spellings(self, rows: Rows, spellings: Index) -> Pairs:
-        """Return the uses of spellings: for each the position of its spelling, and its row."""
-        counts, found, _ = rows.gather(spellings)
-        return np.repeat(np.arange(len(spellings)), counts), found
+    def _alias_ends(self, rows: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+        """Return the short and the long names of aliases, and their spellings."""
+        short, long = (self._at("names", self._tables["aliases"][end][rows]) for end in ("short", "long"))
+        return short, long, self._spelling.values[short], self._spelling.values[long]
 
-    def _resolve(self, spellings: Index, alive: Flags) -> Index:
-        """Find the entities of spellings, and of those that are one with them; return those that have another now."""
-        near = {one for one in spellings.tolist() if one in self._aliases_of or self._entity.values[one] in self._group}
-        before = self._entity.values.copy() if near else self._entity.values
-        if not near:
-            changed: Index = spellings[alive != (before[spellings] >= 0)]
-            self._entity.values[spellings] = np.where(alive, spellings, -1)
-            return changed
-        self._entity.values[spellings] = np.where(alive, np.maximum(before[spellings], 0), -1)
-        for _ in range(2):  # an alias is ambiguous because of another, whose other end may be elsewhere
-            near |= {
-                end for one in near.copy() for row in self._aliases_of.get(one, ()) for end in self._alias(row)[:2]
-            }
-        for one in near.copy():
-            near.update(self._group.get(int(before[one]), ()))
-        ahead, pairs = [*near], set[tuple[int, int]]()
-        while ahead:
-            one = ahead.pop()
-            for pair in self._pairs(one):
-                pairs.add(pair)
-                ahead += {*pair} - near
-                near.update(pair)
-            more = {*self._group.get(int(before[one]), ())} - near
-            near |= more
-            ahead += more
-        found = np.array(sorted(near), np.int64)
-        short, long = (np.searchsorted(found, [pair[end] for pair in pairs]).astype(np.int64) for end in (0, 1))
-        none = np.empty(0, np.int64)
-        ids, mentions = self._hash.values[found], self._mention_count.values[found]
-        representative = found[resolve((short, long), (none, none), mentions, ids)]
-        for one in found.tolist():
-            self._group.pop(one, None)
-        there = self._entity.values[found] >= 0
-        for one, other in zip(found[there].tolist(), representative[there].tolist(), strict=True):
-            if one != other:
-                self._group[other] = [*(self._group[other] or [other]), one]
-        alone = without(spellings[alive], found)
-        self._entity.values[alone] = alone
-        self._entity.values[found[there]] = representative[there]
-        every = distinct(spellings, found)
-        others: Index = every[self._entity.values[every] != before[every]]
-        return others
+    # -- mentions in lower case
 
-    def _pairs(self, spelling: int) -> set[tuple[int, int]]:
-        """Return the aliases of a spelling that hold: short and long spelling each."""
-        stated = {pair for row in self._aliases_of.get(spelling, ()) if (pair := self._stated(row)) is not None}
-        found = set()
-        for short, long in stated:
-            rows = self._aliases_of[short]
-            if len({other for row in rows if (other := self._stated(row)) is not None and other[0] == short}) == 1:
-                found.add((short, long))
+    def _grams_of_names(self) -> Pairs:
+        """Return the spellings that came since the last call, and their grams, in the order of grams."""
+        known, start = self._matched
+        table = self._tables["name_grams"]
+        spelling = self._spelling.values[self._at("names", table["name"][start : self._sizes["name_grams"]])]
+        gram = table["gram"][start : self._sizes["name_grams"]]
+        is_new = spelling >= known
+        gram, spelling = unique_pairs(gram[is_new], spelling[is_new])
+        self._matched = len(self._hash), self._sizes["name_grams"]
+        single = is_word(gram)
+        self._word.values[spelling[single]] = gram[single]
+        return spelling, gram
+
+    def _index_grams(self) -> None:
+        """Numbers the grams of names and facts, before the first change."""
+        self._matched = 0, 0
+        spelling, gram = self._grams_of_names()
+        self._gram_spelling, self._gram = Growing(spelling), Growing(gram)
+        self._gram_count = Growing(np.bincount(spelling, minlength=len(self._hash)))
+        self._by_name_gram = HashIndex(gram, np.arange(len(gram)))
+        words = np.flatnonzero(self._word.values)
+        self._by_word = HashIndex(self._word.values[words], words)
+        grams = self._tables["fact_grams"]["gram"][: self._sizes["fact_grams"]]
+        self._by_fact_gram = HashIndex(grams, np.arange(len(grams)))
+        self._follows_changes = True
+
+    def match(self, rows: GraphRows) -> tuple[Numbers, Numbers, Flags]:
+        """Find and store mentions in lower case, see the protocol."""
+        spelling, gram = self._grams_of_names()
+        if not self._follows_changes:  # all names in all facts
+            sizes = np.bincount(spelling, minlength=len(self._hash))
+            fact, found = matches(rows.grams, (spelling, gram), sizes[spelling])
+        else:
+            self._gram_count.append(np.bincount(spelling, minlength=len(self._hash))[len(self._gram_count) :])
+            table = self._tables["fact_grams"]
+            at, old = _with_number(self._by_fact_gram, table["gram"], distinct(gram))
+            of_gram = self._at("facts", table["fact"][old])
+            there = self._fact_there.values[of_gram]
+            old_pairs = matches(
+                (of_gram[there], table["gram"][old[there]]), (spelling, gram), self._gram_count.values[spelling]
+            )
+            self._by_name_gram.add(gram, np.arange(len(self._gram), len(self._gram) + len(gram)))
+            self._gram_spelling.append(spelling)
+            self._gram.append(gram)
+            single = is_word(gram)
+            self._by_word.add(gram[single], spelling[single])
+            wanted = distinct(rows.grams[1])
+            at, names = _with_number(self._by_name_gram, self._gram.values, wanted)
+            owner = self._gram_spelling.values[names]
+            new_pairs = matches(rows.grams, (owner, wanted[at]), self._gram_count.values[owner])
+            fact, found = (np.concatenate(ends) for ends in zip(old_pairs, new_pairs, strict=True))
+            of_facts, _ = spans(table["fact"], self._tables["facts"]["key"][rows.facts[0]])
+            self._by_fact_gram.add(table["gram"][of_facts], of_facts)
+        self._lower_facts.append(found, fact)
+        self._fact_lower.append(fact, found)
+        chunk = self._at("chunks", self._tables["facts"]["chunk"][fact])
+        return chunk, found, self._word.values[found] > 0
+
+    # -- the store of a change, see GraphStore
+
+    def count_words(self, words: Numbers, change: Numbers) -> Numbers:
+        """Add to the numbers of chunks that have words; return the spellings of the words."""
+        known, place = np.unique(np.concatenate([self._words, words]), return_inverse=True)
+        sums = np.bincount(place, np.concatenate([self._word_counts, change]), len(known)).astype(np.int64)
+        self._words, self._word_counts = known[sums > 0], sums[sums > 0]
+        if not self._follows_changes:
+            return NONE
+        at, spellings = self._by_word.candidates(words)
+        found: Numbers = spellings[self._word.values[spellings] == words[at]]
         return found
 
-    def _stated(self, row: int) -> tuple[int, int] | None:
-        """Return the spellings of an alias if its chunk is there and both are names."""
-        chunk = self._at("chunks", self._tables["aliases"]["chunk"][row : row + 1])
-        if not self._chunk_there.values[chunk[0]]:
-            return None
-        short, long, *names = self._alias(row)
-        alive = self._entity.values[short] >= 0 and self._entity.values[long] >= 0
-        named = all(self._named.values[name] > NEVER and self._name_there.values[name] for name in names)
-        return (short, long) if alive and named and short != long else None
+    def word_chunks(self, words: Numbers) -> Numbers:
+        """Return how many chunks have each word in lower case."""
+        if len(self._words) == 0:
+            return np.zeros(len(words), np.int64)
+        at = np.minimum(np.searchsorted(self._words, words), len(self._words) - 1)
+        return np.where(self._words[at] == words, self._word_counts[at], 0)
 
-    def _users(self, spellings: Index) -> Pairs:
-        """Return the rows of the chunks and facts that use spellings."""
+    def headings(self, spelling: Numbers, title: Numbers) -> Numbers:
+        """Return how many chunks under titles have spellings as headings."""
+        return _values(self._headings, spelling, title).astype(np.int64)
+
+    def set_headings(self, spelling: Numbers, title: Numbers, chunks: Numbers) -> None:
+        """Store how many chunks under titles have spellings as headings."""
+        kept = chunks > 0
+        self._headings.splice((spelling, title), (spelling[kept], title[kept]), chunks[kept].astype(np.int32))
+
+    def spellings(self, spellings: Numbers) -> Spellings:
+        """Return what is known of spellings."""
+        entity = self._entity.values[spellings]
+        return Spellings(
+            self._word.values[spellings], self._counts.values[spellings].T.astype(np.int64),
+            self._titles.values[spellings].astype(np.int64), self._common.values[spellings], entity >= 0,
+            np.maximum(entity, 0),
+            {one: self._alias_of[one] for one in self._alias_of.keys() & set(spellings.tolist())}
+            if self._alias_of else {},
+        )  # fmt: skip
+
+    def set_spellings(
+        self,
+        spellings: Numbers,
+        found: Spellings,
+        mentions: Numbers,
+        there: Flags,  # noqa: ARG002 - the counts of one without names are kept
+        others: Members,
+    ) -> None:
+        """Store what is known of spellings."""
+        self._counts.values[spellings] = found.counts.T
+        self._titles.values[spellings] = found.titles
+        self._common.values[spellings] = found.common
+        self._mention_count.values[spellings] = mentions
+        aliases = dict(zip(others.spelling, others.alias_of, strict=True))
+        if self._alias_of:
+            aliases |= dict.fromkeys(self._alias_of.keys() & set(spellings.tolist()))
+        for short, long in {**aliases, **found.alias_of}.items():
+            if (before := self._alias_of.pop(short, None)) is not None:
+                self._shorts_of[before].discard(short)
+            if long is not None:
+                self._alias_of[short] = long
+                self._shorts_of[long].add(short)
+        numbers = np.concatenate([spellings, np.array(others.spelling, np.int64)])
+        entity = np.concatenate(
+            [np.where(found.alive, found.entity, -1), [-1 if one is None else one for one in others.entity]]
+        ).astype(np.int64)
+        before = self._entity.values[numbers]
+        self._entity.values[numbers] = entity
+        moved = np.flatnonzero((before != entity) & (((before >= 0) & (before != numbers)) | (entity != numbers)))
+        for one, was, now in zip(*(column[moved].tolist() for column in (numbers, before, entity)), strict=True):
+            if was not in (-1, one):
+                self._merged[was].discard(one)
+            if now not in (-1, one):
+                self._merged[now].add(one)
+
+    def hashes(self, spellings: Numbers) -> Numbers:
+        """Return the hashes of spellings."""
+        return self._hash.values[spellings]
+
+    def names_of(self, spellings: Numbers) -> Names:
+        """Return the names of spellings."""
+        _, names = self._of_spellings(self._names_of, spellings)
+        names = names[self._name_counts.values[names, 0] > 0]
+        return Names(
+            names, self._spelling.values[names], self._tables["names"]["form"][names],
+            self._name_counts.values[names].T.astype(np.int64), self._named.values[names],
+        )  # fmt: skip
+
+    def set_names(self, names: Names, unused: Names) -> None:
+        """Store how names are used and what they are."""
+        self._name_counts.values[names.name] = names.counts.T
+        self._named.values[names.name] = names.named
+        self._name_counts.values[unused.name] = 0
+
+    def aliases(self, ends: Numbers, shorts: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+        """Return the aliases of short spellings, see the protocol."""
+        rows = distinct(self._aliases_of.gather(ends)[1])
+        shorts = distinct(shorts, self._alias_ends(rows)[2])
+        rows = distinct(self._aliases_of.gather(shorts)[1])
+        rows = rows[self._chunk_there.values[self._at("chunks", self._tables["aliases"]["chunk"][rows])]]
+        found = self._alias_ends(rows)
+        own = among(found[2], shorts)
+        return found[0][own], found[1][own], found[2][own], found[3][own]
+
+    def valid(self, names: Numbers, spellings: Numbers) -> tuple[Flags, Flags]:
+        """Return which names are an entity's, and which of their spellings are names so far."""
+        named = (self._named.values[names] > NEVER) & (self._name_counts.values[names, 0] > 0)
+        return named, self._entity.values[spellings] >= 0
+
+    def members(self, ahead: Sequence[int], longs: Sequence[int]) -> Members:
+        """Return what is known of spellings, and of those that stand for one of the long names."""
+        shorts = (self._shorts_of[long] for long in longs if long in self._shorts_of)
+        found = sorted({*ahead}.union(*shorts))
+        numbers = np.array(found, np.int64)
+        return Members(
+            found, [self._alias_of.get(one) for one in found], self._mention_count.values[numbers].tolist(),
+            [None if one < 0 else one for one in self._entity.values[numbers].tolist()],
+        )  # fmt: skip
+
+    def users(self, spellings: Numbers) -> Pairs:
+        """Return the chunks and facts that use spellings, in any case."""
         rows = self._mentions_of.gather(spellings)[1]
         chunks = self._at("chunks", self._tables["mentions"]["chunk"][rows])
         held = self._at("facts", self._tables["fact_names"]["fact"][self._held_of.gather(spellings)[1]])
@@ -764,21 +795,126 @@ class LiveGraph:
         chunks, facts = distinct(chunks, of_lower), distinct(held, lower)
         return chunks[self._chunk_there.values[chunks]], facts[self._fact_there.values[facts]]
 
+    def fact_uses(self, facts: Numbers) -> Pairs:
+        """Return facts and the entities they hold."""
+        if self._hidden is not None:
+            facts = facts[~self._hidden[facts]]
+        stated, lower = self._stated_in(facts), self._lower_of(facts)
+        owner, spelling = (np.concatenate(ends) for ends in zip(stated, lower, strict=True))
+        entity = self._entity.values[spelling]
+        size = max(len(self._hash), 1)
+        owner, entity = np.divmod(distinct(owner[entity >= 0] * size + entity[entity >= 0]), size)
+        return facts[owner], entity
+
+    def chunk_uses(self, chunks: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """Return chunks, the entities they mention, and the weights."""
+        owner, spelling, subject = self._mentioned(chunks)
+        counts, facts = self._facts_in(chunks)
+        of_fact, lower = self._lower_of(facts)
+        size = max(len(self._hash), 1)
+        entity = self._entity.values[np.concatenate([spelling, lower])]
+        codes = np.concatenate([owner, np.repeat(np.arange(len(chunks)), counts)[of_fact]]) * size + entity
+        once = distinct(codes[entity >= 0])
+        about = among(once, np.sort(codes[: len(owner)][subject & (entity[: len(owner)] >= 0)]))
+        owner, entity = np.divmod(once, size)
+        return chunks[owner], entity, np.where(about, SUBJECT, MENTION)
+
+    def fact_entities(self, facts: Numbers) -> Pairs:
+        """Return facts and the entities that are stored for them."""
+        counts, entities, _ = self._fact_entities.gather(facts)
+        return np.repeat(facts, counts), entities
+
+    def set_fact_entities(self, gone: Pairs, came: Pairs) -> None:
+        """Take entities from facts and give them others."""
+        self._fact_entities.splice(gone, came, order_of=self._hash.values)
+        self._entity_facts.splice(gone[::-1], came[::-1])
+
+    def weights(self, facts: Numbers) -> npt.NDArray[np.float32]:
+        """Return the weights of facts."""
+        found: npt.NDArray[np.float32] = self._tables["facts"]["weight"][facts]
+        return found
+
+    def links(self, entities: Numbers, others: Numbers) -> npt.NDArray[np.float64]:
+        """Return the weights of links."""
+        return _values(self._links, entities, others)
+
+    def set_links(self, entities: Numbers, others: Numbers, sums: npt.NDArray[np.float64]) -> None:
+        """Store the weights of links."""
+        kept = rounded(sums) != 0
+        self._links.splice((entities, others), (entities[kept], others[kept]), sums[kept], self._hash.values)
+
+    def chunk_entities(self, chunks: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """Return chunks, and the entities and weights that are stored for them."""
+        counts, entities, weights = self._chunk_entities.gather(chunks)
+        return np.repeat(chunks, counts), entities, weights.astype(np.int64)
+
+    def set_chunk_entities(
+        self, gone: tuple[Numbers, Numbers, Numbers], came: tuple[Numbers, Numbers, Numbers]
+    ) -> None:
+        """Take entities from chunks and give them others."""
+        weights = came[2].astype(np.float32)
+        self._chunk_entities.splice(gone[:2], came[:2], weights, self._hash.values)
+        self._entity_chunks.splice(gone[1::-1], came[1::-1], weights)
+
+    def entities(self, entities: Numbers) -> tuple[Flags, EntityCounts]:
+        """Return whether entities are known, and what was counted."""
+        chunks, subjects, links = self._entity_counts.values[entities].T.astype(np.int64)
+        return self._rank.values[entities] >= 0, EntityCounts(
+            chunks, subjects, links, self._link_total.values[entities]
+        )
+
+    def set_entities(self, entities: Numbers, counts: EntityCounts) -> None:
+        """Store what was counted for entities. Those that represent no spelling are removed."""
+        self._entity_counts.values[entities] = np.array(counts[:3]).T
+        self._link_total.values[entities] = counts.total
+        self._is_address.values[entities] = self._have_addresses(entities)
+        there = self._entity.values[entities] == entities
+        known = self._rank.values[entities] >= 0
+        old, new = entities[known & ~there], entities[there & ~known]
+        if len(old):
+            self._entities = np.delete(self._entities, self._rank.values[old])
+            self._rank.values[old] = -1
+        if len(new):
+            new = new[np.argsort(self._hash.values[new])]
+            places = np.searchsorted(self._hash.values[self._entities], self._hash.values[new])
+            self._entities = np.insert(self._entities, places, new)
+            self._rank.values[new] = 0  # until they are numbered
+
+    def _have_addresses(self, entities: Numbers) -> Flags:
+        """Return which entities have a name that is the address of a section."""
+        counts, names = self._names_in(entities)
+        return _counted(counts, self._tables["names"]["form"][names] == ADDRESS) > 0
+
+    def mentioning(self, entities: Numbers) -> Pairs:
+        """Return the places of entities, and the chunks that mention them and are not about them."""
+        counts, chunks, weights = self._entity_chunks.gather(entities)
+        mention = weights == MENTION
+        return np.repeat(np.arange(len(entities)), counts)[mention], chunks[mention]
+
+    def set_nodes(self, chunks: Numbers, nodes: tuple[Numbers, Numbers, Numbers], removed: Numbers) -> None:
+        """Store how many entities of chunks are subjects of other chunks only."""
+        self._foreign.values[chunks] = nodes[2]
+        self._foreign.values[removed] = 0
+
+    def add_foreign(self, chunks: Numbers, change: Numbers) -> None:
+        """Add to the number of entities that are subjects of other chunks only."""
+        self._foreign.values[chunks] += change.astype(np.int32)
+
     # -- rows of chunks, facts and entities
 
-    def _is_kept(self, names: Index, subject: Flags) -> Flags:
+    def _is_kept(self, names: Numbers, subject: Flags) -> Flags:
         """Return which uses of names are those of an entity. ``subject`` says whether it is the chunk's subject."""
         named = self._named.values[names]
         kept: Flags = (named == ALWAYS) | ((named == AS_SUBJECT) & subject)
         return kept
 
-    def _lower_of(self, facts: Index) -> Pairs:
+    def _lower_of(self, facts: Numbers) -> Pairs:
         """Return the names that facts have in lower case: the place of the fact, and the spelling."""
         counts, spelling, _ = self._fact_lower.gather(facts)
         kept = (self._entity.values[spelling] >= 0) & ~self._common.values[spelling]
         return np.repeat(np.arange(len(facts)), counts)[kept], spelling[kept]
 
-    def _mentioned(self, chunks: Index) -> tuple[Index, Index, Flags]:
+    def _mentioned(self, chunks: Numbers) -> tuple[Numbers, Numbers, Flags]:
         """Return what chunks mention as a name: the place of the chunk, the spelling, and whether it is a subject."""
         rows, counts = spans(self._tables["mentions"]["chunk"], self._tables["chunks"]["key"][chunks])
         subject = self._tables["mentions"]["subject"][rows]
@@ -787,12 +923,12 @@ class LiveGraph:
         owner = np.repeat(np.arange(len(chunks)), counts)
         return owner[kept], self._spelling.values[names[kept]], subject[kept]
 
-    def _facts_in(self, chunks: Index) -> Pairs:
+    def _facts_in(self, chunks: Numbers) -> Pairs:
         """Return the facts of chunks: how many each has, and which."""
         facts, counts = spans(self._tables["facts"]["chunk"], self._tables["chunks"]["key"][chunks])
         return counts, facts
 
-    def _stated_in(self, facts: Index) -> Pairs:
+    def _stated_in(self, facts: Numbers) -> Pairs:
         """Return the names that facts hold: the place of the fact, and the spelling."""
         rows, counts = spans(self._tables["fact_names"]["fact"], self._tables["facts"]["key"][facts])
         owner = np.repeat(np.arange(len(facts)), counts)
@@ -804,7 +940,7 @@ class LiveGraph:
             np.concatenate([self._spelling.values[names[kept]], linked_spelling]),
         )
 
-    def _is_held(self, names: Index, chunks: Keys) -> Flags:
+    def _is_held(self, names: Numbers, chunks: Keys) -> Flags:
         """Return which names of facts are those of an entity. ``chunks`` are the keys of the facts' chunks."""
         kept: Flags = self._named.values[names] == ALWAYS
         maybe = np.flatnonzero(self._named.values[names] == AS_SUBJECT)
@@ -818,133 +954,18 @@ class LiveGraph:
             kept[maybe] = np.isin(own, about)
         return kept
 
-    def _rows_of_chunks(self, chunks: Index) -> tuple[Index, Index, npt.NDArray[np.float32]]:
-        """Return chunk, entity and weight of the entries of chunks, in order."""
-        owner, spelling, subject = self._mentioned(chunks)
-        counts, facts = self._facts_in(chunks)
-        of_fact, lower = self._lower_of(facts)
-        size = len(self._hash)
-        codes = np.concatenate([owner, np.repeat(np.arange(len(chunks)), counts)[of_fact]]) * size
-        codes += self._entity.values[np.concatenate([spelling, lower])]
-        once = distinct(codes)
-        about = np.isin(once, codes[: len(owner)][subject])
-        owner, entity = np.divmod(once, size)
-        order = np.lexsort((self._hash.values[entity], owner))
-        return chunks[owner[order]], entity[order], np.where(about, _SUBJECT, _MENTION)[order]
+    def _of_spellings(self, rows: Rows, spellings: Numbers) -> Pairs:
+        """Return the uses of spellings: for each the position of its spelling, and its row."""
+        counts, found, _ = rows.gather(spellings)
+        return np.repeat(np.arange(len(spellings)), counts), found
 
-    def _rows_of_facts(self, facts: Index) -> Pairs:
-        """Return fact and entity of the entries of facts, in order."""
-        owner, spelling = (
-            np.concatenate(ends) for ends in zip(self._stated_in(facts), self._lower_of(facts), strict=True)
-        )
-        size = len(self._hash)
-        owner, entity = np.divmod(distinct(owner * size + self._entity.values[spelling]), size)
-        order = np.lexsort((self._hash.values[entity], owner))
-        return facts[owner[order]], entity[order]
-
-    def _rename(self, spellings: Index) -> None:
-        """Give the names of spellings the entities that were decided."""
-        owner, names = self._of_spellings(self._names_of, spellings)
-        entity = self._entity.values[spellings[owner]]
-        entity = np.where((self._named.values[names] > NEVER) & self._name_there.values[names], entity, -1)
-        before = self._name_entity.values[names]
-        other = entity != before
-        names, entity, before = names[other], entity[other], before[other]
-        self._name_entity.values[names] = entity
-        left, came = before >= 0, entity >= 0
-        self._entity_names.splice((before[left], names[left]), (entity[came], names[came]))
-        entities = distinct(before[left], entity[came])
-        counts, of_entity, _ = self._entity_names.gather(entities)
-        address = self._tables["names"]["form"][of_entity] == ADDRESS
-        self._is_address.values[entities] = _counted(counts, address) > 0
-        there = counts > 0
-        was = self._rank.values[entities] >= 0
-        self._insert(entities[there & ~was], entities[was & ~there])
-
-    def _insert(self, new: Index, old: Index) -> None:
-        """Add entities to those in the order of ids, and take others out."""
-        hashes = self._hash.values
-        if len(old):
-            places = self._rank.values[old]
-            self._entities = np.delete(self._entities, places)
-            self._rank.values[old] = -1
-        if len(new):
-            new = new[np.argsort(hashes[new])]
-            places = np.searchsorted(hashes[self._entities], hashes[new])
-            self._entities = np.insert(self._entities, places, new)
-
-    def _relate(self, facts: Index, rows: Index, entities: Index) -> None:
-        """Give facts other entities, of which ``rows`` are the facts, in order; change the links accordingly."""
-        counts, before, _ = self._fact_entities.gather(facts)
-        removed, added = _difference(np.repeat(facts, counts), before, rows, entities, len(self._hash))
-        changed = distinct(np.repeat(facts, counts)[removed], rows[added])
-        self._link(np.repeat(facts, counts), before, changed, -1)
-        self._link(rows, entities, changed, 1)
-        self._entity_facts.splice((before[removed], np.repeat(facts, counts)[removed]), (entities[added], rows[added]))
-        order = np.argsort(facts)
-        self._fact_entities.replace(facts[order], _lengths(facts[order], rows), entities)
-
-    def _link(self, facts: Index, entities: Index, changed: Index, sign: int) -> None:
-        """Add the links of changed facts, or subtract them."""
-        inside = np.isin(facts, changed)
-        facts, entities = facts[inside], entities[inside]
-        if len(facts) == 0:
-            return
-        starts = np.flatnonzero(np.r_[True, np.diff(facts) != 0])
-        counts = np.diff(np.r_[starts, len(facts)])
-        of_row = np.repeat(np.arange(len(starts)), counts)
-        wanted = counts[of_row]
-        first = np.repeat(entities, wanted)
-        second = entities[ranges(starts[of_row], wanted)]
-        weight = (self._tables["facts"]["weight"][facts] / 10).astype(np.float32).astype(np.float64)
-        related = (first != second) & np.repeat(wanted <= MOST_LINKED, wanted)
-        first, second, weight = first[related], second[related], sign * np.repeat(weight, wanted)[related]
-        owners = distinct(first)
-        counts, targets, sums = self._links.gather(owners)
-        size = len(self._hash)
-        codes = np.concatenate([np.repeat(np.arange(len(owners)), counts), np.searchsorted(owners, first)]) * size
-        codes += np.concatenate([targets, second])
-        codes, place = np.unique(codes, return_inverse=True)
-        # Weights are multiples of a small power of two: sums and differences of them are exact.
-        sums = np.bincount(place, np.concatenate([sums, weight]), len(codes))
-        kept = np.round(sums, 6) != 0
-        (row, targets), sums = np.divmod(codes[kept], size), sums[kept]
-        order = np.lexsort((self._hash.values[targets], row))
-        self._links.replace(owners, np.bincount(row, minlength=len(owners)), targets[order], sums[order])
-        self._link_total.values[owners] = np.bincount(row, _rounded(sums), len(owners))
-
-    def _mention(self, chunks: Index, rows: Index, entities: Index, weights: npt.NDArray[np.float32]) -> None:
-        """Give chunks other entities, of which ``rows`` are the chunks, in order."""
-        counts, before, old = self._chunk_entities.gather(chunks)
-        owners = np.repeat(chunks, counts)
-        size = len(self._hash)
-        removed, added = _difference(
-            owners, 2 * before + (old == _SUBJECT), rows, 2 * entities + (weights == _SUBJECT), 2 * size
-        )
-        np.subtract.at(self._chunk_total.values, before[removed], old[removed])
-        np.add.at(self._chunk_total.values, entities[added], weights[added])
-        affected = distinct(before[removed], entities[added])
-        was_subject = self._subject_chunks.values[affected] > 0
-        np.subtract.at(self._subject_chunks.values, before[removed], (old[removed] == _SUBJECT).astype(np.int64))
-        np.add.at(self._subject_chunks.values, entities[added], (weights[added] == _SUBJECT).astype(np.int64))
-        self._entity_chunks.splice((before[removed], owners[removed]), (entities[added], rows[added]), weights[added])
-        order = np.argsort(chunks)
-        self._chunk_entities.replace(chunks[order], _lengths(chunks[order], rows), entities, weights)
-        turned = affected[was_subject != (self._subject_chunks.values[affected] > 0)]
-        again = distinct(chunks, self._entity_chunks.gather(turned)[1])
-        self._leads.values[again] = self._leading(again)
-
-    def _leading(self, chunks: Index) -> Flags:
-        """Return whether each chunk mentions the subject of another."""
-        counts, entities, weights = self._chunk_entities.gather(chunks)
-        foreign = (weights == _MENTION) & (self._subject_chunks.values[entities] > 0)
-        return _counted(counts, foreign) > 0
-
-    def _at(self, table: str, keys: npt.NDArray[Any]) -> Index:
+    def _at(self, table: str, keys: Array) -> Numbers:
         """Return the rows of the chunks, facts or names with some keys."""
         column = self._tables[table]["key"]
-        if len(keys) > len(column):
-            return positions(column)(keys)
+        if len(keys) > len(column) > 0 and column[0] >= 0 and column[-1] < _MOST_SPARSE * len(column):
+            places = np.zeros(int(column[-1]) + 1, np.int64)
+            places[column] = np.arange(len(column))
+            return places[keys]
         return np.searchsorted(column, keys.astype(column.dtype))
 
 
@@ -967,10 +988,10 @@ class LiveUses:
         self.first_entity = graph.first_entity
         self.node_limit = graph.first_entity + len(self._order)
 
-    def _slots(self, nodes: Keys) -> Index:
+    def _slots(self, nodes: Keys) -> Numbers:
         return self._order[nodes - self.first_entity]
 
-    def _nodes(self, slots: Index) -> Keys:
+    def _nodes(self, slots: Numbers) -> Keys:
         return self.first_entity + self._place[slots]
 
     def find(self, hashes: Sequence[int]) -> dict[int, int]:
@@ -995,7 +1016,7 @@ class LiveUses:
         is_name = (keys[at] == names) & (graph._named.values[at] > NEVER)  # noqa: SLF001
         return np.where(is_name, self._nodes(graph._spelling.values[at]), -1)  # noqa: SLF001
 
-    def chunks_of(self, spellings: Keys) -> tuple[Index, Keys, Keys, Flags]:
+    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys, Flags]:
         """Return the mentions of spellings as a name: the place of the spelling, chunk, name and whether a subject."""
         graph, table = self._graph, self._tables["mentions"]
         owner, rows = graph._of_spellings(graph._mentions_of, self._slots(spellings))  # noqa: SLF001
@@ -1007,7 +1028,7 @@ class LiveUses:
         chunks = np.searchsorted(graph.chunk_keys, table["chunk"][rows])
         return owner, chunks, table["name"][rows].astype(np.int64), subject[kept]
 
-    def facts_of(self, spellings: Keys) -> tuple[Index, Keys, Flags]:
+    def facts_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags]:
         """Return the facts that hold spellings: the place of the spelling, the fact, and whether in lower case."""
         graph, slots = self._graph, self._slots(spellings)
         owner, rows = graph._of_spellings(graph._held_of, slots)  # noqa: SLF001
@@ -1027,7 +1048,7 @@ class LiveUses:
         facts = facts[seen]
         return owners[seen], facts if position is None else position[facts], in_lower[seen]
 
-    def in_chunks(self, chunks: Keys) -> tuple[Index, Keys, Flags, Flags]:
+    def in_chunks(self, chunks: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
         """Return the spellings in chunks: the place of the chunk, spelling, whether a subject, and whether doubtful."""
         graph, rows = self._graph, self._graph._chunk_rows(chunks)  # noqa: SLF001
         owner, spelling, subject = graph._mentioned(rows)  # noqa: SLF001
@@ -1039,7 +1060,7 @@ class LiveUses:
         doubtful[len(owner) :] = True
         return owners, self._nodes(spelling), np.concatenate([subject, np.zeros(len(lower), np.bool_)]), doubtful
 
-    def in_facts(self, facts: Keys) -> tuple[Index, Keys, Flags]:
+    def in_facts(self, facts: Keys) -> tuple[Numbers, Keys, Flags]:
         """Return the spellings that facts hold: the place of the fact, spelling, and whether it may not exist."""
         graph = self._graph
         rows = facts if graph._facts is None else graph._facts[facts]  # noqa: SLF001
@@ -1093,15 +1114,31 @@ class LiveUses:
         return self._graph.fact_weight[facts]
 
 
-def _entries(matrix: csr_array) -> Pairs:
-    """Return the rows and columns of the entries of a sparse matrix."""
-    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)), matrix.indices.astype(np.int64)
+def derived_counts(
+    arrays: Mapping[str, Array], weights: npt.NDArray[np.float32], chunks: int
+) -> tuple[tuple[Numbers, Numbers, npt.NDArray[np.float64]], tuple[Numbers, Numbers, Numbers], EntityCounts]:
+    """Return what follows from the entities of chunks and facts in :meth:`LiveGraph.arrays`.
 
-
-def _matrix(counts: Index, columns: Index, width: int) -> csr_array:
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-    data = np.ones(len(columns), np.int8)
-    return csr_array((data, columns.astype(np.int32), indptr), shape=(len(counts), width))
+    Links; degree, total and number of foreign subjects of chunks; and what was counted for entities, by spelling.
+    """
+    spellings = len(arrays["word"])
+    entities, first, second, sums = link_weights(np.arange(len(weights)), weights, tuple(arrays["fact_entities"]))
+    kept = rounded(sums) != 0
+    first, second, sums = entities[first[kept]], entities[second[kept]], sums[kept]
+    chunk, entity, weight = arrays["chunk_entities"]
+    subjects = np.bincount(entity[weight == SUBJECT], minlength=spellings)
+    foreign = (weight == MENTION) & (subjects[entity] > 0)
+    return (
+        (first, second, sums),
+        (
+            np.bincount(chunk, minlength=chunks), np.bincount(chunk, weight, chunks).astype(np.int64),
+            np.bincount(chunk[foreign], minlength=chunks),
+        ),
+        EntityCounts(
+            np.bincount(entity, minlength=spellings), subjects, np.bincount(first, minlength=spellings),
+            np.bincount(first, rounded(sums), spellings).astype(np.float64),
+        ),
+    )  # fmt: skip
 
 
 def unique_pairs(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Pairs:
@@ -1112,25 +1149,30 @@ def unique_pairs(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Pairs:
     return first[new], second[new]
 
 
-def _difference(rows: Index, columns: Index, new_rows: Index, new_columns: Index, width: int) -> tuple[Flags, Flags]:
-    """Return which of the entries are not among the new ones, and which of the new ones not among them."""
-    old, new = rows * width + columns, new_rows * width + new_columns
-    return ~np.isin(old, new), ~np.isin(new, old)
-
-
-def _lengths(rows: Index, owners: Index) -> Index:
-    """Return how many of the owners each row is. Both ascend."""
-    return np.searchsorted(owners, rows, "right") - np.searchsorted(owners, rows, "left")
-
-
-def _counted(counts: Index, which: Flags) -> Index:
+def _counted(counts: Numbers, which: Flags) -> Numbers:
     """Return how many entries of each row are some that are wanted, given the lengths of the rows."""
     return np.bincount(np.repeat(np.arange(len(counts)), counts)[which], minlength=len(counts))
 
 
-def _rounded(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """Return the weights of links, see :attr:`GraphView.links`."""
-    return np.round(sums, 6).astype(np.float32)
+def _with_number(index: HashIndex, column: Array, numbers: Numbers) -> Pairs:
+    """Return pairs of a position in ``numbers`` and a row of a column that has this number."""
+    at, rows = index.candidates(numbers)
+    same = column[rows] == numbers[at]
+    return at[same], rows[same]
+
+
+def _values(rows: Rows, owners: Numbers, indices: Numbers) -> Array:
+    """Return the values of pairs of a row and an index; 0 for those that are not there."""
+    every = distinct(owners)
+    counts, known, values = rows.gather(every)
+    if len(known) == 0:
+        return np.zeros(len(owners), values.dtype)
+    width = 1 + max(int(known.max()), int(indices.max()))
+    codes = np.repeat(np.arange(len(every)), counts) * width + known
+    order = np.argsort(codes)
+    wanted = np.searchsorted(every, owners) * width + indices
+    at = np.minimum(np.searchsorted(codes[order], wanted), len(codes) - 1)
+    return np.where(codes[order][at] == wanted, values[order[at]], 0)
 
 
 def in_all(counts: Keys, values: Keys) -> Keys:

@@ -14,17 +14,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.graph.build import MOST_LINKED, SUBJECT_WEIGHT, Index, Pairs, resolve
+from graphrag_core.engine.graph.change import MENTION, MOST_LINKED, NONE, SUBJECT
 from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
 from graphrag_core.engine.graph.live import in_all, most_mentioned, strongest, unique_pairs
-from graphrag_core.engine.graph.sparse import ranges
+from graphrag_core.engine.graph.names import resolve
+from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, ranges
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Adjacency, Keys, Kind
-
-Flags = npt.NDArray[np.bool_]
-
-_MENTION, _SUBJECT = np.float32(1), np.float32(1 + SUBJECT_WEIGHT)
-_NONE: Index = np.empty(0, np.int64)
 
 
 class Uses(Protocol):
@@ -44,10 +40,10 @@ class Uses(Protocol):
     def places(self, nodes: Keys) -> Keys: ...
     def of_names(self, names: Keys) -> Keys: ...
     def are_addresses(self, spellings: Keys) -> Flags: ...
-    def chunks_of(self, spellings: Keys) -> tuple[Index, Keys, Keys, Flags]: ...
-    def facts_of(self, spellings: Keys) -> tuple[Index, Keys, Flags]: ...
-    def in_chunks(self, chunks: Keys) -> tuple[Index, Keys, Flags, Flags]: ...
-    def in_facts(self, facts: Keys) -> tuple[Index, Keys, Flags]: ...
+    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys, Flags]: ...
+    def facts_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags]: ...
+    def in_chunks(self, chunks: Keys) -> tuple[Numbers, Keys, Flags, Flags]: ...
+    def in_facts(self, facts: Keys) -> tuple[Numbers, Keys, Flags]: ...
     def aliases(self) -> Pairs: ...
     def similar(self) -> Pairs: ...
     def every_spelling(self) -> Keys: ...
@@ -99,7 +95,7 @@ class ScopedGraph:
             first, second = np.append(first, group[:-1]), np.append(second, group[1:])
         spellings = distinct(short, long, first.astype(np.int64), second.astype(np.int64))
         if len(spellings) == 0:
-            return _NONE, _NONE
+            return NONE, NONE
         owner, *_ = self._uses.chunks_of(spellings)
         mentions = np.bincount(owner, minlength=len(spellings))
 
@@ -120,7 +116,7 @@ class ScopedGraph:
     def _deleted(self) -> Keys:
         """The entities that were deleted."""
         if not self._edits.text:
-            return _NONE
+            return NONE
         found = self._uses.find(self._edits.deleted()).values()
         return distinct(self._representing(np.array([*found], np.int64)))
 
@@ -166,7 +162,7 @@ class ScopedGraph:
         owners, chunks, about = owners[order], chunks[order], about[order]
         first = np.r_[True, (np.diff(owners) != 0) | (np.diff(chunks) != 0)][: len(owners)]
         owners, chunks = owners[first], chunks[first]
-        weights = np.where(about[first], _SUBJECT, _MENTION).astype(np.float32)
+        weights = np.where(about[first], SUBJECT, MENTION).astype(np.float32)
         ends = np.cumsum(np.bincount(owners, minlength=len(missing)))[:-1]
         parts = zip(np.split(chunks, ends), np.split(weights, ends), strict=True)
         self._known.update(zip(missing.tolist(), parts, strict=True))
@@ -177,7 +173,7 @@ class ScopedGraph:
         there = np.where(self.are_addresses(entities), is_subject, counts > 0)
         return there & ~among(entities, self._deleted) if len(self._deleted) else there
 
-    def _entities(self, owner: Index, spellings: Keys, doubtful: Flags) -> tuple[Index, Keys, Flags]:
+    def _entities(self, owner: Numbers, spellings: Keys, doubtful: Flags) -> tuple[Numbers, Keys, Flags]:
         """Return the entities of spellings without those that do not exist: place, entity, and which rows they were.
 
         ``doubtful`` are those that a chunk in scope may have in lower case only.
@@ -241,7 +237,7 @@ class ScopedGraph:
         """Return how many chunks mention each entity, and whether it is the subject of any."""
         self._read_chunks(entities)
         rows = [self._known[one] for one in entities.tolist()]
-        subject = np.array([bool((weights == _SUBJECT).any()) for _, weights in rows], np.bool_)
+        subject = np.array([bool((weights == SUBJECT).any()) for _, weights in rows], np.bool_)
         return np.array([len(chunks) for chunks, _ in rows], np.int64), subject
 
     def _in_chunks(self, chunks: Keys) -> tuple[Keys, Keys, npt.NDArray[np.float32]]:
@@ -251,20 +247,20 @@ class ScopedGraph:
         order = np.lexsort((~subject[kept], entities, owner))
         owner, entities, subject = owner[order], entities[order], subject[kept][order]
         first = np.r_[True, (np.diff(owner) != 0) | (np.diff(entities) != 0)][: len(owner)]
-        weights = np.where(subject[first], _SUBJECT, _MENTION).astype(np.float32)
+        weights = np.where(subject[first], SUBJECT, MENTION).astype(np.float32)
         return np.bincount(owner[first], minlength=len(chunks)), entities[first], weights
 
     def subjects(self, chunks: Keys) -> Pairs:
         """Return the entities that chunks are about: how many each has, and which."""
         counts, entities, weights = self._in_chunks(chunks)
-        about = weights == _SUBJECT
+        about = weights == SUBJECT
         return np.bincount(np.repeat(np.arange(len(chunks)), counts)[about], minlength=len(chunks)), entities[about]
 
     def about(self, entities: Keys) -> Pairs:
         """Return the chunks whose subject each entity is: how many, and which."""
         self._read_chunks(entities)
-        found = [chunks[weights == _SUBJECT] for chunks, weights in (self._known[one] for one in entities.tolist())]
-        return np.array([len(own) for own in found], np.int64), np.concatenate([_NONE, *found])
+        found = [chunks[weights == SUBJECT] for chunks, weights in (self._known[one] for one in entities.tolist())]
+        return np.array([len(own) for own in found], np.int64), np.concatenate([NONE, *found])
 
     def _stated_in(self, facts: Keys) -> Pairs:
         """Return the entities that facts hold, also those of hidden facts: how many each has, and which."""
@@ -313,7 +309,7 @@ class ScopedGraph:
         """Return the facts that hold all entities, in order."""
         return in_all(*self.facts_of(entities, limit))
 
-    def _links(self, entities: Keys) -> tuple[Index, Keys, npt.NDArray[np.float32]]:
+    def _links(self, entities: Keys) -> tuple[Numbers, Keys, npt.NDArray[np.float32]]:
         """Return the links of entities: the place of the entity, the other one, and the weight."""
         counts, facts = self.facts_of(entities)
         every = distinct(facts)
@@ -357,7 +353,7 @@ class ScopedGraph:
         self._read_edges(nodes)
         rows = [self._edges[one] for one in nodes.tolist()]
         counts = np.array([len(targets) for targets, _ in rows], np.int64)
-        targets = np.concatenate([_NONE, *(targets for targets, _ in rows)])
+        targets = np.concatenate([NONE, *(targets for targets, _ in rows)])
         weights = np.concatenate([np.empty(0, np.float32), *(weights for _, weights in rows)])
         sums = np.bincount(np.repeat(np.arange(len(rows)), counts), weights, len(rows))
         every = Adjacency(counts, targets, weights, np.round(sums, 6).astype(np.float32))

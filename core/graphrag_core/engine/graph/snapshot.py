@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from graphrag_core.engine.analysis import contained, contained_in_facts, content_terms, name_terms
 from graphrag_core.engine.copies import find_copies
-from graphrag_core.engine.graph.build import Pairs
 from graphrag_core.engine.graph.edits import Shown
+from graphrag_core.engine.graph.sparse import Pairs
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Adjacency, FactRows, Keys, Kind, Matrix, Ranking, Scores

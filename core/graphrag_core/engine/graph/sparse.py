@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,11 @@ from scipy.sparse import csr_array
 from graphrag_core.key_sets import among, distinct
 
 Array = npt.NDArray[Any]
-Index = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Pairs = tuple[Numbers, Numbers]
+Tables = Mapping[str, Mapping[str, Array]]
+"""Arrays by table and column."""
 
 _LEAST_BUCKETS = 256
 _ROWS_PER_BUCKET = 4
@@ -43,7 +47,8 @@ class Growing:
         """Add one value several times."""
         start, self._size = self._size, self._size + count
         if self._size > len(self._buffer):
-            buffer = np.empty(self._size + (self._size >> 2) + 16, self._buffer.dtype)
+            room = self._size + (self._size >> 2) + 16
+            buffer = np.empty((room, *self._buffer.shape[1:]), self._buffer.dtype)
             buffer[:start] = self._buffer[:start]
             self._buffer = buffer
         self._buffer[start : self._size] = fill
@@ -61,8 +66,11 @@ class Rows:
     row. A row that outgrows its room moves to the end of the buffer and gets half as much again.
     """
 
-    def __init__(self, owners: Index, indices: Array, rows: int, data: Array | None = None) -> None:
+    def __init__(self, owners: Numbers, indices: Array, rows: int, data: Array | None = None) -> None:
         """Make the rows of pairs of a row and an index. Those of a row keep their order."""
+        self._fill(owners, indices, rows, data)
+
+    def _fill(self, owners: Numbers, indices: Array, rows: int, data: Array | None) -> None:
         if len(owners) and (np.diff(owners) < 0).any():
             order = _order(owners, rows)
             indices, data = indices[order], None if data is None else data[order]
@@ -79,7 +87,7 @@ class Rows:
         return sum(part.nbytes for part in parts if part is not None)
 
     @property
-    def counts(self) -> Index:
+    def counts(self) -> Numbers:
         """The length of each row."""
         return self._counts.values
 
@@ -88,16 +96,16 @@ class Rows:
         for part in (self._starts, self._counts, self._room):
             part.extend(rows - len(part))
 
-    def gather(self, rows: Index, limit: int | None = None) -> tuple[Index, Index, Array]:
+    def gather(self, rows: Numbers, limit: int | None = None) -> tuple[Numbers, Numbers, Array]:
         """Return rows, or their first entries: their lengths, indices and values (the indices if there are none)."""
-        counts: Index = self._counts.values[rows]
+        counts: Numbers = self._counts.values[rows]
         if limit is not None:
             counts = np.minimum(counts, limit)
         at = ranges(self._starts.values[rows], counts)
         indices = self._indices.values[at].astype(np.int64)
         return counts, indices, indices if self._data is None else self._data.values[at]
 
-    def replace(self, rows: Index, counts: Index, indices: Array, data: Array | None = None) -> None:
+    def replace(self, rows: Numbers, counts: Numbers, indices: Array, data: Array | None = None) -> None:
         """Give rows, each named once, other content."""
         self._make_room(rows, counts)
         at = ranges(self._starts.values[rows], counts)
@@ -106,9 +114,12 @@ class Rows:
             self._data.values[at] = data
         self._counts.values[rows] = counts
 
-    def append(self, owners: Index, indices: Array, data: Array | None = None) -> None:
+    def append(self, owners: Numbers, indices: Array, data: Array | None = None) -> None:
         """Add pairs of a row and an index at the ends of the rows."""
         if len(owners) == 0:
+            return
+        if len(self._indices) == 0:
+            self._fill(owners, indices, len(self._counts), data)
             return
         order = np.argsort(owners, kind="stable")
         rows, added = np.unique(owners, return_counts=True)
@@ -130,15 +141,23 @@ class Rows:
 
     def splice(
         self,
-        removed: tuple[Index, Index],
-        added: tuple[Index, Index],
+        removed: tuple[Numbers, Numbers],
+        added: tuple[Numbers, Numbers],
         data: Array | None = None,
+        order_of: Array | None = None,
     ) -> None:
-        """Remove and add pairs of a row and an index, in rows that are in ascending order and stay so."""
+        """Remove and add pairs of a row and an index, in rows that are in ascending order and stay so.
+
+        ``order_of`` has a number for each index by which the rows are ordered instead.
+        """
         rows = distinct(removed[0], added[0])
         if len(rows) == 0:
             return
-        if len(removed[0]) == 0:
+        if len(self._indices) == 0:
+            order = np.lexsort((added[1] if order_of is None else order_of[added[1]], added[0]))
+            self._fill(added[0][order], added[1][order], len(self._counts), None if data is None else data[order])
+            return
+        if len(removed[0]) == 0 and order_of is None:
             counts, starts = self._counts.values[rows], self._starts.values[rows]
             last = np.full(len(rows), -1, np.int64)
             last[counts > 0] = self._indices.values[(starts + counts - 1)[counts > 0]]
@@ -153,12 +172,12 @@ class Rows:
         kept = ~among(owners * width + indices, np.sort(np.searchsorted(rows, removed[0]) * width + removed[1]))
         owners = np.concatenate([owners[kept], np.searchsorted(rows, added[0])])
         indices = np.concatenate([indices[kept], added[1]])
-        order = np.lexsort((indices, owners))
+        order = np.lexsort((indices if order_of is None else order_of[indices], owners))
         if self._data is not None and data is not None:
             values = np.concatenate([values[kept], data])[order]
         self.replace(rows, np.bincount(owners, minlength=len(rows)), indices[order], values)
 
-    def _make_room(self, rows: Index, counts: Index) -> None:
+    def _make_room(self, rows: Numbers, counts: Numbers) -> None:
         """Move the rows that have no room for so many to the end of the buffer. Their content is lost."""
         small = counts > self._room.values[rows]
         if not small.any():
@@ -175,7 +194,7 @@ class Rows:
 class HashIndex:
     """Finds the rows of a table by a number in one of its columns."""
 
-    def __init__(self, numbers: Array, rows: Index) -> None:
+    def __init__(self, numbers: Array, rows: Numbers) -> None:
         self._buckets = max(_LEAST_BUCKETS, len(numbers) // _ROWS_PER_BUCKET) | 1
         self._rows = Rows(numbers % self._buckets, rows, self._buckets)
 
@@ -184,11 +203,11 @@ class HashIndex:
         """Bytes held in memory."""
         return self._rows.nbytes
 
-    def add(self, numbers: Array, rows: Index) -> None:
+    def add(self, numbers: Array, rows: Numbers) -> None:
         """Add rows under their numbers."""
         self._rows.append(numbers % self._buckets, rows)
 
-    def candidates(self, numbers: Array) -> tuple[Index, Index]:
+    def candidates(self, numbers: Array) -> tuple[Numbers, Numbers]:
         """Return pairs of a position in ``numbers`` and a row that may have the number: the caller compares."""
         counts, rows, _ = self._rows.gather(numbers % self._buckets)
         return np.repeat(np.arange(len(numbers)), counts), rows
@@ -206,7 +225,7 @@ def _order(numbers: Array, limit: int) -> Array:
     return order
 
 
-def ranges(starts: Array, counts: Array) -> Index:
+def ranges(starts: Array, counts: Array) -> Numbers:
     """Return the numbers from each start on, so many, one range after the other.
 
     >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
@@ -214,12 +233,12 @@ def ranges(starts: Array, counts: Array) -> Index:
     """
     if len(counts) == 1:
         return np.arange(int(starts[0]), int(starts[0] + counts[0]))
-    found: Index = (starts - counts.cumsum() + counts).repeat(counts)
+    found: Numbers = (starts - counts.cumsum() + counts).repeat(counts)
     found += np.arange(len(found))
     return found
 
 
-def spans(column: Array, keys: Array) -> tuple[Index, Index]:
+def spans(column: Array, keys: Array) -> tuple[Numbers, Numbers]:
     """Return the places of the rows that have each key, and how many each has, in a sorted column."""
     keys = keys.astype(column.dtype)
     starts = np.searchsorted(column, keys, "left")

@@ -13,17 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.graph.build import Index, Pairs
+from graphrag_core.engine.graph.change import NONE
 from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
 from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER
+from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs
 from graphrag_core.engine.postgres.graph import one_row, similar_names
 from graphrag_core.engine.postgres.reads import Transaction
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Adjacency, Keys, Kind, Scores
 from graphrag_core.text import EDGE, hash64
-
-Flags = npt.NDArray[np.bool_]
 
 PUSH_ROUNDS, PUSH_DEGREE = 8, 5_000
 """How often a walk may ask for edges, and the number of edges of one node that it gets, the strongest."""
@@ -32,8 +31,7 @@ _WALK_HOPS = 2  # of a walk that one statement goes ahead
 _AHEAD = 0.7  # of the mass with which a node goes on: from which on its edges are read ahead of time
 _MOST_SENT = 20_000  # chunks of a scope that are sent to the server; the rows of a larger one are chosen here
 _EDGE = hash64(EDGE)
-_NONE: Index = np.empty(0, np.int64)
-_NO_EDGES = _NONE, np.empty(0, np.float32), np.float32(0)
+_NO_EDGES = NONE, np.empty(0, np.float32), np.float32(0)
 
 
 class _Edges(NamedTuple):
@@ -485,7 +483,7 @@ class SpellingUses:
         )  # fmt: skip
         return np.isin(self._numbering.entities(spellings), found)
 
-    def chunks_of(self, spellings: Keys) -> tuple[Index, Keys, Keys, Flags]:
+    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys, Flags]:
         at, chunk, name, subject = self._columns(
             "SELECT w.at - 1, m.chunk, m.name, m.subject "
             "FROM unnest(%(spellings)s::bigint[]) WITH ORDINALITY w(spelling, at) CROSS JOIN LATERAL "
@@ -498,7 +496,7 @@ class SpellingUses:
         seen = self._scope.sees(chunk)
         return at[seen], self._numbering.of_chunks(chunk[seen]), name[seen], subject[seen]
 
-    def facts_of(self, spellings: Keys) -> tuple[Index, Keys, Flags]:
+    def facts_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags]:
         inside = f"(%(inside)s::bigint[] IS NULL OR (fact >> {FACT_BITS}) = ANY(%(inside)s::bigint[]))"
         linked = (
             "UNION ALL SELECT w.at - 1, x.fact, false FROM w CROSS JOIN LATERAL (SELECT fact FROM fact_entities "
@@ -518,7 +516,7 @@ class SpellingUses:
         seen = self._scope.sees(fact >> FACT_BITS)
         return at[seen], fact[seen], in_lower[seen]
 
-    def in_chunks(self, chunks: Keys) -> tuple[Index, Keys, Flags, Flags]:
+    def in_chunks(self, chunks: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
         first = f"w.chunk << {FACT_BITS}"
         at, spelling, subject, doubtful = self._columns(
             "WITH w AS (SELECT * FROM unnest(%(chunks)s::bigint[]) WITH ORDINALITY t(chunk, at)) "
@@ -533,7 +531,7 @@ class SpellingUses:
         )  # fmt: skip
         return at, self._numbering.of_entities(spelling), subject, doubtful
 
-    def in_facts(self, facts: Keys) -> tuple[Index, Keys, Flags]:
+    def in_facts(self, facts: Keys) -> tuple[Numbers, Keys, Flags]:
         linked = (
             "UNION ALL SELECT w.at - 1, x.entity, true FROM w CROSS JOIN LATERAL (SELECT entity FROM fact_entities "
             "WHERE index = %(index)s AND fact = w.fact OFFSET 0) x "
@@ -566,7 +564,7 @@ class SpellingUses:
 
     def similar(self) -> Pairs:
         if self._similar is None:
-            return _NONE, _NONE
+            return NONE, NONE
         with self._transaction.cursor() as cursor:
             ends = similar_names(cursor, self._transaction.index, self._similar)
         first, second = (self.of_names(end) for end in ends)
@@ -619,14 +617,14 @@ def _grouped(keys: Sequence[int], owners: Keys, values: Keys) -> dict[int, Keys]
     order = np.argsort(owners, kind="stable")
     known, starts = np.unique(owners[order], return_index=True)
     parts = np.split(values[order], starts[1:])
-    found = dict.fromkeys(keys, _NONE)
+    found = dict.fromkeys(keys, NONE)
     found.update(zip(known.tolist(), parts, strict=False))
     return found
 
 
 def _joined(rows: Sequence[Keys]) -> Pairs:
     """Return how many values each row has, and all of them."""
-    return np.array([len(row) for row in rows], np.int64), np.concatenate([_NONE, *rows])
+    return np.array([len(row) for row in rows], np.int64), np.concatenate([NONE, *rows])
 
 
 def _adjacency(rows: Sequence[tuple[Keys, Scores, np.float32]]) -> Adjacency:

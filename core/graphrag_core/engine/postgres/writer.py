@@ -18,6 +18,7 @@ from zlib import crc32
 import numpy as np
 
 from graphrag_core.engine.codes import decode, encode
+from graphrag_core.engine.graph.change import GraphRows
 from graphrag_core.engine.graph.names import name_form
 from graphrag_core.engine.postgres import graph, keywords
 from graphrag_core.engine.postgres.database import Cursor, Database, Halfvec, copy_rows, may_repeat
@@ -263,7 +264,7 @@ def _write(
     _check_settings(cursor, index, settings, expected)
     ids = [row[2] for row in tables["documents"]]
     gone = np.empty(0, np.int64)
-    touched, unused = graph.Touched(), list[int]()
+    old_rows, unused = GraphRows(), list[int]()
     if removed:
         replaced = sorted(set(removed).intersection(ids))
         before = list(PostgresTables.of(cursor, index).accesses(replaced)) if replaced else []
@@ -275,7 +276,7 @@ def _write(
         ).fetchall()  # fmt: skip
         gone = np.array([row[0] for row in found], np.int64)
         if len(gone):
-            touched = graph.before_removal(cursor, index, gone)
+            old_rows = graph.read_rows(cursor, index, gone)
             unused = _delete(cursor, index, gone)
     _check_ids(cursor, batch, ids)
     copy(cursor, "documents", [(*row[:7], generation, *row[8:]) for row in tables["documents"]])
@@ -297,7 +298,7 @@ def _write(
     cursor.execute("INSERT INTO commits VALUES (%s, %s, %s)", (index, number, generation))
     if generation % 100 == 0:
         cursor.execute("DELETE FROM commits WHERE index = %s AND generation < %s", (index, generation - _KEPT_COMMITS))
-    graph.publish(cursor, index, batch.chunks, gone, touched, edited=bool({EDITS, SIMILAR}.intersection(settings)))
+    graph.publish(cursor, index, batch.chunks, old_rows, edited=bool({EDITS, SIMILAR}.intersection(settings)))
     keywords.tidy(cursor, index)
 
 
