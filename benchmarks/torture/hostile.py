@@ -167,7 +167,7 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         "pack_terms": lambda text: analysis.pack_terms(text, [text, "a b"]),
         "copies": lambda text: copies.is_copy(text, text + " x"),
         "recognise": lambda text: (recognise._candidates(text, 7), recognise.Recogniser(phrases=3).phrases_in(text)),  # noqa: SLF001
-        "route": lambda text: routing.Router().route(routing.with_bare_ids(text)),
+        "route": lambda text: routing.Router().route(text),
         "readable": readable,
         "body_text": lambda text: body_text(Chunk("1", "1", text, "Ab", headings=("a",))),
         "citation": lambda text: citation(Chunk("1", "1", "a", text, headings=(text,))),

@@ -32,9 +32,12 @@ were committed before. After any other exception, such as ``KeyboardInterrupt``,
 or not there, and the index answers from one generation.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from operator import index as as_integer
+from typing import Any
 
 
 class GraphRAGError(Exception):
@@ -162,6 +165,32 @@ class MissingDependency(GraphRAGError, ImportError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package!r}: pip install 'hybrid-graphrag[{extra}]'")
+
+
+def check_integer(value: Any, name: str, least: int = 1, most: int = (1 << 31) - 1) -> int:
+    """Return an argument that is an integer within bounds; search indexes count with 32 bits.
+
+    >>> check_integer(0, "k")
+    Traceback (most recent call last):
+    graphrag_core.errors.InputError: k is 0: use an integer of at least 1, below 2^31
+    """
+    try:
+        integer = as_integer(value)
+    except TypeError:
+        integer = least - 1
+    if isinstance(value, bool) or not least <= integer <= most:
+        wanted = f"from {least} to {most}" if most < (1 << 31) - 1 else f"of at least {least}, below 2^31"
+        raise InputError(f"{name} is {value!r:.80}: use an integer {wanted}")
+    return integer
+
+
+def check_number(value: Any, name: str, most: float = math.inf) -> float:
+    """Return an argument that is a finite number of at least 0, as a float."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= most or value == math.inf:
+        wanted = "a number of at least 0" if most == math.inf else f"a number from 0 to {most:g}"
+        raise InputError(f"{name} is {value!r:.80}: use {wanted}")
+    return float(value)
 
 
 @contextmanager

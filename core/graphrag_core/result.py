@@ -105,25 +105,22 @@ class LazyExplanation:
     the same.
     """
 
-    def __init__(self, compute: Callable[[], Explanation]) -> None:
-        self._compute: Callable[[], Explanation] | None = compute
-        self._value: Explanation | None = None
+    def __init__(self, compute: Callable[[], Explanation], value: Explanation | None = None) -> None:
+        self.compute = compute
+        self._value = value
 
     @property
     def value(self) -> Explanation:
         """The explanation."""
-        compute, value = self._compute, self._value  # in this order: they are set in the opposite one
-        if value is None and compute is not None:
-            self._value = value = compute()
-            self._compute = None
-        return value or Explanation()
+        value = self._value
+        if value is None:
+            self._value = value = self.compute()
+        return value
 
     @classmethod
     def of(cls, explanation: Explanation) -> LazyExplanation:
         """Return one that is computed already."""
-        lazy = cls(Explanation)
-        lazy._value, lazy._compute = explanation, None
-        return lazy
+        return cls(Explanation, explanation)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LazyExplanation.of, (self.value,)
@@ -271,7 +268,7 @@ class Result:
     method
         The method that ran.
     entities
-        The entities that the question names, within the scope.
+        The entities that the question names, within the scope. Only the hybrid and the graph method look for them.
     confidence
         How far the graph can be trusted with this question, from 0 to 1.
     route

@@ -11,20 +11,19 @@ from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, cast, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
-from typing_extensions import Unpack
 
 from graphrag_core import forks
-from graphrag_core.errors import InputError
+from graphrag_core.errors import InputError, check_integer, check_number
 from graphrag_core.filters import Filter, Where, parse
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
-from graphrag_core.ingest.remembered import SETTING, Time, changes_between, seconds, visible
+from graphrag_core.ingest.remembered import Time, changes_between, seconds, visible
 from graphrag_core.llm import as_chat_model
 from graphrag_core.model import Fact
-from graphrag_core.ports import Keys, Matrix, Snapshot
+from graphrag_core.ports import Keys, Matrix
 from graphrag_core.query.ask import (
     MAX_TOKENS,
     Answer,
@@ -34,10 +33,11 @@ from graphrag_core.query.ask import (
     write_nothing,
     write_with,
 )
-from graphrag_core.query.pipeline import Question, run_global_search, run_search
+from graphrag_core.query.explanation import Explainer
+from graphrag_core.query.global_search import run_global_search
+from graphrag_core.query.pipeline import Question, run_search
 from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.routing import TargetMethod
-from graphrag_core.query.settings import Plan, SearchFields, SearchSettings, positive
+from graphrag_core.query.settings import Plan, SearchSettings
 from graphrag_core.result import Explanation, LazyExplanation, Result, Trace
 from graphrag_core.text import Tokenizer
 
@@ -45,7 +45,6 @@ _DEFAULTS = SearchSettings()
 _log = logging.getLogger(__name__)
 _MAX_QUESTION = 100_000  # characters
 _MAX_SCANNED = 200  # facts of one entity, to find those that join names
-_MOST_ANSWERED = 4_096  # results of which it is noted when they were computed
 
 
 class Cache:
@@ -75,7 +74,7 @@ class Cache:
         self.entries = entries
         self._clock = clock
         self._lock = threading.Lock()
-        self._entries: OrderedDict[Hashable, tuple[float, Result]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[float, Any]] = OrderedDict()
         forks.watch(self)
 
     def __reduce__(self) -> tuple[Any, ...]:  # a copy is empty
@@ -88,20 +87,19 @@ class Cache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, key: Hashable) -> Result | None:
-        """Return the result of a key, unless it has expired."""
+    def get(self, key: Hashable) -> Any:
+        """Return what was stored under a key; None if there is nothing or it has expired."""
         with self._lock:
-            until, result = self._entries.get(key, (0.0, None))
-            if result is not None and self._clock() >= until:
+            until, value = self._entries.get(key, (0.0, None))
+            if value is not None and self._clock() >= until:
                 del self._entries[key]
                 return None
-        return None if result is None else _copied(result)
+            return value
 
-    def put(self, key: Hashable, result: Result) -> None:
-        """Store a result."""
-        stored = _copied(result)
+    def put(self, key: Hashable, value: Any) -> None:
+        """Store a value, which must not be changed."""
         with self._lock:
-            self._entries[key] = (self._clock() + self.seconds, stored)
+            self._entries[key] = (self._clock() + self.seconds, value)
             self._entries.move_to_end(key)
             while len(self._entries) > self.entries:
                 self._entries.popitem(last=False)
@@ -156,25 +154,21 @@ class GraphRetriever:
         cache: Cache | bool | None = True,
         refresh_every: float | None = None,
         clock: Callable[[], float] = time.monotonic,
-        **fields: Unpack[SearchFields],
+        **fields: Any,
     ) -> None:
         if not isinstance(settings, SearchSettings):
             raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
-        is_number = isinstance(refresh_every, int | float) and not isinstance(refresh_every, bool)
-        if refresh_every is not None and (not is_number or not 0 <= refresh_every < math.inf):
-            raise InputError(f"refresh_every is {refresh_every!r}: use a number of at least 0")
         self.index = index
         self.settings = settings.replace(**fields)
         self.cache = Cache() if cache is True else None if cache is False else cache
         if self.cache is not None and not callable(getattr(self.cache, "put", None)):
-            raise InputError(f"{cache!r} is not a cache: it needs get(key) and put(key, result)")
-        self.refresh_every = refresh_every
+            raise InputError(f"{cache!r} is not a cache: it needs get(key) and put(key, value)")
+        self.refresh_every = None if refresh_every is None else check_number(refresh_every, "refresh_every")
         self._clock = clock
         self._refreshed = -math.inf
-        self._answered: OrderedDict[Hashable, _Answered] = OrderedDict()  # by key of the cache
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_answered": OrderedDict(), "_refreshed": -math.inf}
+        return {**self.__dict__, "_refreshed": -math.inf}
 
     def refresh(self) -> bool:
         """Let a read-only index see what other processes wrote since; return whether anything was.
@@ -183,12 +177,6 @@ class GraphRetriever:
         """
         self._refreshed = self._clock()
         return self.index.refresh()
-
-    def _refresh_if_due(self) -> None:
-        if self.refresh_every is None or not self.index.read_only:  # a writer sees everything
-            return
-        if self._clock() - self._refreshed >= self.refresh_every:
-            self.refresh()
 
     def retrieve(
         self,
@@ -202,7 +190,7 @@ class GraphRetriever:
         count_access: bool = True,
         explain: bool = False,
         settings: SearchSettings | None = None,
-        **overrides: Unpack[SearchFields],
+        **overrides: Any,
     ) -> Result:
         """Return the passages that answer a question, best first, with the reason for each.
 
@@ -239,47 +227,48 @@ class GraphRetriever:
         scope = None if where is None else parse(where)  # read once: nothing else decides scope and cache key
         _check_text(question, "the question")
         given = embedding if embedding is None or isinstance(embedding, Exception) else self._as_vector(embedding)
-        chosen = (self.settings if settings is None else settings).replace(**overrides)
-        plan = _plan(chosen, question, seed_entities, exclude)
+        plan = _plan(self.settings if settings is None else settings, overrides, question, seed_entities, exclude)
         if given is None and not question.strip():
             _log.warning("the question is empty: nothing is searched")
             advice = LazyExplanation.of(Explanation(advice="the question is empty: ask in words"))
             return Result(question, plan.method, graph_ran=False, explanation=advice)
         asked = None if as_of is None else seconds(as_of, "as_of")
-        self._refresh_if_due()
+        is_reader = self.refresh_every is not None and self.index.read_only  # a writer sees everything
+        if is_reader and self._clock() - self._refreshed >= (self.refresh_every or 0.0):
+            self.refresh()
         at = time.time() if asked is None else asked
-        engine, key = self.index.engine, cast("Hashable", None)
-        if self.cache is not None and not isinstance(given, Exception):
+        engine, cache = self.index.engine, self.cache
+        vector = None if given is None or isinstance(given, Exception) else given.tobytes()
+        key = engine, " ".join(question.lower().split()), plan, scope, asked, vector
+        if cache is not None and not isinstance(given, Exception):
             start = time.perf_counter()
-            folded = " ".join(question.lower().split())
-            key = (engine, folded, plan, scope, asked, None if given is None else given.tobytes())
             try:
-                cached = self._cached(self.cache, (engine.generation, key), plan, question, at, count_access)
+                stored = cache.get((engine.generation, key))
             except TypeError:  # a custom strategy that cannot be hashed
-                key = cached = None
-            if cached is not None:
-                _ = cached.explanation.value if explain else None
-                return replace(cached, trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
+                cache = stored = None
+            found = stored and self._from_cache(stored, question, plan, at, count_access=count_access, explain=explain)
+            if found is not None:
+                return replace(found, trace=Trace({"cache": (time.perf_counter() - start) * 1000}))
         inside = visible(engine, scope, at)
-        uncounted: list[Keys] | None = None if count_access else []
-        asking = Question(
-            engine=engine,
-            embedder=self.index.embedding,
-            text=question,
-            plan=plan,
-            scope=inside,
-            embedding=given,
-            uncounted=uncounted,
-            explain=explain,
+        uncounted: list[Keys] = []
+        result = self._run(
+            Question(
+                engine=engine,
+                embedder=self.index.embedding,
+                text=question,
+                plan=plan,
+                scope=inside,
+                embedding=given,
+                uncounted=None if count_access else uncounted,
+                explain=explain,
+            ),
+            scope,
         )
-        result = self._run(asking, scope)
         if result.embedder_failed:
             _log.warning("%s", result.fallback)
-        if self.cache is not None and key is not None and not (self.index.embedding is not None and result.fallback):
-            self._answered[result.generation, key] = _Answered(at, inside, tuple(uncounted or ()))
-            while len(self._answered) > _MOST_ANSWERED:
-                self._answered.popitem(last=False)
-            self.cache.put((result.generation, key), result)
+        is_whole = self.index.embedding is None or not result.fallback
+        if cache is not None and is_whole and not isinstance(given, Exception):
+            cache.put((result.generation, key), _Cached(_copied(result), at, inside, uncounted))
         return result
 
     def _run(self, question: Question, scope: Filter | None) -> Result:
@@ -287,20 +276,58 @@ class GraphRetriever:
         plan = question.plan
         if plan.method == "global":
             result = run_global_search(question, self.index.graph.community_store.state(scope))
+            instead: Any = "hybrid", "the documents have no themes: hybrid search answers"
         else:
             result = run_search(question)
-        if result.hits or (instead := _instead(plan, has_embedder=question.embedder is not None)) is None:
+            instead = "vector", "no passage has a word of the question: vector search answers"
+            if not (plan.route and plan.method == "keyword" and question.embedder is not None):
+                return result  # otherwise such as for an id that no passage has
+        if result.hits:
             return result
         other, why = instead
         found = run_search(replace(question, plan=replace(plan, method=other)))
         return replace(found, method=plan.method, fallback="; ".join(filter(None, (why, found.fallback))))
+
+    def _from_cache(
+        self, stored: "_Cached", question: str, plan: Plan, at: float, *, count_access: bool, explain: bool
+    ) -> Result | None:
+        """Return a stored result for a question in any spelling, unless it would be another one now."""
+        engine, result = self.index.engine, _copied(stored.result)
+        if changes_between(engine, stored.at, at):
+            return None
+        if question != result.question:
+            if type(plan.recogniser) is not Recogniser:
+                return None
+            with engine.snapshot(stored.scope) as snapshot:  # spacing and case may change the keywords and the names
+                one, other = (
+                    (
+                        snapshot.terms(text),
+                        plan.recogniser.phrases_in(text),
+                        plan.recogniser.known_names(text, snapshot),
+                    )
+                    for text in (question, result.question)
+                )
+            if one != other:
+                return None
+            explanation = result.explanation
+            if isinstance(explanation.compute, Explainer):
+                explanation = LazyExplanation(replace(explanation.compute, question=question))
+            hits = tuple(replace(hit, explanation=explanation) for hit in result.hits)
+            result = replace(result, question=question, hits=hits, explanation=explanation)
+        if count_access and stored.uncounted:
+            with engine.snapshot(stored.scope) as snapshot:
+                if snapshot.generation == result.generation:
+                    for facts in stored.uncounted:
+                        snapshot.record_access(facts, time.time())
+            stored.uncounted.clear()
+        _ = result.explanation.value if explain else None
+        return result
 
     def ask(
         self,
         question: str,
         llm: Any = None,
         *,
-        k: int | None = None,
         max_tokens: int = MAX_TOKENS,
         tokenizer: Tokenizer | None = None,
         **settings: Any,
@@ -316,21 +343,19 @@ class GraphRetriever:
             endpoint, another :class:`~graphrag_core.ChatModel`, a function from a prompt to a text, or a text such as
             ``"gpt-4o-mini"`` or ``"http://localhost:11434/v1/llama3.1"``. Without one the answer consists of the
             sentences of the passages that match best, and its ``kind`` is ``"extract"``.
-        k
-            How many passages to answer from.
         max_tokens
             The budget of the passages in the prompt.
         tokenizer
             Counts tokens, as in :meth:`Result.context <graphrag_core.Result.context>`.
         settings
-            Those of :meth:`retrieve`, such as ``where``, ``method`` and ``as_of``.
+            Those of :meth:`retrieve`, such as ``k``, ``where`` and ``as_of``.
 
         Raises
         ------
         LLMError
             The language model failed. Its ``partial`` is the text written before.
         """
-        with self.ask_stream(question, llm, k=k, max_tokens=max_tokens, tokenizer=tokenizer, **settings) as stream:
+        with self.ask_stream(question, llm, max_tokens=max_tokens, tokenizer=tokenizer, **settings) as stream:
             return stream.answer
 
     def ask_stream(
@@ -338,7 +363,6 @@ class GraphRetriever:
         question: str,
         llm: Any = None,
         *,
-        k: int | None = None,
         max_tokens: int = MAX_TOKENS,
         tokenizer: Tokenizer | None = None,
         **settings: Any,
@@ -350,7 +374,7 @@ class GraphRetriever:
         model = None if llm is None else as_chat_model(llm)
         if settings.get("where") is not None:
             settings["where"] = parse(settings["where"])
-        result = self.retrieve(question, k=k, **settings)
+        result = self.retrieve(question, **settings)
         return self.answer_from(result, model, where=settings.get("where"), max_tokens=max_tokens, tokenizer=tokenizer)
 
     def answer_from(
@@ -367,8 +391,7 @@ class GraphRetriever:
         ``where`` is the filter that the result was retrieved with: without a language model, the rarity of words is
         counted within it.
         """
-        if max_tokens < 1:
-            raise InputError(f"max_tokens is {max_tokens!r}: it must be a positive integer")
+        check_integer(max_tokens, "max_tokens")
         model = None if llm is None else as_chat_model(llm)
         scope = None if where is None else parse(where)
 
@@ -387,32 +410,6 @@ class GraphRetriever:
             return end
 
         return AnswerStream(result.question, result, pieces)
-
-    def _cached(
-        self, cache: Cache, key: tuple[int, Hashable], plan: Plan, question: str, at: float, count_access: bool
-    ) -> Result | None:
-        """Return the stored result of a question in any spelling, unless it would be another one now."""
-        result = cache.get(key)
-        if result is None:
-            return None
-        engine, answered = self.index.engine, self._answered.get(key)
-        if answered is None and SETTING in engine.settings():  # of another retriever: its time is not known
-            return None
-        if answered is not None and changes_between(engine, answered.at, at):
-            return None
-        scope = visible(engine, None, at) if answered is None else answered.scope
-        if question != result.question:
-            with engine.snapshot(scope) as snapshot:
-                if not _is_same(plan.recogniser, question, result.question, snapshot):
-                    return None
-            result = _respelled(result, question)
-        if count_access and answered is not None and answered.uncounted:
-            with engine.snapshot(answered.scope) as snapshot:
-                if snapshot.generation == key[0]:
-                    for facts in answered.uncounted:
-                        snapshot.record_access(facts, time.time())
-            self._answered[key] = answered._replace(uncounted=())
-        return result
 
     def facts_about(self, texts: Iterable[str], *, where: Where | None = None, limit: int = 10) -> list[Fact]:
         """Return facts that join names in some texts, those that hold the most of them first.
@@ -474,33 +471,35 @@ class GraphRetriever:
             Those of :meth:`retrieve` with which they will be asked, such as ``where`` and ``k``.
         """
         if isinstance(questions, int):
-            positive(questions, "the number of entities to warm")
+            check_integer(questions, "the number of entities to warm")
         elif isinstance(questions, str):
             raise InputError("warm takes an iterable of questions: warm([question])")
         else:
             questions = list(questions)
         if settings.get("where") is not None:
             settings["where"] = parse(settings["where"])
+
+        def work() -> int:
+            asked = questions
+            if isinstance(asked, int):
+                engine = self.index.engine
+                with engine.snapshot(visible(engine, settings.get("where"), time.time())) as snapshot:
+                    asked = [entity.name for entity in snapshot.entities(snapshot.top_entities(asked))]
+            return len([self.retrieve(question, count_access=False, **settings) for question in asked])
+
         if not background:
-            return self._warm(questions, settings)
+            return work()
         done = _Warming()
 
         def run() -> None:
             try:
-                done.set_result(self._warm(questions, settings))
+                done.set_result(work())
             except BaseException as error:  # noqa: BLE001 - the caller gets it from the future
                 done.set_exception(error)
 
         done.set_running_or_notify_cancel()
         threading.Thread(target=run, name="graphrag-warm", daemon=True).start()
         return done
-
-    def _warm(self, questions: Iterable[str] | int, settings: Mapping[str, Any]) -> int:
-        if isinstance(questions, int):
-            engine, scope = self.index.engine, settings.get("where")  # parsed
-            with engine.snapshot(visible(engine, scope, time.time())) as snapshot:
-                questions = [entity.name for entity in snapshot.entities(snapshot.top_entities(questions))]
-        return len([self.retrieve(question, count_access=False, **settings) for question in questions])
 
     def _as_vector(self, embedding: Iterable[float]) -> Matrix:
         try:
@@ -518,33 +517,17 @@ def _check_text(text: object, what: str) -> None:
         raise InputError(f"{what} has a lone surrogate at {error.start}: decode it correctly") from error
 
 
-def _is_same(recogniser: Recogniser, question: str, other: str, snapshot: Snapshot) -> bool:
-    """Return whether two questions that differ in spacing and case have the same keywords and names."""
-    if type(recogniser) is not Recogniser:
-        return False
-    return (
-        snapshot.terms(question) == snapshot.terms(other)
-        and recogniser.phrases_in(question) == recogniser.phrases_in(other)
-        and recogniser.known_names(question, snapshot) == recogniser.known_names(other, snapshot)
-    )
-
-
-def _instead(plan: Plan, *, has_embedder: bool) -> tuple[TargetMethod, str] | None:
-    """Return the method that answers if the plan's finds nothing, and why."""
-    if plan.method == "global":
-        return "hybrid", "the documents have no themes: hybrid search answers"
-    if plan.route and plan.method == "keyword" and has_embedder:  # such as for an id that no passage has
-        return "vector", "no passage has a word of the question: vector search answers"
-    return None
-
-
 def _plan(
-    settings: SearchSettings, question: str, seed_entities: Iterable[str] | None, exclude: Iterable[str] | None
+    settings: SearchSettings,
+    overrides: Mapping[str, Any],
+    question: str,
+    seed_entities: Iterable[str] | None,
+    exclude: Iterable[str] | None,
 ) -> Plan:
-    """Return the plan of a question."""
-    plan = settings.plan
+    """Return the settings of one question."""
+    plan = settings.replace(**overrides).plan
     if plan.method == "agentic":
-        route = settings.router.route(question)
+        route = plan.router.route(question)
         plan = replace(plan, method=route.method, route=str(route))
     if seed_entities is None and exclude is None:
         return plan
@@ -582,38 +565,13 @@ class _Warming(Future[int]):
         return timeout
 
 
-class _Answered(NamedTuple):
-    """When and in which scope a stored result was computed, and the facts whose access is not counted yet."""
+class _Cached(NamedTuple):
+    """A result, when and in which scope it was computed, and the facts whose access is not counted yet."""
 
+    result: Result
     at: float
     scope: Filter | None
-    uncounted: tuple[Keys, ...]
-
-
-def _respelled(result: Result, question: str) -> Result:
-    """Return a result for a question that differs from the stored one in spacing and case."""
-    lower = question.lower()
-
-    def words(found: tuple[str, ...]) -> tuple[str, ...]:
-        places = [(lower.find(word.lower()), word) for word in found]
-        return tuple(question[at : at + len(word)] if at >= 0 else word for at, word in places)
-
-    def explanation() -> Explanation:
-        stored = result.explanation.value
-        reasons = {
-            chunk: replace(
-                reason,
-                path=tuple(replace(step, text=question) if step.kind == "question" else step for step in reason.path),
-                words=words(reason.words),
-                covers=words(reason.covers),
-            )
-            for chunk, reason in stored.reasons.items()
-        }
-        return replace(stored, reasons=reasons, uncovered=words(stored.uncovered))
-
-    lazy = LazyExplanation(explanation)
-    hits = tuple(replace(hit, explanation=lazy) for hit in result.hits)
-    return replace(result, question=question, hits=hits, explanation=lazy)
+    uncounted: list[Keys]
 
 
 def _copied(result: Result) -> Result:

@@ -159,7 +159,7 @@ def test_without_a_file_the_configuration_is_empty(tmp_path, monkeypatch):
         ({"graph": "pagerang"}, "did you mean 'pagerank'"),
         ({"graph": {"name": "pagerank", "dampin": 1}}, "did you mean 'damping'"),
         ({"graph": {"name": "pagerank", "damping": "high"}}, "graph.damping is 'high': input should be a valid number"),
-        ({"graph": {"name": "neighbourhood", "hops": 9}}, "use 1, 2 or 3"),
+        ({"graph": {"name": "neighbourhood", "hops": 9}}, "use an integer from 1 to 3"),
         ({"graph": {"name": "neighbourhood", "hops": True}}, "graph.hops is True: input should be a valid integer"),
         ({"graph": 3}, "a table with a name"),
         ({"method": "magic"}, "unknown method 'magic'"),

@@ -10,7 +10,7 @@ import pytest
 from graphrag_core import Coverage, Document, GraphRetriever, KnowledgeIndex, PageRank, Reranked, Weighted
 from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
-from graphrag_core.query.sides import sides
+from graphrag_core.query.recognise import sides
 from graphrag_core.testing import CHAIN, HashEmbedder
 
 MANUAL = [
@@ -72,8 +72,8 @@ def test_the_scores_fall_with_the_rank_and_every_passage_is_there_once(manual):
 
 def test_a_chosen_fusion_or_strategy_decides_alone(manual):
     assert GraphRetriever(manual).settings.plan.reranker == Coverage()
-    assert GraphRetriever(manual, fusion=Weighted()).settings.plan.reranker is None
-    assert GraphRetriever(manual, graph=PageRank(), reranker=False).settings.plan.reranker is None
+    assert GraphRetriever(manual, fusion=Weighted()).settings.plan.reranker is False
+    assert GraphRetriever(manual, graph=PageRank(), reranker=False).settings.plan.reranker is False
 
 
 def test_a_reranker_can_be_replaced(manual):

@@ -10,8 +10,7 @@ import pytest
 
 from graphrag_core import Coverage, Document, GraphRetriever, KnowledgeIndex, Link, PageRank, Weighted
 from graphrag_core.demo import sample_documents
-from graphrag_core.query.coverage import Reranker
-from graphrag_core.query.reasons import Bridges, Links, Reasons
+from graphrag_core.query.coverage import Links, Reasons, Reranker
 from graphrag_core.testing import HashEmbedder
 
 MANUAL = [
@@ -153,9 +152,10 @@ def test_reasons_are_those_of_the_hits_shown_whatever_the_reranker_chose():
             strengths = np.array([[0, 0.5, 0.2], [0.5, 0, 0], [0.2, 0, 0]])
             values = np.full((3, 1), 0.5)
             links = Links(strengths, entity, held, ~held, 0 * values, values)
-            reasons = Reasons(np.arange(3), terms, links, Bridges.none())
-            assert [link and link.place for link in reasons.links_of(snapshot, np.arange(3))] == [None, 0, 0]
-            assert reasons.links_of(snapshot, np.array([2, 1])) == [None, None]
+            reasons = Reasons(np.arange(3), terms, links)
+            found = reasons.links_of(snapshot, np.arange(3), ["a", "b", "c"])
+            assert [link and (link.rank, link.chunk_id) for link in found] == [None, (1, "a"), (1, "a")]
+            assert reasons.links_of(snapshot, np.array([2, 1]), ["c", "b"]) == [None, None]
 
 
 def test_chinese_and_identifiers_are_words_and_possessive_endings_are_not():

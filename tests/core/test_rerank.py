@@ -21,7 +21,7 @@ from graphrag_core import (
     ScoreReranker,
 )
 from graphrag_core.errors import InputError, MissingDependency, RerankerError
-from graphrag_core.query.external_rerank import scores_of_order
+from graphrag_core.query.external_rerank import Returned, scores_of_returned
 from graphrag_core.testing import CHAIN, CHAIN_QUESTION, HashEmbedder
 
 NOTES = [Document(f"note-{i:02}", f"Harbour note {i}: the crane {'moves slowly ' * i}today.") for i in range(60)]
@@ -198,6 +198,12 @@ class TestAFunction:
 
     def test_an_empty_index_needs_no_scores(self, index):
         assert len(GraphRetriever(index, reranker=lambda q, c: 1 / 0).retrieve("anything")) == 0
+
+
+def scores_of_order(order, own, count):
+    texts = {str(place): "text" for place in range(count)}
+    returned = [Returned(str(place), "text", score) for place, score in zip(order, own, strict=True)]
+    return scores_of_returned(returned, texts, "reranker", "")
 
 
 class TestAnOrder:

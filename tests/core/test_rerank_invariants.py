@@ -27,7 +27,7 @@ from graphrag_core import (
 )
 from graphrag_core.filters import parse
 from graphrag_core.query.query import Query
-from graphrag_core.query.sides import sides
+from graphrag_core.query.recognise import sides
 from graphrag_core.testing import HashEmbedder
 
 

@@ -108,7 +108,7 @@ def test_relation_types_choose_what_is_followed(told):
 def test_no_more_passages_than_allowed_and_hops_within_reason(told):
     assert len(strengths(told, Neighbourhood(max_chunks=2))) == 2
     for hops in (0, 4):
-        with pytest.raises(InputError, match="1, 2 or 3"):
+        with pytest.raises(InputError, match="from 1 to 3"):
             Neighbourhood(hops=hops)
 
 

@@ -13,7 +13,7 @@ from serving import DOCUMENTS, QUESTION, client_of, index_of, keys_of
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import DatabaseError, EmbedderError, InputError
-from graphrag_core.query.settings import options_of
+from graphrag_core.query.settings import search_options
 from graphrag_core.serve import Gateway, Limits
 from graphrag_core.testing import HashEmbedder
 
@@ -387,7 +387,7 @@ def test_a_route_and_a_tool_have_the_parameters_of_their_operation(client):
     schema = client.get("/openapi.json").json()
     fields = schema["components"]["schemas"]["QueryRequest"]["properties"]
     assert {"question", "where", "seed_entities", "context_tokens"} <= set(fields)
-    assert {option.name for option in options_of("http")} <= set(fields)
+    assert {option.name for option in search_options()} <= set(fields)
     assert all("description" in field for field in fields.values())
     listed = {one["name"]: one for one in schema["paths"]["/v1/neighbours"]["get"]["parameters"]}
     assert set(listed) == {"name", "offset", "limit", "where"}

@@ -30,7 +30,7 @@ from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, MissingDependency, NotAnIndex, unknown_name
 from graphrag_core.llm import OpenAIChat, open_llm
 from graphrag_core.ports import Embedder, Extractor
-from graphrag_core.query.settings import Option, options_of
+from graphrag_core.query.settings import Option, search_options
 from graphrag_core.testing import HashEmbedder
 
 Kb = Annotated[
@@ -123,7 +123,7 @@ def expand(command: Callable[..., None]) -> Callable[..., None]:
     own_parameters = inspect.signature(command).parameters.values()
     (group,) = (one for one in own_parameters if is_dataclass(one.annotation))
     fields = inspect.signature(group.annotation).parameters
-    offered = options_of("cli") if "settings" in fields else []
+    offered = search_options() if "settings" in fields else []
     parameters: list[inspect.Parameter] = []
     for one in own_parameters:
         for own in fields.values() if one is group else [one]:

@@ -26,7 +26,7 @@ from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
 from graphrag_core.model import Added, Chunk, Document, Estimate
 from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
-from graphrag_core.research.findings import FINDING, FindingsExtractor, with_findings, without_labels
+from graphrag_core.research import FINDING, FindingsExtractor, with_findings, without_labels
 from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint, hash64, label
 from graphrag_core.text.markup import plain
 

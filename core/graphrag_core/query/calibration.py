@@ -80,7 +80,8 @@ def signals_of(
     ``trust`` is None if the graph was not searched.
     """
     first = ranking[:_TOGETHER]
-    terms = query.snapshot.terms(_without_function_words(query.text))
+    content = " ".join(word for word in _WORD.findall(query.text) if word.lower() not in FUNCTION)
+    terms = query.snapshot.terms(content or query.text)
     weights = word_weights(query.snapshot.term_counts(terms).clip(1), query.snapshot.statistics_count + _BACKGROUND)
     found = query.snapshot.terms_in("chunks", np.concatenate([first, shown]), terms)
     together = found[: len(first)].any(axis=0) @ weights
@@ -99,8 +100,3 @@ def signals_of(
         np.full(len(shown), float(trust is None)),
     ]
     return np.stack(columns, axis=1)
-
-
-def _without_function_words(text: str) -> str:
-    """Return the words of a question that say what it is about; all if there are no others."""
-    return " ".join(word for word in _WORD.findall(text) if word.lower() not in FUNCTION) or text

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from graphrag_core.key_sets import among
-from graphrag_core.ports import Keys, Ranking, Scores, Snapshot
+from graphrag_core.key_sets import among, distinct
+from graphrag_core.ports import Adjacency, Keys, Ranking, Scores, Snapshot
 from graphrag_core.query.query import Query, word_weights
-from graphrag_core.query.reasons import Bridges, Flags, Links, Reasons, Values
-from graphrag_core.query.sides import sides
+from graphrag_core.query.recognise import sides
+from graphrag_core.result import Link, LinkKind
+
+Values = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 _FAR = 100  # the rank of a passage in a ranking that does not contain it
 _FEW = 5  # an entity that so few passages mention links them in any index
@@ -34,8 +39,128 @@ _STARTS = 5  # plain passages that are followed
 _ANCHORS = 2  # passages that are chosen before bridges count
 _HEAD = 5  # the first places, among which plain search has its best passages
 _STEPS = 10  # passages that are chosen one by one; the others follow by their last score
+_LEAST_LINK = 0.05  # a link that adds less to the score is not a reason
 _GRAPH_CANDIDATES, _PLAIN_CANDIDATES, _BRIDGE_CANDIDATES = 40, 20, 20
 _NOTHING: Ranking = (np.empty(0, np.int64), np.empty(0, np.float32))
+
+
+class Links(NamedTuple):
+    """The links between candidates: how much each adds to the score, and through which entity.
+
+    ``held`` and ``subject`` say which candidate mentions an entity and which is about it; ``to_subject`` and
+    ``to_mention`` are the strengths of an entity in a candidate, towards others that are about it or mention it.
+    """
+
+    strengths: Values
+    entities: Keys
+    held: Flags
+    subject: Flags
+    to_subject: Values
+    to_mention: Values
+
+    def strongest(self, one: int, other: int) -> tuple[Keys, LinkKind]:
+        """Return the entities of the strongest link between two candidates, and what it is to the first."""
+        about, other_about = self.subject[one], self.subject[other]
+        values = np.stack(
+            [
+                self.to_subject[other] * about,
+                self.to_subject[one] * other_about,
+                np.maximum(self.to_mention[one] * self.held[other], self.to_mention[other] * self.held[one]),
+            ]
+        ).round(6)
+        best = values.max(axis=1, initial=0)
+        which = int(best.argmax())
+        entities = values[which] == best[which]
+        both = entities & about & other_about
+        if which == 2 and both.any():
+            return self.entities[both], "both_about"
+        return self.entities[entities], _LINK_KINDS[which]
+
+
+class Bridges(NamedTuple):
+    """Ways from a passage that plain search found through an entity to a candidate, one row for each.
+
+    ``strengths`` are what each adds to the score; the flags say whether the passage and the candidate are about
+    the entity.
+    """
+
+    starts: Keys
+    entities: Keys
+    ends: Keys
+    strengths: Values
+    start_is_about: Flags
+    end_is_about: Flags
+
+    def between(self, places: Mapping[int, int]) -> list[_Way]:
+        """Return the ways from chunks at some places down to others, strongest first."""
+        kinds: dict[tuple[bool, bool], LinkKind] = {
+            (True, True): "both_about",
+            (True, False): "about",
+            (False, True): "mentions",
+        }
+        columns = (column.tolist() for column in self._replace(strengths=self.strengths.round(6)))
+        ways = [
+            _Way(places[end], -strength, places[start], kinds.get((is_about, about), "both_mention"), entity)
+            for start, entity, end, strength, about, is_about in zip(*columns, strict=True)
+            if places.get(start, math.inf) < places.get(end, -1)
+        ]
+        return sorted(ways)
+
+
+class _Way(NamedTuple):
+    """A row of :class:`Bridges` between two of the chunks shown, by their places; weak ones have larger numbers."""
+
+    end: int
+    weakness: float
+    start: int
+    kind: LinkKind
+    entity: int
+
+
+class Reasons(NamedTuple):
+    """What a reranker knows of its candidates: how they are linked, and how some were found through others."""
+
+    keys: Keys
+    terms: Sequence[str]
+    links: Links | None = None
+    bridges: Bridges | None = None
+
+    def links_of(self, snapshot: Snapshot, shown: Keys, ids: Sequence[str]) -> list[Link | None]:
+        """Return the strongest link of each of the chunks shown, which have these ids, to one above it, if any.
+
+        Of links that are equally strong, that to the best chunk, through the first entity by id.
+        """
+        row_of = {key: row for row, key in enumerate(self.keys.tolist())}
+        places = {key: place for place, key in enumerate(shown.tolist()) if key in row_of}
+        links: list[Link | None] = [None] * len(shown)
+        if self.links is None or len(places) < 2:
+            return links
+        rows, order = [row_of[key] for key in places], [*places.values()]
+        strengths = self.links.strengths[np.ix_(rows, rows)].round(6)  # equal whatever the order of the sums
+        ways = self.bridges.between(places) if self.bridges is not None else []
+        found: dict[int, tuple[int, Keys, LinkKind, bool]] = {}
+        for at in range(1, len(rows)):
+            above = int(strengths[at, :at].argmax())
+            strength, place = float(strengths[at, above]), order[at]
+            bridge = next((way for way in ways if way.end == place), None)
+            if bridge is not None and -bridge.weakness >= max(strength, _LEAST_LINK):
+                equal = np.array([way.entity for way in ways if way[:4] == bridge[:4]], np.int64)
+                found[place] = bridge.start, equal, bridge.kind, True
+            elif strength >= _LEAST_LINK:
+                found[place] = order[above], *self.links.strongest(rows[at], rows[above]), False
+        keys = distinct(*(linking for _, linking, _, _ in found.values())) if found else shown[:0]
+        known = dict(zip(keys.tolist(), snapshot.entities(keys) if found else (), strict=True))
+        for place, (above, linking, kind, followed) in found.items():
+            named = [known[key] for key in linking.tolist()]
+            if kind == "both_mention":  # a year that two passages share says nothing about them
+                named = [entity for entity in named if any(map(str.isalpha, entity.name))]
+            if named:
+                entity = min(named, key=attrgetter("id"))
+                links[place] = Link(above + 1, ids[above], entity.id, entity.name, kind, followed)
+        return links
+
+
+_LINK_KINDS: tuple[LinkKind, ...] = ("about", "mentions", "both_mention")
 
 
 @dataclass(frozen=True)
@@ -62,7 +187,7 @@ class Reranked:
     scores: Scores
     trust: float = 1.0
     remark: str = ""
-    linked: Ranking = field(default_factory=lambda: _NOTHING)
+    linked: Ranking = _NOTHING
     gate: str = ""
     reasons: Reasons | None = None
 
@@ -133,67 +258,66 @@ class Coverage(Reranker):
 
     def rerank(self, query: Query, plain: Ranking, graph: Ranking) -> Reranked:
         """Return all chunks of both rankings and those that the best plain passages lead to; the score is 1 / rank."""
-        snapshot = query.snapshot
+        snapshot, nothing = query.snapshot, plain[0][:0]
         terms = snapshot.terms(query.text)
-        everything = _each_once(np.concatenate([plain[0], graph[0]]))
+        everything = _each_once(plain[0], graph[0])
         if not terms or len(everything) == 0:
-            return _ranked(everything, 0.0, "plain search leads: the question has no words to cover")
+            remark = "plain search leads: the question has no words to cover"
+            return Reranked(everything, _by_rank(everything), trust=0.0, remark=remark)
         weights = word_weights(snapshot.term_counts(terms), snapshot.statistics_count)
         trust, share = self._trust(query, terms, weights)
         first = snapshot.terms_in("chunks", plain[0][:_FIRST], terms)
         left_open = float(weights[~first.any(axis=0)].sum())
         reach = 1 / (1 + math.exp((self.open - left_open) / _SLOPE))
-        kept = self._kept(query, trust)
+        parts = sides(query.text)
+        # The passages of plain search that must be among the first five.
+        kept = _each_once(query.best if trust < 0.5 else nothing, query.best_of(parts) if parts else nothing)[:_HEAD]
         why = (
             f"{share:.0%} of the question consists of rare names that the graph knows, "
             f"and the first passages of plain search leave {left_open:.0%} of it open"
         )
         if trust < _LITTLE_TRUST and reach < 0.5:
-            reasons = Reasons(everything[:0], terms, Links.none(), Bridges.none())
-            alone = f"plain search decides alone: {why}"
-            return replace(_ranked(_with_kept(everything, kept), trust, alone), reasons=reasons)
-        follow = self.bridge > 0 and trust < 1 and snapshot.linked_share >= self.least_linked
-        followed, bridges = self._bridges(query, plain[0], terms, weights) if follow else (_NOTHING, Bridges.none())
-        keys = _each_once(
-            np.concatenate([graph[0][:_GRAPH_CANDIDATES], plain[0][:_PLAIN_CANDIDATES], followed[0], kept])
-        )
-        covered = snapshot.terms_in("chunks", keys, terms)
-        mentions = _Mentions.of(snapshot, keys, self._most(snapshot))
+            chosen = _with_kept(everything, kept)
+            remark = f"plain search decides alone: {why}"
+            return Reranked(chosen, _by_rank(chosen), trust, remark, reasons=Reasons(nothing, terms))
+        most_passages = min(self.most_passages, max(_FEW, snapshot.chunk_count / 10))
+        followed, bridges = _NOTHING, None
+        if self.bridge > 0 and trust < 1 and snapshot.linked_share >= self.least_linked:
+            followed, bridges = self._bridges(query, plain[0][:_STARTS], terms, weights, most_passages)
+        keys = _each_once(graph[0][:_GRAPH_CANDIDATES], plain[0][:_PLAIN_CANDIDATES], followed[0], kept)
+        covered, about = snapshot.terms_in("chunks", keys, terms), snapshot.subjects(keys)
 
         by_graph, by_plain = (_OFFSET / (_ranks(keys, r[0]) + _OFFSET) for r in (graph, plain))
         prior = max(trust, _LEAST_GRAPH) * by_graph + (1 - trust) * by_plain
-        if trust > 0:
-            prior += trust * _TITLE * _subject_share(snapshot, mentions, terms, weights)
-        strength = dict(zip(followed[0].tolist(), followed[1].tolist(), strict=True))
+        if trust > 0:  # the question's words in the name of a chunk's subject
+            in_subject = np.zeros_like(covered)
+            owners = np.repeat(np.arange(len(keys)), about.counts)
+            np.logical_or.at(in_subject, owners, snapshot.terms_in("entities", about.targets, terms))
+            prior += trust * _TITLE * (in_subject @ weights)
         follow_weight = (1 - trust) ** 1.5 * self.bridge * reach
+        strength = dict(zip(followed[0].tolist(), followed[1].tolist(), strict=True))
         bridged = follow_weight * np.array([strength.get(key, 0.0) for key in keys.tolist()])
-        links = self._links(query, keys, mentions, terms, weights, max(trust, reach))
+        links = self._links(query, keys, about, terms, weights, most_passages, max(trust, reach))
         cover = _COVER_PLAIN + (self.cover - _COVER_PLAIN) * trust
-        scores = _Scores(prior, bridged, cover * weights, covered, links.strengths)
         places = {key: place for place, key in enumerate(keys.tolist())}
         pinned = [places[key] for key in plain[0][:_PINNED].tolist()] if trust < 0.5 else []
-        chosen = keys[scores.choose(pinned, [places[key] for key in kept.tolist()])]
+        must = [places[key] for key in kept.tolist()]
+        chosen = keys[_choose(prior, bridged, cover * weights, covered, links.strengths, pinned, must)]
         if trust < 0.5:
             chosen = _alternate(chosen, plain[0])
-        bridges = bridges._replace(strengths=bridges.strengths * follow_weight)
+        chosen = _each_once(chosen, everything)
+        if bridges is not None:
+            bridges = bridges._replace(strengths=bridges.strengths * follow_weight)
         how_far = f"leads (graph {max(trust, _LEAST_GRAPH):.0%}, links {max(trust, reach):.0%}): {why}"
-        return replace(
-            _ranked(_each_once(np.concatenate([chosen, everything])), trust, "", followed),
+        return Reranked(
+            chosen,
+            _by_rank(chosen),
+            trust,
             remark=f"plain search {how_far}" if trust < 0.5 else "",
+            linked=followed,
             gate=f"the graph {how_far}" if trust >= 0.5 else "",
             reasons=Reasons(keys, terms, links, bridges),
         )
-
-    def _kept(self, query: Query, trust: float) -> Keys:
-        """Return the passages of plain search that must be among the first five."""
-        firsts = [query.best] if trust < 0.5 else []
-        if parts := sides(query.text):
-            firsts.append(query.best_of(parts))
-        return _each_once(np.concatenate(firsts))[:_HEAD] if firsts else np.empty(0, np.int64)
-
-    def _most(self, snapshot: Snapshot) -> float:
-        """Return how many passages may mention an entity that links passages."""
-        return min(self.most_passages, max(_FEW, snapshot.chunk_count / 10))
 
     def _trust(self, query: Query, terms: list[str], weights: Values) -> tuple[float, float]:
         """Return the trust in the graph, and the share of the question that consists of rare known names."""
@@ -205,21 +329,23 @@ class Coverage(Reranker):
         share = float((named * rarity[:, None]).max(axis=0) @ weights)
         return min(1.0, share / self.enough), share
 
-    def _bridges(self, query: Query, plain: Keys, terms: list[str], weights: Values) -> tuple[Ranking, Bridges]:
+    def _bridges(
+        self, query: Query, starts: Keys, terms: list[str], weights: Values, most_passages: float
+    ) -> tuple[Ranking, Bridges | None]:
         """Return chunks that share an entity with the best plain passages, their strengths, at most 1, and the ways.
 
         The question does not name these entities, and few chunks mention them. A chunk is the stronger the
         better the passage it was reached from, the rarer the entity, and the more of the question the chunk
         covers, above all of what the passage does not cover.
         """
-        snapshot, starts = query.snapshot, plain[:_STARTS]
+        snapshot = query.snapshot
         edges = snapshot.neighbours(starts, to="entities")
         start = np.repeat(np.arange(len(starts)), edges.counts)
         counts, _ = snapshot.entity_counts(edges.targets)
-        usable = (counts > 1) & (counts <= self._most(snapshot)) & ~among(edges.targets, np.sort(query.entities))
+        usable = (counts > 1) & (counts <= most_passages) & ~among(edges.targets, np.sort(query.entities))
         start, entities, counts = start[usable], edges.targets[usable], counts[usable]
         if len(entities) == 0:
-            return _NOTHING, Bridges.none()
+            return _NOTHING, None
         found = snapshot.neighbours(entities, to="chunks")
         pair = np.repeat(np.arange(len(entities)), found.counts)
         elsewhere = found.targets != starts[start[pair]]
@@ -247,15 +373,34 @@ class Coverage(Reranker):
         return (chunks[order], (best[order] / most).astype(np.float32)), ways
 
     def _links(
-        self, query: Query, keys: Keys, mentions: _Mentions, terms: list[str], weights: Values, counts: float
+        self,
+        query: Query,
+        keys: Keys,
+        about: Adjacency,
+        terms: list[str],
+        weights: Values,
+        most_passages: float,
+        counts: float,
     ) -> Links:
         """Return the strength of the link between each two chunks, and what it consists of.
 
-        ``counts`` is how far links count, from 0 to 1.
+        ``about`` are the subjects of the chunks, ``counts`` is how far links count, from 0 to 1. Entities count that
+        at least two of the chunks mention, and not too many of the index.
         """
-        snapshot, entities = query.snapshot, mentions.entities
+        snapshot = query.snapshot
+        edges = snapshot.neighbours(keys, to="entities")
+        entities, holders = np.unique(edges.targets, return_counts=True)
+        mentions, _ = snapshot.entity_counts(entities)
+        usable = (holders > 1) & (mentions <= most_passages)
+        entities, mentions = entities[usable], mentions[usable]
+        held = np.zeros((len(keys), len(entities)), np.bool_)
+        subject = np.zeros_like(held)
+        for flags, found in ((held, edges), (subject, about)):
+            inside = among(found.targets, entities)
+            owners = np.repeat(np.arange(len(keys)), found.counts)[inside]
+            flags[owners, np.searchsorted(entities, found.targets[inside])] = True
         # The best sentence of a chunk that mentions an entity: how much of the question it covers besides the name.
-        evidence = np.zeros(mentions.held.shape)
+        evidence = np.zeros(held.shape)
         facts = snapshot.facts_of(entities)
         rows = snapshot.fact_rows(facts)
         fact = np.repeat(np.arange(len(facts)), rows.counts)
@@ -265,19 +410,19 @@ class Coverage(Reranker):
             used, place = np.unique(fact, return_inverse=True)
             named, own = np.unique(column, return_inverse=True)
             besides = ~snapshot.terms_in("entities", entities[named], terms)
-            said = snapshot.terms_in("facts", facts[used], terms)[place] & besides[own]
+            stated = snapshot.terms_in("facts", facts[used], terms)[place] & besides[own]
             order = np.argsort(keys, kind="stable")
             row = order[np.searchsorted(keys[order], rows.chunks[fact])]
-            np.maximum.at(evidence, (row, column), said @ weights)
-        rarity = np.where(among(entities, np.sort(query.entities)), 0, 2 / np.maximum(mentions.counts, 2))
+            np.maximum.at(evidence, (row, column), stated @ weights)
+        rarity = np.where(among(entities, np.sort(query.entities)), 0, 2 / np.maximum(mentions, 2))
         # Two chunks about the same thing, such as two sections of a document, are not linked by that.
         weight = self.link * counts
-        to_subject = weight * (mentions.held & ~mentions.subject) * (_SUBJECT_LINK + _SUBJECT_EVIDENCE * evidence)
-        to_mention = weight * mentions.held * rarity * (_SHARED_LINK + _SHARED_EVIDENCE * evidence)
-        links = np.maximum(_strongest(to_subject, mentions.subject), _strongest(to_mention, mentions.held))
+        to_subject = weight * (held & ~subject) * (_SUBJECT_LINK + _SUBJECT_EVIDENCE * evidence)
+        to_mention = weight * held * rarity * (_SHARED_LINK + _SHARED_EVIDENCE * evidence)
+        links = np.maximum(_strongest(to_subject, subject), _strongest(to_mention, held))
         links = np.maximum(links, links.T)
         np.fill_diagonal(links, 0)
-        return Links(links, entities, mentions.held, mentions.subject, to_subject, to_mention)
+        return Links(links, entities, held, subject, to_subject, to_mention)
 
 
 def _strongest(values: Values, flags: Flags) -> Values:
@@ -290,91 +435,38 @@ def _strongest(values: Values, flags: Flags) -> Values:
     return strongest
 
 
-class _Mentions(NamedTuple):
-    """The entities that at least two of some chunks mention, and which chunk mentions which.
+def _choose(
+    prior: Values, bridged: Values, weights: Values, terms: Flags, links: Values, pinned: list[int], kept: list[int]
+) -> Keys:
+    """Return positions of candidates, best first: the first ten one by one, each with regard to those before it.
 
-    ``subject`` says of which chunk an entity is the subject; ``subjects`` are all pairs of a chunk's position and
-    an entity it is about, and ``counts`` the number of chunks in the index that mention each entity.
+    A score consists of what a candidate has by its rank and by bridges, the weights of its terms, and its links.
+    ``pinned`` come first, and ``kept`` are among the first five.
     """
-
-    entities: Keys
-    counts: Keys
-    held: Flags
-    subject: Flags
-    subjects: tuple[Keys, Keys]
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, keys: Keys, most: float) -> _Mentions:
-        """Return the mentions of chunks, without entities that more than ``most`` chunks of the index mention."""
-        edges = snapshot.neighbours(keys, to="entities")
-        row = np.repeat(np.arange(len(keys)), edges.counts)
-        about = snapshot.subjects(keys)
-        about_row = np.repeat(np.arange(len(keys)), about.counts)
-        entities, holders = np.unique(edges.targets, return_counts=True)
-        counts, _ = snapshot.entity_counts(entities)
-        kept = (holders > 1) & (counts <= most)
-        entities, counts = entities[kept], counts[kept]
-        held = np.zeros((len(keys), len(entities)), np.bool_)
-        subject = np.zeros_like(held)
-        for flags, owners, targets in ((held, row, edges.targets), (subject, about_row, about.targets)):
-            inside = among(targets, entities)
-            flags[owners[inside], np.searchsorted(entities, targets[inside])] = True
-        return cls(entities, counts, held, subject, (about_row, about.targets))
-
-
-def _subject_share(snapshot: Snapshot, mentions: _Mentions, terms: list[str], weights: Values) -> Values:
-    """Return for each chunk the share of the question in the name of its subject."""
-    rows, entities = mentions.subjects
-    shares = np.zeros(len(mentions.held))
-    if len(entities):
-        found = np.zeros((len(mentions.held), len(terms)), np.bool_)
-        np.logical_or.at(found, rows, snapshot.terms_in("entities", entities, terms))
-        shares = found @ weights
-    return shares
-
-
-class _Scores(NamedTuple):
-    """What the score of each candidate consists of.
-
-    ``prior`` by rank, ``bridged`` by bridges, ``weights`` of the terms, ``covered`` which candidate has
-    which term, ``links`` between candidates.
-    """
-
-    prior: Values
-    bridged: Values
-    weights: Values
-    covered: Flags
-    links: Values
-
-    def choose(self, pinned: Sequence[int], kept: Sequence[int]) -> Keys:
-        """Return positions, best first: the first ten one by one, each with regard to those before it.
-
-        ``pinned`` come first, and ``kept`` are among the first five.
-        """
-        missing, linked = self.weights.copy(), np.zeros(len(self.prior))
-        left = np.ones(len(self.prior), np.bool_)
-        covered = self.covered.astype(np.float64)
-        chosen: list[int] = []
-        while True:
-            score = self.prior + covered @ missing + linked
-            if len(chosen) >= _ANCHORS:
-                score += self.bridged
-            score = score.round(6)  # equal whatever the order of the sums
-            if len(chosen) == min(_STEPS, len(score)):
-                break
-            waiting = [place for place in kept if left[place]]
-            if len(chosen) < len(pinned):
-                best = pinned[len(chosen)]
-            elif len(chosen) < _HEAD <= len(chosen) + len(waiting):
-                best = max(waiting, key=lambda place: (score[place], -place))
-            else:
-                best = int(np.where(left, score, -np.inf).argmax())
-            chosen.append(best)
-            left[best] = False
-            missing[self.covered[best]] = 0
-            linked = np.maximum(linked, self.links[best])
-        rest = np.flatnonzero(left)
-        return np.array([*chosen, *rest[np.argsort(-score[rest], kind="stable")].tolist()], np.int64)
+    missing, linked = weights.copy(), np.zeros(len(prior))
+    left = np.ones(len(prior), np.bool_)
+    covered = terms.astype(np.float64)
+    chosen: list[int] = []
+    while True:
+        score = prior + covered @ missing + linked
+        if len(chosen) >= _ANCHORS:
+            score += bridged
+        score = score.round(6)  # equal whatever the order of the sums
+        if len(chosen) == min(_STEPS, len(score)):
+            break
+        waiting = [place for place in kept if left[place]]
+        if len(chosen) < len(pinned):
+            best = pinned[len(chosen)]
+        elif len(chosen) < _HEAD <= len(chosen) + len(waiting):
+            best = max(waiting, key=lambda place: (score[place], -place))
+        else:
+            best = int(np.where(left, score, -np.inf).argmax())
+        chosen.append(best)
+        left[best] = False
+        missing[terms[best]] = 0
+        linked = np.maximum(linked, links[best])
+    rest = np.flatnonzero(left)
+    return np.array([*chosen, *rest[np.argsort(-score[rest], kind="stable")].tolist()], np.int64)
 
 
 def _alternate(chosen: Keys, plain: Keys) -> Keys:
@@ -382,7 +474,7 @@ def _alternate(chosen: Keys, plain: Keys) -> Keys:
     head = chosen[:_HEAD].tolist()
     others = [key for key in plain.tolist() if key not in head]
     turns = [key for pair in zip(others, chosen[_HEAD:].tolist(), strict=False) for key in pair]
-    return _each_once(np.array([*head, *turns, *chosen.tolist()], np.int64))
+    return np.array([*head, *turns, *chosen.tolist()], np.int64)
 
 
 def _with_kept(keys: Keys, kept: Keys) -> Keys:
@@ -391,7 +483,7 @@ def _with_kept(keys: Keys, kept: Keys) -> Keys:
     others = [key for key in head if key not in kept]
     missing = [key for key in kept.tolist() if key not in head]
     gone = set(others[len(others) - len(missing) :]) if missing else set()
-    return _each_once(np.array([*(key for key in head if key not in gone), *missing, *keys.tolist()], np.int64))
+    return _each_once(np.array([*(key for key in head if key not in gone), *missing], np.int64), keys)
 
 
 def _ranks(keys: Keys, ranked: Keys) -> Values:
@@ -399,9 +491,11 @@ def _ranks(keys: Keys, ranked: Keys) -> Values:
     return np.array([place.get(key, _FAR) for key in keys.tolist()], np.float64)
 
 
-def _each_once(keys: Keys) -> Keys:
-    return np.array(list(dict.fromkeys(keys.tolist())), np.int64)  # faster than np.unique for a few hundred
+def _each_once(*keys: Keys) -> Keys:
+    everything = np.concatenate(keys).tolist()
+    return np.array(list(dict.fromkeys(everything)), np.int64)  # faster than np.unique for a few hundred
 
 
-def _ranked(keys: Keys, trust: float, remark: str, linked: Ranking = _NOTHING) -> Reranked:
-    return Reranked(keys, (1 / np.arange(1, len(keys) + 1)).astype(np.float32), trust, remark, linked)
+def _by_rank(keys: Keys) -> Scores:
+    scores: Scores = (1 / np.arange(1, len(keys) + 1)).astype(np.float32)
+    return scores

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,16 +16,22 @@ from graphrag_core.key_sets import distinct
 from graphrag_core.model import Chunk, Entity, Fact
 from graphrag_core.ports import Engine, Keys, Snapshot
 from graphrag_core.query.paths import EntityPath, choose_facts, find_paths, paths_from_passages
-from graphrag_core.query.query import Query
-from graphrag_core.query.reasons import LinkReason, words_of
+from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.steering import without_entities
-from graphrag_core.result import Channel, Explanation, Link, Reason, Step
-from graphrag_core.text import label, normalise
+from graphrag_core.result import Explanation, Hit, Link, Reason, Step
+from graphrag_core.text import CJK, has_cjk, label, normalise
+
+Span = tuple[int, int]
 
 GRAPH_CHANNELS = frozenset(("graph", "links"))
 """The channels of the graph; all others are plain search."""
 
 _FOUND_BY_PLAIN = 10  # a passage that plain search ranks so high can be the start of a path
+_TOKEN = re.compile(rf"(?:(?![{CJK}])\S)+")
+_PIECE = re.compile(r"[^\W_]+[+#]*")
+_SUFFIX = re.compile(r"['’](?:s|t|d|m|re|ll|ve)\b", re.IGNORECASE)
+_JOINT = re.compile(r"[_./:-]{1,2}")
+_MAX_TOKENS = 400
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,19 +43,15 @@ class Explainer:
     engine, scope, exclude
         Where to read: what the query saw.
     generation
-        That of the query. ``followed``, the facts that the strategy followed, have these keys in it alone.
-    ranks_facts
-        Whether the order of these facts is that of relevance.
-    chunk_ids, channels, links
-        Of each hit.
+        That of the query. The keys of ``expansion`` are valid in it alone.
+    expansion
+        What the graph strategy found; None if it did not run.
+    links
+        Of each hit, to a better one.
     entities
         Those that the question names.
-    others
-        Further entities that hits refer to.
     terms
         Those of the question; None if no reranker looked at them.
-    advise
-        Returns the advice.
     """
 
     engine: Engine
@@ -57,58 +60,59 @@ class Explainer:
     generation: int
     question: str
     method: str
-    graph_ran: bool
-    followed: Keys
-    ranks_facts: bool
-    chunk_ids: Sequence[str]
-    channels: Sequence[Mapping[str, Channel]]
-    links: Sequence[LinkReason | None]
+    expansion: Expansion | None
+    hits: Sequence[Hit]
+    links: Sequence[Link | None]
     entities: Sequence[Entity]
-    others: Sequence[Entity]
     terms: Sequence[str] | None
-    advise: Callable[[], str]
+    advice: str
 
     def __call__(self) -> Explanation:
         """Open a snapshot and compute the explanation; hits that are gone have no path."""
         try:
             with self.engine.snapshot(self.scope) as snapshot:
-                return self.explain(without_entities(snapshot, self.exclude, set())[0] if self.exclude else snapshot)
+                return self.explain(without_entities(snapshot, self.exclude) if self.exclude else snapshot)
         except IndexClosed as error:
             raise IndexClosed(f"{error}. retrieve(..., explain=True) explains a result before") from error
 
     def explain(self, snapshot: Snapshot) -> Explanation:
         """Return the explanation by a snapshot of the query's scope."""
-        found = snapshot.find_chunks(self.chunk_ids)
-        places = [place for place, chunk_id in enumerate(self.chunk_ids) if chunk_id in found]
-        keys = np.array([found[self.chunk_ids[place]] for place in places], np.int64)
-        named = snapshot.find_entities([entity.id for entity in self.entities])
+        found = snapshot.find_chunks([hit.chunk.id for hit in self.hits])
+        places = [place for place, hit in enumerate(self.hits) if hit.chunk.id in found]
+        keys = np.array([found[self.hits[place].chunk.id] for place in places], np.int64)
+        linking = [link.entity_id for link in self.links if link] + [hit.via[0].id for hit in self.hits if hit.via]
+        named = snapshot.find_entities([*(entity.id for entity in self.entities), *linking])
         entities = np.array([named[entity.id] for entity in self.entities if entity.id in named], np.int64)
         query = Query(self.question, snapshot, entities=entities)
-        paths = self._paths(query, keys, places) if self.graph_ran else [()] * len(keys)
+        paths = [()] * len(keys) if self.expansion is None else self._paths(query, keys, places)
         facts = self._facts(query, keys, paths)
-        on_paths = [key for path in paths for key in path[::2] if key >= snapshot.first_entity]
-        entity_keys = distinct(snapshot.fact_rows(facts).entities, entities, np.array(on_paths, np.int64))
+        others = [key for path in paths for key in path[::2] if key >= snapshot.first_entity] + [*named.values()]
+        entity_keys = distinct(snapshot.fact_rows(facts).entities, np.array(others, np.int64))
         known = dict(zip(entity_keys.tolist(), snapshot.entities(entity_keys), strict=True))
         read = dict(zip(facts.tolist(), snapshot.facts(facts), strict=True))
         chunks = dict(zip(keys.tolist(), snapshot.chunks(keys), strict=True))
-        words, uncovered = ([], ()) if self.terms is None else words_of(self.question, snapshot, self.terms, keys)
+        # A fact may hold an entity's own id or that of one of its aliases.
+        by_name = {
+            name: entity
+            for entity in (*known.values(), *self.entities)
+            for name in (*map(normalise, entity.aliases), entity.id)
+        }
+        words, uncovered = ([], ()) if self.terms is None else _words_of(self.question, snapshot, self.terms, keys)
         reasons = {}
         for at, (place, path, chunk) in enumerate(zip(places, paths, chunks.values(), strict=True)):
             own, covers = words[at] if words else ((), ())
             reasons[chunk.id] = Reason(
-                path=self._steps(path, chunk, known, read, chunks), words=own, covers=covers, link=self._link(place)
+                path=self._steps(path, chunk, known, read, chunks),
+                words=own,
+                covers=covers,
+                link=self._link(self.links[place], by_name),
             )
         return Explanation(
             reasons=reasons,
             facts=tuple(read.values()),
-            # A fact may hold an entity's own id or that of one of its aliases.
-            known={
-                name: entity
-                for entity in (*known.values(), *self.others, *self.entities)
-                for name in (*map(normalise, entity.aliases), entity.id)
-            },
+            known=by_name,
             uncovered=uncovered,
-            advice=self.advise(),
+            advice=self.advice,
             generation=snapshot.generation,
         )
 
@@ -121,7 +125,8 @@ class Explainer:
         ranks: dict[bool, list[float]] = {True: [], False: []}
         for place in places:
             for of_graph, found_by in ranks.items():
-                own = [one.rank for name, one in self.channels[place].items() if (name in GRAPH_CHANNELS) is of_graph]
+                channels = self.hits[place].channels.items()
+                own = [channel.rank for name, channel in channels if (name in GRAPH_CHANNELS) is of_graph]
                 found_by.append(math.inf if self.method == "graph" and not of_graph else min(own, default=math.inf))
         graph, plain = np.array(ranks[True], np.float64), np.array(ranks[False], np.float64)
         leads = ((graph <= plain) & (graph < math.inf)).tolist()
@@ -133,11 +138,12 @@ class Explainer:
 
     def _facts(self, query: Query, keys: Keys, paths: Sequence[EntityPath]) -> Keys:
         """Return the facts that support the answer, most important first."""
-        followed = self.followed if query.snapshot.generation == self.generation else self.followed[:0]
-        if not self.graph_ran:
-            return followed
+        if self.expansion is None:
+            return keys[:0]
+        is_same = query.snapshot.generation == self.generation
+        followed = self.expansion.facts if is_same else keys[:0]
         facts = choose_facts(query, paths, keys, followed)
-        if self.ranks_facts:
+        if self.expansion.ranks_facts:
             facts = np.array([*dict.fromkeys([*followed.tolist(), *facts.tolist()])], np.int64)
         return facts
 
@@ -160,15 +166,76 @@ class Explainer:
                 steps.append(Step("entity", known[key].id, known[key].name) if key in known else _to(chunks[key]))
         return (*steps, _to(chunk))
 
-    def _link(self, place: int) -> Link | None:
+    def _link(self, link: Link | None, known: Mapping[str, Entity]) -> Link | None:
         """Return the link of a hit; the name of a value of metadata has its field before it."""
-        if (link := self.links[place]) is None:
-            return None
-        entity = link.entity
-        prefix = f"{entity.type}: " if entity.type in shared_fields(self.engine.settings()) else ""
-        name = entity.name if entity.name.startswith(prefix) else prefix + entity.name
-        return Link(link.place + 1, self.chunk_ids[link.place], entity.id, name, link.kind, link.followed)
+        if link is None or link.entity_id not in known:
+            return link
+        kind = known[link.entity_id].type
+        prefix = f"{kind}: " if kind in shared_fields(self.engine.settings()) else ""
+        return link if link.entity.startswith(prefix) else replace(link, entity=prefix + link.entity)
 
 
 def _to(chunk: Chunk) -> Step:
     return Step("chunk", chunk.id, label(chunk.title, chunk.headings) or chunk.id)
+
+
+def _words_of(
+    question: str, snapshot: Snapshot, terms: Sequence[str], shown: Keys
+) -> tuple[list[tuple[tuple[str, ...], tuple[str, ...]]], tuple[str, ...]]:
+    """Return the words of a question in each of some chunks and those in none above it, and the words in no chunk."""
+    words = _Words(question, snapshot, terms)
+    above: set[str] = set()
+    covered = []
+    for flags in snapshot.terms_in("chunks", shown, terms):
+        own = {terms[at] for at in np.flatnonzero(flags).tolist()}
+        covered.append((words.written(own), words.written(own - above, above)))
+        above |= own
+    missing = words.written(set(terms) - above, above)
+    return covered, tuple(word for word in missing if word != "I")  # the keyword index has it as a word
+
+
+class _Words:
+    """The words of a question as it writes them, by their terms."""
+
+    def __init__(self, question: str, snapshot: Snapshot, terms: Sequence[str]) -> None:
+        self._question = question
+        self._spans: dict[str, Span] = {}
+        for term in terms:
+            if has_cjk(term) and (start := question.find(term)) >= 0:
+                self._spans[term] = start, start + len(term)
+        wanted = set(terms) - self._spans.keys()
+        for token in list(_TOKEN.finditer(question))[:_MAX_TOKENS]:
+            if not wanted:
+                break
+            text = _SUFFIX.sub(lambda match: " " * len(match.group()), token.group())
+            pieces = [match.span() for match in _PIECE.finditer(text)]
+            whole = (pieces[0][0], pieces[-1][1]) if pieces else (0, 0)
+            for start, end in dict.fromkeys([*pieces, whole]):
+                found = snapshot.terms(text[start:end])
+                if len(found) == 1 or (start, end) == whole:
+                    for term in wanted.intersection(found):
+                        self._spans[term] = token.start() + start, token.start() + end
+                    wanted.difference_update(found)
+        self._cjk = {term: span for term, span in self._spans.items() if has_cjk(term)}
+
+    def written(self, terms: Iterable[str], above: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return the words of some terms, in the order of the question.
+
+        Overlapping terms are one word, such as an identifier and its parts, or the bigrams of a Chinese word, without
+        the characters of the terms ``above``.
+        """
+        joined: list[Span] = []
+        for start, end in sorted(self._spans[term] for term in terms if term in self._spans):
+            if joined and (start < joined[-1][1] or _JOINT.fullmatch(self._question, joined[-1][1], start)):
+                joined[-1] = joined[-1][0], max(end, joined[-1][1])
+            else:
+                joined.append((start, end))
+        covered = {at for term in above if term in self._cjk for at in range(*self._cjk[term])}
+        words: list[str] = []
+        for start, end in joined:
+            if not covered:
+                words.append(self._question[start:end])
+                continue
+            letters = ("\0" if at in covered else self._question[at] for at in range(start, end))
+            words += filter(None, "".join(letters).split("\0"))
+        return tuple({word.casefold(): word for word in reversed(words)}.values())[::-1]

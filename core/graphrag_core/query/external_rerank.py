@@ -84,6 +84,8 @@ def scores_of_returned(
 ) -> Scores:
     """Return scores that put passages into the order in which a reranker returned them, and drop the others.
 
+    They are the reranker's own scores if none is higher than the one before; otherwise 1 / rank.
+
     Parameters
     ----------
     returned
@@ -101,42 +103,18 @@ def scores_of_returned(
         A passage was not among those given, or its text was changed.
     """
     places = {name: place for place, name in enumerate(texts)}
-    found = list(returned)
-    for name, text, _ in found:
+    given: dict[int, float | None] = {}  # a passage that is returned again is ignored
+    for name, text, score in returned:
         if texts.get(name) != text:
             problem = f"changed the text of {name!r}" if name in texts else "returned a passage that it was not given"
             raise RerankerError(
                 f"{type(reranker).__qualname__} {problem}: a reranker may only order and drop passages. {instead}"
             )
-    return scores_of_order([places[one.id] for one in found], [one.score for one in found], len(texts))
-
-
-def scores_of_order(order: Sequence[int], own: Sequence[float | None], count: int) -> Scores:
-    """Return scores that put some of ``count`` passages into a given order and drop the others.
-
-    For rerankers that return passages instead of scores.
-
-    Parameters
-    ----------
-    order
-        Positions of passages, best first. A position that occurs again is ignored.
-    own
-        The reranker's own score of each, or None. They are kept if none is higher than the one before;
-        otherwise the score is 1 / rank.
-
-    Examples
-    --------
-    >>> scores_of_order([2, 0], [0.9, 0.4], 3), scores_of_order([2, 0], [None, None], 3)
-    ([0.4, None, 0.9], [0.5, None, 1.0])
-    """
-    given: dict[int, float | None] = {}
-    for place, score in zip(order, own, strict=True):
-        given.setdefault(place, score)
+        given.setdefault(places[name], score)
     values = [score for score in given.values() if score is not None and np.isfinite(score)]
-    falls = all(one >= other for one, other in pairwise(values))
-    if len(values) < len(given) or not falls:
+    if len(values) < len(given) or any(one < other for one, other in pairwise(values)):
         values = [1 / rank for rank in range(1, len(given) + 1)]
-    scores: Scores = [None] * count
+    scores: Scores = [None] * len(texts)
     below = np.inf
     for place, value in zip(given, values, strict=True):
         below = min(float(value), float(np.nextafter(below, -np.inf)))  # equal scores would not keep the order

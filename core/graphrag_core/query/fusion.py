@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from graphrag_core.errors import InputError
+from graphrag_core.errors import InputError, check_integer, check_number
 from graphrag_core.key_sets import without
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.query import Query
@@ -160,8 +159,7 @@ class ReciprocalRank(Fusion):
     def __post_init__(self) -> None:
         named = {"plain_weight": self.plain_weight, "graph_weight": self.graph_weight, **(self.weights or {})}
         for name, number in {"k": self.k, **named}.items():
-            if not isinstance(number, (int, float)) or not 0 <= number < math.inf:
-                raise InputError(f"{name} is {number!r}: use a number of at least 0")
+            check_number(number, name)
         if self.weights is not None:
             if not self.weights:
                 raise InputError("weights is empty: name at least one ranking, such as {'vector': 0.5, 'graph': 0.5}")
@@ -208,24 +206,20 @@ class ReciprocalRank(Fusion):
                 scores[value] = scores.get(value, 0.0) + weight / (self.k + rank)
         return sorted(scores.items(), key=lambda item: -item[1])
 
-    def fuse_channels(self, channels: Mapping[str, Ranking]) -> Ranking:
-        """Return the chunks of the channels that have a weight, each once, best first.
-
-        Without a vector ranking, as in an index without vectors, the keyword ranking takes its place.
-        """
-        weights = self.weights or dict.fromkeys(channels, 1.0)
-        if "vector" not in channels and "keyword" in channels and "keyword" not in weights:
-            channels = {**channels, "vector": channels["keyword"]}
-        named = {name: channels[name][0].tolist() for name in weights if name in channels}
-        return _ranking(dict(self.fuse_all(named)))
-
     def fuse_query(
         self, query: Query, channels: Mapping[str, Ranking], plain: Ranking, graph: Ranking, *, lead: Lead
     ) -> Ranking:
-        """Return the ranking of a query; with ``weights`` that of its channels."""
+        """Return the ranking of a query; with ``weights`` that of its channels.
+
+        Without a vector ranking, as in an index without vectors, the keyword ranking takes its place.
+        """
         if self.weights is None:
             return super().fuse_query(query, channels, plain, graph, lead=lead)
-        return self.fuse_channels({**channels, "graph": graph})
+        channels = {**channels, "graph": graph}
+        if "vector" not in channels and "keyword" in channels and "keyword" not in self.weights:
+            channels["vector"] = channels["keyword"]
+        named = {name: channels[name][0].tolist() for name in self.weights if name in channels}
+        return _ranking(dict(self.fuse_all(named)))
 
     def score(self, plain_rank: int | None, graph_rank: int | None) -> float:
         """Return the score of a chunk by its ranks, None where it has none."""
@@ -233,12 +227,9 @@ class ReciprocalRank(Fusion):
         return sum(weight / (self.k + rank) for weight, rank in pairs if rank is not None)
 
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:  # noqa: ARG002
-        """Return all chunks of both rankings, each once, best first.
-
-        A retriever calls :meth:`fuse_channels` instead if there are ``weights``.
-        """
-        ranks = [{int(key): rank for rank, key in enumerate(keys, 1)} for keys, _ in (plain, graph)]
-        return _ranking({key: self.score(ranks[0].get(key), ranks[1].get(key)) for key in ranks[0] | ranks[1]})
+        """Return all chunks of both rankings, each once, best first; for ``weights`` see :meth:`fuse_query`."""
+        rankings = [plain[0].tolist(), graph[0].tolist()]
+        return _ranking(dict(self.fuse_all(rankings, [self.plain_weight, self.graph_weight])))
 
 
 _WEIGHTED = Weighted()
@@ -264,8 +255,8 @@ class Additive(Fusion):
     fusion: Fusion = _WEIGHTED
 
     def __post_init__(self) -> None:
-        _check_count(self.max_chunks, "max_chunks", or_none=True)
-
+        if self.max_chunks is not None:
+            check_integer(self.max_chunks, "max_chunks", least=0)
         object.__setattr__(self, "heeds_lead", self.fusion.heeds_lead)
         object.__setattr__(self, "weighed", self.fusion.weighed)
 
@@ -309,8 +300,9 @@ class OwnScores(Fusion):
     uses_keywords = False
 
     def __post_init__(self) -> None:
-        _check_count(self.max_chunks, "max_chunks", or_none=True)
-        _check_count(self.same_start, "same_start")
+        if self.max_chunks is not None:
+            check_integer(self.max_chunks, "max_chunks", least=0)
+        check_integer(self.same_start, "same_start", least=0)
 
     def fuse(self, plain: Ranking, graph: Ranking, *, lead: Lead) -> Ranking:  # noqa: ARG002
         """Return all chunks of both rankings, each once, best first; ``plain`` are the first ``k`` vector hits."""
@@ -350,13 +342,6 @@ def _with_added(query: Query, plain: Ranking, graph: Ranking, max_chunks: int | 
 def _only(ranking: Ranking, shown: Keys) -> Ranking:
     wanted = np.isin(ranking[0], shown)
     return ranking[0][wanted], ranking[1][wanted]
-
-
-def _check_count(number: object, name: str, *, or_none: bool = False) -> None:
-    if or_none and number is None:
-        return
-    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise InputError(f"{name} is {number!r}: use an integer of at least 0{', or None' if or_none else ''}")
 
 
 def _ranking(scores: Mapping[int, float]) -> Ranking:

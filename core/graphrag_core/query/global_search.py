@@ -8,18 +8,22 @@ returned, of whatever level fits best.
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from graphrag_core.communities import State
-from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group
 from graphrag_core.model import Chunk, Community
-from graphrag_core.ports import Engine, Keys
+from graphrag_core.ports import Keys, Snapshot
+from graphrag_core.query.pipeline import EMBEDDER_FAILED, Question, embed, search
 from graphrag_core.query.query import Query
 from graphrag_core.query.routing import specific_words
-from graphrag_core.result import Channel, Hit
+from graphrag_core.query.steering import steer, without_documents
+from graphrag_core.result import Channel, Explanation, Hit, LazyExplanation, Result, Trace
 
 _MOST = 8  # communities of a result
 _FOUND = 100  # passages that are searched for
@@ -29,17 +33,59 @@ _PRIOR = 8.0  # documents that are added to a community's size, so that the smal
 _PER_DOCUMENT = 2  # passages of one document
 
 
-def is_specific(query: Query) -> bool:
-    """Return whether a question asks for something that the documents speak of, and not just for an overview."""
-    terms = query.snapshot.terms(specific_words(query.text))
-    return bool(terms) and bool((query.snapshot.term_counts(terms) > 0).any())
-
-
 Place = tuple[str, str]
 """A passage: the id of its document, and its own."""
 
 
-def choose(
+def run_global_search(question: Question, state: State) -> Result:
+    """Answer a question about the whole collection with its communities.
+
+    ``state`` are the communities of the scope. The result has no hits if there are none.
+    """
+    plan, engine = question.plan, question.engine
+    ended = [("", time.perf_counter())]
+    vector, problem, failures = embed(question)
+    ended.append(("embed", time.perf_counter()))
+    scope, excluded = without_documents(engine, question.scope, plan.exclude)
+    with engine.snapshot(scope) as whole:
+        unrestricted = partial(engine.snapshot, question.scope)
+        snapshot, seeds, remarks = steer(whole, unrestricted, plan.exclude, excluded, plan.seeds)
+        query = Query(question.text, snapshot, vector, embedder=question.embedder, k=plan.k, method=plan.method)
+        found, scores = seeds, np.empty(0, np.float32)
+        terms = snapshot.terms(specific_words(query.text))  # none if the question just asks for an overview
+        if len(seeds):
+            edges = snapshot.neighbours(seeds, to="chunks", limit=plan.candidates)
+            found, scores = edges.targets, edges.weights
+        elif terms and (snapshot.term_counts(terms) > 0).any():
+            found, scores = search(query, plan).ranking
+        ended.append(("search", time.perf_counter()))
+        chosen, matching, why = _choose(query, found, scores.tolist(), state)
+        ended.append(("communities", time.perf_counter()))
+        hits = tuple(
+            Hit(chunk, 1 / rank, {"global": Channel(rank, 1 / rank, 1.0)}, community=community)
+            for rank, (chunk, community) in enumerate(_passages(snapshot, state, chosen, matching, plan.k), 1)
+        )
+    ended.append(("hits", time.perf_counter()))
+    advice = "" if hits else "the documents name too few entities for themes: use the hybrid method"
+    notes = (EMBEDDER_FAILED if failures else "", advice, *remarks)
+    return Result(
+        question=question.text,
+        method=plan.method,
+        hits=hits,
+        route=plan.route,
+        gate=why,
+        fallback=problem,
+        trace=Trace({stage: (end - start) * 1000 for (_, start), (stage, end) in pairwise(ended)}),
+        graph_ran=False,
+        inverses=dict(plan.inverses),
+        embedder_failed=bool(failures),
+        communities=tuple(chosen) if hits else (),
+        generation=snapshot.generation,
+        explanation=LazyExplanation.of(Explanation(advice="; ".join(filter(None, notes)))),
+    )
+
+
+def _choose(
     query: Query, found: Keys, scores: Sequence[float], state: State
 ) -> tuple[list[Community], dict[Place, str], str]:
     """Return the communities that matter, the passages that were found with the community of each, and why.
@@ -128,13 +174,8 @@ def _ancestors(state: State, key: str) -> list[str]:
     return found
 
 
-def passages(
-    engine: Engine,
-    scope: Filter | None,
-    state: State,
-    chosen: Sequence[Community],
-    of_chunk: Mapping[Place, str],
-    k: int,
+def _passages(
+    snapshot: Snapshot, state: State, chosen: Sequence[Community], of_chunk: Mapping[Place, str], k: int
 ) -> list[tuple[Chunk, str]]:
     """Return ``k`` passages, spread over the communities and over documents, each with the id of its community.
 
@@ -145,47 +186,19 @@ def passages(
         wanted[home].append(place)
     for community in chosen:
         wanted[community.id] += state.passages[community.id]
-    reader = _Reader(engine, scope)
+    keys = snapshot.find_chunks([chunk for places in wanted.values() for _, chunk in places])
     taken: Counter[str] = Counter()
-    found: dict[str, tuple[Chunk, str]] = {}
+    found: dict[str, str] = {}
     for most in range(1, _PER_DOCUMENT + 1):  # of one document
         before = -1
         while before < len(found) < k:
             before = len(found)
             for community in chosen[: k - len(found)]:
-                places = (place for place in wanted[community.id] if place[1] not in found and taken[place[0]] < most)
-                chunk = next(filter(None, map(reader.read, places)), None)
-                if chunk is not None:
-                    taken[chunk.document_id] += 1
-                    found[chunk.id] = chunk, community.id
-    return list(found.values())
-
-
-class _Reader:
-    """Reads passages by id, those of the scope alone; each document once."""
-
-    def __init__(self, engine: Engine, scope: Filter | None) -> None:
-        self._engine = engine
-        self._scope = scope
-        self._documents: dict[str, dict[str, Chunk]] = {}
-
-    def read(self, place: Place) -> Chunk | None:
-        document, chunk_id = place
-        if document not in self._documents:
-            inside = _in_scope(self._engine, self._scope, [document])
-            chunks = self._engine.chunks_of(document) if inside else []
-            self._documents[document] = {chunk.id: chunk for chunk in chunks}
-        return self._documents[document].get(chunk_id)
-
-
-def _in_scope(engine: Engine, scope: Filter | None, documents: Sequence[str]) -> list[str]:
-    own = Condition(DOCUMENT_ID, "in", tuple(("text", document) for document in documents))
-    return list(engine.document_ids(own if scope is None else Group(all=True, parts=(scope, own))))
-
-
-def to_hits(found: Sequence[tuple[Chunk, str]]) -> tuple[Hit, ...]:
-    """Return passages as hits, whose scores are 1 / rank."""
-    return tuple(
-        Hit(chunk, 1 / rank, {"global": Channel(rank, 1 / rank, 1.0)}, community=community)
-        for rank, (chunk, community) in enumerate(found, 1)
-    )
+                left = ((document, chunk) for document, chunk in wanted[community.id] if chunk not in found)
+                for document, chunk in left:
+                    if chunk in keys and taken[document] < most:
+                        taken[document] += 1
+                        found[chunk] = community.id
+                        break
+    chunks = snapshot.chunks(np.array([keys[chunk] for chunk in found], np.int64))
+    return list(zip(chunks, found.values(), strict=True))

@@ -21,6 +21,7 @@ OnEmbedderError = Literal["raise", "keyword"]
 VECTOR_WEIGHT, TEXT_WEIGHT = 0.6, 0.4
 """The default weights of vector and keyword search where they are blended."""
 
+_NO_KEYS = np.empty(0, np.int64).copy
 _CANDIDATES = 20  # of vector and of keyword search for a part of a question
 
 
@@ -60,7 +61,7 @@ class Query:
     text: str
     snapshot: Snapshot
     vector: Matrix | None = None
-    entities: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    entities: Keys = field(default_factory=_NO_KEYS)
     embedder: CheckedEmbedder | None = None
     k: int = 0
     method: str = "hybrid"
@@ -69,7 +70,7 @@ class Query:
     uncounted: list[Keys] | None = None
     on_embedder_error: OnEmbedderError = "raise"
     failures: list[str] = field(default_factory=list)
-    best: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    best: Keys = field(default_factory=_NO_KEYS)
 
     def record_access(self, facts: Keys, now: float) -> None:
         """Count an access of each fact, unless this query does not count."""
@@ -155,6 +156,12 @@ class Query:
                 break
         return (keys[places], scores[places]), copies
 
+    def best_first(self, scores: Mapping[int, float]) -> Ranking:
+        """Return chunks with scores, best first; ties by similarity to the question, then by id."""
+        keys, values = np.array(list(scores), np.int64), np.array(list(scores.values()), np.float32)
+        order = self.order("chunks", keys, values, self.snapshot.similarities("chunks", keys, self.vector))
+        return keys[order], values[order]
+
     def order(self, kind: Kind, keys: Keys, *criteria: Scores) -> npt.NDArray[np.int64]:
         """Return the indices that sort keys by criteria in descending order; ties are broken by id."""
         columns: list[npt.NDArray[Any]] = [-criterion for criterion in reversed(criteria)]
@@ -195,10 +202,10 @@ class Expansion:
         reasons, such as an empty graph, by itself.
     """
 
-    keys: Keys = field(default_factory=lambda: np.empty(0, np.int64))
-    scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
+    keys: Keys = field(default_factory=_NO_KEYS)
+    scores: Scores = field(default_factory=np.empty(0, np.float32).copy)
     strength: Scores | None = None
-    facts: Keys = field(default_factory=lambda: np.empty(0, np.int64))
+    facts: Keys = field(default_factory=_NO_KEYS)
     queries: Mapping[int, str] = field(default_factory=dict)
     remark: str = ""
     nothing: str = ""
@@ -212,10 +219,6 @@ class Expansion:
             return self.scores if self.strength is None else self.strength
         low, high = self.scores.min(), self.scores.max()
         return (self.scores - low) / (high - low) if high > low else np.ones_like(self.scores)
-
-    def at_least(self, strength: float) -> Expansion:
-        """Return the expansion without the chunks below a strength."""
-        return self.only(self.strengths >= strength)
 
     def only(self, kept: npt.NDArray[np.bool_]) -> Expansion:
         """Return the expansion with some of its chunks, which keep their strengths."""

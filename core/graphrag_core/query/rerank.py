@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from graphrag_core.errors import InputError, RerankerError
+from graphrag_core.errors import InputError, RerankerError, check_integer
 from graphrag_core.model import Chunk
 from graphrag_core.ports import Ranking
 from graphrag_core.query.coverage import Coverage, Reranked, Reranker
@@ -66,8 +66,7 @@ class ScoreReranker(Reranker):
     def __post_init__(self) -> None:
         if isinstance(self.score, type) or not callable(self.score):
             raise InputError(f"{self.score!r} cannot score passages: pass a function score(question, chunks)")
-        if isinstance(self.passages, bool) or not isinstance(self.passages, int) or self.passages < 1:
-            raise InputError(f"passages is {self.passages!r}: use an integer of at least 1")
+        check_integer(self.passages, "passages")
         if not isinstance(self.first, Reranker):
             raise InputError(f"{self.first!r} is not a reranker: first needs an object of a subclass of Reranker")
 

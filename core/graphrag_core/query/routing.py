@@ -44,7 +44,6 @@ _CITATION = (
 )
 _PAPER = ("arxiv", "paper:", "论文:", "论文：", "論文:", "論文：")
 _ARXIV_ID = r"(?<![A-Za-z0-9_.])\d{4}\.\d{4,5}(?:v\d+)?(?![A-Za-z0-9_]|\.\d)"
-_ARXIV = re.compile(_ARXIV_ID)
 _DOI = r"(?<![A-Za-z0-9_])10\.\d{4,9}/\S+"
 _COMPARISON = "vs versus compare compares compared comparing comparison 比较 比較 对比 對比 区别 區別 差异 差異 相比"
 _COLLECTION = (
@@ -149,16 +148,6 @@ def specific_words(question: str) -> str:
     ['task', 'queues?']
     """
     return " ".join(_GENERIC.sub(" ", question).split())
-
-
-def with_bare_ids(question: str) -> str:
-    """Return a question with its arXiv ids once more without their version, as most documents write them.
-
-    >>> with_bare_ids("What is arXiv:2501.03236v2?")
-    'What is arXiv:2501.03236v2? 2501.03236'
-    """
-    bare = [found.rpartition("v")[0] for found in _ARXIV.findall(question) if "v" in found]
-    return " ".join((question, *dict.fromkeys(bare)))
 
 
 @lru_cache(maxsize=256)

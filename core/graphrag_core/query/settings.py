@@ -1,27 +1,23 @@
 """``SearchSettings``: every setting of a question, in one frozen value.
 
-The retriever, the adapters, the command line, HTTP and MCP have no list of settings of their own. A surface that
-offers settings as options lists them with :func:`options_of` and passes what a caller gave on as keywords::
+The retriever, the adapters, the command line, HTTP and MCP have no list of settings of their own. Those that are
+offered as options have metadata (:func:`search_options`); what a caller gave is passed on as keywords::
 
-    for option in options_of("cli"):
-        add_option("--" + option.name.replace("_", "-"), option.type, help=option.help, min=option.minimum)
     retriever = GraphRetriever(index, settings.replace(**given))  # None in ``given`` counts as not given
     result = retriever.retrieve(question, **given)  # or for one question
 
-A new setting is a field of :class:`SearchSettings` with ``metadata=offered(...)``, and a line in
-:class:`SearchFields` for type checkers.
+A new setting is a field of :class:`SearchSettings`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from operator import index as as_integer
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, get_args
 
-from graphrag_core.errors import InputError, unknown_name
+from graphrag_core.errors import InputError, check_integer, check_number, unknown_name
 from graphrag_core.query.calibration import Calibration
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.fusion import CHANNELS, Fusion, Gate
@@ -35,11 +31,8 @@ from graphrag_core.query.strategies.strategy import GraphStrategy
 Method = Literal["hybrid", "vector", "keyword", "graph", "global", "agentic"]
 """How a question is searched."""
 
-Surface = Literal["cli", "http", "mcp"]
-"""Where settings are offered as options."""
-
-_EVERYWHERE: tuple[Surface, ...] = get_args(Surface)
 _METHODS: tuple[str, ...] = get_args(Method)
+_LIMITS = ("min_score", "min_confidence", "min_graph_score")  # fields of the gate, too
 _PAGE_RANK = PageRank()
 _ROUTER = Router()
 _OBJECTS: tuple[tuple[str, type, tuple[type, ...]], ...] = (  # fields, their classes, and what else is allowed
@@ -69,8 +62,6 @@ class Option:
         The bounds of a number; None for none.
     choices
         The values of a text; empty if any is allowed.
-    on
-        Where it is offered.
     """
 
     name: str
@@ -80,20 +71,6 @@ class Option:
     minimum: float | None = None
     maximum: float | None = None
     choices: tuple[str, ...] = ()
-    on: tuple[Surface, ...] = _EVERYWHERE
-
-
-def offered(
-    kind: type,
-    help: str,  # noqa: A002 - the word of argparse and typer
-    *,
-    minimum: float | None = None,
-    maximum: float | None = None,
-    choices: tuple[str, ...] = (),
-    on: tuple[Surface, ...] = _EVERYWHERE,
-) -> dict[str, Any]:
-    """Return the metadata of a field that is offered as an option; see :class:`Option`."""
-    return {"type": kind, "help": help, "minimum": minimum, "maximum": maximum, "choices": choices, "on": on}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,15 +148,15 @@ class SearchSettings:
 
     method: Method = field(
         default="hybrid",
-        metadata=offered(
-            str,
-            "How to search; global is for questions about the whole collection, agentic selects one.",
-            choices=_METHODS,
-        ),
+        metadata={
+            "type": str,
+            "help": "How to search; global is for questions about the whole collection, agentic selects one.",
+            "choices": _METHODS,
+        },
     )
-    k: int = field(default=5, metadata=offered(int, "Number of passages to return.", minimum=1))
+    k: int = field(default=5, metadata={"type": int, "help": "Number of passages to return.", "minimum": 1})
     graph: GraphStrategy = _PAGE_RANK
-    use_graph: bool = field(default=True, metadata=offered(bool, "Whether hybrid search uses the graph."))
+    use_graph: bool = field(default=True, metadata={"type": bool, "help": "Whether hybrid search uses the graph."})
     fusion: Fusion | None = None
     reranker: Reranker | PassageScores | bool = True
     gate: Gate | None = None
@@ -192,11 +169,7 @@ class SearchSettings:
     calibration: Calibration | bool = True
     score_threshold: float | None = field(
         default=None,
-        metadata=offered(
-            float,
-            "Leave out hits with a lower score, from 0 to 1.",
-            minimum=0,
-        ),
+        metadata={"type": float, "help": "Leave out hits with a lower score, from 0 to 1.", "minimum": 0},
     )
     min_score: float | None = None
     min_confidence: float | None = None
@@ -204,28 +177,22 @@ class SearchSettings:
     on_embedder_error: OnEmbedderError = "raise"
 
     def __post_init__(self) -> None:
-        if self.method not in _METHODS:
-            raise InputError(f"unknown method {self.method!r}: use one of {', '.join(_METHODS)}")
-        if self.on_embedder_error not in get_args(OnEmbedderError):
-            raise InputError(f'on_embedder_error is {self.on_embedder_error!r}: use "raise" or "keyword"')
-        reranker = self.reranker
-        if callable(reranker) and not isinstance(reranker, type) and not isinstance(reranker, Reranker):
-            reranker = ScoreReranker(reranker)
-        checked = {
-            "k": positive(self.k, "k"),
-            "candidates": positive(self.candidates, "candidates"),
+        for name, allowed in (("method", _METHODS), ("on_embedder_error", get_args(OnEmbedderError))):
+            if getattr(self, name) not in allowed:
+                raise InputError(f"unknown {name} {getattr(self, name)!r}: use one of {', '.join(allowed)}")
+        scores = callable(self.reranker) and not isinstance(self.reranker, (type, Reranker))
+        checked: dict[str, Any] = {
+            "k": check_integer(self.k, "k"),
+            "candidates": check_integer(self.candidates, "candidates"),
             "use_graph": bool(self.use_graph),
-            "reranker": reranker,
-            "vector_weight": _number(self.vector_weight, "vector_weight"),
-            "text_weight": _number(self.text_weight, "text_weight"),
+            "reranker": ScoreReranker(self.reranker) if scores else self.reranker,  # type: ignore[arg-type]
             "inverses": dict(self.inverses),
-            "score_threshold": None
-            if self.score_threshold is None
-            else _number(self.score_threshold, "score_threshold"),
         }
-        for name in ("min_score", "min_confidence", "min_graph_score"):
-            value = getattr(self, name)
-            checked[name] = None if value is None else _number(value, name, most=1)
+        for name in ("vector_weight", "text_weight"):
+            checked[name] = check_number(getattr(self, name), name)
+        for name in ("score_threshold", *_LIMITS):
+            most = 1 if name in _LIMITS else math.inf
+            checked[name] = None if getattr(self, name) is None else check_number(getattr(self, name), name, most)
         if checked["vector_weight"] == checked["text_weight"] == 0:
             raise InputError("vector_weight and text_weight are both 0: one of them must be positive")
         for name, value in checked.items():
@@ -257,106 +224,38 @@ class SearchSettings:
     @cached_property
     def plan(self) -> Plan:
         """The settings with all defaults that depend on others."""
-        reranker = self.reranker
+        graph, reranker = self.graph, self.reranker
         if reranker is True:
-            reranker = self.graph.reranker if self.fusion is None and self.graph.reranker is not None else False
-        gate = self.gate or self.graph.gate or Gate()
-        limits = {name: getattr(self, name) for name in ("min_score", "min_confidence", "min_graph_score")}
-        limits = {name: value for name, value in limits.items() if value is not None}
-        return Plan(
-            k=self.k,
-            method=self.method,
-            use_graph=self.use_graph,
-            candidates=self.candidates,
-            recogniser=self.recogniser or self.graph.recogniser or Recogniser(),
-            graph=self.graph,
-            fusion=self.fusion or self.graph.fusion,
-            reranker=reranker or None,  # type: ignore[arg-type]
-            gate=replace(gate, **limits) if limits else gate,
-            vector_weight=self.vector_weight,
-            text_weight=self.text_weight,
-            inverses=tuple(sorted(self.inverses.items())),
-            calibration=Calibration() if self.calibration is True else self.calibration or None,
-            score_threshold=self.score_threshold,
-            on_embedder_error=self.on_embedder_error,
-        )
-
-
-class SearchFields(TypedDict, total=False):
-    """The fields of :class:`SearchSettings` as keywords, for type checkers. None counts as not given."""
-
-    method: Method | None
-    k: int | None
-    graph: GraphStrategy | None
-    use_graph: bool | None
-    fusion: Fusion | None
-    reranker: Reranker | PassageScores | bool | None
-    gate: Gate | None
-    recogniser: Recogniser | None
-    router: Router | None
-    candidates: int | None
-    vector_weight: float | None
-    text_weight: float | None
-    inverses: Mapping[str, str] | None
-    calibration: Calibration | bool | None
-    score_threshold: float | None
-    min_score: float | None
-    min_confidence: float | None
-    min_graph_score: float | None
-    on_embedder_error: OnEmbedderError | None
+            reranker = graph.reranker if self.fusion is None and graph.reranker is not None else False
+        limits = {name: value for name in _LIMITS if (value := getattr(self, name)) is not None}
+        resolved = {
+            "fusion": self.fusion or graph.fusion,
+            "reranker": reranker,
+            "gate": replace(self.gate or graph.gate or Gate(), **limits),
+            "recogniser": self.recogniser or graph.recogniser or Recogniser(),
+            "calibration": Calibration() if self.calibration is True else self.calibration,
+        }
+        return Plan(**{one.name: getattr(self, one.name) for one in fields(self)} | resolved)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(SearchSettings):
     """The settings of one query with all defaults resolved, and what the call adds. Part of the key of a cache."""
 
-    k: int
-    method: Method
-    use_graph: bool
-    candidates: int
-    recogniser: Recogniser
-    graph: GraphStrategy
     fusion: Fusion
-    reranker: Reranker | None
+    reranker: Reranker | Literal[False]
     gate: Gate
+    recogniser: Recogniser
+    calibration: Calibration | Literal[False]
+    on_embedder_error: OnEmbedderError = field(default="raise", compare=False)  # an answer is the same with both
     route: str = ""
-    vector_weight: float = VECTOR_WEIGHT
-    text_weight: float = TEXT_WEIGHT
-    inverses: tuple[tuple[str, str], ...] = ()
-    calibration: Calibration | None = None
-    score_threshold: float | None = None
     seeds: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    on_embedder_error: OnEmbedderError = field(default="raise", compare=False)  # an answer is the same with both
+
+    def __post_init__(self) -> None:
+        """Check nothing: the settings were checked."""
 
 
-def options_of(surface: Surface) -> list[Option]:
-    """Return the settings that a surface offers as options, in the order of the fields."""
-    return [
-        Option(one.name, _default(one), **one.metadata)
-        for one in fields(SearchSettings)
-        if surface in one.metadata.get("on", ())
-    ]
-
-
-def positive(number: Any, name: str) -> int:
-    """Return a positive integer; raise ``InputError`` for any other value."""
-    try:
-        integer = as_integer(number)
-    except TypeError:
-        integer = 0
-    if isinstance(number, bool) or not 1 <= integer < 1 << 31:  # search indexes count with 32 bits
-        raise InputError(f"{name} is {number!r:.80}: use an integer of at least 1, below 2^31")
-    return integer
-
-
-def _number(number: Any, name: str, most: float = math.inf) -> float:
-    is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
-    if not is_number or not 0 <= number <= most or number == math.inf:
-        wanted = "a number of at least 0" if most == math.inf else f"a number from 0 to {most:g}"
-        raise InputError(f"{name} is {number!r}: use {wanted}")
-    return float(number)
-
-
-def _default(one: Field[Any]) -> Any:
-    return one.default if one.default is not MISSING else None
+def search_options() -> list[Option]:
+    """Return the settings that are offered as options, in the order of the fields."""
+    return [Option(one.name, one.default, **one.metadata) for one in fields(SearchSettings) if one.metadata]

@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.errors import InputError
-from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Hidden
+from graphrag_core.filters import DOCUMENT_ID, Filter, Hidden, parse, parse_all
 from graphrag_core.ports import Adjacency, Engine, Keys, Kind, Matrix, Ranking, Scores, Snapshot
 from graphrag_core.text import normalise
 
 _NEAR = 3  # names of similar spelling that an error lists
 _PASSAGES = 30  # that are searched for such names
 _LEAST_SIMILAR = 0.6
+_MAX_UNNAMED = 5  # names without an entity that are listed
 
 
 def without_documents(engine: Engine, scope: Filter | None, names: Sequence[str]) -> tuple[Filter | None, set[str]]:
@@ -25,56 +26,63 @@ def without_documents(engine: Engine, scope: Filter | None, names: Sequence[str]
 
     Only documents of the scope count: what is outside is neither seen nor told.
     """
-    if not names:
-        return scope, set()
-    own = Condition(DOCUMENT_ID, "in", tuple(("text", name) for name in names))
-    found = set(engine.document_ids(own if scope is None else Group(all=True, parts=(scope, own))))
-    if not found:
-        return scope, found
-    hidden = Hidden(Condition(DOCUMENT_ID, "in", tuple(("text", name) for name in sorted(found))))
-    return hidden if scope is None else Group(all=True, parts=(scope, hidden)), found
+    found = set(engine.document_ids(parse_all(scope, {DOCUMENT_ID: {"in": names}}))) if names else set()
+    hidden = Hidden(parse({DOCUMENT_ID: {"in": sorted(found)}})) if found else None
+    return parse_all(scope, hidden), found
 
 
-def without_entities(snapshot: Snapshot, names: Sequence[str], known: set[str]) -> tuple[Snapshot, list[str]]:
-    """Return a snapshot whose graph lacks the entities among some names, and the names that name nothing.
-
-    ``known`` are those that are documents.
-    """
+def without_entities(snapshot: Snapshot, names: Sequence[str]) -> Snapshot:
+    """Return a snapshot whose graph lacks the entities among some names."""
     found = snapshot.find_entities([normalise(name) for name in names])
-    unknown = [name for name in names if normalise(name) not in found and name not in known]
-    if not found:
-        return snapshot, unknown
     keys = np.array(sorted(set(found.values())), np.int64)
-    return cast("Snapshot", _Without(snapshot, keys)), unknown
+    return cast("Snapshot", _Without(snapshot, keys)) if found else snapshot
 
 
-def seed_keys(
-    snapshot: Snapshot, names: Sequence[str], everything: Callable[[], AbstractContextManager[Snapshot]] | None = None
-) -> tuple[Keys, list[str]]:
-    """Return the entities of some names, and the names that only excluded documents have.
+def steer(
+    snapshot: Snapshot,
+    whole: Callable[[], AbstractContextManager[Snapshot]],
+    exclude: Sequence[str],
+    documents: set[str],
+    seeds: Sequence[str],
+) -> tuple[Snapshot, Keys, tuple[str, ...]]:
+    """Return a snapshot without excluded entities, the entities of the seeds, and which names were of no use.
 
-    ``everything`` opens a snapshot of the scope without exclusions; None if nothing is excluded.
+    Parameters
+    ----------
+    snapshot, whole
+        A snapshot without the excluded documents, and what opens one with them.
+    exclude, documents
+        Names of entities and ids of documents, and those of them that are documents.
+    seeds
+        Names of entities.
 
     Raises
     ------
     InputError
-        A name is unknown in the scope. The message lists names of similar spelling.
+        A seed is unknown in the scope. The message lists names of similar spelling.
     """
-    norms = {name: normalise(name) for name in names}
-    found = snapshot.find_entities(norms.values())
-    missing = [name for name, norm in norms.items() if norm not in found]
-    excluded: list[str] = []
-    if missing and everything is not None:
-        with everything() as whole:
-            known = whole.find_entities([norms[name] for name in missing])
-        excluded = [name for name in missing if norms[name] in known]
-    for name in missing:
-        if name not in excluded:
-            near = near_names(snapshot, name)
-            hint = did_you_mean(near) or "no document in the scope names it: check the filter, or list the entities"
-            raise InputError(f"seed_entities: no entity is named {name!r}: {hint}")
-    keys = dict.fromkeys(found[norm] for norm in norms.values() if norm in found)
-    return np.array(list(keys), np.int64), excluded
+    norms = {name: normalise(name) for name in (*exclude, *seeds)}
+    named = snapshot.find_entities(norms.values())
+    remarks = []
+    if unnamed := [name for name in exclude if norms[name] not in named and name not in documents]:
+        remarks.append(f"exclude: no entity or document is named {', '.join(map(repr, unnamed[:_MAX_UNNAMED]))}")
+    snapshot = without_entities(snapshot, exclude)
+    found = snapshot.find_entities([norms[name] for name in seeds])
+    missing = [name for name in seeds if norms[name] not in found]
+    if missing:
+        excluded: dict[str, int] = {}
+        if exclude:
+            with whole() as everything:
+                excluded = everything.find_entities([norms[name] for name in missing])
+        for name in missing:
+            if norms[name] not in excluded:
+                near = near_names(snapshot, name)
+                hint = did_you_mean(near) or "no document in the scope names it: check the filter, or list the entities"
+                raise InputError(f"seed_entities: no entity is named {name!r}: {hint}")
+        names = ", ".join(map(repr, missing[:_MAX_UNNAMED]))
+        remarks.append(f"seed_entities: {names} left out, since exclude names it or all documents that mention it")
+    keys = dict.fromkeys(found[norms[name]] for name in seeds if norms[name] in found)
+    return snapshot, np.array(list(keys), np.int64), tuple(remarks)
 
 
 def did_you_mean(names: Sequence[str]) -> str:
@@ -142,15 +150,8 @@ class _Without:
     def subjects(self, chunks: Keys) -> Adjacency:
         return self._kept(chunks, self._inner.subjects(chunks))
 
-    def facts_of(
-        self,
-        entities: Keys,
-        *,
-        joint: bool = False,
-        relations: Sequence[str] | None = None,
-        limit: int | None = None,
-    ) -> Keys:
-        found = self._inner.facts_of(entities, joint=joint, relations=relations, limit=limit)
+    def facts_of(self, entities: Keys, **options: Any) -> Keys:
+        found = self._inner.facts_of(entities, **options)
         return found[self._facts(found)]
 
     def outgoing_facts(self, entity: int, limit: int) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:

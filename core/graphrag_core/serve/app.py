@@ -204,7 +204,7 @@ def _add_operation(
     omit: Collection[str] = (),
 ) -> None:
     """Add a route whose parameters, documentation and response are those of an operation of the gateway."""
-    name, listed = operation.__name__, parameters(operation, "http", omit=omit)
+    name, listed = operation.__name__, parameters(operation, omit=omit)
     if verb == "POST":
         listed = [parameter("body", request_model(name, listed))]
     listed = [parameter("where", Annotated[Any, Depends(_where)]) if one.name == "where" else one for one in listed]
@@ -280,7 +280,7 @@ def _add_explain(app: FastAPI, gateway: Gateway) -> None:
         return HTMLResponse(await while_connected(request.receive, work))
 
     formats = Annotated[Literal["json", "html"], Query(description="html returns a page that works offline.")]
-    asked = request_model("explain", parameters(gateway.explain, "http"))
+    asked = request_model("explain", parameters(gateway.explain))
     _add_route(
         app, "POST", "/v1/explain", explain, [parameter("body", asked), parameter("format", formats, "json")],
         tags=["questions"], response_model=api.ExplainResponse, description=_described(gateway.explain),
@@ -310,7 +310,7 @@ def _add_ask(app: FastAPI, gateway: Gateway) -> None:
                 await pieces.aclose()
 
     streams = Annotated[bool, Field(description="True answers with Server-Sent Events: piece, then answer, or error.")]
-    asked = request_model("ask", [*parameters(gateway.answer, "http"), parameter("stream", streams, default=False)])
+    asked = request_model("ask", [*parameters(gateway.answer), parameter("stream", streams, default=False)])
     _add_route(
         app, "POST", "/v1/ask", ask, [parameter("body", asked)],
         tags=["questions"], response_model=api.AskResponse,

@@ -10,16 +10,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from graphrag_core.query.memory_tool import FACT_ARGUMENTS, REQUIRED
-from graphrag_core.query.settings import Option, Surface, options_of
+from graphrag_core.query.settings import Option, search_options
 from graphrag_core.serve.gateway import Gateway
 
 
-def parameters(
-    operation: Callable[..., Any], surface: Surface, *, omit: Collection[str] = ()
-) -> list[inspect.Parameter]:
+def parameters(operation: Callable[..., Any], *, omit: Collection[str] = ()) -> list[inspect.Parameter]:
     """Return the parameters of an operation, by keyword and without the key.
 
-    The other keywords of :meth:`Gateway.retrieve` are the search settings that ``surface`` offers, those of
+    The other keywords of :meth:`Gateway.retrieve` are the search settings that are offered, those of
     :meth:`Gateway.remember` what a fact is told with, and those of other operations what ``retrieve`` takes.
     """
     name = getattr(operation, "func", operation).__name__
@@ -28,11 +26,11 @@ def parameters(
     if any(one.kind is one.VAR_KEYWORD for one in found):
         if name == "retrieve":
             listed += [_option(replace(one, default=None, help=f"{one.help} Default: the server's setting."))
-                       for one in options_of(surface)]  # fmt: skip
+                       for one in search_options()]  # fmt: skip
         elif name == "remember":
             listed += map(_option, FACT_ARGUMENTS)
         else:
-            listed += parameters(Gateway.retrieve, surface)
+            listed += parameters(Gateway.retrieve)
     named = {one.name: one for one in listed if one.name not in ("self", "key", *omit)}
     return list(named.values())
 

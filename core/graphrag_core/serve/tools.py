@@ -296,7 +296,7 @@ def _add_tool(
             told = reported(error, restricted=headers is not None)
             raise ToolError(one_line(told["error"]["message"])) from error
 
-    listed = [parameter("context", Context), *parameters(operation, "mcp", omit=omit)]
+    listed = [parameter("context", Context), *parameters(operation, omit=omit)]
     tool.__signature__ = inspect.Signature(listed, return_annotation=output)  # type: ignore[attr-defined]
     tool.__annotations__ = {one.name: one.annotation for one in listed} | {"return": output}
     server.add_tool(tool, name=name, description=description, annotations=_WRITES if writes else _READS)

@@ -108,15 +108,8 @@ class SpreadingActivation(GraphStrategy):
         best: dict[int, float] = {}
         for key, chunk in zip(ranked.tolist(), query.snapshot.fact_rows(ranked).chunks.tolist(), strict=True):
             best.setdefault(chunk, scores[key])
-        chunks, values = np.array(list(best), np.int64), np.array(list(best.values()), np.float32)
-        similarity = query.snapshot.similarities("chunks", chunks, query.vector)
-        order = query.order("chunks", chunks, values, similarity)
-        strength = values[order] / values.max(initial=1e-9)
-        return Expansion(chunks[order], values[order], strength, ranked, remark=remark, ranks_facts=True)
-
-    def starts(self, query: Query) -> Keys:
-        """Return the entities to start at."""
-        return self._anchors(query)[0]
+        chunks, values = query.best_first(best)
+        return Expansion(chunks, values, values / values.max(initial=1e-9), ranked, remark=remark, ranks_facts=True)
 
     def _anchors(self, query: Query) -> tuple[Keys, str]:
         """Return the entities to start at, and a remark if they were not found by their names."""

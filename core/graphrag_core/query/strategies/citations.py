@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphrag_core.errors import InputError
+from graphrag_core.errors import check_integer
 from graphrag_core.ports import Keys, Ranking, Snapshot
 from graphrag_core.query.fusion import ReciprocalRank
 from graphrag_core.query.query import Expansion, Query
@@ -40,8 +40,7 @@ class CitationGraph(GraphStrategy):
     relations: tuple[str, ...] = ("cites",)
 
     def __post_init__(self) -> None:
-        if self.depth < 1:
-            raise InputError(f"depth is {self.depth}: use an integer of at least 1")
+        check_integer(self.depth, "depth")
 
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages that concepts and citations lead to, best first."""
@@ -60,10 +59,8 @@ class CitationGraph(GraphStrategy):
                     relevance[chunk] += 0.5 ** (hop - 1)
             papers = np.array(sorted({paper for _, paper, _ in cited} - visited), np.int64)
             visited.update(papers.tolist())
-        chunks = np.array(list(relevance), np.int64)
-        scores = np.array(list(relevance.values()), np.float32)
-        order = query.order("chunks", chunks, scores, snapshot.similarities("chunks", chunks, query.vector))[:k]
-        chunks, scores = chunks[order], scores[order]
+        chunks, scores = query.best_first(relevance)
+        chunks, scores = chunks[:k], scores[:k]
         return Expansion(chunks, scores, scores / scores.max(initial=1), np.array(facts[:_MAX_FACTS], np.int64))
 
 

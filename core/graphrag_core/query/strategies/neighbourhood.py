@@ -9,7 +9,7 @@ from math import log2
 
 import numpy as np
 
-from graphrag_core.errors import InputError
+from graphrag_core.errors import check_integer
 from graphrag_core.ports import Keys, Ranking, Snapshot
 from graphrag_core.query.fusion import Additive, Fusion, Weighted
 from graphrag_core.query.query import Expansion, Query
@@ -64,8 +64,7 @@ class Neighbourhood(GraphStrategy):
         return cls(fusion=Additive(max_chunks=None))
 
     def __post_init__(self) -> None:
-        if not 1 <= self.hops <= 3:
-            raise InputError(f"hops is {self.hops}: use 1, 2 or 3")
+        check_integer(self.hops, "hops", most=3)
 
     def score(self, weight: float, hop: int, mentions: int) -> float:
         """Return the score of an entity by its link's weight (0 to 10), its hop and its mentions.

@@ -102,7 +102,14 @@ class PageRank(GraphStrategy):
 
         In double precision: the order of the sums, which is that of the keys, must not show in a rounded score.
         """
-        residual, last_seen = scratch = _Scratch.borrowed(snapshot.node_limit)
+        size = snapshot.node_limit
+        try:
+            scratch = _SPARE.pop()
+        except IndexError:  # the first walk, or another thread has it
+            scratch = _Scratch(np.zeros(0), np.empty(0, np.int32))
+        if len(scratch.residual) < size:
+            scratch = _Scratch(np.zeros(size), np.empty(size, np.int32))
+        residual, last_seen = scratch
         np.add.at(residual, seeds, weights)
         active = _unique(seeds, last_seen)
         visited, settled, settled_mass = [active], [], []
@@ -138,15 +145,6 @@ class _Scratch(NamedTuple):
 
     residual: Doubles
     last_seen: npt.NDArray[np.int32]
-
-    @classmethod
-    def borrowed(cls, size: int) -> "_Scratch":
-        """Return the arrays for so many nodes or more; an earlier walk may have used them."""
-        try:
-            spare = _SPARE.pop()
-        except IndexError:  # the first walk, or another thread has it
-            return cls(np.zeros(size), np.empty(size, np.int32))
-        return spare if len(spare.residual) >= size else cls(np.zeros(size), np.empty(size, np.int32))
 
 
 _SPARE: list[_Scratch] = []

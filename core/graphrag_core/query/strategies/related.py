@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphrag_core.errors import InputError
+from graphrag_core.errors import check_integer
 from graphrag_core.ports import Ranking
 from graphrag_core.query.fusion import Fusion, Gate, OwnScores
 from graphrag_core.query.paths import related_entities
@@ -46,8 +46,7 @@ class RelatedEntities(GraphStrategy):
     recogniser: Recogniser | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.hops <= 3:
-            raise InputError(f"hops is {self.hops}: use 1, 2 or 3")
+        check_integer(self.hops, "hops", most=3)
 
     @classmethod
     def as_published(cls) -> RelatedEntities:
@@ -79,9 +78,7 @@ class RelatedEntities(GraphStrategy):
             for key in own[query.order("chunks", own, near)[: self.max_chunks]].tolist():
                 if strength > scores.get(key, 0.0):
                     scores[key], via[key] = strength, (entity, hop)
-        keys, values = np.array(list(scores), np.int64), np.array(list(scores.values()), np.float32)
-        near = snapshot.similarities("chunks", keys, query.vector)
-        order = query.order("chunks", keys, values, near)
+        keys, values = query.best_first(scores)
         facts = np.intersect1d(snapshot.facts_of(entities), snapshot.facts_of(query.entities))
         facts = facts[query.order("facts", facts, snapshot.fact_rows(facts).weights)[:_MAX_FACTS]]
-        return Expansion(keys[order], values[order], values[order], facts, via=via)
+        return Expansion(keys, values, values, facts, via=via)

@@ -1,4 +1,12 @@
-"""Research findings: documents for each paper and project, and the extractor of their typed entities and facts."""
+"""Research findings (papers and projects in JSON) as documents with typed entities and facts.
+
+An index adds them in one call, ``index.add_research_findings(findings)``.
+
+>>> findings = {"academic_papers": [{"arxiv_id": "2501.03236", "title": "MAGMA Memory", "abstract": "A memory."}],
+...             "github_projects": [{"name": "langchain-ai/langgraph", "description": "Agents as graphs."}]}
+>>> [document.id for document in research_documents(findings)]
+['arxiv:2501.03236', 'project:langchain-ai/langgraph']
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
