@@ -50,7 +50,7 @@ def _print_answer(stream: AnswerStream, model: OpenAIChat | None) -> None:
     if stream.result.fallback:
         console.print(Text(stream.result.fallback, "quiet"))
     if model is None:
-        render.print_indented(console, Text(stream.answer.text), 0)
+        render.print_indented(Text(stream.answer.text), 0)
     else:
         try:
             for piece in stream:
@@ -63,7 +63,7 @@ def _print_answer(stream: AnswerStream, model: OpenAIChat | None) -> None:
         sys.stdout.write(for_terminal("\n"))
     _print_citations(stream.answer)
     for remark in _remarks(stream.answer, model):
-        render.print_indented(console, Text(remark, "partial"), 0)
+        render.print_indented(Text(remark, "partial"), 0)
 
 
 def _print_citations(answer: Answer) -> None:
@@ -78,7 +78,7 @@ def _print_citations(answer: Answer) -> None:
         page = f", page {one.page}" if one.page is not None else ""
         own = "" if title == one.chunk_id else f"  {one_line(one.chunk_id)}"
         text = Text.assemble((title, "title"), section, page, (own, "quiet"))
-        render.print_indented(console, text, width, label=Text(f"[{one.number}]", "quiet"))
+        render.print_indented(text, width, label=Text(f"[{one.number}]", "quiet"))
 
 
 def _remarks(answer: Answer, model: OpenAIChat | None) -> list[str]:

@@ -84,7 +84,7 @@ def _show_report(report: Report, show: int) -> None:
         _show_differences(report)
     render.print_line()
     for text in filter(None, (Text(report.verdict, "bold"), Text(report.decided))):
-        render.print_indented(render.stdout(), text, 0)
+        render.print_indented(text, 0)
 
 
 def _show_measures(report: Report) -> None:
@@ -127,18 +127,17 @@ def _show_measures(report: Report) -> None:
 
 def _show_question(answer: Answered, gain: float) -> None:
     """Print a question that the graph changes, and what both methods returned."""
-    console = render.stdout()
     label = Text(f"{100 * gain:+.0f}", "good" if gain > 0 else "bad")
-    render.print_indented(console, Text(answer.question.text, "title"), 6, label=label)
+    render.print_indented(Text(answer.question.text, "title"), 6, label=label)
     for method in (WITHOUT_GRAPH, "hybrid"):
         pieces = []
         for title, found, is_gold in answer.ranked(method)[:_MAX_FOUND]:
             name = f"{title} ({found})" if title and title != found else found
             pieces.append(Text(f"✓ {name}", "good") if is_gold else Text(name, "quiet"))
         line = Text(" · ").join(pieces) if pieces else Text("nothing", "quiet")
-        render.print_indented(console, line, 22, label=Text(f"      {method}"))
+        render.print_indented(line, 22, label=Text(f"      {method}"))
     if answer.decided:
-        render.print_indented(console, Text(answer.decided, "quiet"), 22, label=Text("      decided by"))
+        render.print_indented(Text(answer.decided, "quiet"), 22, label=Text("      decided by"))
 
 
 def _show_differences(report: Report) -> None:
@@ -148,6 +147,6 @@ def _show_differences(report: Report) -> None:
         console.print(Text(answer.question.text, "title"))
         titles = [answer.titles.get(one, one) for one in answer.brought("hybrid", WITHOUT_GRAPH)]
         note = Text(f"the graph adds {', '.join(titles)}") if titles else Text("same documents", "quiet")
-        render.print_indented(console, note, 2)
+        render.print_indented(note, 2)
     if len(report.answered) > _MAX_SHOWN:
         console.print(Text(f"  … and {len(report.answered) - _MAX_SHOWN:,} more questions", "quiet"))

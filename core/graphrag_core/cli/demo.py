@@ -35,7 +35,7 @@ def demo() -> None:
             f"{stats.facts} facts."
         )
         console.print()
-        render.print_indented(console, Text.assemble(("Harbourlight", "title"), introduction), 0)
+        render.print_indented(Text.assemble(("Harbourlight", "title"), introduction), 0)
         retriever = GraphRetriever(index)
         gained = sum(_show_question(i, question, retriever, console) for i, question in enumerate(QUESTIONS, 1))
     console.print()
@@ -52,7 +52,7 @@ def demo() -> None:
         "does the graph help?": "compare questions.jsonl",
     }
     command = render.program()
-    render.print_rows(console, [(label, Text(f"{command} {step}", "bold")) for label, step in steps.items()])
+    render.print_rows([(label, Text(f"{command} {step}", "bold")) for label, step in steps.items()])
 
 
 def _show_question(number: int, question: DemoQuestion, retriever: GraphRetriever, console: Console) -> int:

@@ -113,15 +113,14 @@ def communities(
 
 
 def _print_community(community: Community) -> None:
-    console = render.stdout()
     noun = "document" if community.documents == 1 else "documents"
     size = f"{community.documents:,} {noun}, {community.entities:,} entities"
     title = Text.assemble((one_line(community.name), "title"), (f"  {size}", "quiet"))
-    render.print_indented(console, title, 6, label=Text(community.id, "quiet"))
+    render.print_indented(title, 6, label=Text(community.id, "quiet"))
     if more := community.names[3:]:
-        render.print_indented(console, Text(one_line(", ".join(more)), "graph"), 6)
+        render.print_indented(Text(one_line(", ".join(more)), "graph"), 6)
     if community.description:
-        render.print_indented(console, Text(one_line(community.description)), 6)
+        render.print_indented(Text(one_line(community.description)), 6)
 
 
 @graph.command()

@@ -40,7 +40,7 @@ def stats(kb: options.Kb = options.KB, json: options.Json = False) -> None:
     if found.relations:
         frequent = sorted(found.relations.items(), key=lambda item: (-item[1], item[0]))[:_MAX_RELATIONS]
         rows = [*rows, ("relations", ", ".join(f"{name} ({count:,})" for name, count in frequent))]
-    render.print_rows(render.stdout(), rows)
+    render.print_rows(rows)
 
 
 def verify(kb: options.Kb = options.KB, json: options.Json = False) -> None:

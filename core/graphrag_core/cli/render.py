@@ -76,20 +76,22 @@ def print_error(text: str) -> None:
         stderr().print(Text.assemble(("✗ ", "bad"), " ".join(text.split())), soft_wrap=True)
 
 
-def print_indented(console: Console, text: Text, indent: int = 4, *, label: Text | None = None) -> None:
+def print_indented(text: Text | str, indent: int = 4, *, label: Text | None = None, width: int = _UNLIMITED) -> None:
     """Print a wrapped and indented text without trailing spaces; a label fills the first line's indent."""
-    for line in text.wrap(console, max(console.width - indent, 20)):
+    console = stdout()
+    text = Text(text) if isinstance(text, str) else text
+    for line in text.wrap(console, max(min(console.width, width) - indent, 20)):
         line.rstrip()
         prefix = label or Text()
         label = None
         console.print(Text.assemble(prefix, " " * (indent - prefix.cell_len), line))
 
 
-def print_rows(console: Console, rows: Sequence[tuple[str, str | Text]]) -> None:
+def print_rows(rows: Sequence[tuple[str, str | Text]], *, width: int = _UNLIMITED) -> None:
     """Print labels and values in two columns."""
-    width = max(len(label) for label, _ in rows) + 2
+    indent = max(len(label) for label, _ in rows) + 2
     for label, value in rows:
-        print_indented(console, value if isinstance(value, Text) else Text(value), width, label=Text(label, "quiet"))
+        print_indented(value, indent, label=Text(label, "quiet"), width=width)
 
 
 def print_line(*parts: str | tuple[str, str]) -> None:
@@ -160,29 +162,27 @@ def relative(path: str) -> str:
 
 def show_result(result: Result) -> None:
     """Print the hits: section, best sentences, rank in each channel, the path, the link and new words."""
-    console = stdout()
     for note in (result.route, result.fallback):
         if note:
-            console.print(Text(note, "quiet"))
-            console.print()
-    _print_themes(console, result)
-    for shown in _print_hits(console, result):
+            print_line((note, "quiet"))
+            print_line()
+    _print_themes(result)
+    for shown in _print_hits(result):
         hit = shown.hit
         found_by = [Text.assemble((name, name), (f" #{channel.rank}", "quiet")) for name, channel in _channels(hit)]
-        print_indented(console, Text(" · ").join(found_by) if found_by else Text(shown.found, "quiet"))
+        print_indented(Text(" · ").join(found_by) if found_by else Text(shown.found, "quiet"))
         if len(hit.path) > 3:
-            print_indented(console, _path_line(shown.path))
+            print_indented(_path_line(shown.path))
         link = "".join(shown.link if len(hit.path) > 3 else link_pieces(hit))
         if reason := "; ".join(filter(None, (link, shown.covers))):
-            print_indented(console, Text(one_line(reason), "quiet"))
+            print_indented(Text(one_line(reason), "quiet"))
         if shown.rank < len(result.hits):
-            console.print()
+            print_line()
 
 
 def show_explanation(result: Result) -> None:
     """Print the recognised entities, the method, each hit's scores, path, link and new words, and the facts."""
-    console = stdout()
-    console.print(Text(result.question, "title"))
+    print_line((result.question, "title"))
     entities = (f"{entity.name} ({entity.type})" if entity.type else entity.name for entity in result.entities)
     graph = f"graph confidence {result.graph_confidence:.2f}" if result.graph_used else "graph not used"
     rows = [
@@ -194,32 +194,32 @@ def show_explanation(result: Result) -> None:
         ("words", one_line(uncovered_words(result))),
         ("advice", result.advice if result.hits else ""),
     ]
-    print_rows(console, [row for row in rows if row[1]])
-    _print_themes(console, result)
-    console.print()
-    for shown in _print_hits(console, result, position=True):
+    print_rows([row for row in rows if row[1]])
+    _print_themes(result)
+    print_line()
+    for shown in _print_hits(result, position=True):
         bars = [
             Text.assemble(("━" * max(round(one.share * _BAR_WIDTH), 1), name), f" {name} {one.share:.0%}, #{one.rank}")
             for name, one in _channels(shown.hit)
         ]
-        print_indented(console, Text("  ").join(bars))
+        print_indented(Text("  ").join(bars))
         if shown.path:
-            console.print(Padding(path_tree((*shown.path, shown.hit.path[-1])), (0, 0, 0, 4)))
+            stdout().print(Padding(path_tree((*shown.path, shown.hit.path[-1])), (0, 0, 0, 4)))
         else:
-            print_indented(console, Text(shown.found, "quiet"))
+            print_indented(Text(shown.found, "quiet"))
         for note in filter(None, ("".join(shown.link), shown.covers)):
-            print_indented(console, Text(one_line(note), "quiet"))
-        console.print()
+            print_indented(Text(one_line(note), "quiet"))
+        print_line()
     if result.facts:
-        console.print(Text("Supporting facts", "title"))
+        print_line(("Supporting facts", "title"))
         for fact in result.facts[:_MAX_FACTS]:
-            print_indented(console, Text(one_line(fact_words(result, fact))), label=Text("  ·", "graph"))
-        console.print()
+            print_indented(Text(one_line(fact_words(result, fact))), label=Text("  ·", "graph"))
+        print_line()
     stages = ", ".join(f"{name} {ms:.1f}" for name, ms in result.trace.stages.items())
-    console.print(Text(f"{result.trace.total:.1f} ms: {stages}", "quiet"))
+    print_line((f"{result.trace.total:.1f} ms: {stages}", "quiet"))
 
 
-def _print_hits(console: Console, result: Result, *, position: bool = False) -> Iterator[HitText]:
+def _print_hits(result: Result, *, position: bool = False) -> Iterator[HitText]:
     """Print the heading and the best sentences of each hit, then yield the hit in words."""
     texts = Highlighter(result)
     for shown in hit_texts(result):
@@ -233,7 +233,7 @@ def _print_hits(console: Console, result: Result, *, position: bool = False) -> 
         ]
         label, title = (f"{shown.rank:>2}  ", "quiet"), (f"{name}  " if name else "", "title")
         print_line(label, title, (", ".join(filter(None, notes)), "quiet"))
-        print_indented(console, snippet(texts, shown.hit))
+        print_indented(snippet(texts, shown.hit))
         yield shown
 
 
@@ -241,14 +241,14 @@ def _channels(hit: Hit) -> list[tuple[str, Channel]]:
     return [(name, hit.channels[name]) for name in _CHANNELS if name in hit.channels]
 
 
-def _print_themes(console: Console, result: Result) -> None:
+def _print_themes(result: Result) -> None:
     """Print the communities of a result."""
     for community in result.communities:
         size = f"  {community.documents:,} documents"
         name = Text.assemble((one_line(", ".join(community.names)), "graph"), (size, "quiet"))
-        print_indented(console, name, 6, label=Text(community.id, "quiet"))
+        print_indented(name, 6, label=Text(community.id, "quiet"))
     if result.communities:
-        console.print()
+        print_line()
 
 
 def snippet(texts: Highlighter, hit: Hit) -> Text:
