@@ -21,6 +21,7 @@
 import inspect
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
@@ -75,14 +76,12 @@ _KINDS: Mapping[str, Any] = {**get_type_hints(SearchSettings), "cache": Cache}
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
 
 
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
 class _Table(BaseModel):
-    model_config = ConfigDict(
-        **_STRICT,
-        extra="forbid",
-        frozen=True,
-        alias_generator=lambda name: name.replace("_", "-"),
-        populate_by_name=True,
-    )
+    model_config = ConfigDict(**_STRICT, extra="forbid", frozen=True, alias_generator=_dashed, populate_by_name=True)
 
 
 class IndexTable(_Table):
@@ -137,29 +136,25 @@ class Config(_Table):
         """Return keyword arguments for :class:`~graphrag_core.GraphRetriever`. A cross-encoder is loaded here."""
         return retriever_arguments(self.retriever, folder=self._path.parent if self._path else "")
 
-    def relative(self, value: str | None) -> str | None:
-        """Return a folder or file that the settings file names, relative to the working directory.
+    def relative(self, place: str) -> str:
+        """Return a folder or file that the settings file names, relative to the working directory."""
+        if self._path is None or self._path.parent == Path.cwd() or is_address(place):
+            return place
+        return os.path.relpath(self._path.parent / Path(place).expanduser())
 
-        Addresses of databases and names of models stay as they are, except the folder of ``onnx:FOLDER``.
-        """
-        if value is None or self._path is None or self._path.parent == Path.cwd() or is_address(value):
-            return value
-        kind, _, model = value.partition(":")
-        if kind == "onnx" and model:
-            return f"onnx:{os.path.relpath(self._path.parent / model)}"
-        return os.path.relpath(self._path.parent / Path(value).expanduser())
+    @property
+    def embedder_name(self) -> str | None:
+        """The embedder. The folder of ``onnx:FOLDER`` is relative to the working directory."""
+        kind, _, folder = (self.embedder or "").partition(":")
+        return f"onnx:{self.relative(folder)}" if kind == "onnx" and folder else self.embedder
 
 
-def find(folder: str | Path | None = None) -> Path | None:
-    """Return the nearest ``hybrid-graphrag.toml`` in a folder (by default the working directory) or above it."""
-    start = Path(folder or os.getcwd()).absolute()  # noqa: PTH109 - Path.cwd() has no default
-    for parent in (start, *start.parents):
-        file = parent / NAME
-        try:
-            if file.is_file():
-                return file
-        except OSError:  # a folder that must not be read
-            continue
+def find() -> Path | None:
+    """Return the nearest ``hybrid-graphrag.toml`` in the working directory or above it."""
+    for parent in (Path.cwd(), *Path.cwd().parents):
+        with suppress(OSError):  # a folder that must not be read
+            if (parent / NAME).is_file():
+                return parent / NAME
     return None
 
 

@@ -55,7 +55,7 @@ def test_the_nearest_file_above_the_working_directory_is_used_and_its_paths_are_
     write('kb = "notes"\nembedder = "hash"\n')
     (tmp_path / "a" / "b").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "a" / "b")
-    assert run("stats").exit_code == 0
+    assert run("query", "Tide Feed").exit_code == 0
     write('kb = "elsewhere"\n', "a")
     assert "no index in ../elsewhere" in run("stats").stderr
     assert run("--config", tmp_path / config.NAME, "stats").exit_code == 0

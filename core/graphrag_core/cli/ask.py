@@ -46,11 +46,10 @@ def ask(
 
 def _print_answer(stream: AnswerStream, model: OpenAIChat | None) -> None:
     """Print an answer while it is written, then what it cites and what to know about it."""
-    console = render.stdout()
     if stream.result.fallback:
-        console.print(Text(stream.result.fallback, "quiet"))
+        render.print_line((stream.result.fallback, "quiet"))
     if model is None:
-        render.print_indented(Text(stream.answer.text), 0)
+        render.print_indented(stream.answer.text, 0)
     else:
         try:
             for piece in stream:
@@ -68,9 +67,8 @@ def _print_answer(stream: AnswerStream, model: OpenAIChat | None) -> None:
 
 def _print_citations(answer: Answer) -> None:
     """Print the title, section, page and passage of each citation. Ids are whole, so that they can be copied."""
-    console = render.stdout()
     if answer.citations:
-        console.print()
+        render.print_line()
     width = max((len(str(citation.number)) for citation in answer.citations), default=1) + 3
     for one in answer.citations:
         title = one_line(one.title) or one_line(one.document_id)

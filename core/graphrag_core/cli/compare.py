@@ -122,7 +122,7 @@ def _show_measures(report: Report) -> None:
     for number, table in enumerate(tables):
         if number:
             render.print_line()
-        render.stdout().print(table)
+        render.print_table(table)
 
 
 def _show_question(answer: Answered, gain: float) -> None:
@@ -142,11 +142,10 @@ def _show_question(answer: Answered, gain: float) -> None:
 
 def _show_differences(report: Report) -> None:
     """Print which documents the graph adds, for questions without gold."""
-    console = render.stdout()
     for answer in report.answered[:_MAX_SHOWN]:
-        console.print(Text(answer.question.text, "title"))
+        render.print_line((answer.question.text, "title"))
         titles = [answer.titles.get(one, one) for one in answer.brought("hybrid", WITHOUT_GRAPH)]
         note = Text(f"the graph adds {', '.join(titles)}") if titles else Text("same documents", "quiet")
         render.print_indented(note, 2)
     if len(report.answered) > _MAX_SHOWN:
-        console.print(Text(f"  … and {len(report.answered) - _MAX_SHOWN:,} more questions", "quiet"))
+        render.print_line((f"  … and {len(report.answered) - _MAX_SHOWN:,} more questions", "quiet"))

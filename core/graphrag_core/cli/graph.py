@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -101,12 +100,12 @@ def communities(
                 found = index.graph.summarise_communities(model, level, where=scope, progress=False if quiet else None)
     listed = found[: limit or None]
     if json:
-        render.print_json([asdict(community) for community in listed])
+        render.print_json(listed)
         return
     for community in listed:
         _print_community(community)
     if len(found) > len(listed):
-        render.stdout().print(Text(f"… and {len(found) - len(listed):,} more", "quiet"))
+        render.print_line((f"… and {len(found) - len(listed):,} more", "quiet"))
     if not found:
         render.print_error(f"no themes on level {level}: the documents name too few entities, or use another level")
         raise typer.Exit(1)

@@ -5,13 +5,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 from tqdm import tqdm
 
 from graphrag_core import Chunk, Combined, KnowledgeIndex, LLMExtractor, OpenAIChat
@@ -70,16 +69,17 @@ class FileJob:
         bool, typer.Option("--keep-missing", help="Keep the documents of files that no longer exist.")
     ] = False
     quiet: options.Quiet = False
+    llm: str | None = field(default=None, init=False)  # options of ``index`` only
+    edge: list[str] | None = field(default=None, init=False)
 
     @cached_property
     def settings(self) -> options.IndexSettings:
         """The settings of the index, with what the options say."""
-        return options.IndexSettings.load(self.kb, self.embedder, self.embedder_url, self.chunk_size, self.graph)
-
-    @property
-    def edges(self) -> list[Edge] | None:
-        """The metadata that links documents; None for what the index has."""
-        return None
+        stored = options.IndexSettings.load(self.kb, self.embedder, self.embedder_url, self.chunk_size, self.graph)
+        if self.llm is None:
+            return stored
+        model = None if self.llm == "none" else parse_llm(self.llm, os.environ.get(options.BASE_URL))
+        return replace(stored, llm=model)
 
     @cached_property
     def model(self) -> Embedder | None:
@@ -116,7 +116,7 @@ class FileJob:
             extractor=self.extractor,
             progress=False,
             batch_size=_BATCH_SIZE_WITH_LLM if self.llm_extractor else _BATCH_SIZE,
-            edges=self.edges,
+            edges=_parse_edges(self.edge),
             embed_facts=options.CONFIG.get().index.embed_facts,
         )
 
@@ -130,7 +130,7 @@ class FileJob:
 
 @dataclass(frozen=True)
 class IndexJob(FileJob):
-    """How ``index`` indexes files."""
+    """What ``index`` has in addition."""
 
     llm: Annotated[
         str | None,
@@ -149,24 +149,6 @@ class IndexJob(FileJob):
             "Can be repeated. Stored with the index; none removes all.",
         ),
     ] = None
-
-    @cached_property
-    def settings(self) -> options.IndexSettings:
-        """The settings of the index, with what the options say."""
-        if self.llm is None:
-            return super().settings
-        model = None if self.llm == "none" else parse_llm(self.llm, os.environ.get(options.BASE_URL))
-        return replace(super().settings, llm=model)
-
-    @property
-    def edges(self) -> list[Edge] | None:
-        """The metadata that links documents; None without the option, empty for ``none``."""
-        if self.edge is None or self.edge == ["none"]:
-            return None if self.edge is None else []
-        try:
-            return list(parse_edges([tuple(one.split(":")) if ":" in one else (one, one) for one in self.edge]))
-        except InputError as error:
-            raise typer.BadParameter(f"{error} (here as FIELD:FIELD)", param_hint="--edge") from error
 
 
 @options.expand
@@ -241,6 +223,16 @@ def index(
             _print_report(report, len(opened), job)
     if report.problems or report.incomplete or len(findings) < len(research or ()):
         raise typer.Exit(1)
+
+
+def _parse_edges(edges: list[str] | None) -> list[Edge] | None:
+    """Return the edges that ``--edge`` names; None without the option, no edges for ``none``."""
+    if edges is None or edges == ["none"]:
+        return None if edges is None else []
+    try:
+        return list(parse_edges([tuple(one.split(":")) if ":" in one else (one, one) for one in edges]))
+    except InputError as error:
+        raise typer.BadParameter(f"{error} (here as FIELD:FIELD)", param_hint="--edge") from error
 
 
 def _check_findings(path: Path) -> bool:
@@ -338,17 +330,18 @@ def print_counts(report: SyncReport, documents: int, kb: str) -> None:
 
 def _print_report(report: SyncReport, documents: int, job: IndexJob) -> None:
     print_counts(report, documents, job.kb)
-    console = render.stdout()
     if report.incomplete:
         count, reason = len(report.incomplete), next(iter(report.incomplete.values()))
-        console.print(f"{count:,} documents lack facts from the LLM ({reason}): run the same command again to retry")
+        render.print_line(
+            f"{count:,} documents lack facts from the LLM ({reason}): run the same command again to retry"
+        )
     if report.problems:
-        console.print(Text(f"{len(report.problems):,} skipped, see above", "bad"))
+        render.print_line((f"{len(report.problems):,} skipped, see above", "bad"))
     if report.other_formats:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.other_formats.most_common(5))
-        console.print(Text(f"Other formats skipped: {kinds}", "quiet"))
+        render.print_line((f"Other formats skipped: {kinds}", "quiet"))
     if report.added and documents == report.added:
-        console.print(Text(f'Next: {render.program()} query "your question" --kb {shown(job.kb)}', "quiet"))
+        render.print_line((f'Next: {render.program()} query "your question" --kb {shown(job.kb)}', "quiet"))
     if job.llm_extractor and (usage := job.llm_extractor.report).calls:
         tokens = f"{usage.prompt_tokens:,} prompt tokens and {usage.answer_tokens:,} answer tokens"
-        console.print(f"{job.llm_extractor.model}: {usage.calls:,} calls, about {tokens}")
+        render.print_line(f"{job.llm_extractor.model}: {usage.calls:,} calls, about {tokens}")

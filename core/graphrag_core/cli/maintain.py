@@ -50,7 +50,7 @@ def verify(kb: options.Kb = options.KB, json: options.Json = False) -> None:
     if json:
         render.print_json({"sound": bool(found), "problems": list(found.problems)})
     elif found:
-        render.stdout().print(str(found))
+        render.print_line(str(found))
     for problem in found.problems:
         render.print_error(problem)
     if not found:
@@ -76,7 +76,7 @@ def backup(
         if files.exists():
             shutil.copyfile(files, to / CATALOGUE)
     if not quiet:
-        render.stdout().print(f"copied to {to}")
+        render.print_line(f"copied to {to}")
 
 
 def delete(
@@ -117,7 +117,7 @@ def delete(
             catalogue.remove_documents(ids)
     missing = [target for target, found in chosen.items() if not found.documents]
     if not quiet:
-        render.stdout().print(f"{count:,} deleted")
+        render.print_line(f"{count:,} deleted")
     for target in missing:
         render.print_error(f"{target}: no such document")
     if missing:

@@ -264,7 +264,7 @@ class IndexSettings:
         """
         stored = cls(**(read_setting(kb, "settings") or {}))
         config = CONFIG.get()
-        name = embedder or config.relative(config.embedder) or stored.embedder
+        name = embedder or config.embedder_name or stored.embedder
         url = embedder_url or config.embedder_url
         if url is None and name.partition(":")[0] == stored.embedder.partition(":")[0]:
             url = stored.embedder_url

@@ -76,22 +76,22 @@ def print_error(text: str) -> None:
         stderr().print(Text.assemble(("✗ ", "bad"), " ".join(text.split())), soft_wrap=True)
 
 
-def print_indented(text: Text | str, indent: int = 4, *, label: Text | None = None, width: int = _UNLIMITED) -> None:
+def print_indented(text: Text | str, indent: int = 4, *, label: Text | None = None) -> None:
     """Print a wrapped and indented text without trailing spaces; a label fills the first line's indent."""
     console = stdout()
     text = Text(text) if isinstance(text, str) else text
-    for line in text.wrap(console, max(min(console.width, width) - indent, 20)):
+    for line in text.wrap(console, max(console.width - indent, 20)):
         line.rstrip()
         prefix = label or Text()
         label = None
         console.print(Text.assemble(prefix, " " * (indent - prefix.cell_len), line))
 
 
-def print_rows(rows: Sequence[tuple[str, str | Text]], *, width: int = _UNLIMITED) -> None:
+def print_rows(rows: Sequence[tuple[str, str | Text]]) -> None:
     """Print labels and values in two columns."""
     indent = max(len(label) for label, _ in rows) + 2
     for label, value in rows:
-        print_indented(value, indent, label=Text(label, "quiet"), width=width)
+        print_indented(value, indent, label=Text(label, "quiet"))
 
 
 def print_line(*parts: str | tuple[str, str]) -> None:
@@ -102,7 +102,7 @@ def print_line(*parts: str | tuple[str, str]) -> None:
 def print_list(found: Sequence[Any], line: Callable[[Any], str], *, as_json: bool, none: str = "") -> None:
     """Print values, each in a line, or all as JSON. ``none`` is the message if there are none."""
     if as_json:
-        print_json([asdict(one) if is_dataclass(one) and not isinstance(one, type) else one for one in found])
+        print_json(found)
         return
     for one in found:
         print_line(line(one))
@@ -123,9 +123,13 @@ def print_table(table: Table) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON: indented on a terminal, in one line otherwise."""
+    """Print a value as JSON: indented on a terminal, in one line otherwise. Dataclasses are objects."""
+
+    def plain(one: Any) -> Any:
+        return asdict(one) if is_dataclass(one) and not isinstance(one, type) else str(one)
+
     indent = 2 if sys.stdout.isatty() else None
-    text = json_for_terminal(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
+    text = json_for_terminal(json.dumps(value, ensure_ascii=False, indent=indent, default=plain))
     sys.stdout.write(for_terminal(encodable(text) + "\n"))
 
 
@@ -271,21 +275,12 @@ def path_tree(path: tuple[Step, ...], *leaves: Text) -> Tree:
 
 
 def result_to_dict(result: Result) -> dict[str, Any]:
-    """Convert a result for JSON."""
+    """Return a result for :func:`print_json`."""
     texts = Highlighter(result)
+    names = ("question", "method", "route", "expansion_skipped", "gate", "fallback", "uncovered", "counts", "advice")
     return {
-        "question": result.question,
-        "method": result.method,
-        "route": result.route,
+        **{name: getattr(result, name) for name in (*names, "entities", "communities")},
         "confidence": round(result.graph_confidence, 4),
-        "expansion_skipped": result.expansion_skipped,
-        "gate": result.gate,
-        "fallback": result.fallback,
-        "uncovered": list(result.uncovered),
-        "counts": result.counts,
-        "advice": result.advice,
-        "entities": [asdict(entity) for entity in result.entities],
-        "communities": [asdict(community) for community in result.communities],
         "hits": [
             {"rank": rank, "snippet": texts.snippet(hit, _MAX_PASSAGE), **hit.to_dict()}
             for rank, hit in enumerate(result.hits, 1)

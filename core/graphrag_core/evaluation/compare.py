@@ -220,9 +220,14 @@ class Report:
 
     def __post_init__(self) -> None:
         if not self.measures:
-            object.__setattr__(self, "measures", default_measures(self.k))
+            object.__setattr__(self, "measures", (Recall(self.k), AllGold(self.k), NDCG(self.k), MRR(self.k)))
 
     # -- parts
+
+    @property
+    def depth(self) -> int:
+        """How many results of a method are kept: enough for every measure."""
+        return max(self.k, *(measure.k for measure in self.measures))
 
     @property
     def judged(self) -> tuple[Answered, ...]:
@@ -257,7 +262,7 @@ class Report:
             raise InputError(f"{method!r} was not asked: use one of {', '.join(self.methods)}")
         if not self.judged:
             raise InputError("no question has gold documents: give them as 'gold', a list of document ids")
-        if measure.k > max(self.k, *(one.k for one in self.measures)):
+        if measure.k > self.depth:
             raise InputError(f"{measure} needs more results than were retrieved: give it to compare as a measure")
         return [answer.value(method, measure) for answer in self.judged]
 
@@ -393,11 +398,6 @@ class Report:
             raise FileError(f"{path}: cannot be written ({error.strerror or error})") from error
 
 
-def default_measures(k: int) -> tuple[Measure, ...]:
-    """Return the measures of a report: recall, all gold, nDCG and MRR at ``k``."""
-    return Recall(k), AllGold(k), NDCG(k), MRR(k)
-
-
 def compare(
     retriever: GraphRetriever,
     questions: Iterable[Question],
@@ -406,7 +406,6 @@ def compare(
     methods: Sequence[str] = tuple(METHODS),
     measures: Iterable[Measure | str] = (),
     others: Mapping[str, OtherRetriever] | None = None,
-    seed: int = 0,
 ) -> Report:
     """Run each question with several methods and report what each retrieved.
 
@@ -428,14 +427,12 @@ def compare(
         What to measure, such as ``Recall(5)`` or "ndcg@10"; by default recall, all gold, nDCG and MRR at ``k``.
     others
         Other retrievers by name: functions that return document ids, or chunks for questions with evidence.
-    seed
-        For the order of the methods.
     """
     others = others or {}
     if unknown := [name for name in methods if name not in METHODS] or [name for name in others if name in METHODS]:
         raise InputError(f"{unknown[0]!r}: methods are {', '.join(METHODS)}; other retrievers need other names")
-    chosen = tuple(map(Measure.parse, measures)) or default_measures(k)
-    depth = max(k, *(measure.k for measure in chosen))
+    names = (*methods, *others)
+    report = Report(k, (), names, tuple(map(Measure.parse, measures)))
     anew = GraphRetriever(retriever.index, replace(retriever.settings, score_threshold=None), cache=None)
 
     def run(name: str, text: str, vector: Any, count: int) -> tuple[list[Chunk], str]:
@@ -445,9 +442,8 @@ def compare(
         result = anew.retrieve(text, k=count, embedding=vector, count_access=False, **METHODS[name])
         return [hit.chunk for hit in result.hits], result.expansion_skipped or result.gate
 
-    names = (*methods, *others)
-    finder = GoldFinder(retriever.index)
-    shuffle = random.Random(seed)  # noqa: S311 - an order, no secret
+    depth, finder = report.depth, GoldFinder(retriever.index)
+    shuffle = random.Random(0)  # noqa: S311 - an order, no secret
     answered: list[Answered] = []
     for question in questions:
         gold = finder.find(question)
@@ -476,7 +472,7 @@ def compare(
                 decided,
             )
         )
-    return Report(k, tuple(answered), names, chosen)
+    return replace(report, answered=tuple(answered))
 
 
 def _embedded(index: KnowledgeIndex, text: str) -> Any:

@@ -130,8 +130,7 @@ def _scores(axes: Any, report: Report) -> None:
 
 def _curve(axes: Any, report: Report) -> None:
     """Draw recall by the number of results."""
-    depth = max(report.k, *(measure.k for measure in report.measures))
-    ranks = range(1, depth + 1)
+    depth, ranks = report.depth, range(1, report.depth + 1)
     ends = []
     for method in report.methods:
         values = [100 * float(np.mean(report.values(method, Recall(k)))) for k in ranks]
