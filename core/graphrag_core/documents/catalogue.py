@@ -11,9 +11,8 @@ import json
 import platform
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,7 +25,7 @@ from graphrag_core.errors import DiskError, NotAnIndex
 CATALOGUE = "files.sqlite"
 """The name of the catalogue in the folder of an index."""
 
-_PAGE = 5_000  # rows that are read or written at once
+_PAGE = 5_000  # documents that are written at once
 _RUN = "run"  # the setting that counts runs
 _ENTRY = "key, name, digest, path"
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
@@ -207,16 +206,10 @@ class Catalogue:
         )
         return [CatalogueEntry(*row) for row in found]
 
-    def files(self) -> Iterator[CatalogueEntry]:
-        """Yield all files, in the order in which they were found first."""
-        last = -1
-        sql = (
-            f'SELECT {_ENTRY} FROM catalogue_files WHERE "index" = %(index)s AND key > %(last)s '
-            f"ORDER BY key LIMIT {_PAGE}"
-        )
-        while page := self._rows(sql, last=last):
-            yield from (CatalogueEntry(*row) for row in page)
-            last = page[-1][0]
+    def files(self) -> list[CatalogueEntry]:
+        """Return all files, in the order in which they were found first."""
+        found = self._rows(f'SELECT {_ENTRY} FROM catalogue_files WHERE "index" = %(index)s ORDER BY key')
+        return [CatalogueEntry(*row) for row in found]
 
     def remove_file(self, entry: CatalogueEntry) -> None:
         """Remove a file and its documents."""
@@ -293,25 +286,14 @@ class Catalogue:
         )
         for key, value in settings:
             self.write_setting(key, json.loads(value))
-        files = other.files()
-        while page := list(islice(files, _PAGE)):
-            self._tables.execute(
+        for entry in other.files():
+            ((key,),) = self._rows(
                 'INSERT INTO catalogue_files ("index", path, name, digest, machine, run) '
-                "VALUES (%(index)s, %(path)s, %(name)s, %(digest)s, %(machine)s, 0)",
-                [{**asdict(entry), "machine": self._tables.machine} for entry in page],
+                "VALUES (%(index)s, %(path)s, %(name)s, %(digest)s, %(machine)s, 0) RETURNING key",
+                **{**asdict(entry), "machine": self._tables.machine},
             )
-        after = ""
-        sql = (
-            'SELECT d.id, f.name FROM catalogue_documents d JOIN catalogue_files f ON f."index" = d."index" '
-            f'AND f.key = d.file WHERE d."index" = %(index)s AND d.id > %(after)s ORDER BY d.id LIMIT {_PAGE}'
-        )
-        while documents := other._rows(sql, after=after):
-            self._tables.execute(
-                'INSERT INTO catalogue_documents ("index", id, file, run) SELECT %(index)s, %(id)s, key, 0 '
-                'FROM catalogue_files WHERE "index" = %(index)s AND name = %(name)s',
-                [{"id": document_id, "name": name} for document_id, name in documents],
-            )
-            after = documents[-1][0]
+            for document_id in other.documents(entry):
+                self.add_document(CatalogueEntry(key), document_id)
 
     def commit(self) -> None:
         """Commit the changes so far."""
