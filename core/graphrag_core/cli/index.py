@@ -15,19 +15,10 @@ from tqdm import tqdm
 
 from graphrag_core import Chunk, Combined, KnowledgeIndex, LLMExtractor, OpenAIChat
 from graphrag_core.cli import options, render
-from graphrag_core.documents import (
-    FORMATS,
-    File,
-    FileSource,
-    Problem,
-    Progress,
-    SyncReport,
-    changed_documents,
-    is_pattern,
-    open_catalogue,
-    sync_files,
-    walk_files,
-)
+from graphrag_core.documents.catalogue import open_catalogue
+from graphrag_core.documents.load import FORMATS
+from graphrag_core.documents.sync import FileSource, Progress, SyncReport, changed_documents, sync_files
+from graphrag_core.documents.walk import File, Problem, is_pattern, walk_files
 from graphrag_core.engine.address import is_address, shown
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.edges import Edge, parse_edges

@@ -13,15 +13,8 @@ import typer
 
 from graphrag_core import KnowledgeIndex
 from graphrag_core.cli import options, render
-from graphrag_core.documents import (
-    CATALOGUE,
-    Catalogue,
-    CatalogueEntry,
-    has_catalogue,
-    is_pattern,
-    open_catalogue,
-    split_pattern,
-)
+from graphrag_core.documents.catalogue import CATALOGUE, Catalogue, CatalogueEntry, has_catalogue, open_catalogue
+from graphrag_core.documents.walk import is_pattern, split_pattern
 from graphrag_core.engine.address import is_address
 
 _MANY = 10  # documents that are deleted without asking

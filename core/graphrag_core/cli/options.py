@@ -24,7 +24,8 @@ from graphrag_core import (
 )
 from graphrag_core.cli.render import program
 from graphrag_core.config import NAME, STRATEGIES, Config
-from graphrag_core.documents import Catalogue, open_catalogue, parse_value, read_setting
+from graphrag_core.documents.catalogue import Catalogue, open_catalogue, read_setting
+from graphrag_core.documents.rows import parse_value
 from graphrag_core.embedders import FastEmbed, OllamaEmbedder, Onnx, OpenAIEmbedder, WordLlama
 from graphrag_core.engine.address import shown
 from graphrag_core.errors import InputError, MissingDependency, NotAnIndex, unknown_name

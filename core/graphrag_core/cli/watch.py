@@ -14,19 +14,10 @@ import typer
 
 from graphrag_core.cli import options, render
 from graphrag_core.cli.index import FileJob, print_counts, print_problem
-from graphrag_core.documents import (
-    FORMATS,
-    File,
-    FileChange,
-    FileSource,
-    Problem,
-    is_pattern,
-    open_catalogue,
-    split_pattern,
-    sync_files,
-    walk_files,
-)
-from graphrag_core.documents.walk import is_skipped
+from graphrag_core.documents.catalogue import open_catalogue
+from graphrag_core.documents.load import FORMATS
+from graphrag_core.documents.sync import FileChange, FileSource, sync_files
+from graphrag_core.documents.walk import File, Problem, is_pattern, is_skipped, split_pattern, walk_files
 from graphrag_core.engine.address import is_address
 from graphrag_core.errors import (
     DatabaseError,

@@ -14,38 +14,19 @@ the text itself does not show. A :class:`~graphrag_core.documents.writer.Writer`
 [('auth.md', 'Auth Service')]
 """
 
-from graphrag_core.documents.catalogue import (
-    CATALOGUE,
-    Catalogue,
-    CatalogueEntry,
-    has_catalogue,
-    open_catalogue,
-    read_setting,
-)
+from graphrag_core.documents.catalogue import open_catalogue
 from graphrag_core.documents.load import FORMATS, load_documents
-from graphrag_core.documents.rows import parse_value
-from graphrag_core.documents.sync import FileChange, FileSource, Progress, SyncReport, changed_documents, sync_files
-from graphrag_core.documents.walk import File, Problem, is_pattern, split_pattern, walk_files
+from graphrag_core.documents.sync import FileSource, Progress, SyncReport, sync_files
+from graphrag_core.documents.walk import Problem, walk_files
 
 __all__ = [
-    "CATALOGUE",
     "FORMATS",
-    "Catalogue",
-    "CatalogueEntry",
-    "File",
-    "FileChange",
     "FileSource",
     "Problem",
     "Progress",
     "SyncReport",
-    "changed_documents",
-    "has_catalogue",
-    "is_pattern",
     "load_documents",
     "open_catalogue",
-    "parse_value",
-    "read_setting",
-    "split_pattern",
     "sync_files",
     "walk_files",
 ]
