@@ -90,7 +90,7 @@ async def test_ask_answers_with_citations(model, llm):
         assert (found["kind"], found["citations"][0]["document_id"]) == ("extract", "oauth")
     async with connected(llm=llm) as client:
         found = await call(client, "ask", question=QUESTION)
-        assert (found["kind"], found["answer"]) == ("llm", "Mara Lindqvist runs it [1].")
+        assert (found["kind"], found["text"]) == ("llm", "Mara Lindqvist runs it [1].")
 
 
 async def test_remember_stores_a_fact_that_search_finds():

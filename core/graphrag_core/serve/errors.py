@@ -30,8 +30,16 @@ class NotAllowed(ServeError):
     """The API key may not do this."""
 
 
+class OriginNotAllowed(NotAllowed):
+    """Pages of other origins may not use the server."""
+
+
 class NotFound(ServeError):
     """There is no such thing within the scope of the API key."""
+
+
+class LateBody(ServeError):
+    """The body did not arrive in time."""
 
 
 class Conflict(ServeError):
@@ -40,6 +48,10 @@ class Conflict(ServeError):
 
 class TooLarge(ServeError):
     """The request exceeds a limit."""
+
+
+class HostNotAllowed(ServeError):
+    """The server does not answer for this host."""
 
 
 class TooManyRequests(ServeError):
@@ -60,8 +72,10 @@ STATUS: dict[type[GraphRAGError], int] = {
     NotAllowed: 403,
     ReadOnlyIndex: 403,
     NotFound: 404,
+    LateBody: 408,
     Conflict: 409,
     TooLarge: 413,
+    HostNotAllowed: 421,
     TooManyRequests: 429,
     LLMError: 502,
     Unavailable: 503,

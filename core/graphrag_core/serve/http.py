@@ -13,7 +13,15 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from graphrag_core.errors import GraphRAGError, MissingDependency
-from graphrag_core.serve.errors import ServeError, message_of, status_of
+from graphrag_core.serve.errors import (
+    HostNotAllowed,
+    LateBody,
+    OriginNotAllowed,
+    ServeError,
+    TooLarge,
+    message_of,
+    status_of,
+)
 from graphrag_core.serve.gateway import Gateway
 
 try:
@@ -43,10 +51,6 @@ def secret_of(headers: Mapping[str, str]) -> str | None:
 
 class ClientGone(Exception):
     """The client closed its connection."""
-
-
-class _Refused(Exception):
-    """A request that does not reach the application: status, type and message of the response."""
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -127,18 +131,11 @@ class Guard:
             self._check_host(Headers(scope=scope))
             body = await self._read(scope, receive)
             await self.app(scope, _replayed(body, receive), sending)
-        except _Refused as refused:
-            code, kind, message = refused.args
-            headers = {"Connection": "close"} if code in (408, 413) else {}  # the rest of the body is not read
-            await JSONResponse(error_body(kind, message), code, headers)(scope, receive, sending)
         except ClientGone:
             status = status or 499
         except Exception as error:  # noqa: BLE001 - logged, and answered
-            if not (isinstance(error, OSError) and status):  # a client may go away while it is written to
-                _log.exception("a request failed")
-            if not status:
-                message = "the server failed: see its log"
-                await JSONResponse(error_body("InternalError", message), 500)(scope, receive, sending)
+            if (response := _failure(error, started=bool(status))) is not None:
+                await response(scope, receive, sending)
         finally:
             self._log(scope, status, time.perf_counter() - start)
 
@@ -147,14 +144,14 @@ class Guard:
             return
         host, origin = headers.get("host", ""), headers.get("origin")
         if _parts(f"//{host}")[0] not in self.hosts:
-            raise _Refused(421, "HostNotAllowed", f"this server does not answer for {host!r:.100}")
+            raise HostNotAllowed(f"this server does not answer for {host!r:.100}")
         if origin is not None and _parts(origin)[1] != host:
-            raise _Refused(403, "OriginNotAllowed", "pages of other origins may not use this server")
+            raise OriginNotAllowed("pages of other origins may not use this server")
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         """Return the body of a request."""
         limits = self.gateway.limits
-        too_large = _Refused(413, "TooLarge", f"the body has more than {limits.body_bytes:,} bytes")
+        too_large = TooLarge(f"the body has more than {limits.body_bytes:,} bytes")
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and int(value) > limits.body_bytes:
                 raise too_large
@@ -163,8 +160,7 @@ class Guard:
             try:
                 message = await asyncio.wait_for(receive(), limits.seconds)
             except (TimeoutError, asyncio.TimeoutError) as error:
-                text = f"the body did not arrive within {limits.seconds:g} seconds"
-                raise _Refused(408, "TimeLimit", text) from error
+                raise LateBody(f"the body did not arrive within {limits.seconds:g} seconds") from error
             if message["type"] == "http.disconnect":
                 raise ClientGone
             body += message.get("body", b"")
@@ -182,6 +178,18 @@ class Guard:
             path = "/v1/documents/…"
         who = key.name if key is not None else "-"
         _log.info("%s %s %d %.0f ms %s", scope["method"], _printable(path), status, seconds * 1000, _printable(who))
+
+
+def _failure(error: Exception, *, started: bool) -> Response | None:
+    """Return the response to a request that was refused or failed; None if another one was started."""
+    if isinstance(error, ServeError):
+        response = error_response(error, restricted=True)
+        if isinstance(error, (LateBody, TooLarge)):
+            response.headers["Connection"] = "close"  # the rest of the body is not read
+        return response
+    if not (isinstance(error, OSError) and started):  # a client may go away while it is written to
+        _log.error("a request failed", exc_info=error)
+    return None if started else JSONResponse(error_body("InternalError", "the server failed: see its log"), 500)
 
 
 def _parts(url: str) -> tuple[str | None, str | None]:

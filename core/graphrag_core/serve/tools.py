@@ -11,12 +11,14 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, Field
+from typing_extensions import Self
 
 from graphrag_core import __version__
 from graphrag_core.context.escape import body, one_line
 from graphrag_core.errors import GraphRAGError, MissingDependency
-from graphrag_core.query.ask import AnswerKind, Citation
+from graphrag_core.model import Entity
+from graphrag_core.query.ask import Citation
 from graphrag_core.result import Result
 from graphrag_core.serve import models as api
 from graphrag_core.serve.errors import ServeError
@@ -50,23 +52,7 @@ _MAX_NAMES = 20
 # -- what tools return
 
 
-class _Output(BaseModel):
-    """A value for a language model, read from a value of the gateway. Its texts cannot pass for structure."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _neutralise(cls, value: Any, info: Any) -> Any:
-        if isinstance(value, (list, tuple)):
-            texts = (one.text if isinstance(one, api.FactValue) else one for one in value)
-            return [one_line(one) if isinstance(one, str) else one for one in texts]
-        if isinstance(value, str):
-            return body(value) if info.field_name in ("text", "answer") else one_line(value)
-        return value
-
-
-class Passage(_Output):
+class Passage(BaseModel):
     """A passage to cite."""
 
     number: int = Field(description="The rank, from 1.")
@@ -80,7 +66,7 @@ class Passage(_Output):
     path: str = Field(default="", description="How the graph leads from the question to the passage.")
 
 
-class SearchResult(_Output):
+class SearchResult(BaseModel):
     """Passages for a question, best first."""
 
     passages: list[Passage]
@@ -90,18 +76,7 @@ class SearchResult(_Output):
     advice: str = Field(default="", description="What to do if the result is empty or weak.")
 
 
-class AskResult(_Output):
-    """An answer with citations."""
-
-    answer: str
-    kind: AnswerKind = Field(
-        description="llm: written by a language model. extract: sentences of passages. none: not in the documents."
-    )
-    cited: bool = Field(description="Whether the answer cites a passage. Do not rely on one that does not.")
-    citations: list[Passage]
-
-
-class EntityInfo(_Output):
+class EntityInfo(BaseModel):
     """An entity."""
 
     name: str
@@ -110,13 +85,13 @@ class EntityInfo(_Output):
     aliases: list[str] = []
     mentions: int = Field(description="How many passages mention it.")
 
-    @field_validator("aliases", mode="before")
     @classmethod
-    def _shorten(cls, aliases: Sequence[str]) -> list[str]:
-        return [one_line(alias) for alias in aliases[:_MAX_NAMES]]
+    def of(cls, entity: Entity) -> Self:
+        """Return what is told of an entity."""
+        return cls(**{**asdict(entity), "aliases": entity.aliases[:_MAX_NAMES]})
 
 
-class EntityResult(_Output):
+class EntityResult(BaseModel):
     """An entity, what is said about it, and passages to cite."""
 
     entity: EntityInfo
@@ -125,7 +100,7 @@ class EntityResult(_Output):
     passages: list[Passage]
 
 
-class Neighbour(_Output):
+class Neighbour(BaseModel):
     """An entity that shares facts with another one."""
 
     name: str
@@ -133,7 +108,7 @@ class Neighbour(_Output):
     weight: float = Field(description="The strength of the connection.")
 
 
-class NeighboursResult(_Output):
+class NeighboursResult(BaseModel):
     """The entities around an entity, strongest connection first."""
 
     entity: EntityInfo
@@ -141,7 +116,7 @@ class NeighboursResult(_Output):
     total: int
 
 
-class PathStep(_Output):
+class PathStep(BaseModel):
     """One link of a path."""
 
     start: str
@@ -150,14 +125,14 @@ class PathStep(_Output):
     chunk_id: str = Field(description="The passage that states it.")
 
 
-class PathResult(_Output):
+class PathResult(BaseModel):
     """How two entities are connected."""
 
     found: bool
     steps: list[PathStep]
 
 
-class RememberResult(_Output):
+class RememberResult(BaseModel):
     """A fact that was stored."""
 
     id: str
@@ -191,8 +166,25 @@ def _path_result(found: api.PathResponse) -> PathResult:
 
 def _neighbours_result(found: api.NeighboursResponse) -> NeighboursResult:
     near = [Neighbour(name=one.entity.name, type=one.entity.type, weight=one.weight) for one in found.neighbours]
-    entity = EntityInfo.model_validate(found.entity)
-    return NeighboursResult(entity=entity, neighbours=near, total=found.total)
+    return NeighboursResult(entity=EntityInfo.of(found.entity), neighbours=near, total=found.total)
+
+
+def _entity_result(found: api.EntityResponse) -> EntityResult:
+    return EntityResult(
+        entity=EntityInfo.of(found.entity),
+        facts=[fact.text for fact in found.facts],
+        more_facts=found.more_facts,
+        passages=[Passage(**asdict(one)) for one in found.passages],
+    )
+
+
+def _neutral(value: Any, name: str = "") -> Any:
+    """Return a value whose texts cannot pass for structure. They come from documents."""
+    if isinstance(value, dict):
+        return {key: _neutral(inner, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_neutral(inner, name) for inner in value]
+    return (body if name == "text" else one_line)(value) if isinstance(value, str) else value
 
 
 # -- from an operation to a tool
@@ -223,14 +215,14 @@ def mcp_server(gateway: Gateway) -> MCPServer:
         omit=["as_of"],
     )  # fmt: skip
     add(
-        "ask", partial(_whole_answer, gateway), AskResult, lambda found: AskResult(**dict(found), answer=found.text),
+        "ask", partial(_whole_answer, gateway), api.AskResponse, lambda found: found,
         "Answer a question from the indexed documents, with numbered citations. Use it when a finished answer is "
         "wanted; use search to read the passages and to reason over several steps. The kind none means that the answer "
         "is not in the documents: say so instead of guessing.",
         omit=["as_of"],
     )  # fmt: skip
     add(
-        "entity", gateway.entity, EntityResult, EntityResult.model_validate,
+        "entity", gateway.entity, EntityResult, _entity_result,
         "Look up one entity: its type, other names, the facts that documents state about it, and passages to cite. Use "
         "it when you know a name and want everything about it.",
     )  # fmt: skip
@@ -268,8 +260,8 @@ def _add_tool(
     gateway: Gateway,
     name: str,
     operation: Callable[..., Any],
-    output: type[_Output],
-    convert: Callable[[Any], _Output],
+    output: type[BaseModel],
+    convert: Callable[[Any], BaseModel],
     description: str,
     *,
     omit: Collection[str] = (),
@@ -280,15 +272,18 @@ def _add_tool(
     Errors of the library become tool errors, which the agent reads: they say what to do.
     """
 
+    def result_of(found: Any) -> BaseModel:
+        return output.model_validate(_neutral(convert(found).model_dump(mode="json")))
+
     async def tool(context: Context, **arguments: Any) -> BaseModel:
         headers = context.headers
         try:
             key = gateway.anonymous if headers is None else gateway.authenticate(secret_of(headers))
             if inspect.iscoroutinefunction(operation):
-                return convert(await operation(key, **arguments))
+                return result_of(await operation(key, **arguments))
 
             def work() -> BaseModel:
-                return convert(operation(key, **arguments))
+                return result_of(operation(key, **arguments))
 
             return await (gateway.run_write(key, work) if writes else gateway.run(work))
         except GraphRAGError as error:
