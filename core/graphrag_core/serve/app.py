@@ -53,13 +53,13 @@ _DESCRIPTION = (
     "Passages, answers, entities and paths from an index of documents. "
     'Send an API key as `Authorization: Bearer KEY`. Errors are `{"error": {"type", "message"}}`.'
 )
+_TOLD = {
+    **{status: (kind.__doc__ or "").partition("\n")[0] for kind, status in reversed(STATUS.items())},
+    415: "The body is not sent as JSON.",
+    422: "The request does not match the schema.",
+}
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": api.ErrorResponse, "description": text}
-    for status, text in (
-        *((status, (kind.__doc__ or "").partition("\n")[0]) for kind, status in reversed(STATUS.items())),
-        (415, "The body is not sent as JSON."),
-        (422, "The request does not match the schema."),
-    )
+    status: {"model": api.ErrorResponse, "description": text} for status, text in sorted(_TOLD.items())
 }
 
 
@@ -214,7 +214,7 @@ def _add_operation(
         return await _respond(request, key, operation, given, writes=writes)
 
     _add_route(
-        app, verb, path, endpoint, listed, name=name, tags=[tag], description=_described(operation),
+        app, verb, path, endpoint, listed, name=name, tags=[tag], **_described(operation),
         response_model=inspect.signature(operation, eval_str=True).return_annotation or None,
     )  # fmt: skip
 
@@ -235,9 +235,10 @@ async def _respond(
     return Response(text, media_type="application/json")
 
 
-def _described(operation: Callable[..., Any]) -> str:
-    """Return the docstring of an operation, without what is for callers in Python."""
-    return (inspect.getdoc(operation) or "").partition("\n\nRaises\n")[0]
+def _described(operation: Callable[..., Any]) -> dict[str, str]:
+    """Return the summary and the description of a route: a docstring without what is for callers in Python."""
+    told = [one for one in (inspect.getdoc(operation) or "").split("\n\n") if "``" not in one]
+    return {"summary": told[0].rstrip("."), "description": "\n\n".join(told)}
 
 
 # -- routes of their own
@@ -283,7 +284,7 @@ def _add_explain(app: FastAPI, gateway: Gateway) -> None:
     asked = request_model("explain", parameters(gateway.explain))
     _add_route(
         app, "POST", "/v1/explain", explain, [parameter("body", asked), parameter("format", formats, "json")],
-        tags=["questions"], response_model=api.ExplainResponse, description=_described(gateway.explain),
+        tags=["questions"], response_model=api.ExplainResponse, **_described(gateway.explain),
         responses={200: {"content": {"text/html": {}}, "description": "The result, or a page."}},
     )  # fmt: skip
 
@@ -313,7 +314,7 @@ def _add_ask(app: FastAPI, gateway: Gateway) -> None:
     asked = request_model("ask", [*parameters(gateway.answer), parameter("stream", streams, default=False)])
     _add_route(
         app, "POST", "/v1/ask", ask, [parameter("body", asked)],
-        tags=["questions"], response_model=api.AskResponse,
+        tags=["questions"], response_model=api.AskResponse, **_described(ask),
         responses={200: {"content": {"text/event-stream": {}}, "description": "The answer, or its events."}},
     )  # fmt: skip
 

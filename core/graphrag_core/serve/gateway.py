@@ -270,7 +270,7 @@ class Gateway:
     def explain(
         self, key: Key, question: api.Question, *, context_tokens: api.ContextTokens = None, **arguments: Any
     ) -> api.ExplainResponse:
-        """Return the passages for a question as :meth:`query` does, and a report for a person."""
+        """Return the passages for a question, best first, and a report for a person."""
         result = self.retrieve(key, question, **arguments)
         return api.ExplainResponse(**_response(result, context_tokens), explanation=result.explain())
 
@@ -386,7 +386,7 @@ class Gateway:
     ) -> api.FactValue:
         """Remember a fact. Needs --write and a key that may write.
 
-        ``fact`` are :data:`~graphrag_core.query.memory_tool.FACT_ARGUMENTS`.
+        ``fact`` are the ``FACT_ARGUMENTS`` of :mod:`graphrag_core.query.memory_tool`.
         """
         self.may_write(key)
         told = self.index.memory.remember(**fact, source=source, metadata=key.stamp(metadata or {}))
