@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,15 +37,27 @@ class LongDocumentChunker(Chunker):
         return _STORED_KNOWLEDGE in document.metadata or super().keeps_whole(document)
 
 
-def to_core_documents(documents: Iterable[Document]) -> list[graphrag_core.Document]:
-    """Convert documents for the core.
-
-    A document without an id gets the hash of its content as id; identical documents without
-    ids are deduplicated.
+def to_core_document(document: Document) -> graphrag_core.Document:
+    """Convert a document for the core. One without an id gets the hash of its content as id.
 
     Markdown stays as it is. Raw HTML is replaced by its readable text: that is what is searched and returned.
     Titles, headings and pages are taken from what loaders and splitters write to the metadata:
     ``title``, ``Header 1``, ``source``, ``page``.
+    """
+    if not isinstance(document, Document):
+        raise InputError(f"expected a LangChain Document, got {type(document).__qualname__}")
+    metadata, serialised = document.metadata, ""
+    with suppress(TypeError, ValueError, RecursionError):  # the core reports what is wrong with it
+        metadata = json_value(metadata, "metadata")  # as it is stored, so that ids made from it do not change
+        serialised = json.dumps(metadata, sort_keys=True, ensure_ascii=False)
+    document_id = document.id or fingerprint([document.page_content, serialised])
+    core = readable(graphrag_core.Document(document_id, document.page_content, metadata=metadata))
+    # The loader's title comes before the page's.
+    return replace(core, title="") if core.title and stated_title(metadata) else core
+
+
+def to_core_documents(documents: Iterable[Document]) -> list[graphrag_core.Document]:
+    """Convert documents for the core; identical documents without ids are deduplicated.
 
     Raises
     ------
@@ -53,17 +66,44 @@ def to_core_documents(documents: Iterable[Document]) -> list[graphrag_core.Docum
     """
     converted: dict[str, graphrag_core.Document] = {}
     for document in documents:
-        if not isinstance(document, Document):
-            raise InputError(f"expected a LangChain Document, got {type(document).__qualname__}")
-        metadata = _stored(document.metadata)
-        document_id = document.id or _content_id(document.page_content, metadata)
-        if document.id and document_id in converted:
-            raise DocumentError(document_id, "this id occurs twice in one call: give each document its own id")
-        core = readable(graphrag_core.Document(document_id, document.page_content, metadata=metadata))
-        if core.title and stated_title(metadata):
-            core = replace(core, title="")  # the loader's title comes before the page's
-        converted[document_id] = core
+        core = to_core_document(document)
+        if document.id and core.id in converted:
+            raise DocumentError(core.id, "this id occurs twice in one call: give each document its own id")
+        converted[core.id] = core
     return list(converted.values())
+
+
+def with_vectors(
+    documents: Iterable[Document], ids: Iterable[str | None] | None, embeddings: Iterable[Any] | None
+) -> tuple[list[graphrag_core.Document], dict[str, Any]]:
+    """Return documents with other ids for an index, and by id the vectors that came with them."""
+    named, vectors = [], {}
+    for document, name, vector in _rows(documents=documents, ids=ids, embeddings=embeddings):
+        if name is not None and isinstance(document, Document):
+            document = document.model_copy(update={"id": str(name)})  # noqa: PLW2901
+        named.append(document)
+        if vector is not None:
+            vectors[to_core_document(document).id] = vector
+    return to_core_documents(named), vectors
+
+
+def from_texts(
+    texts: Iterable[str], metadatas: Iterable[Mapping[str, Any]] | None, ids: Iterable[str] | None
+) -> list[Document]:
+    """Return texts as documents."""
+    rows = _rows(texts=texts, metadatas=metadatas, ids=ids)
+    return [Document(id=name, page_content=text, metadata=dict(metadata or {})) for text, metadata, name in rows]
+
+
+def _rows(**columns: Iterable[Any] | None) -> list[tuple[Any, ...]]:
+    """Return the rows of columns, with None for the values of a column that is None."""
+    lists = {name: None if column is None else list(column) for name, column in columns.items()}
+    count = max(len(column) for column in lists.values() if column is not None)
+    filled = {name: [None] * count if column is None else column for name, column in lists.items()}
+    if any(len(column) != count for column in filled.values()):
+        *first, last = (f"{len(column)} {name}" for name, column in filled.items())
+        raise InputError(f"got {', '.join(first)} and {last}: pass equally many")
+    return list(zip(*filled.values(), strict=True))
 
 
 def to_document(stored: graphrag_core.Document | Chunk) -> Document:
@@ -81,23 +121,6 @@ def to_documents(result: Result, add_metadata: tuple[str, ...]) -> list[Document
     return documents
 
 
-def from_texts(
-    texts: Iterable[str], metadatas: Iterable[Mapping[str, Any]] | None, ids: Iterable[str] | None
-) -> list[Document]:
-    """Return texts as documents."""
-    contents = list(texts)
-    metadata = [{}] * len(contents) if metadatas is None else list(metadatas)
-    names = [None] * len(contents) if ids is None else list(ids)
-    if not len(contents) == len(metadata) == len(names):
-        raise InputError(
-            f"got {len(contents)} texts, {len(metadata)} metadatas and {len(names)} ids: pass equally many"
-        )
-    return [
-        Document(id=name, page_content=text, metadata=dict(one or {}))
-        for text, one, name in zip(contents, metadata, names, strict=True)
-    ]
-
-
 def with_knowledge(document: graphrag_core.Document, knowledge: Knowledge) -> graphrag_core.Document:
     """Return a document that stores knowledge in its metadata, so that both are deleted together."""
     # Metadata values inside nested lists are not indexed for filters, so the JSON text costs no index entry.
@@ -110,20 +133,3 @@ def knowledge_of(chunk: Chunk) -> Knowledge | None:
     stored = chunk.metadata.get(_STORED_KNOWLEDGE) if chunk.ordinal == 0 else None
     # The LlamaIndex adapter stores a mapping under the same key.
     return dict(json.loads(stored[0][0])) if isinstance(stored, list) else None
-
-
-def _stored(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Return metadata as the core stores it, so that ids made from it are those of the stored document."""
-    try:
-        stored: dict[str, Any] = json_value(metadata, "metadata")
-    except (ValueError, RecursionError):
-        return metadata  # the core reports what is wrong with it
-    return stored
-
-
-def _content_id(text: str, metadata: Mapping[str, Any]) -> str:
-    try:
-        serialised = json.dumps(metadata, sort_keys=True, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
-        serialised = ""  # the core reports what is wrong with the metadata
-    return fingerprint([text, serialised])

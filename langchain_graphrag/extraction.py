@@ -12,7 +12,7 @@ from graphrag_core import Chunk, Combined, Extraction, KnowledgeExtractor, LLMEx
 from graphrag_core.errors import InputError
 from graphrag_core.extract.knowledge import strength_of
 from graphrag_core.ports import Extractor
-from langchain_graphrag.documents import Knowledge, knowledge_of, to_core_documents, with_knowledge
+from langchain_graphrag.documents import Knowledge, knowledge_of, to_core_document, with_knowledge
 from langchain_graphrag.llm import model_name
 
 
@@ -59,7 +59,7 @@ def from_graph_documents(graph_documents: Iterable[Any]) -> list[graphrag_core.D
     documents: dict[str, graphrag_core.Document] = {}
     graphs: dict[str, list[Any]] = {}
     for graph in graph_documents:
-        (document,) = to_core_documents([graph.source])
+        document = to_core_document(graph.source)
         documents[document.id] = document
         graphs.setdefault(document.id, []).append(graph)
     return [with_knowledge(document, _knowledge(graphs[name])) for name, document in documents.items()]

@@ -31,17 +31,25 @@ from graphrag_core.adapter import (
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Filter, parse_all
 from graphrag_core.ports import Embedder
-from langchain_graphrag.documents import LongDocumentChunker, from_texts, to_core_documents, to_document, to_documents
+from langchain_graphrag.documents import (
+    LongDocumentChunker,
+    from_texts,
+    to_core_documents,
+    to_document,
+    to_documents,
+    with_vectors,
+)
 from langchain_graphrag.embedding import embeddings_of, has_coroutine, to_embedder
 from langchain_graphrag.extraction import StoredKnowledgeExtractor, from_graph_documents, llm_extractor
 from langchain_graphrag.llm import to_chat_model
 from langchain_graphrag.mmr import most_diverse
 from langchain_graphrag.rerank import RUN, to_reranker
-from langchain_graphrag.stores import Row, copy_store, embedding_of, read_documents, with_ids_and_vectors
+from langchain_graphrag.stores import Row, copy_store, embedding_of, store_rows
 
 if TYPE_CHECKING:
     from langchain_graphrag.vectorstore import GraphRAGVectorStore
 
+_Convert = Callable[[Iterable[Any]], list[graphrag_core.Document]]
 _SEARCH_TYPES = ("similarity", "mmr", "similarity_score_threshold")
 
 
@@ -130,7 +138,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         settings = given.get("settings") or SearchSettings()
         if not isinstance(settings, SearchSettings):
             raise InputError(f"settings is {settings!r:.80}: use SearchSettings(...)")
-        given["settings"] = settings.replace(**_with_reranker(others))
+        given["settings"] = settings.replace(**{**others, "reranker": to_reranker(others.get("reranker"))})
         given["filter"] = parse_all(given.get("filter"))  # read once
         given["search_kwargs"] = kwargs = dict(given.get("search_kwargs") or {})
         kwargs["filter"] = parse_all(kwargs.pop("filter", None))
@@ -188,18 +196,12 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             Parameters of this class (``settings``, ``k``, ``method``, ``filter``, ``tags``, ...) and settings of
             :class:`graphrag_core.KnowledgeIndex` (``chunker``, ``extractor``, ``embed_facts``, ...).
         """
-        retriever = cls._open(embedding, path, llm, **settings)
-        with closed_on_error(retriever):
-            retriever.add_documents(documents)
-        return retriever
+        return cls._filled(to_core_documents, documents, embedding, path=path, llm=llm, **settings)
 
     @classmethod
     async def afrom_documents(cls, documents: Iterable[Document], embedding: Embedder | None, **settings: Any) -> Self:
         """Async version of :meth:`from_documents`."""
-        retriever = await run_in_executor(None, partial(cls._open, embedding, **settings))
-        with closed_on_error(retriever):
-            await retriever.aadd_documents(documents)
-        return retriever
+        return await cls._afilled(to_core_documents, documents, embedding, **settings)
 
     @classmethod
     def from_texts(
@@ -215,12 +217,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     @classmethod
     async def afrom_texts(
-        cls,
-        texts: Iterable[str],
-        embedding: Embedder | None,
-        metadatas: Iterable[Mapping[str, Any]] | None = None,
-        ids: Iterable[str] | None = None,
-        **settings: Any,
+        cls, texts: Iterable[str], embedding: Embedder | None, metadatas: Any = None, ids: Any = None, **settings: Any
     ) -> Self:
         """Async version of :meth:`from_texts`."""
         return await cls.afrom_documents(from_texts(texts, metadatas, ids), embedding, **settings)
@@ -230,8 +227,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         cls,
         graph_documents: Iterable[Any],
         embedding: Embedder | None,
-        *,
-        path: str | Path | None = None,
         **settings: Any,
     ) -> Self:
         """Index the sources of graph documents with their nodes and relationships.
@@ -243,24 +238,19 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         ----------
         graph_documents
             Objects with ``nodes``, ``relationships`` and ``source``. The sources are not split.
-        embedding, path, settings
+        embedding, settings
             As for :meth:`from_documents`.
         """
-        retriever = cls._open(embedding, path, **_unsplit(settings, "relationships of a graph document belong"))
-        with closed_on_error(retriever):
-            retriever.add_graph_documents(graph_documents)
-        return retriever
+        settings = _unsplit(settings, "relationships of a graph document belong")
+        return cls._filled(from_graph_documents, graph_documents, embedding, **settings)
 
     @classmethod
     async def afrom_graph_documents(
         cls, graph_documents: Iterable[Any], embedding: Embedder | None, **settings: Any
     ) -> Self:
         """Async version of :meth:`from_graph_documents`."""
-        options = _unsplit(settings, "relationships of a graph document belong")
-        retriever = await run_in_executor(None, partial(cls._open, embedding, **options))
-        with closed_on_error(retriever):
-            await retriever.aadd_graph_documents(graph_documents)
-        return retriever
+        settings = _unsplit(settings, "relationships of a graph document belong")
+        return await cls._afilled(from_graph_documents, graph_documents, embedding, **settings)
 
     @classmethod
     def from_vectorstore(
@@ -327,11 +317,12 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             The vectors are not from this embedding model, or the index in ``path`` is not.
         """
         model = embedding_of(store) if embedding is None else embedding
-        stored = read_documents(store, where=where, ids=ids, documents=documents, read=read, batch_size=batch_size)
+        rows = store_rows(store, where=where, ids=ids, documents=documents, read=read, batch_size=batch_size)
         options = {"batch_size": batch_size, "progress": show_progress, **_unsplit(settings, "a vector belongs")}
         retriever = cls._open(model, path, llm, **options)
         with closed_on_error(retriever):
-            copy_store(retriever.index, stored, remove_missing=remove_missing, check_embedding=check_embedding)
+            checks = {"remove_missing": remove_missing, "check_embedding": check_embedding}
+            copy_store(retriever.index, rows, batch_size=batch_size, **checks)
         return retriever
 
     @classmethod
@@ -394,6 +385,22 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         with closed_on_error(index):
             return cls(index=index, **fields)
 
+    @classmethod
+    def _filled(cls, convert: _Convert, items: Iterable[Any], embedding: Embedder | None, **settings: Any) -> Self:
+        retriever = cls._open(embedding, **settings)
+        with closed_on_error(retriever):
+            retriever._add(convert(items))  # noqa: SLF001 - our own
+        return retriever
+
+    @classmethod
+    async def _afilled(
+        cls, convert: _Convert, items: Iterable[Any], embedding: Embedder | None, **settings: Any
+    ) -> Self:
+        retriever = await run_in_executor(None, partial(cls._open, embedding, **settings))
+        with closed_on_error(retriever):
+            await retriever._aadd(await run_in_executor(None, convert, items))  # noqa: SLF001 - our own
+        return retriever
+
     # -- documents
 
     def add_documents(
@@ -418,7 +425,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             Their vectors, computed by the retriever's embedding model: such a document is not embedded again and
             must not be split by a ``chunker``. None in place of a vector has the document embedded.
         """
-        return self._add(*with_ids_and_vectors(documents, ids, embeddings))
+        return self._add(*with_vectors(documents, ids, embeddings))
 
     def _add(self, documents: Sequence[graphrag_core.Document], vectors: Mapping[str, Any] | None = None) -> list[str]:
         filled = [document for document in documents if document.text.strip()]
@@ -427,14 +434,10 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return [document.id for document in filled]
 
     async def aadd_documents(
-        self,
-        documents: Iterable[Document],
-        *,
-        ids: Iterable[str | None] | None = None,
-        embeddings: Iterable[Any] | None = None,
+        self, documents: Iterable[Document], *, ids: Any = None, embeddings: Any = None
     ) -> list[str]:
         """Async version of :meth:`add_documents`; awaits the embedding model if it has its own coroutine."""
-        return await self._aadd(*await run_in_executor(None, with_ids_and_vectors, documents, ids, embeddings))
+        return await self._aadd(*await run_in_executor(None, with_vectors, documents, ids, embeddings))
 
     def add_texts(
         self,
@@ -447,11 +450,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return self.add_documents(from_texts(texts, metadatas, ids), embeddings=embeddings)
 
     async def aadd_texts(
-        self,
-        texts: Iterable[str],
-        metadatas: Iterable[Mapping[str, Any]] | None = None,
-        ids: Iterable[str] | None = None,
-        embeddings: Iterable[Any] | None = None,
+        self, texts: Iterable[str], metadatas: Any = None, ids: Any = None, embeddings: Any = None
     ) -> list[str]:
         """Async version of :meth:`add_texts`."""
         return await self.aadd_documents(from_texts(texts, metadatas, ids), embeddings=embeddings)
@@ -460,23 +459,15 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         self, documents: Sequence[graphrag_core.Document], vectors: Mapping[str, Any] | None = None
     ) -> list[str]:
         filled = [document for document in documents if document.text.strip()]
-        size, given = self.index.batch_size, vectors or {}
-        for batch in (filled[start : start + size] for start in range(0, len(filled), size)):
-            embeddings = await self._aembed(batch, given)
+        model, embedding, given = embeddings_of(self.index), self.index.embedding, vectors or {}
+        awaits = embedding is not None and has_coroutine(model, "aembed_documents")
+        for start in range(0, len(filled), size := self.index.batch_size):
+            batch, embeddings = filled[start : start + size], {}
+            if awaits and (texts := await run_in_executor(None, self.index.to_embed, batch, given)):
+                embeddings = await embedding.awaited_documents(texts, model.aembed_documents(texts))
             await run_in_executor(None, self.index.add, batch, vectors=given, embeddings=embeddings)
         await run_in_executor(None, self._drop_blank, _blank_names(documents))
         return [document.id for document in filled]
-
-    async def _aembed(self, documents: Sequence[graphrag_core.Document], vectors: Mapping[str, Any]) -> dict[str, Any]:
-        """Return vectors for the texts that adding documents, with vectors for some, would embed.
-
-        None if the embedding model has no coroutine: the index embeds them.
-        """
-        model = embeddings_of(self.index)
-        if self.index.embedding is None or not has_coroutine(model, "aembed_documents"):
-            return {}
-        texts = await run_in_executor(None, self.index.to_embed, documents, vectors)
-        return await self.index.embedding.awaited_documents(texts, model.aembed_documents(texts)) if texts else {}
 
     def add_graph_documents(self, graph_documents: Iterable[Any]) -> list[str]:
         """Add the sources of graph documents with their nodes and relationships; return their ids.
@@ -566,8 +557,10 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     def _read(self, query: str, given: Mapping[str, Any]) -> Call:
         merged: dict[str, Any] = {"search_type": self.search_type, **self.search_kwargs}
-        merged |= {name: value for name, value in _with_reranker(given).items() if value is not None}
+        merged |= {name: value for name, value in given.items() if value is not None}
         merged.pop("filter", None)
+        if "reranker" in merged:
+            merged["reranker"] = to_reranker(merged["reranker"])
         kind, fetch_k, lambda_mult = (
             merged.pop("search_type"),
             merged.pop("fetch_k", 20),
@@ -608,11 +601,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             params["ls_embedding_provider"] = self._embedding
             params["ls_embedding_model"] = self.index.embedding.identity
         return params
-
-
-def _with_reranker(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with a reranker of the core in place of a compressor."""
-    return {name: to_reranker(value) if name == "reranker" else value for name, value in settings.items()}
 
 
 def _unsplit(settings: Mapping[str, Any], reason: str) -> dict[str, Any]:

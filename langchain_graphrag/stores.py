@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from graphrag_core import KnowledgeIndex
 from graphrag_core.errors import EmbedderMismatch, InputError
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.embedding import CheckedEmbedder, unit_vector
-from langchain_graphrag.documents import to_core_documents
+from langchain_graphrag.documents import to_core_document
 
 _log = logging.getLogger(__name__)
 _SAME_MODEL = 0.9  # the cosine similarity of two embeddings of one text; hosted models vary by less than 0.01
@@ -101,49 +100,7 @@ def read_store(
     return StoreRows(list(access.ids(where) if ids is None else ids), access.rows, batch_size)
 
 
-class StoreDocuments:
-    """Rows of a store as documents for an index, with their vectors.
-
-    Rows without text are left out. The vectors of the last ``kept`` documents are in ``vectors``, so that memory
-    does not grow with the store: an index that reads documents in batches of that size finds those it needs.
-    """
-
-    def __init__(self, rows: Iterable[Row], kept: int) -> None:
-        self.vectors: dict[str, Any] = {}
-        self.ids: set[str] = set()
-        self.without_text = self.without_vector = 0
-        self.check: Callable[[graphrag_core.Document, Any], None] | None = None  # called with the first vector
-        self._rows = rows
-        self._kept = kept
-
-    def __iter__(self) -> Iterator[graphrag_core.Document]:
-        for row_id, text, metadata, vector in self._rows:
-            if not text or not text.strip():
-                self.without_text += 1
-                continue
-            ordered = dict(sorted((metadata or {}).items()))  # Chroma returns the keys in any order
-            (document,) = to_core_documents([Document(id=str(row_id), page_content=text, metadata=ordered)])
-            if vector is None:
-                self.without_vector += 1
-            else:
-                if self.check is not None:
-                    self.check(document, vector)
-                    self.check = None
-                if len(self.vectors) >= self._kept:
-                    del self.vectors[next(iter(self.vectors))]
-                self.vectors[document.id] = vector
-            self.ids.add(document.id)
-            yield document
-
-
-class _SizedStoreDocuments(StoreDocuments):
-    """Documents of which the number is known, for the progress bar."""
-
-    def __len__(self) -> int:
-        return len(self._rows)  # type: ignore[arg-type]
-
-
-def read_documents(
+def store_rows(
     store: VectorStore,
     *,
     where: Any,
@@ -151,44 +108,15 @@ def read_documents(
     documents: Iterable[Document] | None,
     read: Callable[[Any], Iterable[Row]] | None,
     batch_size: int,
-) -> StoreDocuments:
-    """Return the documents of a store, which are read when they are iterated."""
+) -> Iterable[Row]:
+    """Return the rows of a store, read in one of four ways."""
     if sum(one is not None for one in (where, ids, documents, read)) > 1:
         raise InputError("pass one of where, ids, documents and read")
-    rows: Iterable[Row]
     if read is not None:
-        rows = read(store)
-    elif documents is not None:
-        rows = [_to_row(document) for document in documents]
-    else:
-        rows = read_store(store, where=where, ids=ids, batch_size=batch_size)
-    return (_SizedStoreDocuments if isinstance(rows, Sized) else StoreDocuments)(rows, batch_size)
-
-
-def with_ids_and_vectors(
-    documents: Iterable[Document], ids: Iterable[str | None] | None, embeddings: Iterable[Any] | None
-) -> tuple[list[graphrag_core.Document], dict[str, Any]]:
-    """Return documents for an index, and by id the vectors that came with them."""
-    given = list(documents)
-    names = [None] * len(given) if ids is None else list(ids)
-    vectors = [None] * len(given) if embeddings is None else list(embeddings)
-    if not len(given) == len(names) == len(vectors):
-        raise InputError(
-            f"got {len(given)} documents, {len(names)} ids and {len(vectors)} embeddings: pass equally many"
-        )
-    named = [
-        document.model_copy(update={"id": str(name)})
-        if name is not None and isinstance(document, Document)
-        else document
-        for document, name in zip(given, names, strict=True)
-    ]
-    by_id = {
-        core.id: vector
-        for document, vector in zip(named, vectors, strict=True)
-        if vector is not None
-        for core in to_core_documents([document])
-    }
-    return to_core_documents(named), by_id
+        return read(store)
+    if documents is not None:
+        return [_to_row(document) for document in documents]
+    return read_store(store, where=where, ids=ids, batch_size=batch_size)
 
 
 def embedding_of(store: VectorStore) -> Any:
@@ -200,12 +128,52 @@ def embedding_of(store: VectorStore) -> Any:
     return embedding
 
 
+class _StoreDocuments:
+    """Rows of a store as documents for an index, with their vectors. Rows without text are left out.
+
+    ``vectors`` has those of the last ``kept`` documents, so that memory does not grow with the store: an index that
+    reads documents in batches of that size finds those it needs. The first vector is compared with that of ``checked``.
+    """
+
+    def __init__(self, rows: Iterable[Row], kept: int, checked: CheckedEmbedder | None) -> None:
+        self.vectors: dict[str, Any] = {}
+        self.ids: set[str] = set()
+        self.without_text = self.without_vector = 0
+        self._rows, self._kept, self._checked = rows, kept, checked
+
+    def __iter__(self) -> Iterator[graphrag_core.Document]:
+        for row_id, text, metadata, vector in self._rows:
+            if not text or not text.strip():
+                self.without_text += 1
+                continue
+            ordered = dict(sorted((metadata or {}).items()))  # Chroma returns the keys in any order
+            document = to_core_document(Document(id=str(row_id), page_content=text, metadata=ordered))
+            if vector is None:
+                self.without_vector += 1
+            else:
+                if self._checked is not None:
+                    _check_embedding(self._checked, document, vector)
+                    self._checked = None
+                if len(self.vectors) >= self._kept:
+                    del self.vectors[next(iter(self.vectors))]
+                self.vectors[document.id] = vector
+            self.ids.add(document.id)
+            yield document
+
+
+class _SizedStoreDocuments(_StoreDocuments):
+    """Documents of which the number is known, for the progress bar."""
+
+    def __len__(self) -> int:
+        return len(self._rows)  # type: ignore[arg-type]
+
+
 def copy_store(
-    index: KnowledgeIndex, documents: StoreDocuments, *, remove_missing: bool, check_embedding: bool
+    index: KnowledgeIndex, rows: Iterable[Row], *, remove_missing: bool, check_embedding: bool, batch_size: int
 ) -> None:
-    """Add the documents of a store to an index; with ``remove_missing`` delete those that are not in the store."""
-    if check_embedding and index.embedding is not None:
-        documents.check = partial(_check_embedding, index.embedding)
+    """Add the rows of a store to an index; with ``remove_missing`` delete documents that are not among them."""
+    kind = _SizedStoreDocuments if isinstance(rows, Sized) else _StoreDocuments
+    documents = kind(rows, batch_size, index.embedding if check_embedding else None)
     index.add(documents, vectors=documents.vectors)
     if documents.without_text:
         _log.warning("%d documents of the store have no text and were skipped", documents.without_text)
@@ -213,8 +181,8 @@ def copy_store(
         _log.warning("%d documents of the store came without a vector and were embedded", documents.without_vector)
     if not remove_missing:
         return
-    gone = [document_id for document_id in index.document_ids() if document_id not in documents.ids]
-    gone = [document_id for document_id in gone if not _is_told(index.get(document_id))]
+    missing = [index.get(document_id) for document_id in index.document_ids() if document_id not in documents.ids]
+    gone = [one.id for one in missing if one is not None and remembered.FACT_KEY not in one.metadata]
     if gone and not documents.ids:
         raise InputError(
             "nothing was read from the store, and remove_missing=True would empty the index: "
@@ -238,10 +206,6 @@ def _check_embedding(embedding: CheckedEmbedder, document: graphrag_core.Documen
         f"the vectors of the store are not from {embedding.identity}: the vector of {document.id!r} {problem}. "
         "Pass the embedding model that filled the store"
     )
-
-
-def _is_told(document: graphrag_core.Document | None) -> bool:
-    return document is not None and remembered.FACT_KEY in document.metadata
 
 
 def _to_row(document: Document) -> Row:
@@ -269,17 +233,16 @@ def _chroma(store: Any) -> _Access:
 
 def _in_memory(store: Any) -> _Access:
     def ids(where: Any) -> list[str]:
-        return [name for name in store.store if where is None or where(_in_memory_document(store.store[name]))]
+        def document(one: Mapping[str, Any]) -> Document:
+            return Document(id=one["id"], page_content=one["text"], metadata=one["metadata"])
+
+        return [name for name, one in store.store.items() if where is None or where(document(one))]
 
     def rows(ids: Sequence[Any]) -> Iterator[Row]:
         for one in (store.store[name] for name in ids if name in store.store):
             yield one["id"], one["text"], one["metadata"], one["vector"]
 
     return _Access(ids, rows)
-
-
-def _in_memory_document(stored: Mapping[str, Any]) -> Document:
-    return Document(id=stored["id"], page_content=stored["text"], metadata=stored["metadata"])
 
 
 def _faiss(store: Any) -> _Access:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.runnables.config import run_in_executor
 from langchain_core.structured_query import Comparator, Comparison, Operation, Operator, StructuredQuery, Visitor
 from langchain_core.vectorstores import VectorStore
 from typing_extensions import Self, override
 
-from graphrag_core import Hit
 from graphrag_core.filters import parse
 from graphrag_core.ports import Embedder
-from langchain_graphrag.documents import to_document
+from langchain_graphrag.documents import from_texts, to_document
 from langchain_graphrag.embedding import embeddings_of
 from langchain_graphrag.retriever import GraphRAGRetriever
 
@@ -74,9 +71,9 @@ class GraphRAGVectorStore(VectorStore):
         cls,
         texts: Iterable[str],
         embedding: Embedder | None,
-        metadatas: Iterable[Mapping[str, Any]] | None = None,
+        metadatas: Any = None,
         *,
-        ids: Iterable[str] | None = None,
+        ids: Any = None,
         **settings: Any,
     ) -> Self:
         """Async version of :meth:`from_texts`."""
@@ -92,30 +89,16 @@ class GraphRAGVectorStore(VectorStore):
     # -- documents
 
     @override
-    def add_texts(
-        self,
-        texts: Iterable[str],
-        metadatas: Iterable[Mapping[str, Any]] | None = None,
-        *,
-        ids: Iterable[str] | None = None,
-        embeddings: Iterable[Any] | None = None,
-        **kwargs: Any,
-    ) -> list[str]:
+    def add_texts(self, texts: Iterable[str], metadatas: Any = None, *, ids: Any = None, **kwargs: Any) -> list[str]:
         """Add texts and return their ids; see :meth:`GraphRAGRetriever.add_texts`."""
-        return self.retriever.add_texts(texts, metadatas, ids, embeddings)
+        return self.add_documents(from_texts(texts, metadatas, ids), **kwargs)
 
     @override
     async def aadd_texts(
-        self,
-        texts: Iterable[str],
-        metadatas: Iterable[Mapping[str, Any]] | None = None,
-        *,
-        ids: Iterable[str] | None = None,
-        embeddings: Iterable[Any] | None = None,
-        **kwargs: Any,
+        self, texts: Iterable[str], metadatas: Any = None, *, ids: Any = None, **kwargs: Any
     ) -> list[str]:
         """Async version of :meth:`add_texts`."""
-        return await self.retriever.aadd_texts(texts, metadatas, ids, embeddings)
+        return await self.aadd_documents(from_texts(texts, metadatas, ids), **kwargs)
 
     @override
     def add_documents(self, documents: Iterable[Document], **kwargs: Any) -> list[str]:
@@ -133,11 +116,6 @@ class GraphRAGVectorStore(VectorStore):
         """Delete documents with their entities and facts; unknown ids are ignored."""
         self.retriever.delete(ids)
         return True
-
-    @override
-    async def adelete(self, ids: str | Iterable[str] | None = None, **kwargs: Any) -> bool:
-        """Async version of :meth:`delete`."""
-        return await run_in_executor(None, self.delete, ids)
 
     @override
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
@@ -164,25 +142,34 @@ class GraphRAGVectorStore(VectorStore):
 
     # -- searches
 
+    def _search(self, query: str, k: int, kwargs: Mapping[str, Any], **more: Any) -> _Scored:
+        result = self.retriever.search(query, **{"search_type": "similarity", "k": k, **kwargs, **more})
+        return [(to_document(hit.chunk), hit.score) for hit in result]
+
+    async def _asearch(self, query: str, k: int, kwargs: Mapping[str, Any], **more: Any) -> _Scored:
+        """Search; the question is embedded on the event loop if the model has its own coroutine."""
+        result = await self.retriever.asearch(query, **{"search_type": "similarity", "k": k, **kwargs, **more})
+        return [(to_document(hit.chunk), hit.score) for hit in result]
+
     @override
     def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Return the best documents for a question, as they were added."""
-        return [document for document, _ in self.similarity_search_with_score(query, k, **kwargs)]
+        return [document for document, _ in self._search(query, k, kwargs)]
 
     @override
     async def asimilarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
         """Async version of :meth:`similarity_search`."""
-        return [document for document, _ in await self.asimilarity_search_with_score(query, k, **kwargs)]
+        return [document for document, _ in await self._asearch(query, k, kwargs)]
 
     @override
     def similarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> _Scored:
         """Return the best documents for a question with their scores, higher is better."""
-        return _scored(self._hits(query, k=k, **kwargs))
+        return self._search(query, k, kwargs)
 
     @override
     async def asimilarity_search_with_score(self, query: str, k: int = 4, **kwargs: Any) -> _Scored:
         """Async version of :meth:`similarity_search_with_score`."""
-        return _scored(await self._ahits(query, k=k, **kwargs))
+        return await self._asearch(query, k, kwargs)
 
     @override
     def similarity_search_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> list[Document]:
@@ -191,7 +178,7 @@ class GraphRAGVectorStore(VectorStore):
 
     def similarity_search_with_score_by_vector(self, embedding: list[float], k: int = 4, **kwargs: Any) -> _Scored:
         """Return the documents nearest to a vector with their scores."""
-        return _scored(self._hits(_BY_VECTOR, k=k, embedding=embedding, **{**kwargs, "method": "vector"}))
+        return self._search(_BY_VECTOR, k, kwargs, embedding=embedding, method="vector")
 
     @override
     def max_marginal_relevance_search(
@@ -212,16 +199,16 @@ class GraphRAGVectorStore(VectorStore):
         kwargs
             As for all searches.
         """
-        diverse: dict[str, Any] = {"search_type": "mmr", "fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return [to_document(hit.chunk) for hit in self._hits(query, k=k, **kwargs, **diverse)]
+        found = self._search(query, k, kwargs, search_type="mmr", fetch_k=fetch_k, lambda_mult=lambda_mult)
+        return [document for document, _ in found]
 
     @override
     async def amax_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """Async version of :meth:`max_marginal_relevance_search`."""
-        diverse: dict[str, Any] = {"search_type": "mmr", "fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return [to_document(hit.chunk) for hit in await self._ahits(query, k=k, **kwargs, **diverse)]
+        found = await self._asearch(query, k, kwargs, search_type="mmr", fetch_k=fetch_k, lambda_mult=lambda_mult)
+        return [document for document, _ in found]
 
     @override
     def max_marginal_relevance_search_by_vector(
@@ -232,27 +219,8 @@ class GraphRAGVectorStore(VectorStore):
         return self.max_marginal_relevance_search(_BY_VECTOR, k, fetch_k, lambda_mult, **kwargs)
 
     @override
-    async def amax_marginal_relevance_search_by_vector(
-        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
-    ) -> list[Document]:
-        """Async version of :meth:`max_marginal_relevance_search_by_vector`."""
-        search = partial(self.max_marginal_relevance_search_by_vector, embedding, k, fetch_k, lambda_mult, **kwargs)
-        return await run_in_executor(None, search)
-
-    @override
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         return lambda score: min(max(score, 0.0), 1.0)  # a keyword score or a reranker's may be outside
-
-    def _hits(self, query: str, **settings: Any) -> Sequence[Hit]:
-        return self.retriever.search(query, **{"search_type": "similarity", **settings}).hits
-
-    async def _ahits(self, query: str, **settings: Any) -> Sequence[Hit]:
-        """Return the hits of a question, which is embedded on the event loop if the model has its own coroutine."""
-        return (await self.retriever.asearch(query, **{"search_type": "similarity", **settings})).hits
-
-
-def _scored(hits: Iterable[Hit]) -> _Scored:
-    return [(to_document(hit.chunk), hit.score) for hit in hits]
 
 
 class GraphRAGTranslator(Visitor):
