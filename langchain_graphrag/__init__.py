@@ -1,8 +1,6 @@
 """The LangChain adapter: a retriever over vectors, keywords and a knowledge graph, and a memory tool for agents.
 
-Import :class:`GraphContextTransformer`, :class:`GraphRAGRetriever`, :class:`GraphRAGTranslator`,
-:class:`GraphRAGVectorStore`, :func:`compressor_reranker`, :func:`create_memory_search_tool`,
-:func:`create_memory_tools`, :func:`llm_extractor` and :func:`read_store` from here; the modules inside are private.
+Import the names in ``__all__`` from here; the modules inside are private.
 
 >>> from graphrag_core.testing import HashEmbedder
 >>> retriever = GraphRAGRetriever.from_texts(

@@ -13,7 +13,7 @@ from graphrag_core.errors import InputError
 from graphrag_core.extract.knowledge import strength_of
 from graphrag_core.ports import Extractor
 from langchain_graphrag.documents import Knowledge, knowledge_of, to_core_document, with_knowledge
-from langchain_graphrag.llm import model_name
+from langchain_graphrag.llm import model_name, text_of
 
 
 def llm_extractor(llm: Runnable[Any, Any], **settings: Any) -> Combined:
@@ -30,19 +30,15 @@ def llm_extractor(llm: Runnable[Any, Any], **settings: Any) -> Combined:
     if not callable(getattr(llm, "invoke", None)):
         raise InputError(f"{type(llm).__qualname__} is not a chat model: it needs invoke(prompt)")
 
-    def complete(prompt: str) -> str:
-        answer = llm.invoke(prompt)
-        return answer if isinstance(answer, str) else str(answer.text)
-
-    return Combined(SentenceExtractor(), LLMExtractor(complete, **{"model": model_name(llm), **settings}))
+    read = LLMExtractor(lambda prompt: text_of(llm.invoke(prompt)), **{"model": model_name(llm), **settings})
+    return Combined(SentenceExtractor(), read)
 
 
 class StoredKnowledgeExtractor:
     """Runs another extractor and adds the knowledge stored with the documents.
 
-    The identity is that of the other extractor. Stored knowledge is part of the document's
-    metadata, so a change of it is detected without a new identity, and an index that was
-    built by the core alone is not extracted again.
+    The identity is that of the other extractor, so an index that was built by the core alone is not extracted again.
+    Stored knowledge is part of the document's metadata: a change of it is detected without a new identity.
     """
 
     def __init__(self, extractor: Extractor) -> None:
@@ -89,6 +85,4 @@ def _relation(relation: Any) -> dict[str, Any]:
     words = kind.replace("_", " ")
     properties = dict(getattr(relation, "properties", None) or {})
     text = str(properties.get("description") or f"{source} {words.lower() if words.isupper() else words} {target}")
-    known = {"source": source, "target": target, "type": kind, "description": text}
-    strength = strength_of(properties)
-    return known if strength is None else {**known, "strength": strength}
+    return {"source": source, "target": target, "type": kind, "description": text, "strength": strength_of(properties)}

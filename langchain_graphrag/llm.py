@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from langchain_core.runnables import Runnable
@@ -30,18 +30,9 @@ class _ChatModel:
 
     def stream(self, messages: Sequence[Message]) -> Iterator[str]:
         pieces = self._llm.stream([(message["role"], message["content"]) for message in messages])
-        return read_pieces(pieces, _text_of)
+        return read_pieces(pieces, text_of)
 
 
-def _text_of(piece: Any) -> str:
-    """Return the text of a piece of an answer: a text, or a message with a text or a list of texts and blocks."""
-    content = getattr(piece, "content", piece)
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, Iterable):
-        return ""
-    return "".join(
-        part if isinstance(part, str) else str(part.get("text") or "")
-        for part in content
-        if isinstance(part, (str, dict))
-    )
+def text_of(piece: Any) -> str:
+    """Return the text of an answer or of a piece of it, which is a text or a message."""
+    return piece if isinstance(piece, str) else str(piece.text)

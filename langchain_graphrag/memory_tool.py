@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from inspect import signature
 from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.tools import StructuredTool, ToolException
+from typing_extensions import Unpack
 
 from graphrag_core import Result
-from graphrag_core.context.context import Style
 from graphrag_core.context.escape import one_line
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
+from graphrag_core.query.settings import Option
 from langchain_graphrag.retriever import GraphRAGRetriever
 
 
@@ -27,11 +28,8 @@ def create_memory_search_tool(
     *,
     name: str = memory_tool.NAME,
     description: str = memory_tool.DESCRIPTION,
-    max_tokens: int = memory_tool.MAX_TOKENS,
-    style: Style = "passages",
-    include_relationships: bool | None = None,
-    include_sources: bool = True,
     filter: Where | None = None,  # noqa: A002 - LangChain's word
+    **context: Unpack[memory_tool.ContextSettings],
 ) -> StructuredTool:
     """Return a tool that lets an agent search a retriever's index.
 
@@ -46,47 +44,34 @@ def create_memory_search_tool(
         a retriever restricted to a tenant makes a tool restricted to that tenant.
     name, description
         Shown to the model.
-    max_tokens, style, include_relationships, include_sources
-        Passed to :meth:`graphrag_core.Result.context`.
     filter
         Narrows the retriever's filter.
+    context
+        ``max_tokens`` (1,000), ``style`` (``"passages"``), ``include_relationships`` and ``include_sources`` of
+        :meth:`graphrag_core.Result.context`.
     """
     if not isinstance(retriever, GraphRAGRetriever):
         raise InputError(f"expected a GraphRAGRetriever, got {type(retriever).__qualname__}")
 
+    signature(Result.context).bind(None, **context)
     scope = parse_all(filter)  # read once, not by each call
-    style_settings = {
-        "max_tokens": max_tokens,
-        "style": style,
-        "include_relationships": include_relationships,
-        "include_sources": include_sources,
-    }
 
     def search(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
         results: list[Result] = []
         settings = {**memory_tool.search_settings(arguments), "filter": scope, "_results": results}
         with _reported_errors():
             documents = retriever.invoke(query, {"callbacks": callbacks}, **settings)
-            return memory_tool.to_content(results[0], **style_settings), documents
+            return memory_tool.to_content(results[0], context), documents
 
     async def asearch(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
         results: list[Result] = []
         settings = {**memory_tool.search_settings(arguments), "filter": scope, "_results": results}
         with _reported_errors():
             documents = await retriever.ainvoke(query, {"callbacks": callbacks}, **settings)
-            content = partial(memory_tool.to_content, results[0], **style_settings)
-            return await run_in_executor(None, content), documents
+            return await run_in_executor(None, memory_tool.to_content, results[0], context), documents
 
-    return StructuredTool(
-        name=name,
-        description=description,
-        func=search,
-        coroutine=asearch,
-        args_schema=memory_tool.arguments_model(name, memory_tool.SEARCH_ARGUMENTS),
-        response_format="content_and_artifact",
-        handle_tool_error=True,
-        handle_validation_error=True,
-    )
+    more = {"coroutine": asearch, "response_format": "content_and_artifact"}
+    return _structured_tool(name, description, memory_tool.SEARCH_ARGUMENTS, search, **more)
 
 
 def create_memory_tools(
@@ -124,14 +109,15 @@ def _to_tool(tool: memory_tool.Tool) -> StructuredTool:
         with _reported_errors():
             return tool.run(**arguments)
 
-    return StructuredTool(
-        name=tool.name,
-        description=tool.description,
-        func=run,
-        args_schema=memory_tool.arguments_model(tool.name, tool.arguments),
-        handle_tool_error=True,
-        handle_validation_error=True,
-    )
+    return _structured_tool(tool.name, tool.description, tool.arguments, run)
+
+
+def _structured_tool(
+    name: str, description: str, arguments: Iterable[Option], func: Callable[..., Any], **more: Any
+) -> StructuredTool:
+    more |= {"args_schema": memory_tool.arguments_model(name, arguments)}
+    more |= {"handle_tool_error": True, "handle_validation_error": True}
+    return StructuredTool(name=name, description=description, func=func, **more)
 
 
 @contextmanager

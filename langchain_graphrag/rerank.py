@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -13,7 +14,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 from graphrag_core import Chunk, Coverage, ScoreReranker
 from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
-from graphrag_core.query.external_rerank import Returned, Scores, awaited_scores, can_await, scores_of_returned
+from graphrag_core.query.external_rerank import Returned, Scores, run_reranker, scores_of_returned
 from langchain_graphrag.documents import to_document
 
 _OWN_SCORE = "relevance_score"  # the metadata key under which compressors write their score
@@ -66,21 +67,19 @@ class _CompressorScores:
     compressor: BaseDocumentCompressor
 
     def __call__(self, question: str, chunks: Sequence[Chunk]) -> Scores:
-        run = RUN.get()
+        compressor, run = self.compressor, RUN.get()
         documents = [_to_document(chunk) for chunk in chunks]
-        has_coroutine = type(self.compressor).acompress_documents is not BaseDocumentCompressor.acompress_documents
-        if not (has_coroutine and can_await()):
-            run = run.get_sync() if isinstance(run, AsyncCallbackManagerForRetrieverRun) else run
-            callbacks = None if run is None else run.get_child()
-            returned = self.compressor.compress_documents(documents, question, callbacks=callbacks)
-            return self._scores(chunks, returned)
 
-        async def compress() -> Scores:
-            callbacks = None if run is None else run.get_child()
-            returned = await self.compressor.acompress_documents(documents, question, callbacks=callbacks)
-            return self._scores(chunks, returned)
+        def compress() -> Sequence[Document]:
+            now = run.get_sync() if isinstance(run, AsyncCallbackManagerForRetrieverRun) else run
+            return compressor.compress_documents(documents, question, callbacks=now.get_child() if now else None)
 
-        return awaited_scores(self.compressor, question, chunks, compress)
+        async def acompress() -> Sequence[Document]:
+            return await compressor.acompress_documents(documents, question, callbacks=run.get_child() if run else None)
+
+        has_coroutine = type(compressor).acompress_documents is not BaseDocumentCompressor.acompress_documents
+        arun = acompress if has_coroutine else None
+        return run_reranker(compressor, question, chunks, compress, arun, partial(self._scores, chunks))
 
     def _scores(self, chunks: Sequence[Chunk], documents: Sequence[Document]) -> Scores:
         texts = {chunk.id: chunk.text for chunk in chunks}

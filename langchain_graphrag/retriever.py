@@ -44,7 +44,7 @@ from langchain_graphrag.extraction import StoredKnowledgeExtractor, from_graph_d
 from langchain_graphrag.llm import to_chat_model
 from langchain_graphrag.mmr import most_diverse
 from langchain_graphrag.rerank import RUN, to_reranker
-from langchain_graphrag.stores import Row, copy_store, embedding_of, store_rows
+from langchain_graphrag.stores import Row, copy_store, embedding_of, read_store, to_row
 
 if TYPE_CHECKING:
     from langchain_graphrag.vectorstore import GraphRAGVectorStore
@@ -223,12 +223,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return await cls.afrom_documents(from_texts(texts, metadatas, ids), embedding, **settings)
 
     @classmethod
-    def from_graph_documents(
-        cls,
-        graph_documents: Iterable[Any],
-        embedding: Embedder | None,
-        **settings: Any,
-    ) -> Self:
+    def from_graph_documents(cls, graph_documents: Iterable[Any], embedding: Embedder | None, **settings: Any) -> Self:
         """Index the sources of graph documents with their nodes and relationships.
 
         Takes what LangChain's ``LLMGraphTransformer`` returns. Each node becomes a typed entity
@@ -317,7 +312,15 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             The vectors are not from this embedding model, or the index in ``path`` is not.
         """
         model = embedding_of(store) if embedding is None else embedding
-        rows = store_rows(store, where=where, ids=ids, documents=documents, read=read, batch_size=batch_size)
+        if sum(one is not None for one in (where, ids, documents, read)) > 1:
+            raise InputError("pass one of where, ids, documents and read")
+        rows: Iterable[Row]
+        if read is not None:
+            rows = read(store)
+        elif documents is not None:
+            rows = [to_row(document) for document in documents]
+        else:
+            rows = read_store(store, where=where, ids=ids, batch_size=batch_size)
         options = {"batch_size": batch_size, "progress": show_progress, **_unsplit(settings, "a vector belongs")}
         retriever = cls._open(model, path, llm, **options)
         with closed_on_error(retriever):
@@ -331,15 +334,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return await run_in_executor(None, partial(cls.from_vectorstore, store, embedding, **settings))
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        embedding: Embedder | None,
-        *,
-        llm: Any = None,
-        read_only: bool = False,
-        **settings: Any,
-    ) -> Self:
+    def load(cls, path: str | Path, embedding: Embedder | None, *, read_only: bool = False, **settings: Any) -> Self:
         """Return a retriever for the index in a folder or in PostgreSQL.
 
         Parameters
@@ -348,14 +343,13 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             The folder, or the address of a database.
         embedding
             The embedding model that built the index; another one is refused. None if it has no vectors.
-        llm, settings
-            As for :meth:`from_documents`; ``chunker``, ``extractor`` and ``llm`` apply to
-            documents added from now on.
         read_only
             One process may write while any number read. A reader sees new documents after
             :meth:`refresh`, or by itself with ``refresh_every``.
+        settings
+            As for :meth:`from_documents`; ``chunker``, ``extractor`` and ``llm`` apply to documents added from now on.
         """
-        return cls._open(embedding, path, llm, must_exist=True, read_only=read_only, **settings)
+        return cls._open(embedding, path, must_exist=True, read_only=read_only, **settings)
 
     @classmethod
     async def aload(cls, path: str | Path, embedding: Embedder | None, **settings: Any) -> Self:
@@ -459,11 +453,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         self, documents: Sequence[graphrag_core.Document], vectors: Mapping[str, Any] | None = None
     ) -> list[str]:
         filled = [document for document in documents if document.text.strip()]
-        model, embedding, given = embeddings_of(self.index), self.index.embedding, vectors or {}
-        awaits = embedding is not None and has_coroutine(model, "aembed_documents")
+        model, given = embeddings_of(self.index), vectors or {}
+        embedding = self.index.embedding if has_coroutine(model, "aembed_documents") else None
         for start in range(0, len(filled), size := self.index.batch_size):
-            batch, embeddings = filled[start : start + size], {}
-            if awaits and (texts := await run_in_executor(None, self.index.to_embed, batch, given)):
+            batch, embeddings = filled[start : start + size], dict[str, Any]()
+            if embedding is not None and (texts := await run_in_executor(None, self.index.to_embed, batch, given)):
                 embeddings = await embedding.awaited_documents(texts, model.aembed_documents(texts))
             await run_in_executor(None, self.index.add, batch, vectors=given, embeddings=embeddings)
         await run_in_executor(None, self._drop_blank, _blank_names(documents))
@@ -501,11 +495,6 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return DeleteResponse(num_deleted=self.index.delete(known), succeeded=known, num_failed=0, failed=[])
 
     @override
-    async def adelete(self, ids: str | Iterable[str] | None = None, **kwargs: Any) -> DeleteResponse:
-        """Async version of :meth:`delete`."""
-        return await run_in_executor(None, self.delete, ids)
-
-    @override
     def get(self, ids: Sequence[str], /, **kwargs: Any) -> list[Document]:
         """Return documents as they were added; unknown ids, and those outside of the :attr:`scope`, are ignored."""
         wanted = [ids] if isinstance(ids, str) else ids
@@ -521,39 +510,27 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
 
     @override
     def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,
-        _results: list[Result] | None = None,
-        **settings: Any,
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **settings: Any
     ) -> list[Document]:
+        results: list[Result] = settings.pop("_results", [])
         token = RUN.set(run_manager)
         try:
-            result = self.search(query, **{"explain": self._explains, **settings})
+            results.append(self.search(query, **{"explain": self._explains, **settings}))
         finally:
             RUN.reset(token)
-        if _results is not None:
-            _results.append(result)
-        return to_documents(result, self.add_metadata)
+        return to_documents(results[0], self.add_metadata)
 
     @override
     async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
-        _results: list[Result] | None = None,
-        **settings: Any,
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **settings: Any
     ) -> list[Document]:
+        results: list[Result] = settings.pop("_results", [])
         token = RUN.set(run_manager)
         try:
-            result = await self.asearch(query, **{"explain": self._explains, **settings})
+            results.append(await self.asearch(query, **{"explain": self._explains, **settings}))
         finally:
             RUN.reset(token)
-        if _results is not None:
-            _results.append(result)
-        return await run_in_executor(None, to_documents, result, self.add_metadata)
+        return await run_in_executor(None, to_documents, results[0], self.add_metadata)
 
     def _read(self, query: str, given: Mapping[str, Any]) -> Call:
         merged: dict[str, Any] = {"search_type": self.search_type, **self.search_kwargs}
@@ -613,9 +590,8 @@ def _unsplit(settings: Mapping[str, Any], reason: str) -> dict[str, Any]:
 def _blank_names(documents: Sequence[graphrag_core.Document]) -> dict[str, str]:
     """Return what the log calls documents that have no text, by id: the id, and the file and page it comes from."""
     names = {}
-    for document in documents:
-        if not document.text.strip():
-            source, page = document.metadata.get("source"), document.metadata.get("page")
-            where = [str(source)] * (source is not None) + [f"page {page}"] * (page is not None)
-            names[document.id] = f"{document.id!r} ({', '.join(where)})" if where else repr(document.id)
+    for document in (one for one in documents if not one.text.strip()):
+        source, page = document.metadata.get("source"), document.metadata.get("page")
+        where = [str(source)] * (source is not None) + [f"page {page}"] * (page is not None)
+        names[document.id] = f"{document.id!r} ({', '.join(where)})" if where else repr(document.id)
     return names

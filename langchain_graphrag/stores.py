@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,20 +33,20 @@ class _Access(NamedTuple):
     rows: Callable[[Sequence[Any]], Iterable[Row]]
 
 
+@dataclass(frozen=True)
 class StoreRows:
     """The rows of a vector store. Iterating reads them in batches; ``len`` is their number."""
 
-    def __init__(self, ids: Sequence[Any], rows: Callable[[Sequence[Any]], Iterable[Row]], batch_size: int) -> None:
-        self._ids = ids
-        self._rows = rows
-        self._batch_size = batch_size
+    ids: Sequence[Any]
+    rows: Callable[[Sequence[Any]], Iterable[Row]]
+    batch_size: int
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self.ids)
 
     def __iter__(self) -> Iterator[Row]:
-        for start in range(0, len(self._ids), self._batch_size):
-            yield from self._rows(self._ids[start : start + self._batch_size])
+        for start in range(0, len(self.ids), self.batch_size):
+            yield from self.rows(self.ids[start : start + self.batch_size])
 
 
 def read_store(
@@ -96,27 +97,8 @@ def read_store(
             )
         if type(store).get_by_ids is VectorStore.get_by_ids:
             raise InputError(f"{kind} has no get_by_ids: pass documents=[...], or use from_documents")
-        access = _Access(lambda _: (), lambda some: map(_to_row, store.get_by_ids(some)))
+        access = _Access(lambda _: (), lambda some: map(to_row, store.get_by_ids(some)))
     return StoreRows(list(access.ids(where) if ids is None else ids), access.rows, batch_size)
-
-
-def store_rows(
-    store: VectorStore,
-    *,
-    where: Any,
-    ids: Iterable[Any] | None,
-    documents: Iterable[Document] | None,
-    read: Callable[[Any], Iterable[Row]] | None,
-    batch_size: int,
-) -> Iterable[Row]:
-    """Return the rows of a store, read in one of four ways."""
-    if sum(one is not None for one in (where, ids, documents, read)) > 1:
-        raise InputError("pass one of where, ids, documents and read")
-    if read is not None:
-        return read(store)
-    if documents is not None:
-        return [_to_row(document) for document in documents]
-    return read_store(store, where=where, ids=ids, batch_size=batch_size)
 
 
 def embedding_of(store: VectorStore) -> Any:
@@ -208,7 +190,8 @@ def _check_embedding(embedding: CheckedEmbedder, document: graphrag_core.Documen
     )
 
 
-def _to_row(document: Document) -> Row:
+def to_row(document: Document) -> Row:
+    """Return a document as the row of a store that has no vector of it."""
     if not document.id:
         raise InputError(f"the document {document.page_content[:40]!r} has no id: set Document.id")
     return document.id, document.page_content, document.metadata, None

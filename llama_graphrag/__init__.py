@@ -1,7 +1,6 @@
 """The LlamaIndex adapter: a retriever over vectors, keywords and a knowledge graph, and a memory tool for agents.
 
-Import :class:`GraphRAGRetriever`, :func:`memory_search_tool`, :func:`memory_tools`,
-:func:`postprocessor_reranker`, :class:`LocalEmbedding` and the two events from here; the modules inside are private.
+Import the names in ``__all__`` from here; the modules inside are private.
 
 >>> from llama_index.core.schema import TextNode
 >>> from graphrag_core.testing import HashEmbedder
@@ -16,12 +15,10 @@ Import :class:`GraphRAGRetriever`, :func:`memory_search_tool`, :func:`memory_too
 ['auth', 'oauth']
 """
 
-from graphrag_core.errors import MissingDependency
+from graphrag_core.errors import optional_import
 
-try:
-    import llama_index.core as _llama_index
-except ImportError as error:
-    raise MissingDependency("llama-index-core", "llama", "llama_graphrag") from error
+with optional_import("llama-index-core", "llama", "llama_graphrag"):
+    import llama_index.core
 
 from llama_graphrag.embedding import LocalEmbedding
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent
@@ -30,7 +27,7 @@ from llama_graphrag.prompt import GraphContextPostprocessor
 from llama_graphrag.rerank import postprocessor_reranker
 from llama_graphrag.retriever import GraphRAGRetriever
 
-del _llama_index
+del llama_index
 
 __all__ = [
     "GraphContextPostprocessor",

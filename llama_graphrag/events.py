@@ -5,7 +5,7 @@ from __future__ import annotations
 import llama_index.core.instrumentation as instrument
 from llama_index.core.instrumentation.events import BaseEvent
 
-from graphrag_core import Added, Result
+from graphrag_core import Result
 
 dispatcher = instrument.get_dispatcher(__name__)
 
@@ -63,16 +63,3 @@ class GraphRAGInsertEvent(BaseEvent):
     def class_name(cls) -> str:
         """Return the name that LlamaIndex uses for the class."""
         return "GraphRAGInsertEvent"
-
-    @classmethod
-    def from_added(cls, added: Added, reused: int, embedded: int, with_knowledge: int) -> GraphRAGInsertEvent:
-        """Return the event for what ``KnowledgeIndex.add`` returned."""
-        return cls(
-            added=added.added,
-            replaced=added.replaced,
-            unchanged=added.unchanged,
-            reused=reused,
-            embedded=embedded,
-            with_knowledge=with_knowledge,
-            problems=dict(added.problems),
-        )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
@@ -14,20 +13,13 @@ from llama_graphrag.nodes import SOURCE
 _RESERVED = {"and", "or", "not"}
 _SOURCE_KEYS = {"ref_doc_id", "doc_id", "document_id"}  # names of the source id in LlamaIndex's vector stores
 
-_OPERATORS: dict[FilterOperator, Callable[[str, Any], Where]] = {
-    FilterOperator.EQ: lambda key, value: {key: {"eq": value}},
-    FilterOperator.NE: lambda key, value: {key: {"ne": value}},
-    FilterOperator.GT: lambda key, value: {key: {"gt": value}},
-    FilterOperator.GTE: lambda key, value: {key: {"gte": value}},
-    FilterOperator.LT: lambda key, value: {key: {"lt": value}},
-    FilterOperator.LTE: lambda key, value: {key: {"lte": value}},
-    FilterOperator.IN: lambda key, value: {key: {"in": value}},
-    FilterOperator.NIN: lambda key, value: {key: {"nin": value}},
-    FilterOperator.ANY: lambda key, value: {key: {"in": value}},
-    FilterOperator.ALL: lambda key, value: {"and": [{key: {"eq": item}} for item in _check_list(key, value)]},
-    FilterOperator.CONTAINS: lambda key, value: {key: {"eq": value}},
-    FilterOperator.IS_EMPTY: lambda key, _: {"or": [{key: {"exists": False}}, {key: {"in": [None, ""]}}]},
-}
+_OPERATORS = {
+    FilterOperator.EQ: "eq", FilterOperator.NE: "ne", FilterOperator.GT: "gt", FilterOperator.GTE: "gte",
+    FilterOperator.LT: "lt", FilterOperator.LTE: "lte", FilterOperator.IN: "in", FilterOperator.NIN: "nin",
+    FilterOperator.ANY: "in", FilterOperator.ALL: "all", FilterOperator.CONTAINS: "eq",
+    FilterOperator.IS_EMPTY: "is_empty",
+}  # fmt: skip
+"""The core's operators; the core has neither ``all`` nor ``is_empty``."""
 
 
 def to_where(filters: MetadataFilters | None) -> Filter | None:
@@ -87,10 +79,11 @@ def _translate(part: MetadataFilter) -> Where:
         raise FilterError(f"{part.key!r}: the operator {part.operator.name} is not supported; use one of {supported}")
     if part.key in _RESERVED or part.key.startswith("$"):
         raise FilterError(f"{part.key!r} is a reserved word of the filter language: rename the metadata key")
-    return _OPERATORS[part.operator](SOURCE if part.key in _SOURCE_KEYS else part.key, part.value)
-
-
-def _check_list(key: str, value: Any) -> list[Any]:
+    key, operator, value = SOURCE if part.key in _SOURCE_KEYS else part.key, _OPERATORS[part.operator], part.value
+    if operator == "is_empty":
+        return {"or": [{key: {"exists": False}}, {key: {"in": [None, ""]}}]}
+    if operator != "all":
+        return {key: {operator: value}}
     if not isinstance(value, list):
         raise FilterError(f"{key!r}: the operator ALL takes a list of values, not {value!r}")
-    return value
+    return {"and": [{key: {"eq": item}} for item in value]}

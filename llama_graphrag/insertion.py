@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -75,6 +75,8 @@ class Batch:
         The nodes with content, and a document for each.
     vectors
         Embeddings that came with nodes, by node id.
+    new
+        The ids of nodes without an embedding that are new or changed.
     custom
         By node id, texts to embed that are more than title and text.
     blank
@@ -84,31 +86,34 @@ class Batch:
     nodes: list[BaseNode]
     documents: list[graphrag_core.Document]
     vectors: dict[str, Any]
+    new: set[str]
     custom: dict[str, str]
     blank: list[str]
 
 
 def prepare(index: KnowledgeIndex, nodes: list[BaseNode]) -> Batch:
     """Convert nodes; skip empty ones."""
-    filled = [node for node in nodes if node.get_content(MetadataMode.EMBED).strip()]
-    blank = [node.node_id for node in nodes if not node.get_content(MetadataMode.EMBED).strip()]
+    has_content = [bool(node.get_content(MetadataMode.EMBED).strip()) for node in nodes]
+    filled = [node for node, full in zip(nodes, has_content, strict=True) if full]
+    blank = [node.node_id for node, full in zip(nodes, has_content, strict=True) if not full]
     documents = to_documents(filled)
-    vectors: dict[str, Any] = {}
-    if index.embedding is not None:  # otherwise the index has no vectors
-        vectors = {node.node_id: node.embedding for node in filled if node.embedding is not None}
-    custom: dict[str, str] = {}
-    for node, document in zip(filled, documents, strict=True):
-        text = embedding_text(node, document)
-        if document.id in vectors or text == default_embedding_text(document):
-            continue
-        if index.get(document.id) != document:
-            custom[document.id] = text
-    return Batch(filled, documents, vectors, custom, blank)
+    if index.embedding is None:
+        return Batch(filled, documents, {}, set(), {}, blank)
+    vectors = {node.node_id: node.embedding for node in filled if node.embedding is not None}
+    rest = [document for document in documents if document.id not in vectors]
+    stored = index.engine.stored([document.id for document in rest])
+    new = {document.id for document in rest if document.id not in stored or index.get(document.id) != document}
+    custom = {
+        document.id: text
+        for node, document in zip(filled, documents, strict=True)
+        if document.id in new and (text := embedding_text(node, document)) != default_embedding_text(document)
+    }
+    return Batch(filled, documents, vectors, new, custom, blank)
 
 
 def embed(index: KnowledgeIndex, batch: Batch) -> dict[str, Any]:
     """Return the vectors of the custom texts of a batch, by text. The index embeds the others."""
-    texts = _custom_texts(batch)
+    texts = list(dict.fromkeys(batch.custom.values()))
     if not texts or index.embedding is None:
         return {}
     return dict(zip(texts, index.embedding.documents(texts, list(batch.custom)), strict=True))
@@ -119,24 +124,12 @@ async def aembed(index: KnowledgeIndex, batch: Batch, *, show_progress: bool) ->
     embedder = index.embedding.embedder if index.embedding else None
     if index.embedding is None or not isinstance(embedder, LlamaEmbedder) or not embedder.has_coroutines:
         return await asyncio.to_thread(embed, index, batch)
-    texts = await asyncio.to_thread(_texts_to_embed, index, batch)
+    others = await asyncio.to_thread(index.to_embed, batch.documents, batch.vectors.keys() | batch.custom.keys())
+    texts = list(dict.fromkeys([*batch.custom.values(), *others]))
     if not texts:
         return {}
     vectors = embedder.model.aget_text_embedding_batch(texts, show_progress=show_progress)
     return await index.embedding.awaited_documents(texts, vectors)
-
-
-def _custom_texts(batch: Batch) -> list[str]:
-    return list(dict.fromkeys(batch.custom.values()))
-
-
-def _texts_to_embed(index: KnowledgeIndex, batch: Batch) -> list[str]:
-    """Return every text that inserting a batch embeds, once."""
-    has_vector = batch.vectors.keys() | batch.custom.keys()
-    unused = {default_embedding_text(document) for document in batch.documents if document.id in has_vector}
-    unused -= {default_embedding_text(document) for document in batch.documents if document.id not in has_vector}
-    others = [text for text in index.to_embed(batch.documents) if text not in unused]
-    return list(dict.fromkeys([*_custom_texts(batch), *others]))
 
 
 def insert(
@@ -144,19 +137,10 @@ def insert(
 ) -> GraphRAGInsertEvent:
     """Add a batch to the index, with the vectors of its nodes and those in ``embeddings`` (by text)."""
     custom = {node_id: embeddings[text] for node_id, text in batch.custom.items() if text in embeddings}
-    embedded = _count_to_embed(index, batch)
     vectors = {**batch.vectors, **custom}
     added = index.add(batch.documents, vectors=vectors, embeddings=embeddings, progress=show_progress)
-    reused, count = len(batch.vectors), len(batch.nodes)
+    reused, embedded, count = len(batch.vectors), len(batch.new), len(batch.nodes)
     unchanged = f", {added.unchanged} unchanged" if added.unchanged else ""
     _log.info("%d nodes: %d with their own embedding, %d to be embedded%s", count, reused, embedded, unchanged)
-    return GraphRAGInsertEvent.from_added(added, reused, embedded, sum(map(has_knowledge, batch.nodes)))
-
-
-def _count_to_embed(index: KnowledgeIndex, batch: Batch) -> int:
-    """Return how many nodes of a batch are new or changed and have no embedding of their own."""
-    if index.embedding is None:
-        return 0
-    rest = [document for document in batch.documents if document.id not in batch.vectors]
-    stored = index.engine.stored([document.id for document in rest])
-    return sum(document.id not in stored or index.get(document.id) != document for document in rest)
+    with_knowledge = sum(map(has_knowledge, batch.nodes))
+    return GraphRAGInsertEvent(**asdict(added), reused=reused, embedded=embedded, with_knowledge=with_knowledge)

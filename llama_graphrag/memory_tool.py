@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import FunctionTool
 from llama_index.core.vector_stores.types import MetadataFilters
+from typing_extensions import Unpack
 
 from graphrag_core import Result
-from graphrag_core.context.context import Style
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.model import FactSource
 from graphrag_core.query import memory_tool
@@ -37,15 +38,12 @@ def memory_search_tool(
     *,
     name: str = memory_tool.NAME,
     description: str = memory_tool.DESCRIPTION,
-    max_tokens: int = memory_tool.MAX_TOKENS,
-    style: Style = "passages",
-    include_relationships: bool | None = None,
-    include_sources: bool = True,
     return_direct: bool = False,
     where: Where | None = None,
     filters: MetadataFilters | None = None,
     node_ids: Sequence[str] | None = None,
     doc_ids: Sequence[str] | None = None,
+    **context: Unpack[memory_tool.ContextSettings],
 ) -> FunctionTool:
     """Return a tool that lets an agent search a retriever's index.
 
@@ -59,27 +57,21 @@ def memory_search_tool(
         restricted to a tenant makes a tool restricted to that tenant.
     name, description
         Shown to the model.
-    max_tokens, style, include_relationships, include_sources
-        Passed to :meth:`graphrag_core.Result.context`.
     return_direct
         Whether the context is the agent's final answer.
     where
         A filter in the form of :mod:`graphrag_core.filters` that narrows the retriever's filters.
     filters, node_ids, doc_ids
         Narrow the retriever's own, too.
+    context
+        ``max_tokens`` (1,000), ``style`` (``"passages"``), ``include_relationships`` and ``include_sources`` of
+        :meth:`graphrag_core.Result.context`.
     """
+    signature(Result.context).bind(None, **context)
     where = parse_all(where, to_where(filters), *ids_where(node_ids, doc_ids))  # read once
 
     def to_memories(result: Result) -> Memories:
-        context = memory_tool.to_content(
-            result,
-            max_tokens=max_tokens,
-            style=style,
-            include_relationships=include_relationships,
-            include_sources=include_sources,
-            tokenizer=count_tokens,
-        )
-        return Memories(to_nodes(result, retriever.add_metadata), context)
+        return Memories(to_nodes(result, retriever.add_metadata), memory_tool.to_content(result, context, count_tokens))
 
     def search(query: str, **arguments: Any) -> Memories:
         return to_memories(retriever.search(query, where=where, **memory_tool.search_settings(arguments)))

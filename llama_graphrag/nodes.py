@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -80,8 +80,8 @@ def _to_document(node: BaseNode, source_title: str) -> Document:
     title = "" if stated_title(bare.metadata) else source_title or bare.title
     keeps_object = isinstance(node, IndexNode) and isinstance(node.obj, BaseNode)
     plain = node if keeps_object or not isinstance(node, IndexNode) else node.model_copy(update={"obj": None})
-    if relationships := _converted_relationships(node):
-        plain = plain.model_copy(update={"relationships": relationships})
+    if node.relationships:
+        plain = plain.model_copy(update={"relationships": _converted_relationships(node)})
     try:
         data = plain.to_dict(mode="json", exclude={"id_", "embedding", "metadata"})
     except Exception as error:
@@ -98,25 +98,25 @@ def _to_document(node: BaseNode, source_title: str) -> Document:
 
 
 def _converted_relationships(node: BaseNode) -> dict[NodeRelationship, Any]:
-    """Return a node's relationships with the metadata in them as it is stored; nothing if nothing changes."""
-    changed = False
+    """Return a node's relationships with the metadata in them as it is stored."""
 
     def converted(info: RelatedNodeInfo) -> RelatedNodeInfo:
-        nonlocal changed
         try:
-            metadata = json_value(info.metadata, "metadata")
+            return info.model_copy(update={"metadata": json_value(info.metadata, "metadata")})
         except (ValueError, RecursionError) as error:
             raise DocumentError(node.node_id, f"the metadata of {info.node_id!r} cannot be stored: {error}") from error
-        if metadata is info.metadata:
-            return info
-        changed = True
-        return info.model_copy(update={"metadata": metadata})
 
-    relationships = {
-        kind: [converted(one) for one in info] if isinstance(info, list) else converted(info)
+    return _mapped(node, converted)
+
+
+def _mapped(
+    node: BaseNode, change: Callable[[RelatedNodeInfo], RelatedNodeInfo]
+) -> dict[NodeRelationship, RelatedNodeInfo | list[RelatedNodeInfo]]:
+    """Return the relationships of a node, each changed."""
+    return {
+        kind: [change(one) for one in info] if isinstance(info, list) else change(info)
         for kind, info in node.relationships.items()
     }
-    return relationships if changed else {}
 
 
 def _bare(node: BaseNode) -> Document:
@@ -161,16 +161,16 @@ def source_of(document: Document) -> str:
     return str(document.metadata[_STORED]["source"]) if is_node(document) else document.id
 
 
-def metadata_of(document: Document) -> dict[str, Any]:
+def metadata_of(stored: Document | Chunk) -> dict[str, Any]:
     """Return the metadata of a stored document without what this module added."""
-    return {key: value for key, value in document.metadata.items() if key != _STORED}
+    return {key: value for key, value in stored.metadata.items() if key != _STORED}
 
 
 def source_hash(chunk: Chunk) -> str | None:
     """Return LlamaIndex's hash of the document that a stored node was made from, or None if it is unknown."""
-    node = stored_node(chunk)
     if _rest(chunk) is None:
         return None
+    node = stored_node(chunk)
     return node.hash if node.source_node is None else node.source_node.hash
 
 
@@ -218,15 +218,10 @@ def with_stable_ids(nodes: Sequence[BaseNode]) -> list[BaseNode]:
     def rename(info: RelatedNodeInfo) -> RelatedNodeInfo:
         return info.model_copy(update={"node_id": renamed.get(info.node_id, info.node_id)})
 
-    copies = []
-    for node in nodes:
-        relationships = {
-            kind: [rename(one) for one in info] if isinstance(info, list) else rename(info)
-            for kind, info in node.relationships.items()
-        }
-        update = {"id_": renamed.get(node.node_id, node.node_id), "relationships": relationships}
-        copies.append(node.model_copy(update=update))
-    return copies
+    return [
+        node.model_copy(update={"id_": renamed.get(node.node_id, node.node_id), "relationships": _mapped(node, rename)})
+        for node in nodes
+    ]
 
 
 # -- hits to nodes
@@ -255,15 +250,14 @@ def to_nodes(result: Result, add_metadata: tuple[str, ...]) -> list[NodeWithScor
 def stored_node(chunk: Chunk) -> BaseNode:
     """Return the node of a chunk as it was inserted."""
     rest = _rest(chunk)
-    visible = {key: value for key, value in chunk.metadata.items() if key != _STORED}
-    metadata = json.loads(json.dumps(visible))  # a copy: the core may cache the result
+    metadata = json.loads(json.dumps(metadata_of(chunk)))  # a copy: the core may cache the result
     if rest is None:  # a passage that was indexed without LlamaIndex
         return TextNode(
             id_=chunk.id,
             text=chunk.text,
             metadata=metadata,
-            excluded_embed_metadata_keys=[FACT_KEY] if FACT_KEY in metadata else [],
-            excluded_llm_metadata_keys=[FACT_KEY] if FACT_KEY in metadata else [],
+            excluded_embed_metadata_keys=[FACT_KEY] * (FACT_KEY in metadata),
+            excluded_llm_metadata_keys=[FACT_KEY] * (FACT_KEY in metadata),
             start_char_idx=chunk.start,
             end_char_idx=chunk.start + len(chunk.text),
             relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=chunk.document_id)},
@@ -327,18 +321,12 @@ def _read_knowledge(node: BaseNode) -> dict[str, Any]:
                 "type": relation.label,
                 "target": names.get(relation.target_id, relation.target_id),
                 "description": description_of(relation),
-                **_strength(relation, node),
+                "strength": strength_of({k: v for k, v in relation.properties.items() if node.metadata.get(k) != v}),
             }
             for relation in relations
             if node.node_id not in (relation.source_id, relation.target_id)
         ],
     }
-
-
-def _strength(relation: Relation, node: BaseNode) -> dict[str, float]:
-    own = {key: value for key, value in relation.properties.items() if node.metadata.get(key) != value}
-    strength = strength_of(own)
-    return {} if strength is None else {"strength": strength}
 
 
 def _is_list_of(kind: type, values: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
 from graphrag_core.context.notes import graph_notes
 from llama_graphrag.llm import count_tokens
@@ -54,15 +54,10 @@ class GraphContextPostprocessor(BaseNodePostprocessor):
         about = None if self.retriever is None else self.retriever.facts_about
         tokenizer = self.tokenizer or count_tokens
         notes = graph_notes(passages, max_tokens=self.max_tokens, tokenizer=tokenizer, facts_about=about)
-        return [_with_note(one, note) if note else one for one, note in zip(nodes, notes, strict=True)]
+        return [_with_note(one.node, note, one.score) if note else one for one, note in zip(nodes, notes, strict=True)]
 
 
-def _with_note(found: NodeWithScore, note: str) -> NodeWithScore:
-    node = found.node
-    copied = node.model_copy(
-        update={
-            "metadata": {**node.metadata, NOTE: f"\n{note}"},
-            "excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, NOTE],
-        }
-    )
-    return NodeWithScore(node=copied, score=found.score)
+def _with_note(node: BaseNode, note: str, score: float | None) -> NodeWithScore:
+    hidden = [*node.excluded_embed_metadata_keys, NOTE]
+    update = {"metadata": {**node.metadata, NOTE: f"\n{note}"}, "excluded_embed_metadata_keys": hidden}
+    return NodeWithScore(node=node.model_copy(update=update), score=score)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -12,7 +13,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 from graphrag_core import Chunk, Coverage, ScoreReranker
 from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
-from graphrag_core.query.external_rerank import Returned, Scores, awaited_scores, can_await, scores_of_returned
+from graphrag_core.query.external_rerank import Returned, Scores, run_reranker, scores_of_returned
 from llama_graphrag.nodes import stored_node
 
 
@@ -59,21 +60,15 @@ class _PostprocessorScores:
     def __call__(self, question: str, chunks: Sequence[Chunk]) -> Scores:
         nodes = [NodeWithScore(node=stored_node(chunk), score=1 / rank) for rank, chunk in enumerate(chunks, 1)]
         texts = {node.node_id: node.node.get_content(MetadataMode.NONE) for node in nodes}
-        bundle = QueryBundle(question)
-        if not (self._has_coroutine and can_await()):
-            return self._scores(texts, self.postprocessor.postprocess_nodes(nodes, query_bundle=bundle))
-
-        async def postprocess() -> Scores:
-            return self._scores(texts, await self.postprocessor.apostprocess_nodes(nodes, query_bundle=bundle))
-
-        return awaited_scores(self.postprocessor, question, chunks, postprocess)
-
-    @property
-    def _has_coroutine(self) -> bool:
-        """Whether the postprocessor implements a coroutine; LlamaIndex's default uses a thread."""
-        names = ("apostprocess_nodes", "_apostprocess_nodes")
-        kind, base = type(self.postprocessor), BaseNodePostprocessor
-        return hasattr(base, names[0]) and any(getattr(kind, name) is not getattr(base, name) for name in names)
+        given: dict[str, Any] = {"nodes": nodes, "query_bundle": QueryBundle(question)}
+        run = partial(self.postprocessor.postprocess_nodes, **given)
+        # LlamaIndex's default coroutine uses a thread.
+        names, base = ("apostprocess_nodes", "_apostprocess_nodes"), BaseNodePostprocessor
+        has_coroutine = hasattr(base, names[0]) and any(
+            getattr(type(self.postprocessor), name) is not getattr(base, name) for name in names
+        )
+        arun = partial(self.postprocessor.apostprocess_nodes, **given) if has_coroutine else None
+        return run_reranker(self.postprocessor, question, chunks, run, arun, partial(self._scores, texts))
 
     def _scores(self, texts: Mapping[str, str], nodes: Sequence[NodeWithScore]) -> Scores:
         returned = [

@@ -61,7 +61,7 @@ from graphrag_core.ingest.remembered import Time
 from llama_graphrag.embedding import EmbedModel, LlamaEmbedder, to_embedder
 from llama_graphrag.events import GraphRAGInsertEvent, GraphRAGRetrievalEvent, dispatcher
 from llama_graphrag.filters import ids_where, to_where
-from llama_graphrag.insertion import aembed, asplit, embed, insert, prepare, split
+from llama_graphrag.insertion import Batch, aembed, asplit, embed, insert, prepare, split
 from llama_graphrag.llm import count_tokens, to_chat_model
 from llama_graphrag.nodes import SOURCE, is_node, knowledge_of, metadata_of, source_hash, source_of, to_nodes
 from llama_graphrag.rerank import to_reranker
@@ -114,12 +114,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     Settings can be read and not assigned. To change them, make another retriever:
     ``GraphRAGRetriever(retriever.index, retriever.settings, method="keyword")``. Filters passed with a call narrow
     those of the retriever.
-    If the question cannot be embedded, a query raises :class:`graphrag_core.errors.EmbedderError`, which is also of
-    the type that the model raised; ``on_embedder_error="keyword"`` searches by keyword and graph instead and logs a
-    warning. Nothing is found for a blank question, which is logged too.
-
-    It is safe to use from many threads and tasks at once. In a coroutine await ``aretrieve``,
-    :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they do not block the event loop.
+    Nothing is found for a blank question, which is logged. It is safe to use from many threads and tasks at once. In a
+    coroutine await ``aretrieve``, :meth:`ainsert_nodes` and :meth:`adelete_nodes`: they do not block the event loop.
 
     A retriever with a ``path`` can be pickled and deep-copied: the copy opens the folder for reading. A forked process
     reads the index that it inherited, and cannot write it. Of an index in PostgreSQL a copy and a forked process open
@@ -152,13 +148,14 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         self._as_of = as_of
         self.transformations = transformations
         self._add_metadata = checked_names(add_metadata)
+        self._explains = needs_explanation(self._add_metadata)
         self._core = GraphRetriever(
             index,
             SearchSettings() if settings is None else settings,
             cache=cache,
             refresh_every=refresh_every,
             k=similarity_top_k,
-            **_with_reranker(fields),
+            **{**fields, "reranker": to_reranker(fields.get("reranker"))},
         )
 
     @property
@@ -229,17 +226,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     @classmethod
     async def afrom_documents(
-        cls,
-        documents: Sequence[Document],
-        embed_model: EmbedModel | None = None,
-        *,
-        transformations: Sequence[TransformComponent] | None = None,
-        show_progress: bool = False,
-        **settings: Any,
+        cls, documents: Sequence[Document], embed_model: EmbedModel | None = None, **settings: Any
     ) -> Self:
         """Async version of :meth:`from_documents`; transformations with a coroutine are awaited."""
-        nodes = await asplit(documents, transformations, show_progress=show_progress)
-        settings = {"transformations": transformations, "show_progress": show_progress, **settings}
+        progress = bool(settings.get("show_progress"))
+        nodes = await asplit(documents, settings.get("transformations"), show_progress=progress)
         retriever = await cls.afrom_nodes(nodes, embed_model, **settings)
         await asyncio.to_thread(retriever.drop_stale, nodes)
         return retriever
@@ -295,12 +286,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         nodes: Iterable[BaseNode],
         embed_model: EmbedModel | None = None,
         *,
-        path: str | Path | None = None,
         remove_missing: bool = False,
         **settings: Any,
     ) -> Self:
         """Async version of :meth:`from_nodes`; awaits the embedding model if it has its own coroutines."""
-        retriever = await asyncio.to_thread(partial(cls._open, embed_model, path, **settings))
+        retriever = await asyncio.to_thread(partial(cls._open, embed_model, **settings))
         with closed_on_error(retriever):
             nodes = list(nodes)
             await retriever.ainsert_nodes(nodes)
@@ -344,23 +334,14 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             As for :meth:`from_nodes`.
         """
         found = read_vector_index(index, read=read, nodes=nodes, node_ids=node_ids)
-        return cls.from_nodes(found, _model_of(index, embed_model), **_defaults_of(index, settings))
+        return cls.from_nodes(found, **_like(index, embed_model, settings))
 
     @classmethod
-    async def afrom_index(
-        cls,
-        index: VectorStoreIndex,
-        embed_model: EmbedModel | None = None,
-        *,
-        read: ReadNodes | None = None,
-        nodes: Iterable[BaseNode] | None = None,
-        node_ids: Iterable[str] | None = None,
-        **settings: Any,
-    ) -> Self:
+    async def afrom_index(cls, index: VectorStoreIndex, embed_model: EmbedModel | None = None, **settings: Any) -> Self:
         """Async version of :meth:`from_index`; the store is read in a thread."""
-        reads = partial(read_vector_index, index, read=read, nodes=nodes, node_ids=node_ids)
-        found = await asyncio.to_thread(reads)
-        return await cls.afrom_nodes(found, _model_of(index, embed_model), **_defaults_of(index, settings))
+        reading = {name: settings.pop(name, None) for name in ("read", "nodes", "node_ids")}
+        found = await asyncio.to_thread(read_vector_index, index, **reading)
+        return await cls.afrom_nodes(found, **_like(index, embed_model, settings))
 
     @classmethod
     def from_property_graph(
@@ -378,8 +359,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         settings
             As for :meth:`from_nodes`.
         """
-        nodes = read_property_graph(store)
-        return cls.from_nodes(nodes, _model_of(store, embed_model), **_defaults_of(store, settings))
+        return cls.from_nodes(read_property_graph(store), **_like(store, embed_model, settings))
 
     @classmethod
     async def afrom_property_graph(
@@ -387,18 +367,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     ) -> Self:
         """Async version of :meth:`from_property_graph`; the graph is read in a thread."""
         nodes = await asyncio.to_thread(read_property_graph, store)
-        return await cls.afrom_nodes(nodes, _model_of(store, embed_model), **_defaults_of(store, settings))
+        return await cls.afrom_nodes(nodes, **_like(store, embed_model, settings))
 
     @classmethod
     def from_persist_dir(
-        cls,
-        path: str | Path,
-        embed_model: EmbedModel | None = None,
-        *,
-        read_only: bool = False,
-        llm: LLM | None = None,
-        show_progress: bool = False,
-        **settings: Any,
+        cls, path: str | Path, embed_model: EmbedModel | None = None, *, read_only: bool = False, **settings: Any
     ) -> Self:
         """Open the index in a folder.
 
@@ -412,13 +385,10 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         read_only
             True if another process writes. A reader sees new nodes after :meth:`refresh`, or by itself with
             ``refresh_every``.
-        llm, show_progress
-            For nodes inserted from now on.
         settings
-            As for :meth:`from_nodes`; without ``edges``, those of the index are kept.
+            As for :meth:`from_nodes`, for nodes inserted from now on; without ``edges``, those of the index are kept.
         """
-        settings = {"read_only": read_only, "llm": llm, "show_progress": show_progress, **settings}
-        return cls._open(embed_model, path, must_exist=True, **settings)
+        return cls._open(embed_model, path, must_exist=True, read_only=read_only, **settings)
 
     @classmethod
     async def afrom_persist_dir(cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Any) -> Self:
@@ -429,7 +399,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     def _open(
         cls,
         embed_model: EmbedModel | None,
-        path: str | Path | None,
+        path: str | Path | None = None,
         *,
         must_exist: bool = False,
         llm: LLM | None = None,
@@ -509,20 +479,20 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             _OF_CALL.reset(token)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return to_nodes(self.search(query_bundle, **self._explained(_OF_CALL.get())), self._add_metadata)
+        result = self.search(query_bundle, **{"explain": self._explains, **_OF_CALL.get()})
+        return to_nodes(result, self._add_metadata)
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        result = await self.asearch(query_bundle, **self._explained(_OF_CALL.get()))
+        result = await self.asearch(query_bundle, **{"explain": self._explains, **_OF_CALL.get()})
         return await asyncio.to_thread(to_nodes, result, self._add_metadata)
-
-    def _explained(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        return {"explain": needs_explanation(self._add_metadata), **settings}
 
     def _read(self, query: QueryType, given: Mapping[str, Any]) -> Call:
         bundle = QueryBundle(query) if isinstance(query, str) else query
         filters, node_ids, doc_ids = (given.get(name) for name in _FILTERS)
-        settings = {name: value for name, value in _with_reranker(given).items() if name not in _FILTERS}
+        settings = {name: value for name, value in given.items() if name not in _FILTERS}
         settings = {"as_of": self._as_of, **settings, "embedding": bundle.embedding}
+        if "reranker" in settings:
+            settings["reranker"] = to_reranker(settings["reranker"])
         arguments = self._arguments(settings, to_where(filters), *ids_where(node_ids, doc_ids))
         call = Call(bundle.query_str, arguments, text=bundle.query_str, finish=self._report)
         embedder = self.index.embedding.embedder if self.index.embedding else None
@@ -551,10 +521,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         ``show_progress`` is that of the constructor by default.
         """
         batch = prepare(self.index, self._register_objects(nodes))
-        event = insert(self.index, batch, embed(self.index, batch), show_progress)
-        self._drop_blank({node_id: repr(node_id) for node_id in batch.blank})
-        dispatcher.event(event)
-        return event
+        return self._insert(batch, embed(self.index, batch), show_progress)
 
     async def ainsert_nodes(
         self, nodes: Iterable[BaseNode], *, show_progress: bool | None = None
@@ -562,8 +529,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         """Async version of :meth:`insert_nodes`; awaits the embedding model if it has its own coroutines."""
         batch = await asyncio.to_thread(prepare, self.index, self._register_objects(nodes))
         embeddings = await aembed(self.index, batch, show_progress=self._shows_progress(show_progress))
-        event = await asyncio.to_thread(insert, self.index, batch, embeddings, show_progress)
-        await asyncio.to_thread(self._drop_blank, {node_id: repr(node_id) for node_id in batch.blank})
+        return await asyncio.to_thread(self._insert, batch, embeddings, show_progress)
+
+    def _insert(self, batch: Batch, embeddings: Mapping[str, Any], show_progress: bool | None) -> GraphRAGInsertEvent:
+        event = insert(self.index, batch, embeddings, show_progress)
+        self._drop_blank({node_id: repr(node_id) for node_id in batch.blank})
         dispatcher.event(event)
         return event
 
@@ -591,21 +561,11 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     # -- documents: the methods of a LlamaIndex index
 
-    def insert(self, document: Document, *, show_progress: bool | None = None) -> GraphRAGInsertEvent:
-        """Split a document into nodes and add them; return the counts.
-
-        If the index has the document, its nodes are replaced, as by :meth:`update_ref_doc`.
-        """
-        return self._replace([document], show_progress)
-
-    async def ainsert(self, document: Document, *, show_progress: bool | None = None) -> GraphRAGInsertEvent:
-        """Async version of :meth:`insert`."""
-        return await self._areplace([document], show_progress)
-
     def update_ref_doc(self, document: Document, *, show_progress: bool | None = None, **_: Any) -> GraphRAGInsertEvent:
-        """Replace the nodes of a document, or add it; return the counts. Unchanged nodes are skipped.
+        """Split a document into nodes and add them, or replace those of the same document; return the counts.
 
-        ``insert_kwargs`` and ``delete_kwargs``, as an index of LlamaIndex has them, are accepted without effect.
+        Unchanged nodes are skipped. ``insert_kwargs`` and ``delete_kwargs``, as an index of LlamaIndex has them, are
+        accepted without effect.
         """
         return self._replace([document], show_progress)
 
@@ -614,6 +574,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     ) -> GraphRAGInsertEvent:
         """Async version of :meth:`update_ref_doc`."""
         return await self._areplace([document], show_progress)
+
+    insert, ainsert = update_ref_doc, aupdate_ref_doc
 
     def refresh_ref_docs(
         self, documents: Sequence[Document], *, show_progress: bool | None = None, **_: Any
@@ -663,20 +625,20 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         documents = list({document.id_: document for document in documents}.values())  # the last of an id
         nodes = split(documents, self.transformations, show_progress=self._shows_progress(show_progress))
         event = self.insert_nodes(nodes, show_progress=show_progress)
-        self._drop_others(documents, nodes)
+        self._drop_others([document.id_ for document in documents], nodes)
         return event
 
     async def _areplace(self, documents: Sequence[Document], show_progress: bool | None) -> GraphRAGInsertEvent:
         documents = list({document.id_: document for document in documents}.values())
         nodes = await asplit(documents, self.transformations, show_progress=self._shows_progress(show_progress))
         event = await self.ainsert_nodes(nodes, show_progress=show_progress)
-        await asyncio.to_thread(self._drop_others, documents, nodes)
+        await asyncio.to_thread(self._drop_others, [document.id_ for document in documents], nodes)
         return event
 
-    def _drop_others(self, documents: Sequence[Document], nodes: Sequence[BaseNode]) -> None:
-        """Delete the nodes of documents that are not among these."""
+    def _drop_others(self, sources: Iterable[str], nodes: Sequence[BaseNode]) -> int:
+        """Delete the nodes of source documents that are not among these; return how many."""
         kept = {node.node_id for node in nodes}
-        self.index.delete([one for doc in documents for one in self._nodes_of(doc.id_) if one not in kept])
+        return self.index.delete([one for source in sources for one in self._nodes_of(source) if one not in kept])
 
     def _are_changed(self, documents: Sequence[Document]) -> list[bool]:
         changed = []
@@ -693,10 +655,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     def drop_stale(self, nodes: Sequence[BaseNode]) -> int:
         """Delete other nodes of the same source documents, left from earlier versions; return how many."""
-        kept = {node.node_id for node in nodes}
-        sources = {node.ref_doc_id for node in nodes if node.ref_doc_id}
-        stale = [node_id for source in sources for node_id in self._nodes_of(source) if node_id not in kept]
-        return self.index.delete(stale) if stale else 0
+        return self._drop_others({node.ref_doc_id for node in nodes if node.ref_doc_id}, nodes)
 
     def _drop_missing(self, nodes: Iterable[BaseNode]) -> None:
         """Delete all nodes but these. What was added without LlamaIndex, such as remembered facts, stays."""
@@ -714,22 +673,13 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         return ids
 
 
-def _with_reranker(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with a reranker of the core in place of a postprocessor."""
-    return {name: to_reranker(value) if name == "reranker" else value for name, value in fields.items()}
-
-
-def _model_of(index: object, embed_model: EmbedModel | None) -> EmbedModel | None:
-    """Return the embedding model of an existing index, unless another is given."""
-    return getattr(index, "_embed_model", None) if embed_model is None and isinstance(index, BaseIndex) else embed_model
-
-
-def _defaults_of(index: object, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with the objects and transformations of an existing index as defaults."""
+def _like(index: object, embed_model: EmbedModel | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with the model, the objects and the transformations of an existing index as defaults."""
     defaults: dict[str, Any] = {}
     if isinstance(index, BaseIndex):  # these have no public names
         defaults = {"object_map": dict(index._object_map), "transformations": index._transformations}  # noqa: SLF001
-    return {**defaults, **settings}
+        embed_model = getattr(index, "_embed_model", None) if embed_model is None else embed_model
+    return {**defaults, **settings, "embed_model": embed_model}
 
 
 def _node_edges(edges: Edges | None) -> list[Edge] | None:

@@ -62,53 +62,44 @@ def read_vector_index(
     if nodes is not None and (read is not None or node_ids is not None):
         raise InputError("nodes were passed beside read or node_ids: pass the nodes alone, or one of the others")
     wanted = None if node_ids is None else list(dict.fromkeys(node_ids))
+    store = index.vector_store
     if nodes is not None:
-        store = index.vector_store
         vectors = store.data.embedding_dict if isinstance(store, SimpleVectorStore) else {}
         found: Iterable[BaseNode] = (
             node if node.embedding is not None else _with_embedding(node, vectors.get(node.node_id)) for node in nodes
         )
+    elif reader := read or next(
+        (_READERS[kind.__name__] for kind in type(store).__mro__ if kind.__name__ in _READERS), None
+    ):
+        among = None if wanted is None else set(wanted)
+        found = (node for node in reader(index) if among is None or node.node_id in among)
     else:
-        reader = read or _reader(index)
-        if reader is not None:
-            among = None if wanted is None else set(wanted)
-            found = (node for node in reader(index) if among is None or node.node_id in among)
-        else:
-            found = _read_with_get_nodes(index, wanted)
-    by_id = {node.node_id: _compact(node) for node in found}  # a store may have a node twice: the last one counts
-    _warn(index, by_id, wanted or ())
-    return _with_objects(index, by_id)
-
-
-def _warn(index: VectorStoreIndex, nodes: Mapping[str, BaseNode], node_ids: Iterable[str]) -> None:
-    name = type(index.vector_store).__qualname__
-    if not nodes:
+        found = _read_with_get_nodes(index, wanted)
+    by_id: dict[str, BaseNode] = {}  # a store may have a node twice: the last one counts
+    for node in found:  # a list of floats takes 32 bytes a number, too much for a large store
+        vector = None if node.embedding is None else np.asarray(node.embedding, np.float32)
+        by_id[node.node_id] = _with_embedding(node, vector)
+    name, missing = type(store).__qualname__, sum(node_id not in by_id for node_id in wanted or ())
+    without = sum(node.embedding is None for node in by_id.values())
+    if not by_id:
         _log.warning("%s has no nodes: check the name of its collection or table, and its path", name)
-    if missing := sum(node_id not in nodes for node_id in node_ids):
+    if missing:
         _log.warning("%s has no nodes for %d of the node_ids", name, missing)
-    if without := sum(node.embedding is None for node in nodes.values()):
+    if without:
         _log.warning(
             "%s gave no embedding for %d of %d nodes: they have to be embedded again. "
             "To reuse embeddings, pass from_index(index, read=function that returns nodes with embeddings)",
-            name, without, len(nodes),
+            name, without, len(by_id),
         )  # fmt: skip
-
-
-def _with_objects(index: VectorStoreIndex, nodes: Mapping[str, BaseNode]) -> list[BaseNode]:
-    """Return image and index nodes as the docstore has them, as LlamaIndex's retriever does, and others as they are."""
-    ids = [node_id for node_id, node in nodes.items() if node.get_type() != ObjectType.TEXT]
-    kept = index.docstore.get_nodes(ids, raise_error=False) if ids else []
-    whole = {node.node_id: _with_embedding(node, nodes[node.node_id].embedding) for node in kept}
-    return [whole.get(node_id, node) for node_id, node in nodes.items()]
+    # Image and index nodes are those of the docstore, as in LlamaIndex's own retriever.
+    ids = [node_id for node_id, node in by_id.items() if node.get_type() != ObjectType.TEXT]
+    for node in index.docstore.get_nodes(ids, raise_error=False) if ids else ():
+        by_id[node.node_id] = _with_embedding(node, by_id[node.node_id].embedding)
+    return list(by_id.values())
 
 
 def _with_embedding(node: BaseNode, embedding: Any) -> BaseNode:
     return node.model_copy(update={"embedding": embedding})
-
-
-def _compact(node: BaseNode) -> BaseNode:
-    """Return a node whose embedding takes 4 bytes a number. A list of floats takes 32, too much for a large store."""
-    return node if node.embedding is None else _with_embedding(node, np.asarray(node.embedding, np.float32))
 
 
 def _not_an_index(index: object) -> str:
@@ -121,12 +112,6 @@ def _not_an_index(index: object) -> str:
 
 
 # -- vector stores
-
-
-def _reader(index: VectorStoreIndex) -> ReadNodes | None:
-    """Return the function that reads the nodes of an index's vector store, also if that is a subclass."""
-    names = (kind.__name__ for kind in type(index.vector_store).__mro__)
-    return next((_READERS[name] for name in names if name in _READERS), None)
 
 
 def _read_simple(index: VectorStoreIndex) -> Iterator[BaseNode]:
@@ -200,10 +185,7 @@ def _read_lancedb(index: VectorStoreIndex) -> Iterator[BaseNode]:
         for row in batch.to_pylist():
             node = _stored_node(row["id"], row[store.text_key] or "", row.get("metadata") or {})
             if node.ref_doc_id is None and row.get(store.doc_id_key):
-                source = RelatedNodeInfo(node_id=row[store.doc_id_key])
-                node = node.model_copy(
-                    update={"relationships": {**node.relationships, NodeRelationship.SOURCE: source}}
-                )
+                node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=row[store.doc_id_key])
             yield _with_embedding(node, row[store.vector_column_name])
 
 
@@ -227,29 +209,27 @@ def _stored_node(node_id: str, text: str, metadata: dict[str, Any]) -> BaseNode:
     )  # fmt: skip
 
 
-def _read_with_get_nodes(index: VectorStoreIndex, node_ids: list[str] | None) -> Iterator[BaseNode]:
-    """Yield the nodes of a store that has no reader here: by its ``get_nodes``, else from the docstore."""
-    store, kept = index.vector_store, index.index_struct.nodes_dict.values()
-    among = set(kept if node_ids is None else node_ids)
+def _read_with_get_nodes(index: VectorStoreIndex, node_ids: list[str] | None) -> Iterable[BaseNode]:
+    """Return the nodes of a store that has no reader here: by its ``get_nodes``, else from the docstore."""
+    store = index.vector_store
+    among = set(index.index_struct.nodes_dict.values() if node_ids is None else node_ids)
+    in_docstore = [node_id for node_id in index.index_struct.nodes_dict.values() if node_id in among]
     if not store.stores_text:
-        yield from index.docstore.get_nodes([node_id for node_id in kept if node_id in among], raise_error=False)
-        return
+        return index.docstore.get_nodes(in_docstore, raise_error=False)
+    pages: list[list[str] | None] = [None]
+    if node_ids is not None:
+        pages = [node_ids[start : start + _IDS_PER_REQUEST] for start in range(0, len(node_ids), _IDS_PER_REQUEST)]
     try:
-        if node_ids is None:
-            pages: list[list[str] | None] = [None]
-        else:
-            pages = [node_ids[at : at + _IDS_PER_REQUEST] for at in range(0, len(node_ids), _IDS_PER_REQUEST)]
-        found = [node for page in pages for node in store.get_nodes(node_ids=page, filters=None)]
+        return [node for page in pages for node in store.get_nodes(node_ids=page, filters=None)]
     except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
-        if not index._store_nodes_override:  # noqa: SLF001 - it has no public name
-            way = "node_ids=[...] or nodes=[...]" if node_ids is None else "nodes=[...]"
-            raise InputError(
-                f"{type(store).__qualname__}.get_nodes raised {type(error).__name__}: {error}. Nodes cannot be read "
-                f"that way: pass from_index(index, {way}), or from_index(index, read=function that returns the nodes), "
-                "or pass the nodes to from_nodes"
-            ) from error
-        found = index.docstore.get_nodes([node_id for node_id in kept if node_id in among], raise_error=False)
-    yield from found
+        if index._store_nodes_override:  # noqa: SLF001 - it has no public name
+            return index.docstore.get_nodes(in_docstore, raise_error=False)
+        way = "node_ids=[...] or nodes=[...]" if node_ids is None else "nodes=[...]"
+        raise InputError(
+            f"{type(store).__qualname__}.get_nodes raised {type(error).__name__}: {error}. Nodes cannot be read "
+            f"that way: pass from_index(index, {way}), or from_index(index, read=function that returns the nodes), "
+            "or pass the nodes to from_nodes"
+        ) from error
 
 
 # -- property graphs
@@ -289,41 +269,29 @@ def read_property_graph(graph: PropertyGraphStore | PropertyGraphIndex) -> list[
             entities_of_chunk[source].append(entity)
         elif description_of(entity):
             without_chunk.setdefault(entity.id, [])
-    texts = [
-        _with_knowledge(node, entities_of_chunk[node.node_id], relations_of_chunk[node.node_id], entities)
-        for node in _text_nodes(store, chunks, vectors)
-    ]
-    return [*texts, *(_write_out(entities[key], relations, entities) for key, relations in without_chunk.items())]
-
-
-def _relations(store: PropertyGraphStore, entities: Mapping[str, EntityNode]) -> Iterator[Relation]:
-    """Yield every relation between two entities once."""
-    seen: set[tuple[str, str, str, str]] = set()
-    for _, relation, _ in _triplets(store, list(entities)):
-        if relation.source_id in entities and relation.target_id in entities:
-            source = str(relation.properties.get(TRIPLET_SOURCE_KEY))
-            key = (relation.source_id, relation.label, relation.target_id, source)
-            if key not in seen:
-                seen.add(key)
-                yield relation
-
-
-def _triplets(store: PropertyGraphStore, ids: list[str]) -> Iterable[tuple[object, Relation, object]]:
-    if isinstance(store, SimplePropertyGraphStore):  # its get_triplets compares every triplet with every id
-        yield from sorted(store.graph.get_triplets(), key=lambda t: (t[1].source_id, t[1].label, t[1].target_id))
-        return
-    for start in range(0, len(ids), _IDS_PER_REQUEST):
-        yield from store.get_triplets(ids=ids[start : start + _IDS_PER_REQUEST])
-
-
-def _text_nodes(
-    store: PropertyGraphStore, chunks: Mapping[str, ChunkNode], vectors: Mapping[str, list[float]]
-) -> Iterator[BaseNode]:
-    """Yield each chunk as the LlamaIndex node it was made from, or as a new text node."""
     known = {node.node_id: node for node in store.get_llama_nodes(list(chunks))} if chunks else {}
+    nodes = []
     for key, chunk in chunks.items():
         node = known.get(key) or TextNode(id_=key, text=chunk.text, metadata=dict(chunk.properties))
-        yield _with_embedding(node, vectors.get(key) if chunk.embedding is None else chunk.embedding)
+        node = _with_embedding(node, vectors.get(key) if chunk.embedding is None else chunk.embedding)
+        nodes.append(_with_knowledge(node, entities_of_chunk[key], relations_of_chunk[key], entities))
+    return nodes + [_write_out(entities[key], relations, entities) for key, relations in without_chunk.items()]
+
+
+def _relations(store: PropertyGraphStore, entities: Mapping[str, EntityNode]) -> Iterable[Relation]:
+    """Return every relation between two entities once."""
+    triplets: Iterable[Any]
+    if isinstance(store, SimplePropertyGraphStore):  # its get_triplets compares every triplet with every id
+        triplets = sorted(store.graph.get_triplets(), key=lambda t: (t[1].source_id, t[1].label, t[1].target_id))
+    else:
+        ids, size = list(entities), _IDS_PER_REQUEST
+        triplets = (one for at in range(0, len(ids), size) for one in store.get_triplets(ids=ids[at : at + size]))
+    found: dict[tuple[str, ...], Relation] = {}
+    for _, relation, _ in triplets:
+        if relation.source_id in entities and relation.target_id in entities:
+            source = str(relation.properties.get(TRIPLET_SOURCE_KEY))
+            found.setdefault((relation.source_id, relation.label, relation.target_id, source), relation)
+    return found.values()
 
 
 def _with_knowledge(

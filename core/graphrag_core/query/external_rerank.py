@@ -55,18 +55,34 @@ async def search_awaiting(search: Callable[[], Awaitable[_T]]) -> _T:
         _awaited.reset(token)
 
 
-def can_await() -> bool:
-    """Return whether scores can be awaited, that is inside :func:`search_awaiting`."""
-    return _awaited.get() is not None
-
-
-def awaited_scores(
-    reranker: object, question: str, chunks: Sequence[Chunk], compute: Callable[[], Awaitable[Scores]]
+def run_reranker(
+    reranker: object,
+    question: str,
+    chunks: Sequence[Chunk],
+    run: Callable[[], _T],
+    arun: Callable[[], Awaitable[_T]] | None,
+    scores: Callable[[_T], Scores],
 ) -> Scores:
-    """Return the scores that ``compute`` returns, which the event loop awaits. Only if :func:`can_await`."""
+    """Return the scores of what a reranker returns. Inside :func:`search_awaiting` its coroutine is awaited.
+
+    Parameters
+    ----------
+    reranker, question, chunks
+        What is run, and on what.
+    run, arun
+        Run it now, and on the event loop; None if it has no coroutine of its own.
+    scores
+        Returns the scores of what it returns.
+    """
     awaited = _awaited.get()
+    if arun is None or awaited is None:
+        return scores(run())
     key = (id(reranker), question, tuple((chunk.id, chunk.text) for chunk in chunks))
-    if awaited is None or key not in awaited:
+    if key not in awaited:
+
+        async def compute() -> Scores:
+            return scores(await arun())
+
         raise _MissingScores(key, compute)
     return awaited[key]
 

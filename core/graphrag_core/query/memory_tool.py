@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+from graphrag_core.context.context import Style
 from graphrag_core.context.escape import one_line
 from graphrag_core.errors import InputError
 from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Where, attributes, conjuncts, optional, parse
@@ -14,6 +15,7 @@ from graphrag_core.ingest.remembered import FACT_KEY, check_scope
 from graphrag_core.model import FactSource
 from graphrag_core.query.settings import Option
 from graphrag_core.result import Result
+from graphrag_core.text import Tokenizer
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -84,11 +86,21 @@ def search_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"k": given.pop("max_results"), **given}
 
 
-def to_content(result: Result, **settings: Any) -> str:
+class ContextSettings(TypedDict, total=False):
+    """What :meth:`Result.context <graphrag_core.Result.context>` takes; ``max_tokens`` is 1,000 by default."""
+
+    max_tokens: int
+    style: Style
+    include_relationships: bool | None
+    include_sources: bool
+
+
+def to_content(result: Result, settings: ContextSettings, tokenizer: Tokenizer | None = None) -> str:
     """Return what the agent reads: the context, and what to do if there is none or the graph was skipped."""
     if not result.hits:
         return f"{NOTHING_FOUND} {one_line(result.advice[:1].upper() + result.advice[1:])}."
-    context = str(result.context(**settings))
+    given: dict[str, Any] = {"max_tokens": MAX_TOKENS, "style": "passages", **settings}
+    context = str(result.context(**given, tokenizer=tokenizer))
     is_noted = result.advice and (not result.graph_ran or result.embedder_failed)
     return f"{context}\n\nNote: {one_line(result.advice)}." if is_noted else context
 
