@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, runtime_checkable
 
-from graphrag_core.errors import GraphRAGError, InputError, LLMError, LLMUnreachable, MissingDependency
+from graphrag_core.errors import GraphRAGError, InputError, LLMError, LLMUnreachable, optional_import
 
 if TYPE_CHECKING:
     import openai
@@ -115,10 +115,8 @@ class OpenAIChat:
         *,
         temperature: float | None = 0.0,
     ) -> None:
-        try:
-            import openai  # noqa: PLC0415 - an optional dependency, slow to import
-        except ImportError as error:
-            raise MissingDependency("openai", "openai", "--llm") from error
+        with optional_import("openai", "openai", "--llm"):
+            import openai
         self.model = model
         self.base_url = base_url.rstrip("/")
         self.timeout = timeout

@@ -1,8 +1,9 @@
 """``Onnx`` and ``FastEmbed``: embed on the CPU with a model file, or with a model that the package fastembed runs."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ from graphrag_core.errors import InputError, optional_import
 from graphrag_core.ports import Matrix
 
 
-class _LocalModel:
+class LocalModel:
     """A model that runs in this process. A pickle has its settings, and a forked process loads it again."""
 
     embedded = False
     local = True
+    identity: str
 
     def __init__(self, load: Callable[[], Any], copy: Callable[[], Any]) -> None:
         self._load, self._copy = load, copy
@@ -38,7 +40,7 @@ class _LocalModel:
         return self._model
 
 
-class Onnx(_LocalModel):
+class Onnx(LocalModel):
     """Embed texts with an ONNX model on the CPU, such as all-MiniLM-L6-v2.
 
     Each text is run separately: quantised models scale activations per batch, so in a batch a
@@ -90,7 +92,7 @@ class Onnx(_LocalModel):
         return unit
 
 
-class FastEmbed(_LocalModel):
+class FastEmbed(LocalModel):
     """Embed texts on the CPU with a model that fastembed knows, such as ``"BAAI/bge-small-en-v1.5"``.
 
     Parameters
@@ -116,7 +118,7 @@ class FastEmbed(_LocalModel):
         if batch_size < 1:
             raise InputError(f"batch_size is {batch_size}: it must be at least 1")
         super().__init__(
-            partial(_load_fastembed, model, local_files_only, options),
+            partial(load_fastembed, "", "TextEmbedding", model, local_files_only, options),
             partial(type(self), model, batch_size=batch_size, local_files_only=local_files_only, **options),
         )
         self.model = model
@@ -157,14 +159,13 @@ def load_model(folder: Path, threads: int, purpose: str) -> tuple[Any, Any, str]
     return session, tokenizer, content
 
 
-def _load_fastembed(model: str, local_files_only: bool, options: dict[str, Any]) -> Any:
-    with optional_import("fastembed", "fastembed", "An embedder of fastembed"):
-        from fastembed import TextEmbedding
+def load_fastembed(module: str, kind: str, model: str, local_files_only: bool, options: Mapping[str, Any]) -> Any:
+    """Return a model of fastembed: of a class in one of its modules."""
+    with optional_import("fastembed", "fastembed", "A model of fastembed"):
+        loader = getattr(import_module(f"fastembed{module}"), kind)
     try:
-        return TextEmbedding(model, local_files_only=local_files_only, **options)
+        return loader(model, local_files_only=local_files_only, **options)
     except ValueError as error:
-        once = (
-            f'python -c "from graphrag_core.embedders import FastEmbed; FastEmbed({model!r}, local_files_only=False)"'
-        )
+        once = f'python -c "from fastembed{module} import {kind}; {kind}({model!r}, local_files_only=False)"'
         advice = f": to download it once, run {once}" if local_files_only else ""
         raise InputError(f"fastembed cannot load {model!r} ({' '.join(str(error).split())[:200]}){advice}") from error

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from threading import Event
 from typing import Any, Literal
 
 import numpy as np
@@ -158,30 +159,28 @@ class AnswerStream:
         self._pieces = pieces()
         self._written: list[str] = []
         self._answer: Answer | None = None
-        self._closed = False
+        self._closed = Event()
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        if self._is_closed():
-            raise StopIteration
-        try:
-            piece = next(self._pieces)
-            while not piece and not self._is_closed():
+        while not self._closed.is_set():
+            try:
                 piece = next(self._pieces)
-        except StopIteration as stop:
-            self._closed = True
-            self._answer = self._finish(stop.value)
-            raise StopIteration from None
-        except BaseException:
-            self._closed = True
-            raise
-        if self._is_closed():  # by another thread
-            self._pieces.close()
-            raise StopIteration
-        self._written.append(piece)
-        return piece
+            except StopIteration as stop:
+                self._closed.set()
+                self._answer = self._finish(stop.value)
+            except BaseException:
+                self._closed.set()
+                raise
+            else:
+                if self._closed.is_set():  # by another thread
+                    self._pieces.close()
+                elif piece:
+                    self._written.append(piece)
+                    return piece
+        raise StopIteration
 
     def __enter__(self) -> Self:
         return self
@@ -194,12 +193,9 @@ class AnswerStream:
 
         From another thread than the one that reads, this happens at the next piece.
         """
-        self._closed = True
+        self._closed.set()
         with suppress(ValueError):  # another thread waits for the next piece
             self._pieces.close()
-
-    def _is_closed(self) -> bool:
-        return self._closed
 
     @property
     def text(self) -> str:

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from graphrag_core import forks
-from graphrag_core.embedders.local import load_model
-from graphrag_core.errors import InputError, MissingDependency
+from graphrag_core.embedders.local import LocalModel, load_fastembed, load_model
+from graphrag_core.errors import InputError
 from graphrag_core.model import Chunk
 from graphrag_core.text import chunk_text, label
 from graphrag_core.text.markup import plain
@@ -23,7 +22,7 @@ _DEFAULT_LENGTH = 512  # tokens, of a model that does not state its length
 _LONGEST = 100_000  # a larger number stands for "unknown" in tokenizer_config.json
 
 
-class CrossEncoder:
+class CrossEncoder(LocalModel):
     """Scores passages by reading each together with the question. Runs on the CPU, without torch.
 
     Pass it as ``reranker`` to a retriever: it orders the best passages of :class:`~graphrag_core.Coverage`. For other
@@ -53,42 +52,16 @@ class CrossEncoder:
         onnxruntime or tokenizers is not installed.
     """
 
-    _scores: Callable[[str, list[str]], Iterable[float]]
-    _copy: Callable[[], CrossEncoder]
-    identity: str
-
     def __init__(
         self, folder: str | Path, *, max_tokens: int | None = None, batch_size: int = 1, threads: int = 0
     ) -> None:
         if (max_tokens is not None and max_tokens < 1) or batch_size < 1:
             raise InputError("max_tokens and batch_size must be at least 1")
         folder = Path(folder)
-        session, tokenizer, content = load_model(folder, threads, "ONNX cross-encoder")
-        length = _length(folder, tokenizer)
-        tokenizer.enable_truncation(min(max_tokens or length, length))
-        tokenizer.enable_padding(**_padding(tokenizer))
-        inputs = {item.name for item in session.get_inputs()}
-
-        def scores(question: str, texts: list[str]) -> list[float]:
-            found: list[float] = []
-            for start in range(0, len(texts), batch_size):
-                pairs = tokenizer.encode_batch([(question, text) for text in texts[start : start + batch_size]])
-                feeds = {
-                    "input_ids": [pair.ids for pair in pairs],
-                    "attention_mask": [pair.attention_mask for pair in pairs],
-                    "token_type_ids": [pair.type_ids for pair in pairs],
-                }
-                feed = {name: np.array(rows, np.int64) for name, rows in feeds.items() if name in inputs}
-                found += _per_pair(session.run(None, feed)[0], len(pairs), folder)
-            return found
-
-        self._scores = scores
-        self._copy = partial(
-            type(self), folder.resolve(), max_tokens=max_tokens, batch_size=batch_size, threads=threads
-        )
-        forks.watch(self)
-        self.identity = f"onnx-{folder.name}-{content}-{max_tokens or length}"
-        scores("question", ["passage"])  # another kind of model is refused here and not in the first query
+        settings: dict[str, Any] = {"max_tokens": max_tokens, "batch_size": batch_size, "threads": threads}
+        super().__init__(partial(_Onnx, folder, **settings), partial(type(self), folder.resolve(), **settings))
+        self.identity = f"onnx-{folder.name}-{self._model.content}-{max_tokens or self._model.length}"
+        self._model("question", ["passage"])  # another kind of model is refused here and not in the first query
 
     @classmethod
     def fastembed(cls, model: str, *, batch_size: int = 1, local_files_only: bool = True, **options: Any) -> Self:
@@ -113,22 +86,15 @@ class CrossEncoder:
         MissingDependency
             fastembed is not installed.
         """
-        try:
-            from fastembed.rerank.cross_encoder import TextCrossEncoder
-        except ImportError as error:
-            raise MissingDependency("fastembed", "fastembed", "A cross-encoder of fastembed") from error
-        try:
-            loaded = TextCrossEncoder(model, local_files_only=local_files_only, **options)
-        except ValueError as error:
-            advice = ": to download it, pass local_files_only=False once" if local_files_only else ""
-            raise InputError(f"fastembed cannot load {model!r}{advice} ({error})") from error
+
+        def load() -> Callable[[str, list[str]], Iterable[float]]:
+            loaded = load_fastembed(".rerank.cross_encoder", "TextCrossEncoder", model, local_files_only, options)
+            return partial(loaded.rerank, batch_size=batch_size)
+
         encoder = cls.__new__(cls)
-        encoder._scores = partial(loaded.rerank, batch_size=batch_size)  # noqa: SLF001 - of this class
-        encoder._copy = partial(  # noqa: SLF001
-            cls.fastembed, model, batch_size=batch_size, local_files_only=local_files_only, **options
-        )
+        settings = {"batch_size": batch_size, "local_files_only": local_files_only, **options}
+        LocalModel.__init__(encoder, load, partial(cls.fastembed, model, **settings))
         encoder.identity = f"fastembed-{model}"
-        forks.watch(encoder)
         return encoder
 
     def __repr__(self) -> str:
@@ -137,22 +103,36 @@ class CrossEncoder:
     def __call__(self, question: str, chunks: Sequence[Chunk]) -> list[float]:
         """Return one score for each chunk; a higher score is better."""
         texts = [chunk_text(label(chunk.title, chunk.headings), plain(chunk.text)) for chunk in chunks]
-        return [float(score) for score in self._scores(question, texts)]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self._copy, ()
-
-    def after_fork_in_child(self) -> None:
-        """Load the model again when it is next used: the threads of a session are in the parent."""
-        forks.leak(self._scores)
-        self._scores = self._load_and_score
-
-    def _load_and_score(self, question: str, texts: list[str]) -> Iterable[float]:
-        self._scores = self._copy()._scores  # noqa: SLF001 - of this class
-        return self._scores(question, texts)
+        return [float(score) for score in self._loaded()(question, texts)]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # a session cannot be copied, and nothing in it changes
+
+
+class _Onnx:
+    """An ONNX model that scores texts for a question."""
+
+    def __init__(self, folder: Path, *, max_tokens: int | None, batch_size: int, threads: int) -> None:
+        self._folder, self._batch_size = folder, batch_size
+        self._session, self._tokenizer, self.content = load_model(folder, threads, "ONNX cross-encoder")
+        self.length = _length(folder, self._tokenizer)
+        self._tokenizer.enable_truncation(min(max_tokens or self.length, self.length))
+        self._tokenizer.enable_padding(**_padding(self._tokenizer))
+        self._inputs = {item.name for item in self._session.get_inputs()}
+
+    def __call__(self, question: str, texts: list[str]) -> list[float]:
+        found: list[float] = []
+        for start in range(0, len(texts), self._batch_size):
+            batch = texts[start : start + self._batch_size]
+            pairs = self._tokenizer.encode_batch([(question, text) for text in batch])
+            feeds = {
+                "input_ids": [pair.ids for pair in pairs],
+                "attention_mask": [pair.attention_mask for pair in pairs],
+                "token_type_ids": [pair.type_ids for pair in pairs],
+            }
+            feed = {name: np.array(rows, np.int64) for name, rows in feeds.items() if name in self._inputs}
+            found += _per_pair(self._session.run(None, feed)[0], len(pairs), self._folder)
+        return found
 
 
 def _length(folder: Path, tokenizer: Any) -> int:
