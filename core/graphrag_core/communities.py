@@ -21,13 +21,14 @@ import threading
 import time
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tqdm import tqdm
 
 from graphrag_core import forks
 from graphrag_core.context.escape import list_item, one_line, without_tags
@@ -162,11 +163,14 @@ class Communities:
             self._keep(scope, found)
             return found
 
-    def summarise(self, scope: Filter | None, level: int | None, llm: Any, progress: Callable[..., Any]) -> State:
+    def summarise(self, scope: Filter | None, level: int | None, llm: Any, progress: bool | None) -> State:
         """Let a language model describe the communities of a level that it has not described yet."""
         state = self.state(scope)
         missing = [community for community in state.of_level(level) if summary_key(community) not in state.summaries]
-        for community in progress(missing):
+        disable = None if progress is None else not progress
+        for community in tqdm(
+            missing, "Summarising", unit=" communities", disable=disable, leave=False, dynamic_ncols=True
+        ):
             text = " ".join(complete(llm, summary_messages(community)).split())
             if not text:
                 continue

@@ -7,17 +7,15 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
-from functools import partial
 from itertools import islice
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from graphrag_core.communities import Communities
 from graphrag_core.engine.shortest_path import shortest_path
 from graphrag_core.errors import ChangedMeanwhile, InputError
-from graphrag_core.filters import Where, parse
+from graphrag_core.filters import Where, parse_all
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.pipeline import Pipeline
 from graphrag_core.ingest.validation import clean_name
@@ -59,24 +57,18 @@ class KnowledgeGraph:
     # -- entities and facts
 
     def entity(self, name: str, *, where: Where | None = None) -> Entity | None:
-        """Return the entity of a name, in any spelling or case, or None.
-
-        ``where`` is a filter: what other documents say is not seen.
-        """
+        """Return the entity of a name, in any spelling or case, or None."""
         with self._snapshot(where) as snapshot:
             keys = _entity_keys(snapshot, name)
             return snapshot.entities(keys)[0] if len(keys) else None
 
     def facts(self, name: str, *, where: Where | None = None) -> list[Fact]:
-        """Return the facts that hold an entity, in order of id; with ``where``, those of matching documents."""
+        """Return the facts that hold an entity, in order of id."""
         with self._snapshot(where) as snapshot:
             return sorted(snapshot.facts(snapshot.facts_of(_entity_keys(snapshot, name))), key=lambda fact: fact.id)
 
     def neighbours(self, name: str, *, where: Where | None = None) -> list[tuple[Entity, float]]:
-        """Return the entities that share a fact with an entity, and the weights of the edges, strongest first.
-
-        ``where`` is a filter: what other documents say is not seen.
-        """
+        """Return the entities that share a fact with an entity, and the weights of the edges, strongest first."""
         with self._snapshot(where) as snapshot:
             keys = _entity_keys(snapshot, name)
             edges = snapshot.neighbours(keys, to="entities")
@@ -151,8 +143,7 @@ class KnowledgeGraph:
         start, inside = normalise(prefix), normalise(contains)
         wanted = None if type is None else type.casefold()
         with self._snapshot(where) as snapshot:
-            search = getattr(snapshot, "search_names", None) if start or inside else None
-            keys = snapshot.top_entities(_ALL) if search is None else search(start, inside)
+            keys = snapshot.search_names(start, inside) if start or inside else snapshot.top_entities(_ALL)
             for first in range(0, len(keys), _PAGE):
                 page = keys[first : first + _PAGE]
                 if min_degree > 0:
@@ -241,21 +232,18 @@ class KnowledgeGraph:
         where
             A filter: communities of the matching documents alone.
         """
-        state = self.community_store.state(None if where is None else parse(where))
-        return state.of_level(level)
+        return self.community_store.state(parse_all(where)).of_level(level)
 
     def community_of(self, names: Iterable[str], *, level: int = 0, where: Where | None = None) -> dict[str, str]:
         """Return the id of the community of each name, in any spelling or case.
 
         Names that are unknown, or in no community of three entities, are left out.
         """
-        given = list(names)
-        state = self.community_store.state(None if where is None else parse(where))
+        state = self.community_store.state(parse_all(where))
         with self._snapshot(where) as snapshot:
-            keys = {name: _entity_keys(snapshot, name) for name in given}
+            keys = {name: _entity_keys(snapshot, name) for name in names}
             found = {name: snapshot.entities(key)[0].id for name, key in keys.items() if len(key)}
-        paths = state.paths_of(found.values())
-        known = zip(found, paths, strict=True)
+        known = zip(found, state.paths_of(found.values()), strict=True)
         return {name: path[level] for name, path in known if level < len(path) and path[level]}
 
     def summarise_communities(
@@ -278,16 +266,9 @@ class KnowledgeGraph:
             True or False to show or hide the progress bar; None shows it on a terminal only.
         """
         model = as_chat_model(llm)
-        bar = partial(
-            tqdm,
-            desc="Summarising",
-            unit=" communities",
-            disable=None if progress is None else not progress,
-            leave=False,
-            dynamic_ncols=True,
-        )
-        state = self.community_store.summarise(None if where is None else parse(where), level, model, bar)
-        return state.of_level(level)
+        return self.community_store.summarise(parse_all(where), level, model, progress).of_level(level)
+
+    # -- edits
 
     def edits(self) -> list[Edit]:
         """Return the edits of the graph that are in force, oldest first."""
@@ -313,7 +294,7 @@ class KnowledgeGraph:
                     self._pipeline.add([Document(document_id, before["text"], before["title"], before["metadata"])])
                 else:
                     self._pipeline.delete([document_id])
-            self._store_edits(lambda edits, following: ([one for one in edits if one.number != number], following))
+            self._change_edits(lambda edits, _: [one for one in edits if one.number != number])
             return edit
 
     def rename(self, name: str, new_name: str) -> Edit:
@@ -325,12 +306,11 @@ class KnowledgeGraph:
             There is no such entity, or another one has the new name: merge the two.
         """
         with self._pipeline.writing():
-            old, new_name = self._known_entity(name), _name(new_name)
+            (old, spellings), new_name = self._known(name), _name(new_name)
             other = self.entity(new_name)
             if other is not None and other.id != old.id:
                 raise InputError(f"there is an entity {other.name!r}: use merge([{name!r}], {new_name!r})")
-            spellings = self._spellings(name)[:1]
-            return self._edit("rename", f"renamed {old.name!r} to {new_name!r}", of=spellings, name=new_name)
+            return self._edit("rename", f"renamed {old.name!r} to {new_name!r}", of=spellings[:1], name=new_name)
 
     def merge(self, names: str | Iterable[str], into: str) -> Edit:
         """Treat several entities as one, with the name ``into``, which may be new. Their names become its aliases.
@@ -343,11 +323,11 @@ class KnowledgeGraph:
         with self._pipeline.writing():
             into = _name(into)
             target = self.entity(into)
-            merged = [self._known_entity(name) for name in ([names] if isinstance(names, str) else names)]
-            merged = [entity for entity in dict.fromkeys(merged) if target is None or entity.id != target.id]
+            known = [self._known(name) for name in ([names] if isinstance(names, str) else names)]
+            merged = {entity: spellings for entity, spellings in known if target is None or entity.id != target.id}
             if len(merged) + (target is not None) < 2:
                 raise InputError(f"there is nothing to merge into {into!r}: name at least two different entities")
-            of = [self._spellings(entity.name)[0] for entity in merged]
+            of = [spellings[0] for spellings in merged.values()]
             text = f"merged {', '.join(repr(entity.name) for entity in merged)} into {into!r}"
             own = self._spellings(into)[:1] if target is not None else []
             return self._edit("merge", text, of=of, into=own, name=target.name if target else into)
@@ -363,10 +343,10 @@ class KnowledgeGraph:
         with self._pipeline.writing():
             if type is None and description is None:
                 raise InputError("describe needs a type or a description")
-            entity = self._known_entity(name)
+            entity, spellings = self._known(name)
             given = {"type": type, "description": description}
             what = ", ".join(f"{key} {value!r}" for key, value in given.items() if value is not None)
-            return self._edit("describe", f"described {entity.name!r}: {what}", of=self._spellings(name)[:1], **given)
+            return self._edit("describe", f"described {entity.name!r}: {what}", of=spellings[:1], **given)
 
     def delete_entity(self, name: str) -> Edit:
         """Take an entity out of the graph with its links, also for documents added later. Documents stay as they are.
@@ -377,8 +357,8 @@ class KnowledgeGraph:
             There is no such entity.
         """
         with self._pipeline.writing():
-            entity = self._known_entity(name)
-            return self._edit("delete_entity", f"deleted {entity.name!r}", of=self._spellings(name))
+            entity, spellings = self._known(name)
+            return self._edit("delete_entity", f"deleted {entity.name!r}", of=spellings)
 
     def delete_relation(self, fact: str | Fact | tuple[str, str, str]) -> Edit:
         """Take a relation out of the graph, wherever documents state it, also in those added later.
@@ -396,12 +376,15 @@ class KnowledgeGraph:
         """
         with self._pipeline.writing():
             if isinstance(fact, tuple):
-                found = self.relations(*fact, limit=1)
-                if not found:
-                    raise InputError(f"there is no relation {fact!r}: see relations()")
-                fact = found[0]
+                found = next(iter(self.relations(*fact, limit=1)), None)
             elif isinstance(fact, str):
-                fact = self._fact_by_id(fact)
+                with closing(self.iter_facts()) as facts:
+                    found = next((one for one in facts if one.id == fact), None)
+            else:
+                found = fact
+            if found is None:
+                raise InputError(f"there is no fact {fact!r}: see relations(), facts() or the result of a query")
+            fact = found
             ends = [spellings[0] for end in fact.entities[:2] if (spellings := self._spellings(end))]
             if not ends:
                 raise InputError(f"the fact {fact.text!r:.80} holds no entity: edit the document that states it")
@@ -455,22 +438,19 @@ class KnowledgeGraph:
 
     def _edit(self, action: EditAction, text: str, /, **details: Any) -> Edit:
         moment = time.time()
+        return self._change_edits(lambda edits, number: [*edits, Edit(number, moment, action, text, details)])[-1]
 
-        def append(edits: list[Edit], number: int) -> tuple[list[Edit], int]:
-            return [*edits, Edit(number, moment, action, text, details)], number + 1
-
-        return self._store_edits(append)[-1]
-
-    def _store_edits(self, change: Callable[[list[Edit], int], tuple[list[Edit], int]]) -> list[Edit]:
+    def _change_edits(self, change: Callable[[list[Edit], int], list[Edit]]) -> list[Edit]:
         """Store what a function makes of the edits and the next number; once more if another process was faster."""
         for attempt in range(_ATTEMPTS):
-            stored = self._engine.settings().get(_EDITS)
-            before: dict[str, Any] = json.loads(stored) if stored else {"next": 1, "edits": []}
-            edits, following = change([Edit(**edit) for edit in before["edits"]], before["next"])
+            stored = self._engine.settings().get(_EDITS, "")
+            number = json.loads(stored)["next"] if stored else 1
+            edits = change(self.edits(), number)
             rows = [asdict(edit) for edit in edits]
+            following = max(number, *(edit.number + 1 for edit in edits), 1)
             settings = {_EDITS: json.dumps({"next": following, "edits": rows}, ensure_ascii=False)}
             try:
-                self._engine.write(settings=settings, expected={_EDITS: stored or ""})
+                self._engine.write(settings=settings, expected={_EDITS: stored})
             except ChangedMeanwhile:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -479,11 +459,12 @@ class KnowledgeGraph:
             break
         return edits
 
-    def _known_entity(self, name: str) -> Entity:
+    def _known(self, name: str) -> tuple[Entity, list[str]]:
+        """Return an entity and its spellings."""
         entity = self.entity(name)
         if entity is None:
             raise InputError(f"there is no entity {name!r}: list them with entities()")
-        return entity
+        return entity, self._spellings(name)
 
     def _spellings(self, name: str) -> list[str]:
         """Return the names of an entity as documents write them, normalised, the one that represents it first."""
@@ -491,20 +472,9 @@ class KnowledgeGraph:
             found = snapshot.find_entities([normalise(name)])
             return snapshot.spellings(next(iter(found.values()))) if found else []
 
-    def _fact_by_id(self, fact_id: str) -> Fact:
-        chunk_id, _, _ = fact_id.rpartition("/")
-        with self._snapshot() as snapshot:
-            keys = snapshot.top_entities(_ALL)
-            for start in range(0, len(keys), _PAGE):
-                for fact in snapshot.facts(snapshot.facts_of(keys[start : start + _PAGE])):
-                    if fact.id == fact_id and fact.chunk_id == chunk_id:
-                        return fact
-        raise InputError(f"there is no fact {fact_id!r}: use the id that relations(), facts() or a query returned")
-
     def _snapshot(self, where: Where | None = None) -> AbstractContextManager[Snapshot]:
         """Open a snapshot of what is valid now, within a filter."""
-        scope = None if where is None else parse(where)
-        return self._engine.snapshot(remembered.visible(self._engine, scope, time.time()))
+        return self._engine.snapshot(remembered.visible(self._engine, parse_all(where), time.time()))
 
 
 def _name(name: str) -> str:

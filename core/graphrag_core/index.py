@@ -17,7 +17,7 @@ from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex
 from graphrag_core.extract import SentenceExtractor
-from graphrag_core.filters import Where, parse
+from graphrag_core.filters import Where, parse_all
 from graphrag_core.graph import KnowledgeGraph
 from graphrag_core.ingest.chunker import Chunker
 from graphrag_core.ingest.edges import SETTING as EDGES
@@ -25,24 +25,13 @@ from graphrag_core.ingest.edges import UNFINISHED, Edge, Edges, parse_edges, sto
 from graphrag_core.ingest.embedding import CheckedEmbedder
 from graphrag_core.ingest.pipeline import NO_EMBEDDER, Embeds, Pipeline
 from graphrag_core.memory import Memory
-from graphrag_core.model import (
-    Added,
-    Chunk,
-    Document,
-    Estimate,
-    Stats,
-    Verification,
-)
+from graphrag_core.model import Added, Chunk, Document, Estimate, Stats, Verification
 from graphrag_core.ports import Embedder, Engine, Extractor
 from graphrag_core.research import research_documents
 
 _log = logging.getLogger(__name__)
 
 _CHUNKER = Chunker()
-_ALL = 1 << 40  # more entities than there are
-_ATTEMPTS = 10  # to change a setting that other processes change, too
-_EDITS = "edits"  # the setting under which edits of the graph are stored; the engine applies them
-_PAGE = 1_000
 
 
 class KnowledgeIndex:
@@ -181,33 +170,25 @@ class KnowledgeIndex:
         return self.engine.read_only
 
     def __reduce__(self) -> tuple[Any, ...]:
-        embedder = None if self.embedding is None else self.embedding.embedder
+        cls, embedder, engine, settings = self._parts()
         if isinstance(problem := _pickling_problem(embedder), TypeError):  # a lambda may do: cloudpickle takes it
             raise InputError(
                 f"the embedder {embedder!r:.80} cannot be pickled ({problem}): define its __getstate__, or open the "
                 "index in the other process with KnowledgeIndex.open(path, embedder, read_only=True)"
             ) from problem
-        settings = self._settings()
         if _pickling_problem(settings["extractor"]) is not None:  # such as a client of an LLM: a copy extracts nothing
             del settings["extractor"]
-        return _restore, (type(self), embedder, self.engine, settings)
+        return _restore, (cls, embedder, engine, settings)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> KnowledgeIndex:
-        engine = deepcopy(self.engine, memo)
-        if engine is self.engine:  # in memory
-            return self
-        return _restore(
-            type(self), None if self.embedding is None else self.embedding.embedder, engine, self._settings()
-        )
+        cls, embedder, engine, settings = self._parts()
+        copied = deepcopy(engine, memo)
+        return self if copied is engine else _restore(cls, embedder, copied, settings)  # in memory: itself
 
-    def _settings(self) -> dict[str, Any]:
-        pipeline = self.pipeline
-        return {
-            "chunker": pipeline.chunker,
-            "extractor": pipeline.extractor,
-            "batch_size": self.batch_size,
-            "progress": pipeline.progress,
-        }
+    def _parts(self) -> tuple[type[KnowledgeIndex], Embedder | None, Engine, dict[str, Any]]:
+        """Return what a copy is made of."""
+        settings = {name: getattr(self.pipeline, name) for name in ("chunker", "extractor", "batch_size", "progress")}
+        return type(self), None if self.embedding is None else self.embedding.embedder, self.engine, settings
 
     @staticmethod
     def exists(path: str | Path) -> bool:
@@ -357,7 +338,7 @@ class KnowledgeIndex:
 
     def documents(self, *, where: Where | None = None) -> Iterator[Document]:
         """Yield the documents that match a filter in order of id, one at a time; all without a filter."""
-        ids = self.engine.document_ids(None if where is None else parse(where))
+        ids = self.engine.document_ids(parse_all(where))
         return (document for document_id in ids if (document := self.engine.document(document_id)) is not None)
 
     def document_ids(self, where: Where | None = None) -> list[str]:
@@ -368,7 +349,7 @@ class KnowledgeIndex:
         FilterError
             The filter is malformed, or has a key that no document has.
         """
-        return list(self.engine.document_ids(None if where is None else parse(where)))
+        return list(self.engine.document_ids(parse_all(where)))
 
     def incomplete(self, document_ids: Iterable[str]) -> list[str]:
         """Return those ids that are not in the index, or whose extraction failed in part."""
@@ -504,17 +485,10 @@ def _restore(
         raise
 
 
-class _Nowhere:
-    """A file to which pickles are written only to see whether they can be."""
-
-    def write(self, data: Any) -> int:
-        return len(data)
-
-
 def _pickling_problem(value: Any) -> Exception | None:
     """Return why pickle refuses a value: a ``TypeError`` for what no pickler takes, such as a lock or a connection."""
     try:
-        pickle.Pickler(_Nowhere(), 5, buffer_callback=lambda _: None).dump(value)
+        pickle.dumps(value, 5, buffer_callback=lambda _: None)
     except Exception as error:  # noqa: BLE001 - __reduce__ of a foreign class may raise anything
         return error
     return None
