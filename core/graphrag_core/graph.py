@@ -34,7 +34,7 @@ _PAGE = 1_000
 class KnowledgeGraph:
     """The entities and facts of an index: ``index.graph``.
 
-    ``where`` of its methods is a filter: what other documents say is not seen.
+    ``where`` of its methods is a filter: what other documents say is not seen, counted or linked.
 
     Examples
     --------
@@ -89,8 +89,6 @@ class KnowledgeGraph:
         ----------
         start, end
             The names of the entities, in any spelling or case.
-        where
-            A filter: what other documents say is not seen.
         max_hops
             The largest number of facts on the path.
         """
@@ -123,8 +121,6 @@ class KnowledgeGraph:
             Only entities that share facts with at least so many others.
         limit
             At most so many; None for all.
-        where
-            A filter: what other documents say is not seen.
         """
         found = self.iter_entities(prefix, type=type, contains=contains, min_degree=min_degree, where=where)
         with closing(found):
@@ -177,8 +173,6 @@ class KnowledgeGraph:
             What the text of a fact contains, in any case.
         limit
             At most so many; None for all.
-        where
-            A filter: what other documents say is not seen.
         """
         found = self.iter_facts(subject, relation, object, where=where)
         with closing(found):
@@ -229,8 +223,6 @@ class KnowledgeGraph:
         ----------
         level
             0 for the broadest, 1 and 2 for finer ones; None for all levels. A small index has fewer levels.
-        where
-            A filter: communities of the matching documents alone.
         """
         return self.community_store.state(parse_all(where)).of_level(level)
 
@@ -260,8 +252,6 @@ class KnowledgeGraph:
             As for :meth:`GraphRetriever.ask <graphrag_core.GraphRetriever.ask>`.
         level
             The level to describe; None for all.
-        where
-            A filter: communities of the matching documents alone.
         progress
             True or False to show or hide the progress bar; None shows it on a terminal only.
         """
@@ -383,7 +373,8 @@ class KnowledgeGraph:
             else:
                 found = fact
             if found is None:
-                raise InputError(f"there is no fact {fact!r}: see relations(), facts() or the result of a query")
+                kind = "relation" if isinstance(fact, tuple) else "fact"
+                raise InputError(f"there is no {kind} {fact!r}: see relations(), facts() or the result of a query")
             fact = found
             ends = [spellings[0] for end in fact.entities[:2] if (spellings := self._spellings(end))]
             if not ends:

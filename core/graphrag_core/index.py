@@ -106,7 +106,7 @@ class KnowledgeIndex:
         self.path = self.engine.path
         self.batch_size = batch_size
         self.pipeline = Pipeline(
-            self.engine,
+            engine=self.engine,
             chunker=chunker,
             extractor=extractor or SentenceExtractor(),
             embedder=self.embedding,

@@ -92,7 +92,7 @@ class Memory:
             valid_from=valid_from, valid_to=valid_to, created=now,
         )  # fmt: skip
         with self._pipeline.writing():
-            stored = self._facts_with(scope, "triple", remembered.triple_key(subject, relation, object))
+            stored = self._facts_with(scope, "triple", remembered.triple_of(fact))
             same = [one for one in stored if (_is_valid(one, now) if start is None else one.valid_from == start)]
             if same:
                 known = same[-1]

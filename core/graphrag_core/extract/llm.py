@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from pathlib import Path
 
 import json_repair
@@ -60,6 +60,7 @@ class LLMReport:
     failed: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False)
 class LLMExtractor:
     """Asks a language model for the entities and relations of each chunk.
 
@@ -89,25 +90,18 @@ class LLMExtractor:
     again the next time. The other chunks are not affected.
     """
 
-    def __init__(
-        self,
-        complete: Complete,
-        *,
-        cache: str | Path | None = None,
-        model: str = "",
-        entity_types: Sequence[str] = (),
-        retries: int = 2,
-        concurrency: int = 4,
-        backoff: float = 1.0,
-        progress: bool | None = None,
-    ) -> None:
-        self.complete = complete
-        self.model = model
-        self.entity_types = tuple(entity_types)
-        self.retries = retries
-        self.concurrency = max(1, concurrency)
-        self.backoff = backoff
-        self.progress = progress
+    complete: Complete
+    _: KW_ONLY
+    cache: InitVar[str | Path | None] = None
+    model: str = ""
+    entity_types: Sequence[str] = ()
+    retries: int = 2
+    concurrency: int = 4
+    backoff: float = 1.0
+    progress: bool | None = None
+
+    def __post_init__(self, cache: str | Path | None) -> None:
+        self.entity_types = tuple(self.entity_types)
         self.report = LLMReport()
         self._cache = _AnswerCache(cache)
 
@@ -127,7 +121,7 @@ class LLMExtractor:
         first: dict[str, Chunk] = {}
         for prompt, chunk in zip(prompts, chunks, strict=True):
             first.setdefault(prompt, chunk)
-        with ThreadPoolExecutor(self.concurrency) as pool:
+        with ThreadPoolExecutor(max(1, self.concurrency)) as pool:
             results = tqdm(
                 pool.map(self._extract, first),
                 total=len(first),
@@ -188,7 +182,7 @@ class LLMExtractor:
         return fingerprint([self.model, prompt])
 
 
-def build_prompt(chunk: Chunk, entity_types: tuple[str, ...] = ()) -> str:
+def build_prompt(chunk: Chunk, entity_types: Sequence[str] = ()) -> str:
     """Return the prompt for a chunk. Passage tags in the chunk are replaced, so it cannot end the passage early."""
     types = f" (prefer: {', '.join(entity_types)})" if entity_types else _COMMON_TYPES
     text = _PASSAGE_TAG.sub("[passage]", chunk.text)

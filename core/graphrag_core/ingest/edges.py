@@ -18,7 +18,7 @@ from typing import Any
 
 from graphrag_core.errors import InputError
 from graphrag_core.ingest import remembered
-from graphrag_core.model import Chunk, Document, Fact, Mention
+from graphrag_core.model import Document, Fact, Mention
 from graphrag_core.ports import ParsedDocument
 from graphrag_core.text import EDGE, fingerprint, normalise, title_names
 
@@ -88,7 +88,7 @@ def shared_fields(settings: Mapping[str, str]) -> frozenset[str]:
     return frozenset(source for source, target in stored_edges(settings) if source == target)
 
 
-def values(document: Document | Chunk, field: str) -> list[str]:
+def values(document: Document, field: str) -> list[str]:
     """Return the values of a field of a document as texts, each once.
 
     A field in nested metadata is written with dots. Of a list every item counts.
@@ -98,7 +98,7 @@ def values(document: Document | Chunk, field: str) -> list[str]:
     """
     found: dict[str, None] = {}
     if field == ID:
-        found[document.document_id if isinstance(document, Chunk) else document.id] = None
+        found[document.id] = None
     for value in _items(_nested(document.metadata, "id" if field == ID else field)):
         if isinstance(value, bool):
             text = str(value).lower()

@@ -72,48 +72,26 @@ class BatchLimit:
         return full
 
 
+@dataclass(eq=False, kw_only=True)
 class Pipeline:
-    """Prepares documents and writes them to an engine.
+    """Prepares documents and writes them to an engine. The settings are those of ``KnowledgeIndex``."""
 
-    Parameters
-    ----------
-    chunker
-        None keeps every document whole.
-    embedder
-        None for an index without vectors, which serves keyword and graph search.
-    batch_size
-        The number of documents in a transaction. A transaction of an iterable that is no sequence ends earlier
-        if the documents are long.
-    progress
-        True or False to force a progress bar; None shows it on a terminal.
-    """
+    engine: Engine
+    chunker: Chunker | None
+    extractor: Extractor
+    embedder: CheckedEmbedder | None
+    embeds: Embeds
+    batch_size: int
+    progress: bool | None
+    edges: tuple[Edge, ...] = ()
 
-    def __init__(
-        self,
-        engine: Engine,
-        *,
-        chunker: Chunker | None,
-        extractor: Extractor,
-        embedder: CheckedEmbedder | None,
-        embeds: Embeds,
-        batch_size: int,
-        progress: bool | None,
-        edges: Sequence[Edge] = (),
-    ) -> None:
-        self.engine = engine
-        self.chunker = chunker
-        self.extractor = extractor
-        self.embedder = embedder
-        self.embeds = embeds
-        self.batch_size = batch_size
-        self.progress = progress
-        self.edges = tuple(edges)
+    def __post_init__(self) -> None:
         self.lock = threading.RLock()
         forks.watch(self)
         self._identities = (
-            NO_EMBEDDER if embedder is None else embedder.identity,
-            _WHOLE if chunker is None else chunker.identity,
-            _identity(extractor),
+            NO_EMBEDDER if self.embedder is None else self.embedder.identity,
+            _WHOLE if self.chunker is None else self.chunker.identity,
+            _identity(self.extractor),
         )
 
     def after_fork_in_child(self) -> None:
@@ -160,7 +138,7 @@ class Pipeline:
         )
         results, seen, collects = list[Added](), set[int](), gc.isenabled()
         with self.writing(), bar:
-            built_with = self._read_settings()
+            built_with = self.engine.settings().get("embedder", "")
             try:
                 for batch in self._batches(documents):
                     gc.disable()  # a batch creates many objects and no cycles
@@ -173,15 +151,9 @@ class Pipeline:
                 if collects:
                     gc.enable()
                 self.engine.flush()
-                self._read_settings()  # forget those of a first batch that failed
+                if self.embedder is not None:  # forget the dimension of a first batch that failed
+                    self.embedder.dim = int(self.engine.settings().get("dim", "0")) or None
         return reduce(add, results) if results else Added()
-
-    def _read_settings(self) -> str:
-        """Return the embedder of the stored documents; set the dimension of ours to that of their vectors."""
-        stored = self.engine.settings()
-        if self.embedder is not None:
-            self.embedder.dim = int(stored.get("dim", "0")) or None
-        return stored.get("embedder", "")
 
     def _batches(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
         """Yield documents in batches. The next document is read when the batch before is written."""

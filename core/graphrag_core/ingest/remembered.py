@@ -156,13 +156,9 @@ def about_key(subject: str, relation: str) -> str:
 
 
 def triple_of(fact: Fact) -> str:
-    """Return the :func:`triple_key` of a fact."""
-    return triple_key(fact.entities[0], fact.relation, fact.value or fact.entities[1])
-
-
-def triple_key(subject: str, relation: str, target: str) -> str:
-    """Return a key that is equal for triples that differ only in spelling."""
-    return fingerprint([normalise(subject), normalise(relation), normalise(target) or target])[:16]
+    """Return a key that is equal for facts whose triples differ only in spelling."""
+    target = fact.value or fact.entities[1]
+    return fingerprint([normalise(fact.entities[0]), normalise(fact.relation), normalise(target) or target])[:16]
 
 
 def check_status(status: object) -> None:
