@@ -39,6 +39,7 @@ from graphrag_core.ports import Adjacency, Keys, Kind
 from graphrag_core.text import EDGE, hash64
 
 _EDGE = hash64(EDGE)
+_MOST_ADJACENT = 4_000_000  # edges that are put together for queries: 32 MB
 _MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup table is worth its memory
 
 
@@ -283,6 +284,9 @@ class LiveGraph:
         self.name_keys: Keys = self._tables["names"]["key"]
         self.entity_ids: Numbers = self._hash.values[self._entities]
         self._rank.values[self._entities] = np.arange(len(self._entities))
+        self._adjacency: tuple[Rows, npt.NDArray[np.float32]] | None = None  # all edges and totals, by position
+        self._edges_read = 0
+        self._edge_count = int(2 * self._chunk_entities.counts.sum() + self._links.counts.sum())
         self.linked_share = float((self._foreign.values[chunks] > 0).mean()) if len(self.chunk_keys) else 0.0
 
     # -- what a query reads: see GraphReads
@@ -350,15 +354,17 @@ class LiveGraph:
 
     def _names_in(self, entities: Numbers) -> Pairs:
         """Return the names of entities, given by spelling: how many each has, and their rows."""
-        others = [(at, other) for at, one in enumerate(entities.tolist()) for other in self._merged.get(one, ())]
-        owner = np.array([at for at, _ in others], np.int64)
-        spellings = np.concatenate([entities, np.array([other for _, other in others], np.int64)])
-        owner = np.concatenate([np.arange(len(entities)), owner])
-        at, names = self._of_spellings(self._names_of, spellings)
+        owner, names = self._of_spellings(self._names_of, entities)
+        merged = [(at, one) for at, entity in enumerate(entities.tolist()) for one in self._merged.get(entity, ())]
+        if merged:
+            of_merged, others = np.array(merged).T
+            at, more = self._of_spellings(self._names_of, others)
+            owner, names = np.concatenate([owner, of_merged[at]]), np.concatenate([names, more])
+            order = np.lexsort((names, owner))
+            owner, names = owner[order], names[order]
         valid, alive = self.valid(names, self._spelling.values[names])
-        owner, names = owner[at][valid & alive], names[valid & alive]
-        order = np.lexsort((names, owner)) if others else slice(None)
-        return np.bincount(owner, minlength=len(entities)), names[order]
+        owner, names = owner[valid & alive], names[valid & alive]
+        return np.bincount(owner, minlength=len(entities)), names
 
     def ids(self, entities: Keys) -> Keys:
         """Return the hash of the spelling that represents each entity."""
@@ -423,6 +429,20 @@ class LiveGraph:
         return strongest(self._all_edges(nodes), self.first_entity, to, limit)
 
     def _all_edges(self, nodes: Keys) -> Adjacency:
+        """Return the edges of nodes. Those of all are put together once so many were read that it pays."""
+        if self._adjacency is None:
+            edges = self._read_edges(nodes)
+            self._edges_read += len(edges.targets)
+            if self._edges_read < self._edge_count or self._edge_count > _MOST_ADJACENT:
+                return edges
+            every = self._read_edges(np.arange(self.node_limit))
+            owners = np.repeat(np.arange(self.node_limit), every.counts)
+            self._adjacency = Rows(owners, every.targets, self.node_limit, every.weights), every.totals
+            return edges
+        rows, totals = self._adjacency
+        return Adjacency(*rows.gather(nodes), totals[nodes])
+
+    def _read_edges(self, nodes: Keys) -> Adjacency:
         first = self.first_entity
         is_chunk = nodes < first
         totals = np.empty(len(nodes))
@@ -450,6 +470,8 @@ class LiveGraph:
 
     def degrees(self, nodes: Keys) -> npt.NDArray[np.float32]:
         """Return the number of neighbours of each node."""
+        if self._adjacency is not None:
+            return self._adjacency[0].counts[nodes].astype(np.float32)
         degrees, is_chunk = np.empty(len(nodes), np.float32), nodes < self.first_entity
         degrees[is_chunk] = self._chunk_entities.counts[self._chunk_rows(nodes[is_chunk])]
         entities = self._slots(nodes[~is_chunk])
@@ -476,11 +498,8 @@ class LiveGraph:
 
     def uses(self, names: Keys) -> Keys:
         """Return how many chunks mention each name, given by key."""
-        rows = self._at("names", names)
-        counts, mentions, _ = self._mentions_of.gather(self._spelling.values[rows])
-        there = self._chunk_there.values[self._at("chunks", self._tables["mentions"]["chunk"][mentions])]
-        own = self._tables["mentions"]["name"][mentions] == np.repeat(names, counts)
-        return _counted(counts, own & there)
+        found: Keys = self._name_counts.values[self._at("names", names), 0].astype(np.int64)
+        return found
 
     def top(self, count: int) -> Keys:
         """Return the entities that the most chunks mention, most first, without addresses."""
