@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from torture.tenants import Tenants
 
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core import Document, GraphRetriever
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.filters import parse
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_tenants_see_what_they_would_see_alone(seed):
-    with Tenants(random.Random(seed)) as tenants:
+def test_random_tenants_see_what_they_would_see_alone(open_index, seed):
+    with Tenants(random.Random(seed), open_index) as tenants:
         for _ in range(2):
             tenants.change()
             assert tenants.compare() > 0
@@ -28,8 +28,8 @@ def documents(tenant: str, texts: list[str]) -> list[Document]:
     return [Document(f"{tenant}-{at:03}", text, metadata={"tenant": tenant}) for at, text in enumerate(texts)]
 
 
-def test_the_spelling_of_a_name_is_that_of_the_scope():
-    with KnowledgeIndex() as index:
+def test_the_spelling_of_a_name_is_that_of_the_scope(open_index):
+    with open_index() as index:
         index.add(documents("umbrella", ["KeyRing Vault failed. KeyRing Vault broke."] * 5))
         index.add(documents("acme", ["Keyring Vault failed.", "Keyring Vault works.", "KeyRing Vault too."]))
         assert index.graph.entity("keyring vault").name == "KeyRing Vault"
@@ -53,8 +53,8 @@ def test_a_scope_is_searched_exactly_if_it_would_be_alone():
         assert inside[1].tolist() == expected[1].tolist()
 
 
-def test_a_scope_shares_the_statistics_and_sees_nothing_else():
-    with KnowledgeIndex() as index:
+def test_a_scope_shares_the_statistics_and_sees_nothing_else(open_index):
+    with open_index() as index:
         index.add([*documents("umbrella", ["keyring"] * 5), *documents("acme", ["Keyring failed."] * 3)])
         found = GraphRetriever(index).retrieve("keyring", where=ACME, k=20)
         assert {hit.chunk.metadata["tenant"] for hit in found} == {"acme"}
@@ -64,8 +64,8 @@ def test_a_scope_shares_the_statistics_and_sees_nothing_else():
             assert snapshot.term_counts(["keyr"]).tolist() == [8]
 
 
-def test_an_alias_of_another_tenant_does_not_join_names():
-    with KnowledgeIndex() as index:
+def test_an_alias_of_another_tenant_does_not_join_names(open_index):
+    with open_index() as index:
         index.add(documents("umbrella", ["Key Vault Service (KVS) failed.", "KVS works. Key Vault Service works."]))
         index.add(documents("acme", ["Key Vault Service failed.", "KVS is another thing."]))
         assert index.graph.entity("KVS").name == "Key Vault Service"
@@ -73,8 +73,8 @@ def test_an_alias_of_another_tenant_does_not_join_names():
         assert index.graph.entity("Key Vault Service", where=ACME).aliases == ()
 
 
-def test_a_name_that_a_tenant_has_in_lower_case_only_is_not_there():
-    with KnowledgeIndex() as index:
+def test_a_name_that_a_tenant_has_in_lower_case_only_is_not_there(open_index):
+    with open_index() as index:
         index.add(documents("umbrella", ["Tariff Engine failed.", "Tariff Engine works with Keyring."]))
         index.add(documents("acme", ["They ask the tariff engine there about Keyring.", "Keyring failed."]))
         assert index.graph.entity("tariff engine") is not None
@@ -83,8 +83,8 @@ def test_a_name_that_a_tenant_has_in_lower_case_only_is_not_there():
         assert index.graph.neighbours("Keyring", where=ACME) == []
 
 
-def test_a_scope_does_not_see_the_last_document_after_its_deletion():
-    with KnowledgeIndex() as index:
+def test_a_scope_does_not_see_the_last_document_after_its_deletion(open_index):
+    with open_index() as index:
         index.add(documents("acme", ["Keyring failed.", "Keyring met Mara Lindqvist."]))
         index.add([Document("zz", "Mara Lindqvist (ML) owns Keyring.", metadata={"tenant": "umbrella"})])
         GraphRetriever(index).retrieve("Keyring")
@@ -97,3 +97,15 @@ def test_a_scope_does_not_see_the_last_document_after_its_deletion():
             entities = np.array([*snapshot.find_entities(["mara lindqvist"]).values()])
             assert snapshot.entity_counts(entities)[0].tolist() == [1]
             assert len(snapshot.neighbours(entities).targets) > 0
+
+
+def test_an_index_does_not_see_the_others_of_its_database(open_index):
+    with open_index() as one, open_index() as other:
+        one.add(documents("acme", ["The keyring failed.", "Ada Lovelace met Charles Babbage."]))
+        other.add(documents("acme", ["The gateway failed."]))
+        other.delete("acme-000")
+        assert len(other) == 0
+        assert len(one) == 2
+        assert one.verify(), str(one.verify())
+        assert not GraphRetriever(other).retrieve("keyring").hits
+        assert other.graph.entities() == []

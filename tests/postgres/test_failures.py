@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -382,19 +381,3 @@ def test_a_full_disk_of_the_server_says_so(database):
 def test_a_backup_is_that_of_the_database(url, tmp_path):
     with opened(url) as index, pytest.raises(InputError, match="pg_dump"):
         index.backup(tmp_path / "copy")
-
-
-def test_a_forked_process_has_connections_of_its_own(url):
-    with opened(url) as index:
-        index.add(documents(3))
-        child = os.fork()
-        if child == 0:
-            try:
-                found = len(GraphRetriever(index).retrieve("Ada Lovelace").hits)
-                index.add([Document("child", "Written by a child.")])
-                os._exit(0 if found and "child" in index else 1)
-            except BaseException:  # noqa: BLE001 - of a child
-                os._exit(2)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert "child" in index
-        assert index.verify(), str(index.verify())

@@ -511,37 +511,27 @@ def _matrix(vectors: dict[int, Matrix], keys: Sequence[int]) -> Matrix | None:
 class TableReads:
     """The reads of rows that a snapshot needs, of one generation and restricted to a scope.
 
-    Parameters
+    Attributes
     ----------
-    tables
-        The rows.
     graph
         The edges in scope.
-    chunk_keys, chunk_numbers, fact_keys, fact_numbers
+    names
+        Returns names by key.
+    _chunk_keys, _chunk_numbers, _fact_keys, _fact_numbers
         Return the keys of rows for the numbers that the snapshot has for chunks and facts, and the other way round.
-    sees
+    _sees
         Returns which chunks, given by key, are in scope; None if all are.
     """
 
-    def __init__(
-        self,
-        tables: Tables,
-        graph: GraphReads,
-        accesses: Accesses,
-        *,
-        chunk_keys: Callable[[Keys], Keys],
-        chunk_numbers: Callable[[Keys], Keys],
-        fact_keys: Callable[[Keys], Keys],
-        fact_numbers: Callable[[Keys], Keys],
-        sees: Callable[[Keys], npt.NDArray[np.bool_]] | None,
-    ) -> None:
-        self.graph = graph
-        self.names = tables.names
-        self._tables = tables
-        self._accesses = accesses
-        self._chunk_keys, self._chunk_numbers = chunk_keys, chunk_numbers
-        self._fact_keys, self._fact_numbers = fact_keys, fact_numbers
-        self._sees = sees
+    graph: GraphReads
+    names: Callable[[Sequence[int]], dict[int, Name]]
+    _tables: Tables
+    _accesses: Accesses
+    _chunk_keys: Callable[[Keys], Keys]
+    _chunk_numbers: Callable[[Keys], Keys]
+    _fact_keys: Callable[[Keys], Keys]
+    _fact_numbers: Callable[[Keys], Keys]
+    _sees: Callable[[Keys], npt.NDArray[np.bool_]] | None
 
     def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
         """Return the packed terms of chunks and of their facts."""

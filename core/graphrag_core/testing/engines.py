@@ -414,6 +414,42 @@ class EngineSuite:
             assert [entity.id for entity in index.graph.entities("zep")] == ["zeppelin"]
             assert [entity.id for entity in index.graph.entities("old")] == ["zeppelin"]
 
+    def test_filters_select_documents(self) -> None:
+        """By values of the same kind; lists match by any of their items."""
+        values = {"a": (1, ["x", "w"]), "b": (2, 3), "c": (1.0, None), "d": (0.5, True)}
+        cases: list[tuple[Where, str]] = [
+            ({"n": 1}, "ac"),
+            ({"n": 0.5}, "d"),
+            ({"n": {"gt": 1}}, "b"),
+            ({"tag": {"in": ["x", 3, True]}}, "abd"),
+            ({"tag": True}, "d"),
+            ({"tag": 1}, ""),
+            ({"tag": None}, "c"),
+            ({"tag": {"exists": False}}, ""),
+            ({"tag": {"gte": "x"}}, "a"),
+            ({"not": {"n": 1}}, "bd"),
+            ({"or": [{"n": 2}, {"tag": "x"}]}, "ab"),
+            ({"__id__": {"in": ["a", "z"]}}, "a"),
+        ]
+        with KnowledgeIndex(HashEmbedder(), engine=self.make()) as index:
+            index.add([Document(name, f"Text {name}.", "", {"n": n, "tag": tag}) for name, (n, tag) in values.items()])
+            for where, expected in cases:
+                assert "".join(index.document_ids(where)) == expected, where
+                with index.engine.snapshot(parse(where)) as snapshot:
+                    keys, _ = snapshot.search_keywords("chunks", "text", 9)
+                    assert sorted(chunk.id for chunk in snapshot.chunks(keys)) == [*expected], where
+
+    def test_rebuilding_and_compacting_change_no_answer(self) -> None:
+        """Also after deletions."""
+        with self._filled() as index:
+            index.delete("b")
+            before = _description(index)
+            index.rebuild()
+            assert _description(index) == before
+            assert index.compact()
+            assert _description(index) == before
+            assert index.verify()
+
     def test_a_retriever_answers_over_two_hops(self) -> None:
         """The whole pipeline on this engine."""
         with KnowledgeIndex(HashEmbedder(), engine=self.make()) as index:

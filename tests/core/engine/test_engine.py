@@ -128,15 +128,6 @@ def test_a_lock_starves_nobody():
     assert all(turns.count(name) > 20 for name in ("writer 0", "writer 1", "reader 0", "reader 1"))
 
 
-def test_two_scopes_of_equal_numbers_and_booleans_are_not_mixed_up():
-    with KnowledgeIndex(HashEmbedder()) as index:
-        index.add([Document("a", "Ada.", metadata={"draft": True}), Document("b", "Bob.", metadata={"draft": 1})])
-        for value, expected in ((True, "a"), (1, "b"), (True, "a")):
-            with index.engine.snapshot(parse({"draft": value})) as snapshot:
-                keys, _ = snapshot.search_keywords("chunks", "Ada Bob", 5)
-                assert [chunk.id for chunk in snapshot.chunks(keys)] == [expected]
-
-
 def test_settings_are_those_of_the_last_commit():
     with KnowledgeIndex(HashEmbedder()) as index:
         records = index.engine.records

@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,15 +31,13 @@ from typing_extensions import Self
 from graphrag_core import forks
 from graphrag_core.engine.embedded.background import Task
 from graphrag_core.engine.embedded.files import Folder
-from graphrag_core.engine.embedded.keywords import TantivyKeywords
 from graphrag_core.engine.embedded.records import ADD_ACCESSES, LISTED, Records
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
-from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.graph.edits import GraphEdits
-from graphrag_core.engine.graph.live import LiveGraph, LiveUses
+from graphrag_core.engine.graph.live import LiveUses
 from graphrag_core.engine.graph.scoped import ScopedGraph
-from graphrag_core.engine.graph.snapshot import GraphReads, StoreSnapshot, fact_copies
+from graphrag_core.engine.graph.snapshot import StoreSnapshot, fact_copies
 from graphrag_core.engine.rows import Accesses, check_expected
 from graphrag_core.engine.tables import SqlEngine, TableReads, Tables, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
@@ -164,8 +163,8 @@ class EmbeddedEngine(SqlEngine):
             self._check(writable=True)
             if expected:
                 check_expected(self.records.settings(), expected)
-            arguments = (added, removed, name_vectors or {}, settings or {})
-            self._committing = committing = Task(lambda: self._commit(*arguments))
+            committing = Task(partial(self._commit, added, removed, name_vectors or {}, settings or {}))
+            self._committing = committing
             try:
                 committing.begin()
             except BaseException:
@@ -349,28 +348,7 @@ class EmbeddedEngine(SqlEngine):
     @contextmanager
     def snapshot(self, scope: Filter | None = None) -> Iterator[StoreSnapshot]:
         with self.reading() as indexes:
-            graph, id_places = indexes.current_graph()
-            reads = EmbeddedReads(
-                graph=graph,
-                records=self.records,
-                vectors=indexes.vectors,
-                keywords=indexes.keywords,
-                visible=None if scope is None else self._visible(graph, scope),
-                id_places=id_places,
-                accesses=self.accesses,
-                edits=indexes.edits(),
-                generation=indexes.generation,
-            )
-            yield StoreSnapshot(reads)
-
-    def _visible(self, graph: LiveGraph, scope: Filter) -> Flags | None:
-        """Return by key which chunks are in a scope; None for all."""
-        chosen, hidden = parts_of(scope)
-        visible, chunks = np.zeros(graph.key_limit, np.bool_), graph.chunk_keys
-        visible[chunks if chosen is None else self.records.in_scope(chosen)] = True
-        if hidden is not None:
-            visible[self.records.in_scope(hidden)] = False
-        return None if visible.sum() == len(chunks) else visible
+            yield StoreSnapshot(EmbeddedReads(indexes, self.records, self.accesses, scope))
 
     @contextmanager
     def reading(self) -> Iterator[SearchIndexes]:
@@ -555,65 +533,47 @@ def _open_copy(path: Path, merge_similar: float | None) -> Any:
 class EmbeddedReads(TableReads):
     """Reads of one generation on SQLite, FAISS, tantivy and the graph in memory.
 
-    Chunks and facts have the numbers of the graph, which become record keys only here. ``visible`` says by key which
-    chunks are in scope; None for all.
+    Chunks and facts have the numbers of the graph, which become record keys only here.
     """
 
-    def __init__(
-        self,
-        *,
-        graph: LiveGraph,
-        records: Records,
-        vectors: Mapping[str, FaissVectors],
-        keywords: Mapping[str, TantivyKeywords],
-        visible: Flags | None,
-        id_places: Keys,
-        accesses: Accesses,
-        edits: GraphEdits,
-        generation: int,
-    ) -> None:
-        self.generation = generation
-        self.statistics_count = self.chunk_count = len(graph.chunk_keys)
-        in_scope: GraphReads = graph
-        if visible is not None:
-            self.chunk_count = int(visible.sum())
-            uses = LiveUses(graph, visible)
-            in_scope = ScopedGraph(uses, graph.linked_share, edits, has_edits=graph.has_edits)
-        super().__init__(
-            records,
-            in_scope,
-            accesses,
-            chunk_keys=graph.chunk_keys.__getitem__,
-            chunk_numbers=graph.chunk_keys.searchsorted,
-            fact_keys=graph.fact_keys.__getitem__,
-            fact_numbers=graph.fact_keys.searchsorted,
-            sees=None if visible is None else visible.__getitem__,
-        )
+    def __init__(self, indexes: SearchIndexes, records: Records, accesses: Accesses, scope: Filter | None) -> None:
+        graph, id_places = indexes.current_graph()
+        self._tables, self._accesses, self._all = records, accesses, graph
+        self._vectors, self._keywords = indexes.vectors, indexes.keywords
+        self.graph, self.generation = graph, indexes.generation
+        self.names = records.names
         self.id_places = id_places.__getitem__
         self.fact_places = graph.fact_places
-        self.term_counts = keywords["chunks"].counts
-        self._all = graph
-        self._vectors = vectors
-        self._keywords = keywords
-        self._visible = visible
-        self._allowed: dict[str, Keys] = {}
+        self.term_counts = indexes.keywords["chunks"].counts
+        self._chunk_keys, self._chunk_numbers = graph.chunk_keys.__getitem__, graph.chunk_keys.searchsorted
+        self._fact_keys, self._fact_numbers = graph.fact_keys.__getitem__, graph.fact_keys.searchsorted
+        self.statistics_count = self.chunk_count = len(graph.chunk_keys)
+        self._sees = None
+        self._allowed: dict[str, Keys | None] = dict.fromkeys(("chunks", "facts", "names"))
+        if scope is not None:
+            self._restrict(scope, indexes.edits())
+
+    def _restrict(self, scope: Filter, edits: GraphEdits) -> None:
+        """See the chunks of a scope only."""
+        graph, (chosen, hidden) = self._all, parts_of(scope)
+        inside = np.zeros(graph.key_limit, np.bool_)
+        inside[graph.chunk_keys if chosen is None else self._tables.in_scope(chosen)] = True
+        if hidden is not None:
+            inside[self._tables.in_scope(hidden)] = False
+        self.chunk_count = int(inside.sum())
+        if self.chunk_count == self.statistics_count:
+            return
+        self._sees = inside.__getitem__
+        self.graph = ScopedGraph(LiveUses(graph, inside), graph.linked_share, edits, has_edits=graph.has_edits)
+        chunks = inside[graph.chunk_keys]
+        facts, has_names = graph.fact_keys, len(self._vectors["names"].keys) > 0
+        self._allowed = {
+            "chunks": graph.chunk_keys[chunks],
+            "facts": facts[chunks[graph.chunks_of_facts(np.arange(len(facts)))]],
+            "names": graph.names_in(np.flatnonzero(chunks)) if has_names else facts[:0],
+        }
 
     # -- rankings
-
-    def _inside(self, kind: str) -> Keys | None:
-        """Return the record keys in scope of chunks, facts or names; None for all."""
-        if self._visible is None:
-            return None
-        if kind not in self._allowed:
-            chunks, facts = self._all.chunk_keys, self._all.fact_keys
-            inside = self._visible[chunks]
-            if kind == "chunks":
-                self._allowed[kind] = chunks[inside]
-            elif kind == "facts":
-                self._allowed[kind] = facts[inside[self._all.chunks_of_facts(np.arange(len(facts)))]]
-            else:
-                self._allowed[kind] = self._all.names_in(np.flatnonzero(inside))
-        return self._allowed[kind]
 
     def has(self, kind: Kind, *, vectors: bool = False) -> bool:
         """Return whether there are any chunks, facts or entities, or any vectors of them."""
@@ -624,12 +584,12 @@ class EmbeddedReads(TableReads):
 
     def nearest(self, kind: str, vectors: Matrix, k: int) -> list[Ranking]:
         """Return for each vector the best ``k`` chunks, facts or names, and what ties with the last."""
-        found = self._vectors[kind].search(vectors, k, self._inside(kind))
+        found = self._vectors[kind].search(vectors, k, self._allowed[kind])
         return found if kind == "names" else [self._numbered(kind, *ranking) for ranking in found]
 
     def keywords(self, kind: str, text: str, k: int) -> Ranking:
         """Return the best ``k`` chunks or facts by BM25, and what ties with the last."""
-        return self._numbered(kind, *self._keywords[kind].search(text, k, self._inside(kind)))
+        return self._numbered(kind, *self._keywords[kind].search(text, k, self._allowed[kind]))
 
     def _numbered(self, kind: str, keys: Keys, scores: Scores) -> Ranking:
         """Return the numbers of record keys. The keyword index may have some that are gone."""

@@ -169,7 +169,7 @@ class Records(Tables):
             run("PRAGMA synchronous = FULL")
             run("PRAGMA secure_delete = ON")
         meta = dict(run("SELECT name, value FROM meta").fetchall())
-        if _is_damaged(meta, definitions(self._db)):
+        if _is_damaged(self._db, meta):
             raise DamagedIndex(
                 f"{self.path}: the settings of the index are damaged: restore a backup, or index the documents again "
                 "into another folder"
@@ -251,7 +251,6 @@ class Records(Tables):
                 raise
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """Return the rows of a statement."""
         with self.lock:
             try:
                 return self._db.execute(sql, parameters).fetchall()
@@ -291,12 +290,10 @@ class Records(Tables):
         return self.rows(sql, parameters)[0][0]
 
     def keys(self, sql: str, parameters: Sequence[Any] = ()) -> Keys:
-        """Return the only column of a statement."""
         rows = self.rows(sql, parameters)
         return np.fromiter((row[0] for row in rows), np.int64, len(rows))
 
     def array(self, values: Iterable[Any]) -> str:
-        """Return a list of keys or texts as a parameter."""
         return json.dumps(values.tolist() if isinstance(values, np.ndarray) else [*values])
 
     def refresh(self) -> None:
@@ -459,19 +456,16 @@ class Records(Tables):
     # -- rows
 
     def unpack_names(self, stored: bytes) -> list[int]:
-        """Return the keys of the names of a fact."""
         names: list[int] = np.frombuffer(stored, "<i4").tolist()
         return names
 
     def mentions(self, chunks: Keys) -> Iterator[tuple[int, int, bool]]:
-        """Yield the names of chunks, in order, and whether each is a subject of its chunk."""
         sql = f"SELECT key, subjects, names FROM chunks WHERE key {LISTED} ORDER BY key"
         for chunk, subjects, names in self.rows(sql, (self.array(chunks),)):
             for at, name in enumerate(unpack(names).tolist()):
                 yield chunk, name, at < subjects
 
     def attribute_condition(self, condition: Condition, operator: str) -> Query:
-        """Return the condition that an attribute has one of the values of a filter, or compares with one."""
         parameters = [item for value in condition.values for item in value]
         if operator:
             return f"kind = ? AND value {operator} ?", parameters
@@ -490,7 +484,6 @@ class Records(Tables):
         return found[::-1]
 
     def name_keys(self, names: Iterable[str]) -> dict[str, int]:
-        """Return the keys of the names that exist."""
         wanted = list(names)
         pairs = [(hash64(normalise(name)), name) for name in wanted]
         found = json.loads(self.rows(_NAME_KEYS, (json.dumps(pairs),))[0][0])
@@ -528,7 +521,6 @@ class Records(Tables):
             yield self._decoded(kind, page)
 
     def vectors_of(self, kind: str, owners: Keys) -> dict[int, Matrix]:
-        """Return the vectors of chunks or of names, or of the facts of chunks, by key."""
         rows = self.rows(f"{_VECTORS[kind]} WHERE v.key {LISTED} ORDER BY v.key", (self.array(owners),))
         return dict(zip(*self._decoded(kind, rows), strict=True)) if rows else {}
 
@@ -577,7 +569,7 @@ class Records(Tables):
         yield from (f"records: {row[0]}" for row in self.rows("PRAGMA integrity_check") if row[0] != "ok")
         yield from (f"records: {row[0]} refers to a missing row" for row in self.rows("PRAGMA foreign_key_check"))
         meta: dict[str, str] = dict(self.rows("SELECT name, value FROM meta"))
-        if _is_damaged(meta, definitions(self._db)):
+        if _is_damaged(self._db, meta):
             yield "records: the settings differ from their checksum"
 
     def _checksum_problems(self) -> Iterator[str]:
@@ -640,21 +632,16 @@ def reported(what: str, check: Callable[[], Iterator[str]]) -> Iterator[str]:
         yield f"{what}: cannot be read ({type(error).__name__}: {error})"
 
 
-def definitions(db: sqlite3.Connection) -> list[Row]:
-    """Return the definitions of all tables and indexes."""
-    found: list[Row] = db.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
-    return found
-
-
-def meta_checksum(meta: Mapping[str, str], tables: Sequence[Row]) -> str:
-    """Return the checksum of settings and definitions, with the generation for which it was computed."""
+def meta_checksum(db: sqlite3.Connection, meta: Mapping[str, str]) -> str:
+    """Return the checksum of settings and table definitions, with the generation for which it was computed."""
+    tables: list[Row] = db.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
     checked = sorted((item for item in meta.items() if item[0] not in _UNCHECKED), key=repr)
     return f"{meta['generation']}:{crc32(repr((checked, tables)).encode('utf-8', 'surrogatepass'))}"
 
 
-def _is_damaged(meta: Mapping[str, str], tables: Sequence[Row]) -> bool:
+def _is_damaged(db: sqlite3.Connection, meta: Mapping[str, str]) -> bool:
     """Return whether settings differ from their checksum. An index without a change has none."""
-    return "generation" in meta and meta.get(CHECKSUM) != meta_checksum(meta, tables)
+    return "generation" in meta and meta.get(CHECKSUM) != meta_checksum(db, meta)
 
 
 def _had_content(path: Path) -> bool:

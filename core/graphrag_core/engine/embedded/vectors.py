@@ -129,15 +129,11 @@ class FaissVectors:
             self._keys = np.delete(self._keys, gone)
             return
         # FAISS would move all vectors that follow: they are made zero, and dropped when there are more of them.
-        self._codes()[gone] = 0
+        codes = faiss.rev_swig_ptr(self._index.codes.data(), self._index.ntotal * self._index.code_size)
+        codes.reshape(-1, self._index.code_size)[gone] = 0
         self._void = np.union1d(self._void, gone)
         if len(self._void) > max(_FEW_VOID, _MOST_VOID * len(self._keys)):
             self._drop_void()
-
-    def _codes(self) -> Codes:
-        """Return the vectors of an exact index as float16, in bytes. Not a copy."""
-        everything: Codes = faiss.rev_swig_ptr(self._index.codes.data(), self._index.ntotal * self._index.code_size)
-        return everything.reshape(-1, self._index.code_size)
 
     def _drop_void(self) -> None:
         if len(self._void):
@@ -189,7 +185,8 @@ class FaissVectors:
         if len(keys) == 0:
             return np.empty((0, 0 if self._index is None else self._index.d), np.float32)
         if self._exact:
-            return _widened(self._codes()[np.searchsorted(self._keys, keys)].view(np.int16))
+            codes = faiss.rev_swig_ptr(self._index.codes.data(), self._index.ntotal * self._index.code_size)
+            return _widened(codes.reshape(-1, self._index.code_size)[self._keys.searchsorted(keys)].view(np.int16))
         matrix: Matrix = self._index.reconstruct_batch(np.ascontiguousarray(keys, np.int64))
         return matrix
 

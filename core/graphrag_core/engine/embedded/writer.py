@@ -17,7 +17,6 @@ from graphrag_core.engine.embedded.records import (
     GRAPH_COLUMNS,
     LISTED,
     Records,
-    definitions,
     meta_checksum,
 )
 from graphrag_core.engine.embedded.schema import KINDS, Change, deflate, document_checksums, pack, unpack
@@ -100,7 +99,7 @@ def write(
         db.execute(f"INSERT INTO journal VALUES ({', '.join('?' * len(journal))})", journal)
         following = {f"next_{what}": str(key) for what, key in rows.next.items()}
         changed = {"generation": str(before + 1), **following, **settings}
-        changed[CHECKSUM] = meta_checksum({**meta, **changed}, definitions(db))
+        changed[CHECKSUM] = meta_checksum(db, {**meta, **changed})
         db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", changed.items())
     graph_rows: dict[str, Sequence[Row]] = {table: rows.tables[table] for table in GRAPH_COLUMNS}
     graph_rows["names"] = [(*row[:2], normalise(row[1]), *row[2:]) for row in rows.tables["names"]]

@@ -81,13 +81,13 @@ class Numbering:
     @property
     def node_limit(self) -> int:
         """All numbers given so far are below this one."""
-        return self.first_entity + self._entities.count
+        return self.first_entity + len(self._entities)
 
     def of_chunks(self, keys: Keys) -> Keys:
         """Return the numbers of chunks, given by key."""
         with self._lock:
-            numbers = self._chunks.numbers(keys)
-        if self._chunks.count > self.first_entity:
+            numbers = np.fromiter(map(self._chunks.__getitem__, keys.tolist()), np.int64, len(keys))
+        if len(self._chunks) > self.first_entity:
             raise DatabaseError(
                 f"the query reached more than {self.first_entity:,} passages: ask for less, or narrow it with a filter"
             )
@@ -95,49 +95,35 @@ class Numbering:
 
     def seen_chunks(self, most: int) -> Keys:
         """Return the keys of so many chunks at most that were numbered last."""
-        count = self._chunks.count
-        return self._chunks.keys(np.arange(max(count - most, 0), count))
+        return np.array(self._chunks.keys_in_order[-most:], np.int64)
 
     def chunks(self, numbers: Keys) -> Keys:
         """Return the keys of chunks, given by number."""
-        return self._chunks.keys(numbers)
+        return np.fromiter(map(self._chunks.keys_in_order.__getitem__, numbers.tolist()), np.int64, len(numbers))
 
     def of_entities(self, spellings: Keys) -> Keys:
         """Return the numbers of entities, given by the spelling that represents each."""
         with self._lock:
-            return self.first_entity + self._entities.numbers(spellings)
+            numbers = np.fromiter(map(self._entities.__getitem__, spellings.tolist()), np.int64, len(spellings))
+        return self.first_entity + numbers
 
     def entities(self, numbers: Keys) -> Keys:
         """Return the spellings that represent entities, given by number."""
-        return self._entities.keys(np.asarray(numbers, np.int64) - self.first_entity)
+        places = (np.asarray(numbers, np.int64) - self.first_entity).tolist()
+        return np.fromiter(map(self._entities.keys_in_order.__getitem__, places), np.int64, len(places))
 
 
-class _Numbers:
-    """Numbers from 0 for keys, in the order in which they come."""
+class _Numbers(dict[int, int]):
+    """Numbers from 0 for keys, in the order in which they are first asked for."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self._by_number = np.empty(64, np.int64)
-        self._ordered, self._numbers = np.empty(0, np.int64), np.empty(0, np.int64)
+        super().__init__()
+        self.keys_in_order: list[int] = []
 
-    def numbers(self, keys: Keys) -> Keys:
-        keys = np.asarray(keys, np.int64)
-        if len(keys) == 0:
-            return keys
-        new = keys[~among(keys, self._ordered)]
-        if len(new):
-            new = new[np.sort(np.unique(new, return_index=True)[1])]
-            while self.count + len(new) > len(self._by_number):
-                self._by_number = np.concatenate([self._by_number, np.empty_like(self._by_number)])
-            self._by_number[self.count : self.count + len(new)] = new
-            self.count += len(new)
-            everything = self._by_number[: self.count]
-            self._numbers = np.argsort(everything, kind="stable")
-            self._ordered = everything[self._numbers]
-        return self._numbers[np.searchsorted(self._ordered, keys)]
-
-    def keys(self, numbers: Keys) -> Keys:
-        return self._by_number[numbers]
+    def __missing__(self, key: int) -> int:
+        self[key] = number = len(self)
+        self.keys_in_order.append(key)
+        return number
 
 
 class PostgresTables(Tables):
@@ -164,30 +150,24 @@ class PostgresTables(Tables):
         return cls(index, lambda sql, parameters: cursor.execute(sql, parameters).fetchall())
 
     def rows(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
-        """Return the rows of a statement."""
         return self._execute(sql, parameters)
 
     def keys(self, sql: str, parameters: Sequence[Any] = ()) -> Keys:
-        """Return the only column of a statement."""
         return np.array(self.rows(f"SELECT array_agg(t.key) FROM ({sql}) AS t(key)", parameters)[0][0] or (), np.int64)
 
     def array(self, values: Iterable[Any]) -> Any:
-        """Return a list of keys or texts as a parameter."""
         if isinstance(values, np.ndarray):
             return values
         listed = list(values)
         return listed if listed and isinstance(listed[0], str) else np.array(listed, np.int64)
 
     def count(self, table: str) -> int:
-        """Return the number of documents, chunks or facts, which writers count."""
         return int(self.rows(f"SELECT {table} FROM indexes WHERE id = {self.index}")[0][0])
 
     def unpack_names(self, stored: Sequence[int]) -> list[int]:
-        """Return the keys of the names of a fact."""
         return list(stored)
 
     def mentions(self, chunks: Keys) -> list[Any]:
-        """Return the names of chunks, in order, and whether each is a subject of its chunk."""
         return self.rows(
             "SELECT m.chunk, m.name, m.subject FROM mentions m "
             f"WHERE {self.own['m']}m.chunk = ANY(%s) ORDER BY m.chunk, m.position",
@@ -195,14 +175,12 @@ class PostgresTables(Tables):
         )
 
     def name_keys(self, names: Sequence[str]) -> dict[str, int]:
-        """Return the keys of the names that exist."""
         wanted = {name: hash64(name) for name in names}
         known = set(self.keys(f"SELECT n.key FROM names n WHERE {self.own['n']}n.key = ANY(%s)",
                               (np.array([*wanted.values()], np.int64),)).tolist())  # fmt: skip
         return {name: key for name, key in wanted.items() if key in known}
 
     def vectors_of(self, kind: str, owners: Keys) -> dict[int, Matrix]:
-        """Return the vectors of chunks or of names, or of the facts of chunks, by key."""
         of_owner = self.holds.replace("f.", "v.") if kind == "facts" else "v.key = c.key"
         rows = self.rows(
             f"SELECT v.key, v.vector FROM unnest(%s::bigint[]) AS c(key) JOIN {VECTORS[kind]} v ON {of_owner} "
@@ -227,7 +205,6 @@ class PostgresTables(Tables):
         return sql, [numbers, kinds, values]
 
     def attributes(self, documents: Sequence[int]) -> list[Row]:
-        """Return document, name, kind and value of the attributes of documents."""
         rows = self.rows(
             "SELECT a.document, a.name, a.kind, a.value, a.number FROM attributes a "
             f"WHERE {self.own['a']}a.document = ANY(%s)",

@@ -51,35 +51,6 @@ GRAM_BITS = 40
 """Bits of a gram that are kept, as in the embedded engine. In ``facts.grams`` the number of the index is above them, so
 that a search does not find the facts of other indexes."""
 
-PARTITIONED = {
-    "documents": "key",
-    "attributes": "document",
-    "chunks": "key",
-    "names": "key",
-    "mentions": "chunk",
-    "facts": "key",
-    "fact_names": "fact",
-    "claims": "chunk",
-    "aliases": "chunk",
-    "chunk_vectors": "key",
-    "fact_vectors": "key",
-    "name_vectors": "key",
-    "postings": "term",
-    "spellings": "number",
-    "name_uses": "spelling",
-    "name_grams": "gram",
-    "headings": "spelling",
-    "word_counts": "word",
-    "lower_mentions": "fact",
-    "entities": "number",
-    "chunk_nodes": "chunk",
-    "chunk_entities": "chunk",
-    "fact_entities": "fact",
-    "links": "entity",
-    "hidden_facts": "fact",
-}
-"""The tables that may be partitioned, each by a hash of its index and of this column."""
-
 TABLES = {
     "documents": """
         index integer NOT NULL, key bigint NOT NULL, id text COLLATE "C" NOT NULL, title text NOT NULL, heading text,
@@ -179,7 +150,9 @@ TABLES = {
     """,
     "hidden_facts": "index integer NOT NULL, fact bigint NOT NULL, PRIMARY KEY (index, fact)",
 }
-"""The columns of the tables that may be partitioned."""
+"""The columns of the tables that may be partitioned: each by a hash of its index and of its second column."""
+
+_PARTITIONED = {"attributes": "document", "postings": "term"}  # by another column than the second
 
 DERIVED = (*list(TABLES)[list(TABLES).index("spellings") :], "graph_state")
 """The tables that are derived from the others."""
@@ -270,7 +243,7 @@ def statements(partitions: int, vector: str = "halfvec") -> list[str]:
     for table, columns in TABLES.items():
         definition = f"CREATE TABLE {table} ({columns.format(vector=vector)})"
         if partitions > 1:
-            definition += f" PARTITION BY HASH (index, {PARTITIONED[table]})"
+            definition += f" PARTITION BY HASH (index, {_PARTITIONED.get(table, columns.split()[4])})"
         found.append(definition)
         found += [
             f"CREATE TABLE {table}_{part} PARTITION OF {table} FOR VALUES WITH (MODULUS {partitions}, REMAINDER {part})"

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.scoped import ScopedGraph
-from graphrag_core.engine.graph.snapshot import GraphReads, fact_copies
+from graphrag_core.engine.graph.snapshot import fact_copies
 from graphrag_core.engine.postgres.database import Halfvec, matrix
 from graphrag_core.engine.postgres.graph import graph_settings, one_row
 from graphrag_core.engine.postgres.graph_reads import SpellingUses, TableGraph
@@ -43,10 +43,15 @@ class PostgresReads(TableReads):
     """
 
     def __init__(self, transaction: Transaction, accesses: Accesses, approximate: Sequence[str] = ()) -> None:
-        self.transaction = transaction
+        self.transaction = self._tables = transaction
+        self._accesses = accesses
+        self.names = transaction.names
         self.rows = transaction.rows
         self._index = transaction.index
         self._numbering = numbering = transaction.numbering
+        self._chunk_keys, self._chunk_numbers = numbering.chunks, numbering.of_chunks
+        self._fact_keys = self._fact_numbers = np.asarray
+        self._sees = None if transaction.scope.is_everything else transaction.scope.sees
         self._approximate = approximate
         self._keywords = Keywords(transaction)
         self.term_counts = self._keywords.counts
@@ -62,22 +67,11 @@ class PostgresReads(TableReads):
         if not is_plain:
             with transaction.cursor() as cursor:
                 edits, similar = graph_settings(cursor, self._index)
-        graph: GraphReads
         if transaction.scope.is_everything:
-            graph = TableGraph(transaction, linked_share, edits, has_edits=not is_plain)
+            self.graph = TableGraph(transaction, linked_share, edits, has_edits=not is_plain)
         else:
             uses = SpellingUses(transaction, similar, has_edits=not is_plain)
-            graph = ScopedGraph(uses, linked_share, edits, has_edits=not is_plain)
-        super().__init__(
-            transaction,
-            graph,
-            accesses,
-            chunk_keys=numbering.chunks,
-            chunk_numbers=numbering.of_chunks,
-            fact_keys=np.asarray,
-            fact_numbers=np.asarray,
-            sees=transaction.scope.sees,
-        )
+            self.graph = ScopedGraph(uses, linked_share, edits, has_edits=not is_plain)
 
     # -- rankings
 
