@@ -6,7 +6,7 @@ identifier is indexed by its parts and as a whole: ``CELERY_BROKER_URL``, ``cele
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 from zlib import crc32
@@ -62,19 +62,15 @@ def prepare(text: str) -> str:
     'Set brokerUrl or broker_url.\nbroker Url brokerurl'
     """
     spaced = text if text.isascii() else segment(text)
-    more = " ".join(dict.fromkeys(_other_forms(text)))
-    return f"{spaced}\n{more}" if more else spaced
-
-
-def _other_forms(text: str) -> Iterator[str]:
-    """Yield the parts of camel-case words, and identifiers with punctuation as one word."""
+    forms: dict[str, None] = {}
     for word in dict.fromkeys(text.split()):
-        if word.isalpha() and (word.islower() or word.istitle()):
-            continue
-        yield from _forms_of_short(word) if len(word) <= _LONGEST else _forms_of(word)
+        if not (word.isalpha() and (word.islower() or word.istitle())):
+            forms |= dict.fromkeys(_forms_of_short(word) if len(word) <= _LONGEST else _forms_of(word))
+    return f"{spaced}\n{' '.join(forms)}" if forms else spaced
 
 
 def _forms_of(word: str) -> tuple[str, ...]:
+    """Return the parts of a camel-case word, and an identifier with punctuation as one word."""
     parts = [part for camel in _CAMEL.findall(word) for part in _HUMP.split(camel)]
     wholes = (_JOINTS.sub("", identifier).lower() for identifier in _JOINED.findall(word))
     return (*parts, *(whole for whole in wholes if len(whole) <= _LONGEST))

@@ -42,6 +42,7 @@ from graphrag_core.engine.rows import Accesses, check_expected
 from graphrag_core.engine.tables import SqlEngine, TableReads, Tables, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
 from graphrag_core.filters import Filter
+from graphrag_core.key_sets import among
 from graphrag_core.model import Stats, Verification
 from graphrag_core.ports import Keys, Kind, Matrix, ParsedDocument, Ranking, Scores
 
@@ -585,20 +586,17 @@ class EmbeddedReads(TableReads):
     def nearest(self, kind: str, vectors: Matrix, k: int) -> list[Ranking]:
         """Return for each vector the best ``k`` chunks, facts or names, and what ties with the last."""
         found = self._vectors[kind].search(vectors, k, self._allowed[kind])
-        return found if kind == "names" else [self._numbered(kind, *ranking) for ranking in found]
+        if kind == "names":
+            return found
+        number = self._chunk_numbers if kind == "chunks" else self._fact_numbers
+        return [(number(keys), scores) for keys, scores in found]
 
     def keywords(self, kind: str, text: str, k: int) -> Ranking:
         """Return the best ``k`` chunks or facts by BM25, and what ties with the last."""
-        return self._numbered(kind, *self._keywords[kind].search(text, k, self._allowed[kind]))
-
-    def _numbered(self, kind: str, keys: Keys, scores: Scores) -> Ranking:
-        """Return the numbers of record keys. The keyword index may have some that are gone."""
+        keys, scores = self._keywords[kind].search(text, k, self._allowed[kind])
         known = self._all.chunk_keys if kind == "chunks" else self._all.fact_keys
-        if len(known) == 0:
-            return keys[:0], scores[:0]
-        numbers = np.searchsorted(known, keys)
-        there = known[np.minimum(numbers, len(known) - 1)] == keys
-        return numbers[there], scores[there]
+        there = among(keys, known)  # the keyword index may have some that are gone
+        return known.searchsorted(keys[there]), scores[there]
 
     def similarities(self, kind: str, keys: Keys, vector: Matrix) -> Scores:
         """Return the cosine similarity of chunks or facts to a vector."""

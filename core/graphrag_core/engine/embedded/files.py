@@ -9,7 +9,6 @@ import threading
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -21,7 +20,6 @@ _LOCK = "writer.lock"
 _MOMENT = 0.2  # seconds; a reader that tests whether an index is being written holds the lock for less
 
 
-@dataclass(frozen=True)
 class Folder:
     """The folder of an index.
 
@@ -34,22 +32,11 @@ class Folder:
         writer.lock
     """
 
-    path: Path
-
-    @property
-    def records(self) -> Path:
-        """The database."""
-        return self.path / "records.sqlite"
-
-    @property
-    def keywords(self) -> Path:
-        """The folder of the keyword indexes."""
-        return self.path / "keywords"
-
-    @property
-    def derived(self) -> Path:
-        """The folder of the saved graphs and inverted lists."""
-        return self.path / "derived"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.records = path / "records.sqlite"
+        self.keywords = path / "keywords"
+        self.derived = path / "derived"
 
     def load_blob(self, name: str) -> bytes | None:
         """Return what was stored under a name."""

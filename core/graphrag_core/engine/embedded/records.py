@@ -403,13 +403,11 @@ class Records(Tables):
     @property
     def generation(self) -> int:
         """The number of changes the records have seen."""
-        return int(self._all_meta().get("generation", "0"))
+        return int(self.meta.get("generation", "0"))
 
-    def meta(self, name: str, default: str = "") -> str:
-        """Return a setting, also one of the records themselves."""
-        return self._all_meta().get(name, default)
-
-    def _all_meta(self) -> dict[str, str]:
+    @property
+    def meta(self) -> Mapping[str, str]:
+        """All settings, also those of the records themselves."""
         found = self._meta
         if found is None:
             with self.lock:
@@ -420,7 +418,7 @@ class Records(Tables):
 
     def settings(self) -> dict[str, str]:
         """Return the settings that a caller of :meth:`~graphrag_core.ports.Engine.write` stored."""
-        return {name: value for name, value in self._all_meta().items() if name not in _INTERNAL}
+        return {name: value for name, value in self.meta.items() if name not in _INTERNAL}
 
     def set_meta(self, values: Mapping[str, str]) -> None:
         """Store settings; inside :meth:`transaction` as part of it."""
@@ -444,7 +442,7 @@ class Records(Tables):
 
     def everything(self) -> Change:
         """Return the change from an empty index to the current generation."""
-        meta = self._all_meta()
+        meta = self.meta
         added = {kind: (0, int(meta.get(f"next_{kind.removesuffix('s')}", "0"))) for kind in KINDS}
         return Change(0, int(meta.get("generation", "0")), added, _no_keys())
 
@@ -525,7 +523,7 @@ class Records(Tables):
         return dict(zip(*self._decoded(kind, rows), strict=True)) if rows else {}
 
     def _decoded(self, kind: str, rows: Sequence[Row]) -> tuple[Keys, Matrix]:
-        dim = int(self.meta("dim", "1"))
+        dim = int(self.meta.get("dim", "1"))
         size = code_size(kind, dim)
         codes = np.frombuffer(b"".join(row[1] for row in rows), np.uint8).reshape(-1, size)
         keys = [np.arange(first, first + len(data) // size) for _, data, first in rows]
@@ -533,7 +531,7 @@ class Records(Tables):
 
     def vector_count(self, kind: str) -> int:
         """Return how many chunks, facts or names have a vector."""
-        size = code_size(kind, int(self.meta("dim", "1")))
+        size = code_size(kind, int(self.meta.get("dim", "1")))
         return int(self.value(f"SELECT total(length(vector)) FROM {kind.removesuffix('s')}_vectors")) // size
 
     def graph_rows(self, change: Change) -> Iterator[dict[str, list[Row]]]:

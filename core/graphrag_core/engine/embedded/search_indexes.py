@@ -182,7 +182,7 @@ class SearchIndexes:
 
     def edits(self) -> GraphEdits:
         """Return the edits of the graph."""
-        return GraphEdits(self._records.meta("edits"), self._records.facts_to_hide)
+        return GraphEdits(self._records.meta.get("edits", ""), self._records.facts_to_hide)
 
     def _apply(self, change: Change, batch: Batch | None) -> None:
         """Apply a change to vectors and graph; its content comes from a batch or from the records."""
@@ -340,16 +340,16 @@ class SearchIndexes:
                 _log.warning("%s is damaged and will be rebuilt from the records: %s", path, error)
                 self._reset()
                 continue
-            if self._records.meta("merge_similar", "None") != str(self._merge_similar):
+            if self._records.meta.get("merge_similar", "None") != str(self._merge_similar):
                 self.graph.merge((np.empty(0, np.int64), np.empty(0, np.int64)))
-            saved = self._records.meta("edits_saved", fingerprint([""]))
-            self.graph.edit(self.edits(), applied=saved == fingerprint([self._records.meta("edits")]))
+            saved = self._records.meta.get("edits_saved", fingerprint([""]))
+            self.graph.edit(self.edits(), applied=saved == fingerprint([self._records.meta.get("edits", "")]))
             self.generation = self._saved = generation
             return
 
     def save(self) -> None:
         """Save vectors and graph; if that fails, log it and keep the old files, which stay valid."""
-        if self._folder is None or self._saved == self.generation or not self._records.meta("dim"):
+        if self._folder is None or self._saved == self.generation or not self._records.meta.get("dim"):
             return
 
         def write(folder: Path) -> None:
@@ -362,7 +362,7 @@ class SearchIndexes:
 
         try:
             self._folder.replace_derived(self.generation, write)
-            edits = fingerprint([self._records.meta("edits")])
+            edits = fingerprint([self._records.meta.get("edits", "")])
             self._records.set_meta({"merge_similar": str(self._merge_similar), "edits_saved": edits})
             written = [store.generation for store in self.keywords.values()]
             self._records.trim_journal(min(self.generation, *written))

@@ -256,10 +256,6 @@ class Database:
         except psycopg.Error as error:
             raise self.translated(error) from error
 
-    def open_later(self) -> None:
-        """Open the pool without connecting: the database was opened before by the process that forked this one."""
-        self.pool.open()
-
     def _check(self, connection: Connection) -> None:
         """Check the extension and the version of the tables; create them if they are missing."""
         version = self.version(connection)

@@ -480,7 +480,7 @@ class PostgresEngine(SqlEngine):
         self._lock = threading.Lock()
         self.accesses = Accesses()
         self.database = Database(self.url, read_only=self.read_only)
-        self.database.open_later()
+        self.database.pool.open()  # without connecting
 
 
 def _open(url: str, read_only: bool, merge_similar: float | None, exact: bool) -> PostgresEngine:

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine import analysis
+from graphrag_core.engine.postgres.database import copy_rows
 from graphrag_core.engine.postgres.reads import Transaction
-from graphrag_core.engine.postgres.schema import FACT_BITS
+from graphrag_core.engine.postgres.schema import FACT_BITS, column_types
 from graphrag_core.engine.rows import FIELDS, Texts, keyword_fields
 from graphrag_core.engine.tables import unpack_headings
 from graphrag_core.key_sets import among, best
@@ -295,45 +296,22 @@ def purge(cursor: Any, index: int) -> None:
     dead = np.array([row[0] for row in cursor.fetchall()], np.int64)
     if len(dead) == 0:
         return
-    segments = cursor.execute("SELECT segment FROM segments WHERE index = %s", (index,)).fetchall()
-    for (segment,) in segments:
+    for (segment,) in cursor.execute("DELETE FROM segments WHERE index = %s RETURNING segment", (index,)).fetchall():
         rows = cursor.execute(
-            "SELECT field, term, keys, counts, norms FROM postings WHERE index = %s AND segment = %s", (index, segment)
+            "DELETE FROM postings WHERE index = %s AND segment = %s RETURNING field, term, keys, counts, norms",
+            (index, segment),
         ).fetchall()
-        changed, empty = [], []
-        texts: set[int] = set()
+        kept, texts = [], set[int]()
         for field, term, packed, counts, norms in rows:
             keys = np.frombuffer(packed, "<i8")
             chunks = keys >> FACT_BITS if field == FACTS else keys
             live = ~among(chunks, dead)
             texts.update(chunks[live].tolist())
-            if live.all():
-                continue
-            if not live.any():
-                empty.append((field, term))
-                continue
-            kept = np.frombuffer(counts, "<u2")[live].tobytes(), np.frombuffer(norms, np.uint8)[live].tobytes()
-            changed.append((field, term, keys[live].tobytes(), *kept))
-        for fields, terms in [zip(*empty, strict=True)] if empty else ():
-            cursor.execute(
-                "DELETE FROM postings p USING unnest(%s::smallint[], %s::bigint[]) AS t(f, n) "
-                "WHERE p.index = %s AND p.segment = %s AND p.field = t.f AND p.term = t.n",
-                (list(fields), list(terms), index, segment),
-            )
-        if changed:
-            columns = [list(column) for column in zip(*changed, strict=True)]
-            cursor.execute(
-                "UPDATE postings p SET keys = t.k, counts = t.c, norms = t.l "
-                "FROM unnest(%s::smallint[], %s::bigint[], %s::bytea[], %s::bytea[], %s::bytea[]) AS t(f, n, k, c, l) "
-                "WHERE p.index = %s AND p.segment = %s AND p.field = t.f AND p.term = t.n",
-                (*columns, index, segment),
-            )
-        if texts:
-            cursor.execute(
-                "UPDATE segments SET texts = %s WHERE index = %s AND segment = %s", (len(texts), index, segment)
-            )
-        else:
-            cursor.execute("DELETE FROM segments WHERE index = %s AND segment = %s", (index, segment))
-            cursor.execute("DELETE FROM postings WHERE index = %s AND segment = %s", (index, segment))
+            columns = keys, np.frombuffer(counts, "<u2"), np.frombuffer(norms, np.uint8)
+            if live.any():
+                kept.append((index, field, term, segment, *(column[live].tobytes() for column in columns)))
+        if kept:
+            copy_rows(cursor, "postings", kept, column_types("postings"))
+            cursor.execute("INSERT INTO segments VALUES (%s, %s, %s)", (index, segment, len(texts)))
     cursor.execute("DELETE FROM dead_chunks WHERE index = %s", (index,))
     cursor.execute("UPDATE indexes SET dead = 0 WHERE id = %s", (index,))
