@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from stream_server import StreamServer
+from model_server import StreamServer
 
 QUESTION = "Who does the Auth Service delegate to?"
 
 
 @pytest.fixture
 def server():
-    server = StreamServer()
-    yield server
-    server.close()
+    with StreamServer() as running:
+        yield running
 
 
 def test_without_a_model_sentences_are_printed_with_their_sources_and_said_to_be_that(run, indexed):

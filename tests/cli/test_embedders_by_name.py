@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from embedding_server import EMBEDDER, embedding_server
+from model_server import EMBEDDER, EmbeddingServer
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.cli import options
@@ -20,7 +20,7 @@ from graphrag_core.testing import EmbedderSuite
 
 @pytest.fixture
 def server():
-    with embedding_server() as running:
+    with EmbeddingServer() as running:
         yield running
 
 
@@ -57,13 +57,13 @@ def test_a_batch_is_limited_by_characters_too(embedder, server, monkeypatch):
 
 def test_blank_texts_are_not_sent(embedder, server):
     assert len(embedder.embed_documents(["", " ", "x"])) == 3
-    assert all(text.strip() for text in server.requests[0]["input"])
+    assert all(text.strip() for text in server.bodies[0]["input"])
 
 
 def test_a_busy_server_is_asked_again(embedder, server):
-    server.failures = [429, 500]
+    server.status = [429, 500]
     assert np.allclose(embedder.embed_query("who?"), EMBEDDER.embed_query("who?"))
-    assert len(server.requests) == 3
+    assert len(server.bodies) == 3
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_busy_server_is_asked_again(embedder, server):
     [(401, "set OPENAI_API_KEY"), (404, "check the model's name"), (429, "rate limit"), (400, "check the model")],
 )
 def test_an_error_says_what_to_do(embedder, server, code, advice):
-    server.failures = [code] * 3
+    server.status = [code] * 3
     with pytest.raises(EmbedderError, match=advice) as error:
         embedder.embed_query("who?")
     assert f"HTTP {code}" in str(error.value)
@@ -83,7 +83,7 @@ def test_an_error_says_what_to_do(embedder, server, code, advice):
     [{"object": "list", "data": [], "model": "m"}, {"data": [{"index": 0}]}, {"hello": "world"}, ["no"]],
 )
 def test_what_is_no_embedding_is_refused(embedder, server, answer):
-    server.answer = answer
+    server.value = answer
     with pytest.raises(EmbedderError):
         embedder.embed_query("who?")
 
@@ -130,8 +130,8 @@ def test_ollama_gets_no_key(server, monkeypatch):
     local = OllamaEmbedder("nomic", base_url=server.url, query_prefix="search_query: ")
     local.embed_query("who?")
     local.close()
-    assert server.keys == [None]
-    assert server.requests[0]["input"] == ["search_query: who?"]
+    assert server.keys == [""]
+    assert server.bodies[0]["input"] == ["search_query: who?"]
 
 
 def test_without_openai_the_error_names_the_extra(monkeypatch):
@@ -146,10 +146,10 @@ def test_an_index_remembers_its_embedder_and_server(run, docs, server, tmp_path,
         "index", docs / "tide.md", docs / "planner.txt", "--embedder", "openai:small", "--embedder-url", server.url
     )
     assert made.exit_code == 0, made.output
-    server.requests.clear()
+    server.bodies.clear()
     found = run("query", "Who reads the Tide Feed?", "--json")
     assert found.exit_code == 0, found.output
-    assert server.requests[-1]["input"] == ["Who reads the Tide Feed?"]
+    assert server.bodies[-1]["input"] == ["Who reads the Tide Feed?"]
     assert "openai:small" in run("stats").stdout
     assert not any(b"secret" in path.read_bytes() for path in (tmp_path / "kb").rglob("*") if path.is_file())
     assert run("index", docs / "tide.md").exit_code == 0
@@ -162,7 +162,7 @@ def test_an_index_remembers_its_embedder_and_server(run, docs, server, tmp_path,
 
 
 def test_a_failing_embedder_indexes_nothing_and_says_why(run, docs, server):
-    server.failures = [401] * 20
+    server.status = [401] * 20
     result = run("index", docs / "tide.md", "--embedder", "openai:small", "--embedder-url", server.url)
     assert result.exit_code == 1
     assert "HTTP 401" in result.stderr

@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 import pytest
-from chat_server import ChatServer
 from files import DOCUMENTS
+from model_server import ChatServer
 
 from graphrag_core import KnowledgeIndex, OpenAIChat
 from graphrag_core.errors import InputError, LLMError, LLMUnreachable
@@ -19,9 +19,8 @@ from graphrag_core.llm import parse_llm
 
 @pytest.fixture
 def server():
-    server = ChatServer()
-    yield server
-    server.close()
+    with ChatServer() as running:
+        yield running
 
 
 @pytest.fixture
@@ -37,16 +36,16 @@ def test_an_llm_adds_typed_facts_and_is_not_called_twice(run, docs, server, monk
     result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
     assert result.exit_code == 0
     assert f"tiny will read {DOCUMENTS} passages: about " in result.stderr
-    assert len(server.prompts) == DOCUMENTS
+    assert len(server.bodies) == DOCUMENTS
     assert set(server.keys) == {"Bearer sk-test"}
     assert f"tiny: {DOCUMENTS} calls, about " in result.stdout
     assert "serves (11)" in run("stats").stdout
     again = run("index", docs)
     assert f"{DOCUMENTS} unchanged" in again.stdout, "the model is stored with the index, and has nothing to read"
-    assert len(server.prompts) == DOCUMENTS
+    assert len(server.bodies) == DOCUMENTS
     (docs / "tide.md").write_text("# Tide Feed\n\nThe Tide Feed moved to Oslo.")
     run("index", docs, "--yes")
-    assert len(server.prompts) == DOCUMENTS + 1
+    assert len(server.bodies) == DOCUMENTS + 1
 
 
 def test_the_api_key_is_not_stored(run, docs, server, tmp_path, monkeypatch):
@@ -62,13 +61,13 @@ def test_confirmation_is_required_before_the_llm_is_called(run, docs, server):
     assert no.exit_code == 1
     assert "Continue?" in no.stderr
     assert "nothing was indexed" in no.stderr
-    assert server.prompts == []
+    assert server.bodies == []
     nobody_there = run("index", docs, "--llm", f"{server.url}/tiny", stdin="")
     assert nobody_there.exit_code == 1
-    assert server.prompts == []
+    assert server.bodies == []
     yes = run("index", docs, "--llm", f"{server.url}/tiny", stdin="y\n")
     assert yes.exit_code == 0
-    assert len(server.prompts) == DOCUMENTS
+    assert len(server.bodies) == DOCUMENTS
     assert f"{DOCUMENTS} changed" in run("index", docs, "--llm", "none").stdout
 
 
@@ -102,7 +101,7 @@ def test_a_busy_server_is_retried_and_a_dead_one_is_not_called_again(server):
     model = OpenAIChat("tiny", server.url)
     server.status = [429, 503]
     assert "Bergen" in model("Where?")
-    assert len(server.prompts) == 3
+    assert len(server.bodies) == 3
     server.status = [400]
     with pytest.raises(LLMError, match="returned HTTP 400"):
         model("Where?")
@@ -110,10 +109,10 @@ def test_a_busy_server_is_retried_and_a_dead_one_is_not_called_again(server):
     for _ in range(3):
         with pytest.raises(LLMUnreachable, match="returned HTTP 500"):
             model("Where?")
-    before = len(server.prompts)
+    before = len(server.bodies)
     with pytest.raises(LLMUnreachable, match="has stopped answering"):
         model("Where?")
-    assert len(server.prompts) == before
+    assert len(server.bodies) == before
 
 
 def test_no_authorization_header_is_sent_without_an_api_key(server, monkeypatch):
@@ -167,8 +166,8 @@ def test_ctrl_c_keeps_finished_work_and_the_next_run_continues(server, tmp_path)
     with KnowledgeIndex.open(tmp_path / "kb") as index:
         assert len(index) == 25
         assert index.verify()
-    paid = len(server.prompts)
+    paid = len(server.bodies)
     done = subprocess.run(command, cwd=tmp_path, env=environment, **pipes, check=True)
     assert "35 added, 0 changed, 0 removed, 25 unchanged" in done.stdout
-    assert len(server.prompts) <= 60 + 4, "only calls in flight may be repeated"
+    assert len(server.bodies) <= 60 + 4, "only calls in flight may be repeated"
     assert paid >= 41

@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from embedding_server import embedding_server
+from model_server import EmbeddingServer
 
 from graphrag_core import KnowledgeIndex
 from graphrag_core.errors import GraphRAGError
@@ -96,7 +96,7 @@ def test_an_index_follows_its_files_until_ctrl_c(folder, options):
 
 
 def test_an_outage_of_the_embedder_is_made_up_for_and_sigterm_ends_it(folder):
-    with embedding_server() as server:
+    with EmbeddingServer() as server:
         options = ("--embedder", "openai:small", "--embedder-url", server.url)
         with watching(folder, *options, OPENAI_API_KEY="x") as (output, process):
             wait_for(lambda: "watching docs" in output())

@@ -6,7 +6,7 @@ import socket
 import sys
 
 import pytest
-from stream_server import StreamServer
+from model_server import StreamServer
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, OpenAIChat, as_chat_model
 from graphrag_core.errors import InputError, LLMError, LLMUnreachable, MissingDependency
@@ -31,9 +31,8 @@ def retriever():
 
 @pytest.fixture
 def server():
-    server = StreamServer()
-    yield server
-    server.close()
+    with StreamServer() as running:
+        yield running
 
 
 @pytest.fixture
