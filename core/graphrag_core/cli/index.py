@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from tqdm import tqdm
 
 from graphrag_core import Chunk, Combined, KnowledgeIndex, LLMExtractor, OpenAIChat
 from graphrag_core.cli import options, render
-from graphrag_core.documents.catalogue import open_catalogue
+from graphrag_core.documents.catalogue import Catalogue, open_catalogue
 from graphrag_core.documents.load import FORMATS
 from graphrag_core.documents.sync import FileSource, Progress, SyncReport, changed_documents, sync_files
 from graphrag_core.documents.walk import File, Problem, is_pattern, walk_files
@@ -186,34 +186,41 @@ def index(
         if job.llm_extractor:
             changed = changed_documents(opened, catalogue, source)
             _confirm_cost(job.llm_extractor, map(job.settings.chunker.split, changed), yes=yes, quiet=job.quiet)
-        before = len(opened)
-        show_progress = sys.stderr.isatty() and not job.quiet
-        try:
-            if processes is None:
-                with _progress_bar(source.paths, show=show_progress) as advance:
-                    report = sync_files(
-                        opened, catalogue, source,
-                        keep_missing=job.keep_missing, on_progress=advance, on_problem=print_problem,
-                    )  # fmt: skip
-            else:
-                from graphrag_core import bulk
-
-                report = bulk.sync_files(
-                    source, job.kb, job.model,
-                    workers=processes or None, batch_size=opened.batch_size, keep_missing=job.keep_missing,
-                    progress=None if show_progress else False, on_problem=print_problem,
-                    chunker=job.settings.chunker, extractor=job.extractor,
-                )  # fmt: skip
-        except KeyboardInterrupt:
-            render.print_error(
-                f"interrupted: {len(opened):,} documents are in the index and stay, {len(opened) - before:,} of them "
-                "new; run the same command again to continue"
-            )
-            raise typer.Exit(130) from None
+        report = _sync(opened, catalogue, job, source, processes)
         if not job.quiet:
             _print_report(report, len(opened), job)
     if report.problems or report.incomplete or len(findings) < len(research or ()):
         raise typer.Exit(1)
+
+
+def _sync(
+    index: KnowledgeIndex, catalogue: Catalogue, job: IndexJob, source: FileSource, processes: int | None
+) -> SyncReport:
+    """Index the files; with ``processes``, on Ray."""
+    before = len(index)
+    show_progress = sys.stderr.isatty() and not job.quiet
+    shared: dict[str, Any] = {"keep_missing": job.keep_missing, "on_problem": print_problem}
+    try:
+        if processes is None:
+            with _progress_bar(source.paths, show=show_progress) as advance:
+                return sync_files(index, catalogue, source, on_progress=advance, **shared)
+        from graphrag_core import bulk
+
+        pipeline: dict[str, Any] = {
+            "chunker": job.settings.chunker,
+            "extractor": job.extractor,
+            "batch_size": index.batch_size,
+        }
+        progress = None if show_progress else False
+        return bulk.sync_files(
+            source, job.kb, job.model, workers=processes or None, progress=progress, **shared, **pipeline
+        )
+    except KeyboardInterrupt:
+        render.print_error(
+            f"interrupted: {len(index):,} documents are in the index and stay, {len(index) - before:,} of them new; "
+            "run the same command again to continue"
+        )
+        raise typer.Exit(130) from None
 
 
 def _parse_edges(edges: list[str] | None) -> list[Edge] | None:

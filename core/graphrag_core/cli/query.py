@@ -1,6 +1,5 @@
 """The commands ``query``, for one question or an interactive prompt, and ``explain``."""
 
-import atexit
 import logging
 import sys
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from graphrag_core.context.escape import for_terminal
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.query.settings import Method
 
-_HISTORY = Path.home() / ".hybrid_graphrag_history"
 _PROMPT = "\n? "
 _HELP = "a question, :method NAME, :k NUMBER, or exit"
 _METHODS = get_args(Method)
@@ -94,7 +92,8 @@ def _prompt_loop(answer: Callable[..., bool], documents: int, *, blank_lines: bo
     """Answer one question per line until ``exit`` or the end of input."""
     if sys.stdin.isatty():
         render.stderr().print(f"{documents:,} documents. Type {_HELP} (Ctrl-D).")
-        _enable_history()
+        with suppress(ImportError):
+            import readline  # noqa: F401 - input() can edit lines then
     settings: dict[str, Any] = {}
     separator = ""
     while (line := _read_line()) not in (None, "exit", "quit", ":q"):
@@ -131,20 +130,3 @@ def _change_setting(line: str, settings: dict[str, Any]) -> None:
         settings["method"] = value
     else:
         render.stderr().print(f"Type {_HELP}. Methods: {', '.join(_METHODS)}.", soft_wrap=True)
-
-
-def _enable_history() -> None:
-    """Enable line editing and a persistent history, if readline is available."""
-    try:
-        import readline
-    except ImportError:
-        return
-
-    @atexit.register
-    def save() -> None:
-        with suppress(OSError):
-            readline.write_history_file(_HISTORY)
-
-    readline.set_history_length(1_000)
-    with suppress(OSError):
-        readline.read_history_file(_HISTORY)

@@ -55,8 +55,6 @@ class Answered:
         For each method how long it took, without embedding the question.
     titles
         The titles of what was found, by id.
-    decided
-        Which ranking decided the order of the hybrid method, and how far; empty if it was not asked.
     """
 
     question: Question
@@ -66,7 +64,6 @@ class Answered:
     missing: tuple[str, ...] = ()
     milliseconds: Mapping[str, float] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
-    decided: str = ""
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -102,7 +99,6 @@ class Answered:
             "missing": list(self.missing),
             "found": {method: list(ids) for method, ids in self.found.items()},
             "milliseconds": {method: round(ms, 3) for method, ms in self.milliseconds.items()},
-            "decided": self.decided,
         }
 
 
@@ -304,15 +300,6 @@ class Report:
         return Latency(float(p50), float(p95))
 
     @property
-    def decided(self) -> str:
-        """On how many questions the graph led the hybrid method, and on how many plain search; empty if not asked."""
-        told = [answer.decided for answer in self.answered if answer.decided]
-        by_graph = sum(text.startswith("the graph leads") for text in told)
-        alone = sum(text.startswith("plain search decides alone") for text in told)
-        plain = f"plain search on {len(told) - by_graph}, on {alone} of them alone"
-        return f"The graph led on {by_graph} of {len(told)} questions, {plain}." if told else ""
-
-    @property
     def verdict(self) -> str:
         """A sentence that says whether the graph helps on these questions, and whether it is significant."""
         if not self.answered:
@@ -356,7 +343,6 @@ class Report:
             **self._numbers(),
             "types": {kind: {"judged": len(part.judged), **part._numbers()} for kind, part in self.by_type().items()},  # noqa: SLF001
             "verdict": self.verdict,
-            "decided": self.decided,
             "answers": [answer.to_dict() for answer in self.answered],
         }
 
@@ -435,12 +421,12 @@ def compare(
     report = Report(k, (), names, tuple(map(Measure.parse, measures)))
     anew = GraphRetriever(retriever.index, replace(retriever.settings, score_threshold=None), cache=None)
 
-    def run(name: str, text: str, vector: Any, count: int) -> tuple[list[Chunk], str]:
-        """Return the passages of a method, and which ranking decided."""
+    def run(name: str, text: str, vector: Any, count: int) -> list[Chunk]:
+        """Return the passages of a method, best first."""
         if name in others:
-            return [one if isinstance(one, Chunk) else Chunk(one, one, "") for one in others[name](text)], ""
+            return [one if isinstance(one, Chunk) else Chunk(one, one, "") for one in others[name](text)]
         result = anew.retrieve(text, k=count, embedding=vector, count_access=False, **METHODS[name])
-        return [hit.chunk for hit in result.hits], result.expansion_skipped or result.gate
+        return [hit.chunk for hit in result.hits]
 
     depth, finder = report.depth, GoldFinder(retriever.index)
     shuffle = random.Random(0)  # noqa: S311 - an order, no secret
@@ -453,13 +439,12 @@ def compare(
             for name in names:
                 run(name, question.text, vector, depth)
         ranked: dict[str, list[Chunk]] = {name: [] for name in names}  # in this order, whatever that of the runs
-        times, decided = {}, ""
+        times = {}
         for name in shuffle.sample(names, len(names)):
             start = time.perf_counter()
-            chunks, reason = run(name, question.text, vector, count)
+            chunks = run(name, question.text, vector, count)
             times[name] = (time.perf_counter() - start) * 1000
             ranked[name] = gold.rank(chunks, depth)
-            decided = reason if name == "hybrid" else decided
         answered.append(
             Answered(
                 question,
@@ -469,7 +454,6 @@ def compare(
                 gold.missing,
                 times,
                 {gold.id_of(one): one.title for chunks in ranked.values() for one in chunks if one.title},
-                decided,
             )
         )
     return replace(report, answered=tuple(answered))
