@@ -116,7 +116,7 @@ class OpenAIChat:
         temperature: float | None = 0.0,
     ) -> None:
         with optional_import("openai", "openai", "--llm"):
-            import openai
+            import openai  # noqa: PLC0415 - slow to import
         self.model = model
         self.base_url = base_url.rstrip("/")
         self.timeout = timeout
@@ -154,8 +154,7 @@ class OpenAIChat:
                     written += [piece] if piece else []
                     yield piece
             except LLMError as error:
-                broke_early = getattr(error, "broke", False) and not written
-                if broke_early and attempt < _RETRIES:
+                if isinstance(error, _BrokenOff) and not written and attempt < _RETRIES:
                     continue
                 error.partial = "".join(written)
                 raise
@@ -183,9 +182,7 @@ class OpenAIChat:
         except openai.APIConnectionError as error:
             raise self._unreachable(f"no LLM server answers at {self.base_url} ({_reason(error)})") from error
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise self._unreachable(
-                f"{self.base_url} rejects the API key (HTTP {error.status_code}): set {KEY_VARIABLE}"
-            ) from error
+            raise self._problem(error) from error
         except openai.APIStatusError:
             pass  # it answers; some servers cannot list models
 
@@ -257,15 +254,18 @@ class OpenAIChat:
         return self._error(f"{self.base_url} did not return a chat completion ({error})")
 
     def _broken(self, why: str) -> LLMError:
-        error = self._error(f"the answer of {self.model} at {self.base_url} broke off ({why}): ask again")
-        error.broke = True  # type: ignore[attr-defined]
-        return error
+        message = f"the answer of {self.model} at {self.base_url} broke off ({why}): ask again"
+        return _BrokenOff(message, endpoint=self.base_url, model=self.model)
 
     def _error(self, message: str) -> LLMError:
         return LLMError(message, endpoint=self.base_url, model=self.model)
 
     def _unreachable(self, message: str) -> LLMUnreachable:
         return LLMUnreachable(message, endpoint=self.base_url, model=self.model)
+
+
+class _BrokenOff(LLMError):
+    """The answer ended in the middle. If nothing was written yet, the server is asked again."""
 
 
 def _reason(error: Exception) -> str:

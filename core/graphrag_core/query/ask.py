@@ -478,51 +478,49 @@ def _themes(question: str, result: Result, snapshot: Snapshot) -> tuple[str, End
 
 
 def _choose(question: str, result: Result, snapshot: Snapshot, embedder: CheckedEmbedder | None) -> list[_Sentence]:
-    asked = snapshot.terms(" ".join(word for word in question.split() if word.strip(_EDGES).lower() not in FUNCTION))
-    counts = snapshot.term_counts(asked) if asked else np.empty(0, np.int64)
-    total = max(snapshot.statistics_count, 1)
-    idf = np.log(1 + (total - counts + 0.5) / (counts + 0.5)).clip(0.05)
-    weights = dict(zip(asked, (idf / max(float(idf.sum()), 1e-9)).tolist(), strict=True))
     candidates = [
         sentence for rank, hit in enumerate(result.hits, 1) for sentence in _sentences_of(rank, hit, snapshot)
     ]
     if not candidates:
         return []
+    asked = snapshot.terms(" ".join(word for word in question.split() if word.strip(_EDGES).lower() not in FUNCTION))
+    counts = snapshot.term_counts(asked) if asked else np.empty(0, np.int64)
+    idf = np.log(1 + (max(snapshot.statistics_count, 1) - counts + 0.5) / (counts + 0.5)).clip(0.05)
+    weight_of = dict(zip(asked, idf / max(float(idf.sum()), 1e-9), strict=True))
+    weights = np.array(list(weight_of.values()))
+    # Which of the words each sentence has itself, and which its title and headings have.
+    own, around = (
+        np.array([[term in terms for term in weight_of] for terms in sets], bool).reshape(len(candidates), len(weights))
+        for sets in ([one.terms for one in candidates], [one.around - one.terms for one in candidates])
+    )
     similar = np.zeros(len(candidates))
     if embedder is not None:
         vectors = embedder.documents([sentence.text for sentence in candidates], ["the answer"] * len(candidates))
         similar = (vectors @ embedder.query(question)).clip(0)
-    best_similar = max(float(similar.max(initial=0)), 1e-9)
-    covered = [sum(weights.get(term, 0.0) for term in sentence.terms) for sentence in candidates]
-    with_title = [
-        own + 0.5 * sum(weights.get(term, 0.0) for term in sentence.around - sentence.terms)
-        for own, sentence in zip(covered, candidates, strict=True)
-    ]
-    if max(with_title) < _LEAST_COVERED and best_similar < _LEAST_SIMILAR:
+    best_similar = max(float(similar.max()), 1e-9)
+    covered = own @ weights
+    if (covered + 0.5 * around @ weights).max() < _LEAST_COVERED and best_similar < _LEAST_SIMILAR:
         return []
     asks_time = bool(_ASKS_TIME.search(question))
+    fixed = _SIMILARITY * similar / best_similar
+    fixed += [_RANK / one.rank + _FIRST * (one.place == 0) for one in candidates]
+    fixed += [_TIME * bool(asks_time and _YEAR.search(one.text)) for one in candidates]
+    quality = np.array([one.quality for one in candidates])
     chosen: list[int] = []
-    seen: set[str] = set()
     best = 0.0
     while len(chosen) < _MOST_SENTENCES:
-        values = np.zeros(len(candidates))
-        for at, sentence in enumerate(candidates):
-            if at in chosen or any(_repeats(sentence, candidates[other]) for other in chosen):
-                continue
-            new = sum(weights.get(term, 0.0) for term in sentence.terms - seen)
-            around = 0.5 * sum(weights.get(term, 0.0) for term in sentence.around - sentence.terms - seen)
-            value = new + around + 0.3 * (covered[at] - new) + _SIMILARITY * similar[at] / best_similar
-            value += _RANK / sentence.rank + (_TIME if asks_time and _YEAR.search(sentence.text) else 0.0)
-            value += _FIRST if sentence.place == 0 else 0.0
-            value *= sentence.quality
-            value += _bridge(question, result.hits[sentence.rank - 1], chosen, candidates)
-            values[at] = value
+        left = weights * ~own[chosen].any(axis=0)
+        new = own @ left
+        values = (new + 0.5 * around @ left + 0.3 * (covered - new) + fixed) * quality
+        bridges = [_bridge(question, hit, [candidates[at].text for at in chosen]) for hit in result.hits]
+        values += [bridges[one.rank - 1] for one in candidates]
+        values[[any(_repeats(one, candidates[at]) for at in chosen) for one in candidates]] = 0
+        values[chosen] = 0
         at = int(values.argmax())
         if values[at] <= 0 or values[at] < _SHARE_OF_BEST * best:
             break
         best = max(best, float(values[at]))
         chosen.append(at)
-        seen |= candidates[at].terms
     return sorted((candidates[at] for at in chosen), key=lambda sentence: (sentence.rank, sentence.place))
 
 
@@ -547,12 +545,11 @@ def _sentences_of(rank: int, hit: Hit, snapshot: Snapshot) -> Iterator[_Sentence
         yield _Sentence(rank, place, line, terms, own, around, quality)
 
 
-def _bridge(question: str, hit: Hit, chosen: Sequence[int], candidates: Sequence[_Sentence]) -> float:
-    """Return the bonus of a passage that is reached through a name in a chosen sentence.
+def _bridge(question: str, hit: Hit, texts: Sequence[str]) -> float:
+    """Return the bonus of a passage that is reached through a name in the text of a chosen sentence.
 
     Its title is such a name, or the entity of its link or path. A name in the question leads nowhere new.
     """
-    texts = [candidates[at].text for at in chosen]
     asked = question.casefold()
     title = _DISAMBIGUATION.sub("", hit.chunk.title).strip()
     if title and title.casefold() not in asked and any(title in text for text in texts):
