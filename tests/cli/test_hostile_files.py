@@ -171,16 +171,6 @@ def test_bad_files_cost_one_line_each_and_the_run_goes_on(tmp_path):
     assert "4 added" in result.output
 
 
-def test_a_folder_whose_name_is_not_utf8_is_reported(tmp_path):
-    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
-    folder.mkdir()
-    (folder / "a.md").write_text("# A")
-    found, problems = load(folder)
-    assert not found
-    assert [problem.reason for problem in problems] == ["its name is not valid UTF-8: rename it"]
-    assert problems[0].path.encode()
-
-
 def test_a_pipe_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "a.md")
     found, problems = load(tmp_path / "a.md")
