@@ -21,7 +21,6 @@ from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 from reportlab.pdfgen import canvas
 
 from graphrag_core.documents import load_documents
-from graphrag_core.documents.content import Content
 from graphrag_core.documents.html import html_content
 from graphrag_core.documents.load import FORMATS
 from graphrag_core.documents.plain import read_markdown, read_text
@@ -69,8 +68,10 @@ def test_the_writer_nests_lists_and_keeps_the_indentation_of_code():
         with writer.item("- "):
             writer.block()
             writer.write("Last")
-    text, _ = writer.finish()
-    assert text == "- Outer\n  1. inner\n\n     ```python\n     if x:\n         y()\n\n     z()\n     ```\n- Last"
+    assert (
+        writer.finish().text
+        == "- Outer\n  1. inner\n\n     ```python\n     if x:\n         y()\n\n     z()\n     ```\n- Last"
+    )
 
 
 def test_an_anchor_before_a_heading_stands_at_the_start_of_its_line():
@@ -80,8 +81,7 @@ def test_an_anchor_before_a_heading_stands_at_the_start_of_its_line():
     writer.define("broker_url")
     with writer.heading(2):
         writer.literal("broker_url")
-    text, marks = writer.finish()
-    content = Content(text, marks=marks)
+    content = writer.finish()
     assert at(content, "anchor") == [("url", "## `broker_url`")]
     assert marked(content, "term") == [("broker_url", "broker_url")]
 
@@ -95,20 +95,20 @@ def test_cells_stay_in_their_row_whatever_they_hold():
         writer.write("second paragraph")
 
     writer.row([two_paragraphs, lambda: writer.code("x = 1\ny = 2"), lambda: None], lambda write: write())
-    assert writer.finish()[0] == "| a \\| b second paragraph | `x = 1 y = 2` | |"
+    assert writer.finish().text == "| a \\| b second paragraph | `x = 1 y = 2` | |"
 
 
 def test_backticks_in_code_do_not_end_it():
     writer = Writer()
     writer.literal("a`b")
     writer.code("```\nfenced\n```")
-    assert writer.finish()[0] == "``a`b``\n\n````\n```\nfenced\n```\n````"
+    assert writer.finish().text == "``a`b``\n\n````\n```\nfenced\n```\n````"
 
 
 def test_text_that_looks_like_a_heading_is_escaped():
     writer = Writer()
     writer.write("# of rows")
-    assert writer.finish()[0] == "\\# of rows"
+    assert writer.finish().text == "\\# of rows"
 
 
 def test_lines_of_chinese_are_joined_without_a_space():
@@ -147,8 +147,7 @@ def test_marks_lie_inside_the_text_whatever_is_written(actions):
             writer.anchor(text)
         else:
             writer.page(number)
-    text, marks = writer.finish()
-    content = Content(text, marks=marks)
+    content = writer.finish()
     check_marks(content)
     for _, label in marked(content, "link"):
         words = "".join(label.split())

@@ -110,8 +110,7 @@ def html_content(source: str) -> Content:
     _remove_last_lines(root)
     writer = Writer()
     write_html(root, writer)
-    text, marks = writer.finish()
-    return Content(text, title, marks=marks)
+    return writer.finish(title)
 
 
 def readable(document: Document) -> Document:

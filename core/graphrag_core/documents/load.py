@@ -147,12 +147,7 @@ def _to_document(
 ) -> Document | Problem:
     if not content.text.strip():
         return Problem(where, "contains no text", empty=not content.key)
-    given = {
-        "folder": name.rpartition("/")[0],
-        "source": name,
-        "file_name": file.path.name,
-        **metadata,
-    }
+    given = {"folder": name.rpartition("/")[0], "source": name, "file_name": file.path.name, **metadata}
     own = {"format": FORMATS[file.suffix]} | {
         key: value for key, value in content.metadata.items() if not _is_claimed(str(key), given)
     }

@@ -58,8 +58,7 @@ def read_docx(data: bytes) -> Content:
                     titles.append((level if style != "Title" else 0, " ".join(block.text.split())))
                 _write_paragraph(block, style, level, writer)
         writer.code("\n".join(code))
-        text, marks = writer.finish()
-        return Content(text, _office_title(document.core_properties.title, titles), marks=marks)
+        return writer.finish(_office_title(document.core_properties.title, titles))
 
 
 def _write_paragraph(paragraph: Paragraph, style: str, level: int, writer: Writer) -> None:
@@ -140,9 +139,8 @@ def read_pptx(data: bytes) -> Content:
             if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) and notes.text.strip():
                 writer.block()
                 writer.write(f"Notes: {notes.text}")
-        text, marks = writer.finish()
-        pages = len(presentation.slides)
-        return Content(text, _office_title(presentation.core_properties.title, titles), {"pages": pages}, marks=marks)
+        title = _office_title(presentation.core_properties.title, titles)
+        return writer.finish(title, {"pages": len(presentation.slides)})
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:
@@ -228,8 +226,7 @@ def _sheet(rows: Iterator[list[str]], name: str) -> Iterator[Content]:
     with writer.heading(2):
         writer.write(name)
     _write_table([row for row in (first, second, *rows) if row], writer)
-    text, marks = writer.finish()
-    yield Content(text, name, marks=marks, key="text")
+    yield writer.finish(name, key="text")
 
 
 def _cell_text(value: Any) -> str:

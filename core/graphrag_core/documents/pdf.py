@@ -86,12 +86,11 @@ def read_pdf(data: bytes) -> Content:
     body = sizes.most_common(1)[0][0]
     lines = _without_running_lines([_reading_order(page, body) for page in pages])
     lines = _with_headings(lines, body, outline)
+    if not lines:
+        raise FileError("no text besides page numbers")
     writer = Writer()
     _write(lines, writer)
-    text, marks = writer.finish()
-    if not text:
-        raise FileError("no text besides page numbers")
-    return Content(text, _title(title, lines), {"pages": len(pages)}, marks=marks)
+    return writer.finish(_title(title, lines), {"pages": len(pages)})
 
 
 # -- reading lines
@@ -323,7 +322,7 @@ def _with_headings(lines: list[_Line], body: float, outline: dict[str, tuple[int
     sizes = sorted(
         {line.size for line in lines if line.size >= body * _HEADING_RATIO and not line.is_code}, reverse=True
     )
-    levels = {size: min(rank, 6) for rank, size in enumerate(sizes[:6], 1)}
+    levels = {size: rank for rank, size in enumerate(sizes[:6], 1)}
     found = []
     for line in lines:
         level = 0
@@ -332,8 +331,8 @@ def _with_headings(lines: list[_Line], body: float, outline: dict[str, tuple[int
                 level, numbered = entry
                 if not numbered and _ENDS_IN_NUMBER.search(line.text):
                     continue
-            elif line.size in levels:
-                level = levels[line.size]
+            else:
+                level = levels.get(line.size, 0)
         found.append(replace(line, level=level) if level else line)
     return found
 

@@ -55,8 +55,7 @@ def rst_content(text: str) -> Content:
     finally:
         if collects:
             gc.enable()
-    body, marks = writer.finish()
-    return Content(body, title, marks=marks)
+    return writer.finish(title)
 
 
 def _is_parsable(text: str) -> bool:

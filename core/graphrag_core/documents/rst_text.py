@@ -109,7 +109,7 @@ class _Tree:
         """Return the words of a node, without markup."""
         outer, self.writer = self.writer, Writer()
         self.children(node)
-        text, _ = self.writer.finish()
+        text = self.writer.finish().text
         self.writer = outer
         return text.replace("`", "")
 

@@ -5,11 +5,12 @@ writer renders it as light Markdown. Targets, anchors and terms go into marks, n
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from graphrag_core.documents.content import Content
 from graphrag_core.errors import FileError
 from graphrag_core.model import Mark, MarkKind
 
@@ -71,10 +72,10 @@ class Writer:
     ...     with writer.span("link", "guide.html#url"):
     ...         writer.write(" guide")
     ...     writer.write(".")
-    >>> text, marks = writer.finish()
-    >>> text
+    >>> content = writer.finish()
+    >>> content.text
     '# Broker settings\n\n- See the guide.'
-    >>> [(mark.kind, mark.value, text[mark.start : mark.end]) for mark in marks]
+    >>> [(mark.kind, mark.value, content.text[mark.start : mark.end]) for mark in content.marks]
     [('anchor', 'broker_url', ''), ('link', 'guide.html#url', 'guide')]
     """
 
@@ -245,8 +246,8 @@ class Writer:
             self.line()
             self._put(fence)
 
-    def finish(self) -> tuple[str, tuple[Mark, ...]]:
-        """Return the text and its marks, in order."""
+    def finish(self, title: str = "", metadata: Mapping[str, Any] | None = None, key: str = "") -> Content:
+        """Return the text and its marks, in order, with what else is known of it."""
         text = "".join(self._pieces)
         self._points = {point: None for point in self._points if point[0] != "page"}
         self._mark_points()
@@ -259,7 +260,8 @@ class Writer:
             place = (found, found + len(name)) if found >= 0 else (start, end)
             self._marks.append(Mark("term", *place, name))
         kept = dict.fromkeys(mark for mark in self._marks if mark.start <= len(text))
-        return text, tuple(sorted(kept, key=lambda mark: (mark.start, mark.end)))
+        marks = tuple(sorted(kept, key=lambda mark: (mark.start, mark.end)))
+        return Content(text, title, metadata or {}, key, marks=marks)
 
     # -- characters
 

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from graphrag_core.text.cjk import find_cjk_names, has_cjk
-from graphrag_core.text.numbering import is_adverb, is_reference, without_numbering
+from graphrag_core.text.numbering import is_adverb, starts_name, without_numbering
 from graphrag_core.text.words import (
     CALENDAR,
     CALENDAR_SHORT,
@@ -143,7 +143,6 @@ _YEAR = re.compile(r"[12]\d{3}(?= )")
 _DATING = re.compile(r"\b(?:in|since|by|until|from|during|of|after|before)[ \t]+$")
 _LONGEST_NAME = 12
 _PART_NUMBER = re.compile(r"[A-Z](?:\.[0-9]+)+")  # of an appendix
-_INITIAL = re.compile(r"[A-Z]\.")
 _NO_NAME_ENDS = FUNCTION | REFERENCES | CALENDAR | CALENDAR_SHORT | OPENERS
 _QUALIFIER = re.compile(
     r"(?<=\w\w)-(?:using|speaking|based|like|style|specific|related|only|aware|compatible|compliant|enabled|capable|born"
@@ -439,7 +438,7 @@ def _names_of(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, boo
     ):
         return ((run, 0, True),)
     droppable = OPENERS if initial else FUNCTION
-    while first < last and words[first].lower().rstrip(".,") in droppable and not _is_start(words, first):
+    while first < last and words[first].lower().rstrip(".,") in droppable and not starts_name(words, first):
         first += 1
     while last > first and words[last - 1].lower() in FUNCTION and not _in_capitals(words[first:last][-2:]):
         last -= 1
@@ -464,11 +463,6 @@ def _names_of(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, boo
     if all(len(word.strip(".,")) < 2 for word in words[first:last]):  # "A. R", "M Y"
         return ()
     return ((name, start, True),)
-
-
-def _is_start(words: list[str], at: int) -> bool:
-    """Return whether a word is an initial, or refers to a part of a document with the number after it."""
-    return _INITIAL.fullmatch(words[at]) is not None or is_reference(words, at)
 
 
 def _is_name(word: str) -> bool:

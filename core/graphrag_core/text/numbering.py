@@ -51,6 +51,11 @@ def is_reference(words: list[str], at: int) -> bool:
     return is_part and at + 1 < len(words) and _NUMBER.fullmatch(words[at + 1]) is not None
 
 
+def starts_name(words: list[str], at: int) -> bool:
+    """Return whether a function word is an initial, or refers to a part of a document with the number after it."""
+    return _INITIAL.fullmatch(words[at]) is not None or is_reference(words, at)
+
+
 def without_numbering(words: list[str], first: int, last: int, initial: bool) -> tuple[int, int]:
     """Return where the name starts and ends in some words of a run; twice the same if nowhere.
 
