@@ -68,7 +68,7 @@ def walk_files(paths: str | Path | Iterable[str | Path]) -> Iterator[File | Prob
     yielded as a :class:`Problem`.
     """
     given = as_paths(paths)
-    seen: set[tuple[int, int]] = set()  # devices and inodes, if paths may overlap
+    seen: set[tuple[int, int]] = set()  # devices and inodes
     for path in given:
         found: Iterable[tuple[File, os.stat_result] | Problem] = ()
         place = folder_of(path)
@@ -85,9 +85,9 @@ def walk_files(paths: str | Path | Iterable[str | Path]) -> Iterator[File | Prob
                 continue
             is_empty = False
             file, stat = item
-            if len(given) == 1 or (stat.st_dev, stat.st_ino) not in seen:
+            if (stat.st_dev, stat.st_ino) not in seen:
                 yield file
-            if len(given) > 1:
+            if len(given) > 1:  # they may overlap
                 seen.add((stat.st_dev, stat.st_ino))
         if place and place[1] is not None and is_empty:
             yield Problem(_printable(path), "no file matches this pattern")

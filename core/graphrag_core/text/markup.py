@@ -396,7 +396,8 @@ def _add_prose(marks: list[Mark], lines: _Lines, span: Sequence[int], content: s
                 start = term_start
             marks += Mark("definition", start, end), *_terms(text, max(start, term_start), term_end)
             return
-    marks.append(Mark("definition" if definition == 0 else kind, start, end))  # of the term before
+    is_second = definition == 0  # another definition of the term before
+    marks.append(Mark("definition" if is_second else kind, start, end))
 
 
 def _terms(text: str, start: int, end: int) -> Iterator[Mark]:
@@ -417,7 +418,7 @@ def _words(text: str) -> str:
 def _without_comment_lines(text: str, marks: Sequence[Mark], fewest: int) -> list[Mark]:
     """Turn ``fewest`` and more headings of one level on adjacent lines into paragraphs: comments, or a list."""
     kept = list(marks)
-    runs: list[list[int]] = []  # of headings on adjacent lines; an empty one for any other block
+    runs: list[list[int]] = []  # headings on adjacent lines; an empty run stands for any other block
     for at, mark in enumerate(marks):
         if mark.kind == "heading" and runs and runs[-1] and _is_next_line(text, marks[runs[-1][-1]], mark):
             runs[-1].append(at)
