@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 
-import browser
 import pytest
 
 from graphrag_core import Chunk, Document, GraphRetriever, KnowledgeIndex
@@ -180,27 +179,23 @@ def test_a_page_that_cannot_be_written_is_an_error(report, tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_browser_shows_the_page_and_runs_nothing(evil_report, tmp_path, scheme):
+def test_a_browser_shows_the_page_and_runs_nothing(browser, evil_report, tmp_path, scheme):
     pytest.importorskip("matplotlib")
-    if browser.sync_playwright is None:
-        pytest.skip("playwright is not installed")
     path = tmp_path / "report.html"
     evil_report.save(path)
-    with browser.chromium() as chromium:
-        if chromium is None:
-            pytest.skip("there is no Chromium")
-        page = chromium.new_page(color_scheme=scheme, viewport={"width": 1280, "height": 900})
-        messages, requests = [], []
-        page.on("console", lambda message: messages.append(message.text))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(path.as_uri())
-        assert page.title().startswith("Does the graph help?")
-        assert messages == []
-        assert requests == [path.as_uri()]
-        assert page.locator(".plot svg").count() >= 4
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        colours = page.evaluate(
-            "[getComputedStyle(document.body).color, getComputedStyle(document.querySelector('.plot text')).fill]"
-        )
-        bright = [sum(map(int, colour[colour.index("(") + 1 : -1].split(",")[:3])) > 382 for colour in colours]
-        assert bright == [scheme == "dark"] * 2
+    page = browser.new_page(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+    messages, requests = [], []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(path.as_uri())
+    assert page.title().startswith("Does the graph help?")
+    assert messages == []
+    assert requests == [path.as_uri()]
+    assert page.locator(".plot svg").count() >= 4
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    colours = page.evaluate(
+        "[getComputedStyle(document.body).color, getComputedStyle(document.querySelector('.plot text')).fill]"
+    )
+    bright = [sum(map(int, colour[colour.index("(") + 1 : -1].split(",")[:3])) > 382 for colour in colours]
+    assert bright == [scheme == "dark"] * 2
+    page.close()

@@ -7,12 +7,11 @@ returns is read by a language model: text from documents is neutralised (:mod:`g
 import inspect
 from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, Field
-from typing_extensions import Self
 
 from graphrag_core import __version__
 from graphrag_core.context.escape import body, one_line
@@ -58,12 +57,12 @@ class Passage(BaseModel):
     number: int = Field(description="The rank, from 1.")
     document_id: str = Field(description="Cite this. Pass it in exclude to leave the document out.")
     chunk_id: str
-    title: str = ""
-    section: str = Field(default="", description="The headings above the passage.")
-    page: int | None = None
+    title: str
+    section: str = Field(description="The headings above the passage.")
+    page: int | None
     text: str
-    score: float = Field(default=1.0, description="How likely the passage belongs to the answer, from 0 to 1.")
-    path: str = Field(default="", description="How the graph leads from the question to the passage.")
+    score: float = Field(description="How likely the passage belongs to the answer, from 0 to 1.")
+    path: str = Field(description="How the graph leads from the question to the passage.")
 
 
 class SearchResult(BaseModel):
@@ -72,32 +71,17 @@ class SearchResult(BaseModel):
     passages: list[Passage]
     entities: list[str] = Field(description="The entities that the question names. Use them in entity and path.")
     facts: list[str] = Field(description="Facts that support the answer; names in them are seeds for another search.")
-    themes: list[str] = Field(default=[], description="The themes of the collection, for the method global.")
-    advice: str = Field(default="", description="What to do if the result is empty or weak.")
-
-
-class EntityInfo(BaseModel):
-    """An entity."""
-
-    name: str
-    type: str = ""
-    description: str = ""
-    aliases: list[str] = []
-    mentions: int = Field(description="How many passages mention it.")
-
-    @classmethod
-    def of(cls, entity: Entity) -> Self:
-        """Return what is told of an entity."""
-        return cls(**{**asdict(entity), "aliases": entity.aliases[:_MAX_NAMES]})
+    themes: list[str] = Field(description="The themes of the collection, for the method global.")
+    advice: str = Field(description="What to do if the result is empty or weak.")
 
 
 class EntityResult(BaseModel):
     """An entity, what is said about it, and passages to cite."""
 
-    entity: EntityInfo
+    entity: Entity
     facts: list[str]
-    more_facts: int = Field(default=0, description="How many facts were left out.")
-    passages: list[Passage]
+    more_facts: int = Field(description="How many facts were left out.")
+    passages: list[Citation]
 
 
 class Neighbour(BaseModel):
@@ -111,7 +95,7 @@ class Neighbour(BaseModel):
 class NeighboursResult(BaseModel):
     """The entities around an entity, strongest connection first."""
 
-    entity: EntityInfo
+    entity: Entity
     neighbours: list[Neighbour]
     total: int
 
@@ -166,16 +150,16 @@ def _path_result(found: api.PathResponse) -> PathResult:
 
 def _neighbours_result(found: api.NeighboursResponse) -> NeighboursResult:
     near = [Neighbour(name=one.entity.name, type=one.entity.type, weight=one.weight) for one in found.neighbours]
-    return NeighboursResult(entity=EntityInfo.of(found.entity), neighbours=near, total=found.total)
+    return NeighboursResult(entity=_brief(found.entity), neighbours=near, total=found.total)
 
 
 def _entity_result(found: api.EntityResponse) -> EntityResult:
-    return EntityResult(
-        entity=EntityInfo.of(found.entity),
-        facts=[fact.text for fact in found.facts],
-        more_facts=found.more_facts,
-        passages=[Passage(**asdict(one)) for one in found.passages],
-    )
+    facts = [fact.text for fact in found.facts]
+    return EntityResult(**dict(found) | {"entity": _brief(found.entity), "facts": facts})
+
+
+def _brief(entity: Entity) -> Entity:
+    return replace(entity, aliases=entity.aliases[:_MAX_NAMES])
 
 
 def _neutral(value: Any, name: str = "") -> Any:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 
 import pytest
 from answers import ALL, CROWD, EVIL, LINKED, PORTAL
-
-NEEDED = "BROWSER_NEEDED" in os.environ
-if not NEEDED:
-    pytest.importorskip("playwright", reason="no Playwright: 'make test-browser' installs it")
-
-import browser as browsers  # noqa: E402 - it imports Playwright
 
 GRAPH = "document.getElementById('graph')"
 
@@ -30,15 +23,6 @@ class Visit:
 
     def highlighted(self) -> set[str]:
         return set(self.all("#graph .box.highlighted", "e.getAttribute('aria-label').split('\\n')[0]"))
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with browsers.chromium() as browser:
-        if browser is None:
-            assert not NEEDED, "no Chromium was found"
-            pytest.skip("no Chromium: 'make test-browser' installs one")
-        yield browser
 
 
 @pytest.fixture

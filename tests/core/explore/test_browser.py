@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import threading
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,14 +10,12 @@ from urllib.parse import quote
 
 import pytest
 
-NEEDED = "BROWSER_NEEDED" in os.environ
-if not NEEDED:
-    pytest.importorskip("playwright", reason="no Playwright: 'make test-browser' installs it")
+if "BROWSER_NEEDED" not in os.environ:
     pytest.importorskip("fastapi", reason="no FastAPI: install the extra serve")
 
-import browser as browsers  # noqa: E402 - it imports Playwright
+from serving import served
 
-from graphrag_core import (  # noqa: E402
+from graphrag_core import (
     Document,
     Extraction,
     Fact,
@@ -28,10 +23,9 @@ from graphrag_core import (  # noqa: E402
     KnowledgeIndex,
     Mention,
 )
-from graphrag_core.demo import sample_documents  # noqa: E402
-from graphrag_core.explore import Explorer, static_page  # noqa: E402
-from graphrag_core.serve import ApiKeys, Gateway, create_app  # noqa: E402
-from graphrag_core.serve.http import make_server  # noqa: E402
+from graphrag_core.demo import sample_documents
+from graphrag_core.explore import Explorer, static_page
+from graphrag_core.serve import ApiKeys, Gateway, Limits, create_app
 
 QUESTION = "What happens if we replace the vendor of the OAuth Provider?"
 HOSTILE = [
@@ -71,21 +65,9 @@ class Typed:
 @contextmanager
 def serving(index, **settings):
     """Serve an index on a free port, and give the address of the explorer."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    gateway = Gateway(index, **settings)
-    server = make_server(create_app(gateway), gateway, "127.0.0.1", port)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            assert thread.is_alive()
-            time.sleep(0.02)
-        yield f"http://127.0.0.1:{port}/explore/"
-    finally:
-        server.should_exit = True
-        thread.join()
+    gateway = Gateway(index, limits=Limits(seconds=300), **settings)
+    with served(create_app(gateway), gateway) as url:
+        yield f"{url}/explore/"
 
 
 @pytest.fixture(scope="module")
@@ -151,15 +133,6 @@ class Visit:
 
     def shown(self):
         return set(self.page.evaluate("Explore.graph.cy.nodes().filter(n => n.visible()).map(n => n.data('name'))"))
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with browsers.chromium() as browser:
-        if browser is None:
-            assert not NEEDED, "no Chromium was found"
-            pytest.skip("no Chromium: 'make test-browser' installs one")
-        yield browser
 
 
 @pytest.fixture
