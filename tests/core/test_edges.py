@@ -208,7 +208,7 @@ def test_addresses_of_edges_and_of_sections_are_not_confused():
     with index.engine.snapshot() as read:
         every = np.arange(read.first_entity, read.node_limit)
         every = every[read._graph.are_addresses(every)]
-        names = [read._names[own[0]].surface for own in read._names_of(every)]
+        names = [name.surface for own in read._names_of(every) for name in own.values()]
         called = dict(zip(names, (entity.name for entity in read.entities(every)), strict=True))
     assert called["→=$id=d2"] == "Title 2"
     assert called["→d2#part-2"] == "Title 2 - Part 2"

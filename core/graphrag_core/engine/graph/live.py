@@ -58,6 +58,10 @@ class LiveGraph:
         Of facts, by number.
     entity_ids
         The hashes of the spellings that represent entities, in the order of their numbers.
+    first_entity, node_limit
+        The number of the first entity, and one above all numbers of chunks and entities.
+    edits
+        What is shown of edited entities, and the entities of names that no document writes, by hash.
     linked_share
         See the port.
     similar
@@ -70,8 +74,7 @@ class LiveGraph:
         self._sizes = dict.fromkeys(tables, 0)
         self.similar: Pairs = (NONE, NONE)
         self._hidden: Flags | None = None  # which facts no query may see
-        self._shown: Mapping[int, Shown] = {}
-        self._new_names: Mapping[int, int] = {}
+        self.edits: tuple[Mapping[int, Shown], Mapping[int, int]] = {}, {}
         self._follows_changes = False  # whether there is what only a change needs
         self._matched = 0, 0  # the spellings and grams of names that were looked for in lower case
         self._known, self._new_spellings = np.unique(tables["names"]["entity"]), dict[int, int]()
@@ -262,7 +265,7 @@ class LiveGraph:
 
     def show(self, edits: GraphEdits) -> None:
         """Show what edits say of entities."""
-        self._shown, self._new_names = edited(edits, self.find)
+        self.edits = edited(edits, self.find)
 
     def attach(self, tables: Tables) -> None:
         """Follow tables to which rows were appended since."""
@@ -282,6 +285,7 @@ class LiveGraph:
         self.fact_weight = self._tables["facts"]["weight"][facts]
         self.fact_statement = self._tables["facts"]["statement"][facts]
         self.name_keys: Keys = self._tables["names"]["key"]
+        self.first_entity, self.node_limit = len(self.chunk_keys), len(self.chunk_keys) + len(self._entities)
         self.entity_ids: Numbers = self._hash.values[self._entities]
         self._rank.values[self._entities] = np.arange(len(self._entities))
         self._adjacency: tuple[Rows, npt.NDArray[np.float32]] | None = None  # all edges and totals, by position
@@ -290,16 +294,6 @@ class LiveGraph:
         self.linked_share = float((self._foreign.values[chunks] > 0).mean()) if len(self.chunk_keys) else 0.0
 
     # -- what a query reads: see GraphReads
-
-    @property
-    def first_entity(self) -> int:
-        """The number of the first entity."""
-        return len(self.chunk_keys)
-
-    @property
-    def node_limit(self) -> int:
-        """All numbers of chunks and entities are below this one."""
-        return len(self.chunk_keys) + len(self._entities)
 
     @property
     def key_limit(self) -> int:
@@ -311,11 +305,6 @@ class LiveGraph:
     def has_edits(self) -> bool:
         """Whether there are explicit edges or deleted relations."""
         return self._hidden is not None
-
-    @property
-    def edits(self) -> tuple[Mapping[int, Shown], Mapping[int, int]]:
-        """What is shown of edited entities, and the entities of names that no document writes, by hash."""
-        return self._shown, self._new_names
 
     def hidden(self, facts: Keys) -> Flags:
         """Return which facts no query may see."""

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -135,7 +134,6 @@ class StoreSnapshot:
         self.find_chunks = reads.find_chunks
         self.record_access = reads.record_access
         # What was read so far: the stages of a query ask for the same again.
-        self._names: dict[int, Name] = {}
         self._terms: dict[int, tuple[bytes, bytes]] = {}
         self._entities: dict[int, Entity] = {}
         self._analysed: dict[str, list[str]] = {}
@@ -151,7 +149,7 @@ class StoreSnapshot:
 
     def search_vectors(self, kind: Kind, vectors: Matrix, k: int) -> list[Ranking]:
         if kind == "facts":
-            return [self._each_statement_once(partial(self._nearest_facts, vector), k, _AHEAD) for vector in vectors]
+            return [self._search_facts(vector, k) for vector in vectors]
         if kind == "entities":
             found = self._reads.nearest("names", vectors, k * _NAMES_PER_ENTITY)
             return [self._entities_of_names(*ranking, k) for ranking in found]
@@ -161,9 +159,6 @@ class StoreSnapshot:
             order = np.argsort(keys)
             self._searched = vectors[0], keys[order], scores[order]
         return found
-
-    def _nearest_facts(self, vector: Matrix, count: int) -> Ranking:
-        return self._reads.nearest("facts", vector[None, :], count)[0]
 
     def _entities_of_names(self, names: Keys, scores: Scores, k: int) -> Ranking:
         """Return the best ``k`` entities of names."""
@@ -176,14 +171,25 @@ class StoreSnapshot:
         order = order[np.sort(first)][:k]
         return entities[order], scores[order]
 
-    def _each_statement_once(self, search: Callable[[int], Ranking], k: int, ahead: int = 1) -> Ranking:
-        """Return a ranking of facts in which each statement is there once, in its best place.
+    def _search_facts(self, wanted: str | Matrix, k: int) -> Ranking:
+        """Return the best facts for a text or a vector, each statement once, in its best place.
 
-        ``ahead`` times as many are searched as are asked for, in case some are not enough.
+        Of vectors more are searched than are asked for, in case some say the same.
         """
-        count, everything = k, search(ahead * k)
+        count, ahead = k, k if isinstance(wanted, str) else k * _AHEAD
+        everything: Ranking | None = None
         while True:
-            found, scores = _first(everything, count)
+            if everything is None or count > ahead:
+                ahead = max(count, ahead)
+                everything = (
+                    self._reads.keywords("facts", wanted, ahead)
+                    if isinstance(wanted, str)
+                    else self._reads.nearest("facts", wanted[None, :], ahead)[0]
+                )
+            found, scores = everything
+            if len(found) > count:  # the first, and what ties with the last of them
+                kept = scores >= scores[count - 1]
+                found, scores = found[kept], scores[kept]
             is_all = len(found) < count
             seen = ~self._graph.hidden(found)
             found, scores = found[seen], scores[seen]
@@ -193,12 +199,10 @@ class StoreSnapshot:
             if len(first) >= k or is_all or count >= _MOST_SEARCHED:
                 return found[order[first]], scores[order[first]]
             count *= 4
-            if count > ahead * k:
-                everything = search(count)
 
     def search_keywords(self, kind: Kind, text: str, k: int) -> Ranking:
         if kind == "facts":
-            return self._each_statement_once(partial(self._reads.keywords, "facts", text), k)
+            return self._search_facts(text, k)
         return self._reads.keywords(kind, text, k)
 
     def terms(self, text: str) -> list[str]:
@@ -235,22 +239,19 @@ class StoreSnapshot:
         found = np.zeros((len(entities), len(terms)), np.bool_)
         shown = self._graph.edits[0]
         for row, (entity, names) in enumerate(zip(entities.tolist(), self._names_of(entities), strict=True)):
-            norms = [self._names[key].norm for key in names]
+            norms = [name.norm for name in names.values()]
             if name := shown.get(entity, _AS_IS).name:
                 norms.append(normalise(name))
             found[row, [column[term] for norm in norms for term in name_terms(norm) if term in column]] = True
         return found
 
-    def _names_of(self, entities: Keys) -> list[list[int]]:
-        """Return the keys of the names of entities, which are read."""
+    def _names_of(self, entities: Keys) -> list[dict[int, Name]]:
+        """Return the names of each entity that documents write, by key and in the order of keys."""
         counts, names = self._graph.names(entities)
         keys = names.tolist()
-        self._read_names(keys)
-        return [keys[end - count : end] for end, count in zip(counts.cumsum().tolist(), counts.tolist(), strict=True)]
-
-    def _read_names(self, keys: Iterable[int]) -> None:
-        if missing := sorted({*keys} - self._names.keys()):
-            self._names.update(self._reads.names(missing))
+        known = self._reads.names(keys)
+        ends = zip(counts.cumsum().tolist(), counts.tolist(), strict=True)
+        return [{key: known[key] for key in keys[end - count : end]} for end, count in ends]
 
     def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
         if kind == "facts":
@@ -303,7 +304,7 @@ class StoreSnapshot:
         """Return the normalised names of an entity that documents write, the one that represents it first."""
         (names,) = self._names_of(np.array([entity]))
         own = self._graph.ids(np.array([entity]))[0]
-        norms = sorted({self._names[key].norm for key in names}, key=lambda norm: (hash64(norm) != own, norm))
+        norms = sorted({name.norm for name in names.values()}, key=lambda norm: (hash64(norm) != own, norm))
         return [norm for norm in norms if norm[:1] != "→"]
 
     def subjects(self, chunks: Keys) -> Adjacency:
@@ -354,14 +355,15 @@ class StoreSnapshot:
         if len(keys) == 0:
             return []
         rows = self._reads.facts(keys)
-        called = self._called(sorted({name for names, _ in rows for name in names}))
+        known = self._reads.names(sorted({name for names, _ in rows for name in names}))
+        called = self._called(known)
         facts = []
         for names, fact in rows:
             entities = [called[name][0] for name in names if name in called]
             text = fact.text
             if fact.relation in ("", REFERS_TO):
                 entities = list(dict.fromkeys(entities))
-            elif self._names[names[-1]].surface == EDGE and len(entities) > 1:
+            elif known[names[-1]].surface == EDGE and len(entities) > 1:
                 ends = list(dict.fromkeys(called[name][1] for name in names if name in called))
                 others = [end.removeprefix(f"{fact.relation}: ") for end in ends[1:] or ends[:1]]
                 text = f"{ends[0]} {fact.relation}: {', '.join(others)}"
@@ -369,21 +371,21 @@ class StoreSnapshot:
             facts.append(_changed(fact, tuple(entities), text))
         return facts
 
-    def _called(self, names: Sequence[int]) -> dict[int, tuple[str, str]]:
+    def _called(self, names: Mapping[int, Name]) -> dict[int, tuple[str, str]]:
         """Return the id and the name of the entities of names, by the key of the name.
 
         Edits and the labels of sections are taken into account. Names that are no entity's are left out.
         """
-        self._read_names(names)
-        keys = np.array(names, np.int64)
+        keys = np.array([*names], np.int64)
         entities = self._graph.of_names(keys)
         keys, entities = keys[entities >= 0], entities[entities >= 0]
-        labels = self._section_labels(distinct(entities[self._graph.are_addresses(entities)]))
+        addresses = self._graph.are_addresses(entities)
+        labels = self._section_labels(distinct(entities[addresses])) if addresses.any() else {}
         shown = self._graph.edits[0]
         found = {}
         for key, entity in zip(keys.tolist(), entities.tolist(), strict=True):
             name = labels.get(entity) or shown.get(entity, _AS_IS).name
-            found[key] = (normalise(name) or name, name) if name else (self._names[key].norm, self._names[key].surface)
+            found[key] = (normalise(name) or name, name) if name else (names[key].norm, names[key].surface)
         return found
 
     def entities(self, keys: Keys) -> list[Entity]:
@@ -399,8 +401,9 @@ class StoreSnapshot:
         claims: dict[int, list[tuple[str, str]]] = {}
         for name, kind, description in self._reads.claims([key for group in groups for key in group]):
             claims.setdefault(name, []).append((kind, description))
-        labels = self._section_labels(keys[self._graph.are_addresses(keys)])
-        things = self._things(labels)
+        addresses = self._graph.are_addresses(keys)
+        labels = self._section_labels(keys[addresses]) if addresses.any() else {}
+        things = self._things(labels) if labels else {}
         ids, mentions = self._graph.ids(keys).tolist(), self._graph.counts(keys)[0].tolist()
         several = [key for group in groups if len(group) > 1 for key in group]
         uses = (
@@ -413,7 +416,7 @@ class StoreSnapshot:
                 entities.append(things.get(called) or Entity(normalise(called) or called, called, mentions=count))
                 continue
             stated = [claim for key in group for claim in claims.get(key, ())]
-            names = sorted((-uses.get(key, 0), self._names[key].surface, self._names[key]) for key in group)
+            names = sorted((-uses.get(key, 0), name.surface, name) for key, name in group.items())
             own_names = [name for _, _, name in names if len(names) == 1 or name.spelling == own]
             if not own_names:
                 raise LookupError(f"no name has the spelling {own} that represents an entity")
@@ -450,8 +453,6 @@ class StoreSnapshot:
 
     def _section_labels(self, addresses: Keys) -> dict[int, str]:
         """Return the labels of the sections that addresses lead to."""
-        if len(addresses) == 0:
-            return {}
         counts, chunks = self._graph.about(addresses)
         addresses, counts = addresses[counts > 0], counts[counts > 0]
         # The first in the order of ids, whatever the order in which documents were added.
@@ -463,14 +464,14 @@ class StoreSnapshot:
         if self._graph.has_edits:
             last = self.chunks(chunks[order[ends - 1]])
             for entity, names, one, other in zip(labels, self._names_of(addresses), first, last, strict=True):
-                if (surface := self._names[names[0]].surface).startswith(EDGE):
+                if (surface := next(iter(names.values())).surface).startswith(EDGE):
                     labels[entity] = edge_label(surface, one, other)
         return labels
 
     def _things(self, labels: Mapping[int, str]) -> dict[str, Entity]:
         """Return the entities that sections are about, by the label of the section."""
         norms = {called: normalise(called) for called in labels.values()}
-        known = self.find_entities(set(norms.values())) if norms else {}
+        known = self.find_entities(set(norms.values()))
         named = [called for called, norm in norms.items() if norm in known]
         found = self.entities(np.array([known[norms[called]] for called in named], np.int64)) if named else []
         return dict(zip(named, found, strict=True))
@@ -513,12 +514,3 @@ def _changed(fact: Fact, entities: tuple[str, ...], text: str) -> Fact:
         entities, text, fact.relation, fact.weight, fact.confidence, fact.source, fact.status, fact.value, fact.created,
         fact.last_accessed, fact.access_count, fact.span, fact.id, fact.chunk_id, fact.valid_from, fact.valid_to,
     )  # fmt: skip
-
-
-def _first(ranking: Ranking, count: int) -> Ranking:
-    """Return the first of a ranking, and what ties with the last of them."""
-    keys, scores = ranking
-    if len(keys) <= count:
-        return ranking
-    kept = scores >= scores[count - 1]
-    return keys[kept], scores[kept]
