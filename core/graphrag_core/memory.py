@@ -85,12 +85,12 @@ class Memory:
         now, scope = time.time(), remembered.check_scope(metadata or {})
         if status is not None:
             remembered.check_status(status)
-        start = None if valid_from is None else remembered.seconds(valid_from, "valid_from")
-        fact = remembered.make_fact(
-            subject, relation, object, literal=literal, source=source, confidence=confidence,
-            status=status or ("confirmed" if source == "user_edit" else "staged"),
-            valid_from=valid_from, valid_to=valid_to, created=now,
-        )  # fmt: skip
+        fact = remembered.make_fact({
+            "subject": subject, "relation": relation, "object": object, "literal": literal, "source": source,
+            "confidence": confidence, "status": status or ("confirmed" if source == "user_edit" else "staged"),
+            "created": now, "valid_from": valid_from, "valid_to": valid_to,
+        })  # fmt: skip
+        start = fact.valid_from
         with self._pipeline.writing():
             stored = self._facts_with(scope, "triple", remembered.triple_of(fact))
             same = [one for one in stored if (_is_valid(one, now) if start is None else one.valid_from == start)]

@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -187,7 +187,7 @@ class Chunker:
                     stack.pop()
                 stack.append((level, heading_text(text, heading)))
                 path = above + tuple(name for _, name in stack if normalise(name) not in known)
-                body = _end_of_line(text, heading.end, end)
+                body = text.find("\n", heading.end, end) + 1 or end
             if text[body:end].strip("=-~^ \t\r\n"):
                 if current:
                     yield current
@@ -205,7 +205,8 @@ class Chunker:
         for section in sections:
             is_tiny = section.tokens < _TINY_SECTION
             if current and can_join and is_tiny and current.tokens + section.tokens <= self.max_tokens:
-                common = _common(current.path, section.path)
+                both = takewhile(lambda pair: pair[0] == pair[1], zip(current.path, section.path, strict=False))
+                common = tuple(name for name, _ in both)
                 if len(common) >= min(depth, len(section.path)) - 1:
                     depth = min(depth, len(section.path))
                     current = _Section(current.start, section.end, common, current.tokens + section.tokens)
@@ -318,21 +319,9 @@ def whole_document(document: Document) -> Chunk:
     return Chunk(document.id, document.id, text, title, 0, 0, metadata, tuple(path), page, marks)
 
 
-def _common(a: tuple[str, ...], b: tuple[str, ...]) -> tuple[str, ...]:
-    length = 0
-    while length < min(len(a), len(b)) and a[length] == b[length]:
-        length += 1
-    return a[:length]
-
-
 def _line_start(text: str, at: int) -> int:
     carriage_return = text.rfind("\r", max(0, at - 1_000), at)
     return max(text.rfind("\n", max(0, carriage_return), at), carriage_return) + 1
-
-
-def _end_of_line(text: str, at: int, end: int) -> int:
-    newline = text.find("\n", at, end)
-    return end if newline < 0 else newline + 1
 
 
 def _heading_start(text: str, at: int) -> int:

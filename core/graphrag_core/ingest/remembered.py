@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime, timezone
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from graphrag_core.errors import InputError
 from graphrag_core.filters import Condition, Filter, Group, Hidden, Value, json_value
@@ -65,58 +65,34 @@ def to_fact(document: Document | Chunk) -> Fact:
     stored = document.metadata[FACT_KEY]
     if not isinstance(stored, Mapping) or not all(isinstance(stored.get(name), str) for name in _TEXTS):
         raise InputError(f"metadata[{FACT_KEY!r}] must have the texts {', '.join(_TEXTS)}: use index.memory.remember")
-    fact = make_fact(
-        stored["subject"],
-        stored["relation"],
-        stored["object"],
-        literal=bool(stored.get("literal")),
-        confidence=stored.get("confidence", 1.0),
-        source=stored["source"],
-        status=stored["status"],
-        valid_from=stored.get("valid_from"),
-        valid_to=stored.get("valid_to"),
-        created=stored.get("created"),
-    )
     document_id = document.document_id if isinstance(document, Chunk) else document.id
-    return replace(fact, text=document.text, span=(0, len(document.text)), id=f"{document_id}/0", chunk_id=document_id)
+    span = 0, len(document.text)
+    return replace(make_fact(stored), text=document.text, span=span, id=f"{document_id}/0", chunk_id=document_id)
 
 
-def make_fact(
-    subject: str,
-    relation: str,
-    target: str,
-    *,
-    literal: bool,
-    confidence: float,
-    source: str,
-    status: str,
-    valid_from: Time | None,
-    valid_to: Time | None,
-    created: Time | None,
-) -> Fact:
-    """Return a fact after checking all parts of it."""
-    subject, relation = _name(subject, "subject"), _text(relation, "relation")
-    target = _text(target, "object") if literal else _name(target, "object")
+def make_fact(stored: Mapping[str, Any]) -> Fact:
+    """Return a fact after checking all parts of it. ``stored`` has the keys of :func:`to_document`."""
+    literal, confidence = bool(stored.get("literal")), stored.get("confidence", 1.0)
+    subject, relation = _name(stored["subject"], "subject"), _text(stored["relation"], "relation")
+    target = _text(stored["object"], "object") if literal else _name(stored["object"], "object")
     if isinstance(confidence, bool) or not isinstance(confidence, (int, float)) or not 0 <= confidence <= 1:
         raise InputError(f"the confidence is {confidence!r}: use a number from 0 to 1")
-    if source not in SOURCES:
-        raise InputError(f"unknown source {source!r}: use one of {', '.join(SOURCES)}")
-    check_status(status)
-    start, end = (
-        None if time is None else seconds(time, name)
-        for time, name in ((valid_from, "valid_from"), (valid_to, "valid_to"))
-    )
+    if stored["source"] not in SOURCES:
+        raise InputError(f"unknown source {stored['source']!r}: use one of {', '.join(SOURCES)}")
+    check_status(stored["status"])
+    created, start, end = (None if (t := stored.get(name)) is None else seconds(t, name) for name in _TIMES)
     if start is not None and end is not None and start > end:
-        raise InputError(f"the fact ends before it begins: valid_from is {valid_from!r}, valid_to {valid_to!r}")
+        validity = f"valid_from is {stored['valid_from']!r}, valid_to {stored['valid_to']!r}"
+        raise InputError(f"the fact ends before it begins: {validity}")
     return Fact(
         (subject,) if literal else (subject, target),
         f"{subject} {relation.replace('_', ' ')} {target}",
         relation,
         confidence=float(confidence),
-        source=cast("FactSource", source),
-        status=cast("FactStatus", status),
+        source=stored["source"],
+        status=stored["status"],
         value=target if literal else "",
-        created=None if created is None else seconds(created, "created"),
+        created=created,
         valid_from=start,
         valid_to=end,
     )
