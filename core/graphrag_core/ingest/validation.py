@@ -1,6 +1,7 @@
 """Check documents, and what extractors return, before anything is written. An error says what to change."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -21,6 +22,7 @@ _Value = TypeVar("_Value", Extraction, Mention, Fact)
 
 to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
+_NUL_IN_JSON = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _MOST_WEIGHT = 1e6
 _FARTHEST = 1e18  # seconds
 _LARGEST = 2**63 - 1  # that a database stores
@@ -101,34 +103,18 @@ def _stored_metadata(document: Document) -> Mapping[str, Any]:
     """Return metadata as it is stored; the same object if nothing changes."""
     try:
         metadata: Mapping[str, Any] = json_value(document.metadata, "metadata")
-        text = to_json(metadata if isinstance(metadata, dict) else dict(metadata))
-        if not text.isascii() or "\\u0000" in text:
-            _check_texts(document.id, metadata)
-    except DocumentError:
-        raise
+        text = to_json(dict(metadata))
     except ValueError as error:
         raise DocumentError(document.id, f"the metadata cannot be stored: {error}") from error
     except RecursionError as error:
         raise DocumentError(document.id, "the metadata contains itself, or is nested too deeply") from error
+    _check_characters(document.id, "metadata", _NUL_IN_JSON.sub("\\1\x00", text) if "\\u0000" in text else text)
     if (key := posing_key(metadata)) is not None:
         raise DocumentError(
             document.id,
             f"the metadata key {key!r} looks to a filter like a key of the mapping beside it: rename one of them",
         )
     return metadata
-
-
-def _check_texts(document_id: str, value: Any) -> None:
-    """Check the characters of every key and text within metadata."""
-    if isinstance(value, str):
-        _check_characters(document_id, "metadata", value)
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            _check_characters(document_id, "metadata", key)
-            _check_texts(document_id, inner)
-    elif isinstance(value, list):
-        for inner in value:
-            _check_texts(document_id, inner)
 
 
 # -- what extractors return
