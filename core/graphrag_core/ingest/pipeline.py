@@ -7,9 +7,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import reduce
 from itertools import islice
-from operator import add
 from types import MappingProxyType
 
 import numpy as np
@@ -136,13 +134,13 @@ class Pipeline:
             leave=False,
             dynamic_ncols=True,
         )
-        results, seen, collects = list[Added](), set[int](), gc.isenabled()
+        added, seen, collects = Added(), set[int](), gc.isenabled()
         with self.writing(), bar:
             built_with = self.engine.settings().get("embedder", "")
             try:
                 for batch in self._batches(documents):
                     gc.disable()  # a batch creates many objects and no cycles
-                    results.append(self._add_batch(batch, seen, vectors, embeddings, built_with))
+                    added += self._add_batch(batch, seen, vectors, embeddings, built_with)
                     built_with = built_with or self._identities[0]
                     if collects:
                         gc.enable()
@@ -153,7 +151,7 @@ class Pipeline:
                 self.engine.flush()
                 if self.embedder is not None:  # forget the dimension of a first batch that failed
                     self.embedder.dim = int(self.engine.settings().get("dim", "0")) or None
-        return reduce(add, results) if results else Added()
+        return added
 
     def _batches(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
         """Yield documents in batches. The next document is read when the batch before is written."""
