@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from graphrag_core import Community, Edit, Entity, Fact, KnowledgeIndex
+from graphrag_core import Edit, Entity, Fact, KnowledgeIndex
 from graphrag_core.cli import options, render
-from graphrag_core.context.escape import one_line
 from graphrag_core.engine.address import is_address
 from graphrag_core.explore import Explorer, static_page
 from graphrag_core.export import Format, export_graph
@@ -102,24 +100,12 @@ def communities(
     if json:
         render.print_json(listed)
         return
-    for community in listed:
-        _print_community(community)
+    render.print_communities(listed)
     if len(found) > len(listed):
         render.print_line((f"… and {len(found) - len(listed):,} more", "quiet"))
     if not found:
         render.print_error(f"no themes on level {level}: the documents name too few entities, or use another level")
         raise typer.Exit(1)
-
-
-def _print_community(community: Community) -> None:
-    noun = "document" if community.documents == 1 else "documents"
-    size = f"{community.documents:,} {noun}, {community.entities:,} entities"
-    title = Text.assemble((one_line(community.name), "title"), (f"  {size}", "quiet"))
-    render.print_indented(title, 6, label=Text(community.id, "quiet"))
-    if more := community.names[3:]:
-        render.print_indented(Text(one_line(", ".join(more)), "graph"), 6)
-    if community.description:
-        render.print_indented(Text(one_line(community.description)), 6)
 
 
 @graph.command()

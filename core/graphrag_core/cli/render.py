@@ -20,7 +20,7 @@ from rich.theme import Theme
 from rich.tree import Tree
 from tqdm import tqdm
 
-from graphrag_core import Channel, Hit, Result, Step
+from graphrag_core import Channel, Community, Hit, Result, Step
 from graphrag_core.context.display import (
     Highlighter,
     HitText,
@@ -170,7 +170,9 @@ def show_result(result: Result) -> None:
         if note:
             print_line((note, "quiet"))
             print_line()
-    _print_themes(result)
+    print_communities(result.communities)
+    if result.communities:
+        print_line()
     for shown in _print_hits(result):
         hit = shown.hit
         found_by = [Text.assemble((name, name), (f" #{channel.rank}", "quiet")) for name, channel in _channels(hit)]
@@ -199,7 +201,7 @@ def show_explanation(result: Result) -> None:
         ("advice", result.advice if result.hits else ""),
     ]
     print_rows([row for row in rows if row[1]])
-    _print_themes(result)
+    print_communities(result.communities)
     print_line()
     for shown in _print_hits(result, position=True):
         bars = [
@@ -245,14 +247,16 @@ def _channels(hit: Hit) -> list[tuple[str, Channel]]:
     return [(name, hit.channels[name]) for name in _CHANNELS if name in hit.channels]
 
 
-def _print_themes(result: Result) -> None:
-    """Print the communities of a result."""
-    for community in result.communities:
-        size = f"  {community.documents:,} documents"
-        name = Text.assemble((one_line(", ".join(community.names)), "graph"), (size, "quiet"))
-        print_indented(name, 6, label=Text(community.id, "quiet"))
-    if result.communities:
-        print_line()
+def print_communities(communities: Sequence[Community]) -> None:
+    """Print communities: id, name, size, further names and the description."""
+    for community in communities:
+        noun = "document" if community.documents == 1 else "documents"
+        size = f"  {community.documents:,} {noun}, {community.entities:,} entities"
+        title = Text.assemble((one_line(community.name), "title"), (size, "quiet"))
+        print_indented(title, 6, label=Text(community.id, "quiet"))
+        more = (Text(one_line(", ".join(community.names[3:])), "graph"), Text(one_line(community.description)))
+        for text in filter(None, more):
+            print_indented(text, 6)
 
 
 def snippet(texts: Highlighter, hit: Hit) -> Text:
