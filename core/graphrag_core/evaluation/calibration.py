@@ -89,9 +89,7 @@ def _is_gold(question: Question, chunk: Chunk) -> bool:
     return chunk.document_id in question.gold or any(contains(quote, chunk.text) for quote in question.evidence)
 
 
-def fit_calibration(
-    judged: Judged | Sequence[Judged],
-) -> Calibration:
+def fit_calibration(judged: Judged | Sequence[Judged]) -> Calibration:
     """Return the calibration that fits judged hits best, by logistic regression.
 
     Parameters
