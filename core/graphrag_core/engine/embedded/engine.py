@@ -550,7 +550,7 @@ class EmbeddedReads(TableReads):
         self._fact_keys, self._fact_numbers = graph.fact_keys.__getitem__, graph.fact_keys.searchsorted
         self.statistics_count = self.chunk_count = len(graph.chunk_keys)
         self._sees = None
-        self._allowed: dict[str, Keys | None] = dict.fromkeys(("chunks", "facts", "names"))
+        self._allowed: dict[str, Keys] = {}
         if scope is not None:
             self._restrict(scope, indexes.edits())
 
@@ -566,15 +566,21 @@ class EmbeddedReads(TableReads):
             return
         self._sees = inside.__getitem__
         self.graph = ScopedGraph(LiveUses(graph, inside), graph.linked_share, edits, has_edits=graph.has_edits)
-        chunks = inside[graph.chunk_keys]
-        facts, has_names = graph.fact_keys, len(self._vectors["names"].keys) > 0
-        self._allowed = {
-            "chunks": graph.chunk_keys[chunks],
-            "facts": facts[chunks[graph.chunks_of_facts(np.arange(len(facts)))]],
-            "names": graph.names_in(np.flatnonzero(chunks)) if has_names else facts[:0],
-        }
 
     # -- rankings
+
+    def _inside(self, kind: str, sees: Callable[[Keys], Flags]) -> Keys:
+        """Return the record keys in scope of chunks, facts or names."""
+        if kind not in self._allowed:
+            graph, inside = self._all, sees(self._all.chunk_keys)
+            if kind == "chunks":
+                self._allowed[kind] = graph.chunk_keys[inside]
+            elif kind == "facts":
+                of_facts = inside[graph.chunks_of_facts(np.arange(len(graph.fact_keys)))]
+                self._allowed[kind] = graph.fact_keys[of_facts]
+            else:
+                self._allowed[kind] = graph.names_in(np.flatnonzero(inside))
+        return self._allowed[kind]
 
     def has(self, kind: Kind, *, vectors: bool = False) -> bool:
         """Return whether there are any chunks, facts or entities, or any vectors of them."""
@@ -585,7 +591,8 @@ class EmbeddedReads(TableReads):
 
     def nearest(self, kind: str, vectors: Matrix, k: int) -> list[Ranking]:
         """Return for each vector the best ``k`` chunks, facts or names, and what ties with the last."""
-        found = self._vectors[kind].search(vectors, k, self._allowed[kind])
+        inside = None if self._sees is None else self._inside(kind, self._sees)
+        found = self._vectors[kind].search(vectors, k, inside)
         if kind == "names":
             return found
         number = self._chunk_numbers if kind == "chunks" else self._fact_numbers
@@ -593,7 +600,8 @@ class EmbeddedReads(TableReads):
 
     def keywords(self, kind: str, text: str, k: int) -> Ranking:
         """Return the best ``k`` chunks or facts by BM25, and what ties with the last."""
-        keys, scores = self._keywords[kind].search(text, k, self._allowed[kind])
+        inside = None if self._sees is None else self._inside(kind, self._sees)
+        keys, scores = self._keywords[kind].search(text, k, inside)
         known = self._all.chunk_keys if kind == "chunks" else self._all.fact_keys
         there = among(keys, known)  # the keyword index may have some that are gone
         return known.searchsorted(keys[there]), scores[there]

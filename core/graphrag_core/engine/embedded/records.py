@@ -92,6 +92,7 @@ class Records(Tables):
 
     mark = "?"
     listed = listed_texts = LISTED
+    wanted = "json_each(?) AS wanted CROSS JOIN"
     text = "inflate(c.text)"
     ordinal = "f.ordinal"
     order = "rowid"

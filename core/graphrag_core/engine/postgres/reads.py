@@ -131,6 +131,7 @@ class PostgresTables(Tables):
 
     mark = "%s"
     listed = "= ANY(%s)"
+    wanted = "unnest(%s::bigint[]) AS wanted(value) JOIN"
     listed_texts = "= ANY(%s::text[])"
     text = "c.text"
     ordinal = f"f.key & {(1 << FACT_BITS) - 1}"
