@@ -44,6 +44,7 @@ class FaissVectors:
 
     def __init__(self, source: Source = tuple, *, approximate_from: int = 100_000) -> None:
         self._source: Source | None = source
+        self.loaded = False  # whether the vectors were read from their source
         self._loading = threading.Lock()
         self._keys: Keys = np.empty(0, np.int64)
         self._void: Keys = np.empty(0, np.int64)  # positions of removed vectors that the exact index still has
@@ -67,11 +68,6 @@ class FaissVectors:
         return self._exact
 
     @property
-    def loaded(self) -> bool:
-        """Whether the vectors were read from their source."""
-        return self._source is None
-
-    @property
     def nbytes(self) -> int:
         """Bytes held in memory."""
         size = len(self._keys)
@@ -89,6 +85,7 @@ class FaissVectors:
                     self._keys = np.concatenate(keys)
                     self._fill(np.concatenate(codes))
                 self._lists = self._source = None
+                self.loaded = True
 
     def add(self, keys: Keys, vectors: Matrix) -> None:
         """Add vectors under new keys, each greater than all keys so far."""

@@ -21,7 +21,6 @@ from graphrag_core.engine.embedded.records import (
 )
 from graphrag_core.engine.embedded.schema import KINDS, Change, deflate, document_checksums, pack, unpack
 from graphrag_core.engine.rows import (
-    ChunkRows,
     Row,
     Texts,
     check_unique,
@@ -74,8 +73,7 @@ def write(
 
         uses = Counter(chain.from_iterable(names for document in added for names in document.names))
         known = records.name_keys(uses)
-        rows = _Rows(before + 1, dict(first), dict(known))
-        rows.add_names(uses, name_vectors)
+        rows = _Rows(before + 1, dict(first), dict(known), uses, name_vectors)
         for document in added:
             rows.add_document(document)
         vectors = rows.encode_vectors()
@@ -110,7 +108,14 @@ def write(
 class _Rows:
     """Collects the rows of a batch by table, the searchable texts by key, and keys and vectors by kind."""
 
-    def __init__(self, generation: int, following: dict[str, int], names: dict[str, int]) -> None:
+    def __init__(
+        self,
+        generation: int,
+        following: dict[str, int],
+        names: dict[str, int],
+        uses: Mapping[str, int],
+        name_vectors: Mapping[str, Matrix],
+    ) -> None:
         self.generation = generation
         self.next = following
         self.names = names
@@ -119,59 +124,50 @@ class _Rows:
         self.texts: dict[str, list[tuple[int, Texts]]] = {"chunks": [], "facts": []}
         self.chunk_names: list[tuple[str, ...]] = []
         self.vectors: dict[str, tuple[list[Keys], list[Matrix]]] = {kind: ([], []) for kind in KINDS}
-
-    def add_names(self, uses: Mapping[str, int], vectors: Mapping[str, Matrix]) -> None:
-        """Add the names that are not stored yet."""
-        embedded = []
-        for name, count in uses.items():
-            if name not in self.names:
-                key = self.names[name] = self.next["name"]
-                self.next["name"] += 1
-                self.tables["names"].append((key, name, hash64(normalise(name)), count))
-                if name in vectors:
-                    embedded.append(name)
-        if embedded:
-            self.vectors["names"][0].append(np.array([self.names[name] for name in embedded], np.int64))
-            self.vectors["names"][1].append(np.array([vectors[name] for name in embedded], np.float32))
+        new = [name for name in uses if name not in names]
+        names.update(zip(new, range(following["name"], following["name"] + len(new)), strict=True))
+        following["name"] += len(new)
+        self.tables["names"] = [(names[name], name, hash64(normalise(name)), uses[name]) for name in new]
+        if embedded := [name for name in new if name in name_vectors]:
+            self.vectors["names"][0].append(np.array([names[name] for name in embedded], np.int64))
+            self.vectors["names"][1].append(np.array([name_vectors[name] for name in embedded], np.float32))
 
     def add_document(self, parsed: ParsedDocument) -> None:
         """Add a document with its chunks, facts, vectors and filterable metadata."""
+        known, tables = self.names, self.tables
         key, chunk_key, fact_key = (self.next[what] for what in ("document", "chunk", "fact"))
-        self.next["document"] += 1
-        self.tables["documents"].append(document_row(key, parsed, self.generation, self.now))
+        chunks, facts = chunk_key, fact_key
+        tables["documents"].append(document_row(key, parsed, self.generation, self.now))
         if metadata := parsed.document.metadata:
-            own = dict.fromkeys((name, *value, key) for name, value in attributes(metadata))
-            self.tables["attributes"].extend(own)
-        for rows in chunk_rows(parsed, self.names):
-            self._add_chunk(key, rows)
-        if parsed.chunk_vectors is not None:
-            self.vectors["chunks"][0].append(np.arange(chunk_key, self.next["chunk"]))
-            self.vectors["chunks"][1].append(parsed.chunk_vectors)
-        if parsed.fact_vectors is not None and self.next["fact"] > fact_key:
-            self.vectors["facts"][0].append(np.arange(fact_key, self.next["fact"]))
-            self.vectors["facts"][1].append(parsed.fact_vectors)
-
-    def _add_chunk(self, document: int, rows: ChunkRows) -> None:
-        """Add a chunk with its facts, aliases and the types and descriptions of its entities."""
-        known, tables, chunk = self.names, self.tables, rows.chunk
-        key, fact_key = self.next["chunk"], self.next["fact"]
-        self.texts["chunks"].append((key, rows.fields))
-        self.chunk_names.append((*rows.names,))
-        tables["chunks"].append((
-            key, chunk.id, document, chunk.ordinal, chunk.start, chunk.text, rows.subjects,
-            pack([known[name] for name in rows.names]), rows.headings, chunk.page, rows.terms, *rows.near,
-            rows.fact_terms,
-        ))  # fmt: skip
-        tables["claims"] += [(key, known[name], kind, description) for name, kind, description in rows.claims]
-        tables["aliases"] += [(key, known[short], known[long]) for short, long in rows.aliases]
-        for ordinal, fact in enumerate(rows.facts):
-            names = pack([known[name] for name in fact.names])
-            tables["facts"].append((
-                fact_key, key, ordinal, fact.start, fact.stop, fact.text, names, *fact.columns, int(fact.is_plain)
+            tables["attributes"] += dict.fromkeys((name, *value, key) for name, value in attributes(metadata))
+        for rows in chunk_rows(parsed, known):
+            chunk = rows.chunk
+            self.texts["chunks"].append((chunk_key, rows.fields))
+            self.chunk_names.append((*rows.names,))
+            tables["chunks"].append((
+                chunk_key, chunk.id, key, chunk.ordinal, chunk.start, chunk.text, rows.subjects,
+                pack([known[name] for name in rows.names]), rows.headings, chunk.page, rows.terms, *rows.near,
+                rows.fact_terms,
             ))  # fmt: skip
-            self.texts["facts"].append((fact_key, (fact.search_text,)))
-            fact_key += 1
-        self.next["chunk"], self.next["fact"] = key + 1, fact_key
+            tables["claims"] += [(chunk_key, known[name], *claim) for name, *claim in rows.claims]
+            tables["aliases"] += [(chunk_key, known[short], known[long]) for short, long in rows.aliases]
+            for ordinal, fact in enumerate(rows.facts):
+                names = pack([known[name] for name in fact.names])
+                tables["facts"].append((
+                    fact_key, chunk_key, ordinal, fact.start, fact.stop, fact.text, names, *fact.columns,
+                    int(fact.is_plain),
+                ))  # fmt: skip
+                self.texts["facts"].append((fact_key, (fact.search_text,)))
+                fact_key += 1
+            chunk_key += 1
+        self.next |= {"document": key + 1, "chunk": chunk_key, "fact": fact_key}
+        for kind, first, last, vectors in (
+            ("chunks", chunks, chunk_key, parsed.chunk_vectors),
+            ("facts", facts, fact_key, parsed.fact_vectors),
+        ):
+            if vectors is not None and last > first:
+                self.vectors[kind][0].append(np.arange(first, last))
+                self.vectors[kind][1].append(vectors)
 
     def encode_vectors(self) -> dict[str, tuple[Keys, Matrix]]:
         """Add the rows of all vectors; return keys and vectors by kind, as they will be read back."""
