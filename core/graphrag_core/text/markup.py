@@ -165,11 +165,16 @@ def scan(text: str, marks: Sequence[Mark] = (), markdown: bool | None = None) ->
      ('link', 'tokens', 'tokens.md')]
     """
     if has_markup(text) or (markdown and ("\n    " in text or "\n\t" in text)):
+        if markdown is None:
+            markdown = "\n```" in text or "\n~~~" in text or text.startswith(("```", "~~~"))
         found = _marks_of_markdown(text, markdown)
     else:
-        found = _with_manual_headings(text, [Mark("paragraph", start, end) for start, end in _paragraphs(text)])
+        markdown = False
+        found = [Mark("paragraph", start, end) for start, end in _paragraphs(text)]
         if "://" in text:
             found += _bare_urls(text, [])
+    if not markdown and ("\n   " in text or "\n\t" in text):
+        found = _with_manual_headings(text, found)
     if marks:
         size = len(text)
         found += [mark for mark in marks if 0 <= mark.start <= mark.end <= size]
@@ -286,17 +291,13 @@ class _Lines(NamedTuple):
         return start, start + len(self.text[start : self.start(last)].rstrip())
 
 
-def _marks_of_markdown(text: str, markdown: bool | None) -> list[Mark]:
-    if markdown is None:
-        markdown = "\n```" in text or "\n~~~" in text or text.startswith(("```", "~~~"))
+def _marks_of_markdown(text: str, markdown: bool) -> list[Mark]:
     env: dict[str, Any] = {}
     tokens = _parser(markdown).parse(text, env)
     lines = _Lines(text, [0, *(newline.end() for newline in _NEWLINE.finditer(text)), len(text)])
     references = env.get("references", {})
     blocks = _without_comment_lines(text, _blocks(tokens, lines, markdown), 3 if markdown else 2)
     marks = _with_inline(text, blocks, references)
-    if not markdown:
-        marks = _with_manual_headings(text, marks)
     if "://" in text:
         hidden = [lines.span(*reference["map"]) for reference in references.values()]
         marks += _bare_urls(text, [(m.start, m.end) for m in marks if m.kind in {"code", "link", "literal"}] + hidden)
@@ -440,8 +441,6 @@ def _with_manual_headings(text: str, marks: list[Mark]) -> list[Mark]:
 
     They stand alone or open a paragraph. Less than three of them are no manual page.
     """
-    if "\n   " not in text and "\n\t" not in text:
-        return marks
     headings = {match.start(1): match.end(1) for match in _MANUAL_HEADING.finditer(text)}
     if len(headings) < 3:
         return marks
