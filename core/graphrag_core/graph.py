@@ -14,7 +14,7 @@ import numpy as np
 
 from graphrag_core.communities import Communities
 from graphrag_core.engine.shortest_path import shortest_path
-from graphrag_core.errors import ChangedMeanwhile, InputError
+from graphrag_core.errors import ChangedMeanwhile, InputError, check_integer
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.pipeline import Pipeline
@@ -92,8 +92,7 @@ class KnowledgeGraph:
         max_hops
             The largest number of facts on the path.
         """
-        if isinstance(max_hops, bool) or not isinstance(max_hops, int) or max_hops < 1:
-            raise InputError(f"max_hops is {max_hops!r}: use an integer of at least 1")
+        check_integer(max_hops, "max_hops")
         with self._snapshot(where) as snapshot:
             return shortest_path(snapshot, _entity_keys(snapshot, start), _entity_keys(snapshot, end), max_hops)
 

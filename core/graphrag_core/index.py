@@ -15,7 +15,7 @@ from typing_extensions import Self
 from graphrag_core.engine.address import is_address, is_url, shown
 from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.engine.embedded.files import Folder
-from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex
+from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex, check_integer
 from graphrag_core.extract import SentenceExtractor
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.graph import KnowledgeGraph
@@ -97,8 +97,7 @@ class KnowledgeIndex:
         edges: Edges | None = None,
         engine: Engine | None = None,
     ) -> None:
-        if batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}: it must be at least 1")
+        check_integer(batch_size, "batch_size")
         if engine is not None and merge_similar is not None:
             raise InputError("merge_similar is a setting of the engine: pass it to the engine")
         self.embedding = None if embedder is None else CheckedEmbedder(embedder)

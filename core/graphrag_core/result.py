@@ -98,6 +98,7 @@ class Explanation:
     generation: int | None = None
 
 
+@dataclass(eq=False)
 class LazyExplanation:
     """An explanation that is computed when it is first read. A result, its hits and their copies share one.
 
@@ -105,17 +106,15 @@ class LazyExplanation:
     the same.
     """
 
-    def __init__(self, compute: Callable[[], Explanation], value: Explanation | None = None) -> None:
-        self.compute = compute
-        self._value = value
+    compute: Callable[[], Explanation] = field(repr=False)
+    computed: Explanation | None = None
 
     @property
     def value(self) -> Explanation:
         """The explanation."""
-        value = self._value
-        if value is None:
-            self._value = value = self.compute()
-        return value
+        if self.computed is None:
+            self.computed = self.compute()
+        return self.computed
 
     @classmethod
     def of(cls, explanation: Explanation) -> LazyExplanation:

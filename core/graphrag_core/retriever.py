@@ -37,7 +37,7 @@ from graphrag_core.query.explanation import Explainer
 from graphrag_core.query.global_search import run_global_search
 from graphrag_core.query.pipeline import Question, run_search
 from graphrag_core.query.recognise import Recogniser
-from graphrag_core.query.settings import Plan, SearchSettings
+from graphrag_core.query.settings import Method, Plan, SearchSettings
 from graphrag_core.result import Explanation, LazyExplanation, Result, Trace
 from graphrag_core.text import Tokenizer
 
@@ -274,17 +274,18 @@ class GraphRetriever:
     def _run(self, question: Question, scope: Filter | None) -> Result:
         """Run the query pipeline, and another method if that of the plan finds nothing."""
         plan = question.plan
+        other: Method | None = None
+        why = ""
         if plan.method == "global":
             result = run_global_search(question, self.index.graph.community_store.state(scope))
-            instead: Any = "hybrid", "the documents have no themes: hybrid search answers"
+            other, why = "hybrid", "the documents have no themes: hybrid search answers"
         else:
             result = run_search(question)
-            instead = "vector", "no passage has a word of the question: vector search answers"
-            if not (plan.route and plan.method == "keyword" and question.embedder is not None):
-                return result  # otherwise such as for an id that no passage has
-        if result.hits:
+            if plan.route and plan.method == "keyword" and question.embedder is not None:
+                # Such as for an id that no passage has.
+                other, why = "vector", "no passage has a word of the question: vector search answers"
+        if result.hits or other is None:
             return result
-        other, why = instead
         found = run_search(replace(question, plan=replace(plan, method=other)))
         return replace(found, method=plan.method, fallback="; ".join(filter(None, (why, found.fallback))))
 
@@ -525,7 +526,7 @@ def _plan(
     exclude: Iterable[str] | None,
 ) -> Plan:
     """Return the settings of one question."""
-    plan = settings.replace(**overrides).plan
+    plan = (settings.replace(**overrides) if overrides else settings).plan
     if plan.method == "agentic":
         route = plan.router.route(question)
         plan = replace(plan, method=route.method, route=str(route))

@@ -39,7 +39,7 @@ def test_the_budget_holds_for_all_notes_together():
         notes = graph_notes(passages, max_tokens=budget, tokenizer=words)
         assert words("\n\n".join(filter(None, notes))) <= budget
     assert graph_notes(passages, max_tokens=9, tokenizer=words)[0] == "Knowledge graph:\n- a b c\n- x y"
-    with pytest.raises(InputError, match="positive integer"):
+    with pytest.raises(InputError, match="use an integer of at least 1"):
         graph_notes(passages, max_tokens=0)
 
 

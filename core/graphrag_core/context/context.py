@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from typing_extensions import Self
 
 from graphrag_core.context.styles import ContextSource, Item, Render, graph_block, narrative, passages
-from graphrag_core.errors import InputError
+from graphrag_core.errors import InputError, check_integer
 from graphrag_core.text import Tokenizer, token_counter
 
 if TYPE_CHECKING:
@@ -40,12 +40,6 @@ class Context(str):
         return str(self), self.tokens, self.sources, self.style
 
 
-def check_budget(max_tokens: int) -> None:
-    """Raise ``InputError`` unless a number of tokens is a positive integer."""
-    if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
-        raise InputError(f"max_tokens is {max_tokens!r}: it must be a positive integer")
-
-
 def write_context(
     result: Result,
     *,
@@ -66,7 +60,7 @@ def write_context(
     """
     if style not in get_args(Style):
         raise InputError(f"unknown style {style!r}: use one of {', '.join(get_args(Style))}")
-    check_budget(max_tokens)
+    check_integer(max_tokens, "max_tokens")
     count = token_counter(tokenizer)
     described = style in ("graph", "both") and any(entity.description for entity in result.entities)
     if not result.graph_ran or (not result.facts and not described):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from graphrag_core.context.context import check_budget
 from graphrag_core.context.escape import one_line, shortened
+from graphrag_core.errors import check_integer
 from graphrag_core.text import Tokenizer, token_counter
 
 _HEADING = "Knowledge graph:"
@@ -41,7 +41,7 @@ def graph_notes(
     >>> graph_notes([("Text.", {"facts": ["Auth Service depends on Keyring"]}), ("Other.", {})])
     ['Knowledge graph:\n- Auth Service depends on Keyring', '']
     """
-    check_budget(max_tokens)
+    check_integer(max_tokens, "max_tokens")
     unknown = [text for text, details in passages if not details]
     found = {"facts": facts_about(unknown)} if facts_about is not None and unknown else {}
     known = [(text, details or found) for text, details in passages]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphrag_core import forks
-from graphrag_core.errors import InputError, optional_import
+from graphrag_core.errors import InputError, check_integer, optional_import
 from graphrag_core.ports import Matrix
 
 
@@ -115,8 +115,7 @@ class FastEmbed(LocalModel):
     """
 
     def __init__(self, model: str, *, batch_size: int = 1, local_files_only: bool = True, **options: Any) -> None:
-        if batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}: it must be at least 1")
+        check_integer(batch_size, "batch_size")
         super().__init__(
             partial(load_fastembed, "", "TextEmbedding", model, local_files_only, options),
             partial(type(self), model, batch_size=batch_size, local_files_only=local_files_only, **options),

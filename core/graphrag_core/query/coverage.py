@@ -287,7 +287,10 @@ class Coverage(Reranker):
         keys = _each_once(graph[0][:_GRAPH_CANDIDATES], plain[0][:_PLAIN_CANDIDATES], followed[0], kept)
         covered, about = snapshot.terms_in("chunks", keys, terms), snapshot.subjects(keys)
 
-        by_graph, by_plain = (_OFFSET / (_ranks(keys, r[0]) + _OFFSET) for r in (graph, plain))
+        ranks = [{key: rank for rank, key in enumerate(r[0][:_FAR].tolist())} for r in (graph, plain)]
+        by_graph, by_plain = (
+            _OFFSET / (np.array([rank_of.get(key, _FAR) for key in keys.tolist()]) + _OFFSET) for rank_of in ranks
+        )
         prior = max(trust, _LEAST_GRAPH) * by_graph + (1 - trust) * by_plain
         if trust > 0:  # the question's words in the name of a chunk's subject
             in_subject = np.zeros_like(covered)
@@ -303,8 +306,11 @@ class Coverage(Reranker):
         pinned = [places[key] for key in plain[0][:_PINNED].tolist()] if trust < 0.5 else []
         must = [places[key] for key in kept.tolist()]
         chosen = keys[_choose(prior, bridged, cover * weights, covered, links.strengths, pinned, must)]
-        if trust < 0.5:
-            chosen = _alternate(chosen, plain[0])
+        if trust < 0.5:  # plain search has every other place below the first five
+            head = chosen[:_HEAD]
+            others = plain[0][~np.isin(plain[0], head)][: len(chosen) - len(head)]
+            turns = np.stack([others, chosen[_HEAD : _HEAD + len(others)]], axis=1).ravel()
+            chosen = np.concatenate([head, turns, chosen])
         chosen = _each_once(chosen, everything)
         if bridges is not None:
             bridges = bridges._replace(strengths=bridges.strengths * follow_weight)
@@ -469,14 +475,6 @@ def _choose(
     return np.array([*chosen, *rest[np.argsort(-score[rest], kind="stable")].tolist()], np.int64)
 
 
-def _alternate(chosen: Keys, plain: Keys) -> Keys:
-    """Return what was chosen with every other place below the first five given to plain search, best first."""
-    head = chosen[:_HEAD].tolist()
-    others = [key for key in plain.tolist() if key not in head]
-    turns = [key for pair in zip(others, chosen[_HEAD:].tolist(), strict=False) for key in pair]
-    return np.array([*head, *turns, *chosen.tolist()], np.int64)
-
-
 def _with_kept(keys: Keys, kept: Keys) -> Keys:
     """Return a ranking whose first five contain some passages: these replace the last of the others."""
     head = keys[:_HEAD].tolist()
@@ -484,11 +482,6 @@ def _with_kept(keys: Keys, kept: Keys) -> Keys:
     missing = [key for key in kept.tolist() if key not in head]
     gone = set(others[len(others) - len(missing) :]) if missing else set()
     return _each_once(np.array([*(key for key in head if key not in gone), *missing], np.int64), keys)
-
-
-def _ranks(keys: Keys, ranked: Keys) -> Values:
-    place = {key: rank for rank, key in enumerate(ranked[:_FAR].tolist())}
-    return np.array([place.get(key, _FAR) for key in keys.tolist()], np.float64)
 
 
 def _each_once(*keys: Keys) -> Keys:

@@ -321,13 +321,7 @@ class OwnScores(Fusion):
         if not len(graph[0]):
             return super().select(query, plain, graph, ranking)
         shown = _with_added(query, plain, graph, self.max_chunks)
-        most = len(shown)
-        if self.same_start > 0:
-            starts: dict[str, int] = {}
-            for key, chunk in zip(shown.tolist(), query.snapshot.chunks(shown), strict=True):
-                starts.setdefault(chunk.text[: self.same_start], key)
-            shown = np.array(list(starts.values()), np.int64)
-        return query.without_copies(_only(ranking, shown), most)
+        return query.without_copies(_only(ranking, query.without_same_start(shown, self.same_start)), len(shown))
 
 
 def _with_added(query: Query, plain: Ranking, graph: Ranking, max_chunks: int | None) -> Keys:

@@ -156,6 +156,15 @@ class Query:
                 break
         return (keys[places], scores[places]), copies
 
+    def without_same_start(self, keys: Keys, characters: int) -> Keys:
+        """Return the first one of chunks that have so many first characters in common; 0 compares none."""
+        if characters == 0:
+            return keys
+        starts: dict[str, int] = {}
+        for key, chunk in zip(keys.tolist(), self.snapshot.chunks(keys), strict=True):
+            starts.setdefault(chunk.text[:characters], key)
+        return np.array(list(starts.values()), np.int64)
+
     def best_first(self, scores: Mapping[int, float]) -> Ranking:
         """Return chunks with scores, best first; ties by similarity to the question, then by id."""
         keys, values = np.array(list(scores), np.int64), np.array(list(scores.values()), np.float32)

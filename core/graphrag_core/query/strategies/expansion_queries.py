@@ -79,12 +79,8 @@ class ExpansionQueries(GraphStrategy):
         if not self.in_order:
             order = query.order("chunks", keys, scores)
             keys, scores = keys[order], scores[order]
-        if self.same_start > 0:
-            starts: dict[str, int] = {}
-            for place, chunk in enumerate(query.snapshot.chunks(keys)):
-                starts.setdefault(chunk.text[: self.same_start], place)
-            kept = np.array(list(starts.values()), np.int64)
-            keys, scores = keys[kept], scores[kept]
+        kept = np.isin(keys, query.without_same_start(keys, self.same_start))
+        keys, scores = keys[kept], scores[kept]
         strength = scores if self.in_order else scores / scores.max(initial=1e-9)
         texts = {key: text for key, (_, text) in best.items()}
         return Expansion(keys, scores, strength, queries=texts, remark=remark)

@@ -60,22 +60,6 @@ class PageRank(GraphStrategy):
 
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
         """Return the chunks with the highest PageRank, best first."""
-        nodes, weights, facts = self._seeds(query, plain)
-        if len(nodes) == 0:
-            return Expansion()
-        chunks, rank = self._push(query.snapshot, nodes, weights)
-        count = max(self.candidates, k)
-        if len(chunks) > count:  # keep everything that ties with the last
-            kept = rank >= np.partition(rank, -count)[-count]
-            chunks, rank = chunks[kept], rank[kept]
-        # Rounded, so that equal passages tie whatever the order of the sums.
-        similarity = query.snapshot.similarities("chunks", chunks, query.vector)
-        scores = np.round(np.log(rank + 1e-9) + similarity, 4).astype(np.float32)
-        order = query.order("chunks", chunks, scores)[:count]
-        return Expansion(chunks[order], scores[order], facts=facts)
-
-    def _seeds(self, query: Query, plain: Ranking) -> tuple[Keys, Doubles, Keys]:
-        """Return the seed nodes, which may repeat, their weights, and the seed facts."""
         by_vector = query.by_vector("facts", self.candidates)
         by_keyword = query.snapshot.search_keywords("facts", query.text, self.candidates)
         facts, scores = query.blend("facts", by_vector, by_keyword)
@@ -93,9 +77,19 @@ class PageRank(GraphStrategy):
         ]
         seeds = [(nodes, part * (weight / part.sum())) for nodes, part, weight in classes if part.sum() > 0]
         if not seeds:
-            return np.empty(0, np.int64), np.empty(0), facts
+            return Expansion()
+        nodes = np.concatenate([nodes for nodes, _ in seeds])  # may repeat
         weights = np.concatenate([part for _, part in seeds]).astype(np.float64)
-        return np.concatenate([nodes for nodes, _ in seeds]), weights / weights.sum(), facts
+        chunks, rank = self._push(query.snapshot, nodes, weights / weights.sum())
+        count = max(self.candidates, k)
+        if len(chunks) > count:  # keep everything that ties with the last
+            kept = rank >= np.partition(rank, -count)[-count]
+            chunks, rank = chunks[kept], rank[kept]
+        # Rounded, so that equal passages tie whatever the order of the sums.
+        similarity = query.snapshot.similarities("chunks", chunks, query.vector)
+        scores = np.round(np.log(rank + 1e-9) + similarity, 4).astype(np.float32)
+        order = query.order("chunks", chunks, scores)[:count]
+        return Expansion(chunks[order], scores[order], facts=facts)
 
     def _push(self, snapshot: Snapshot, seeds: Keys, weights: Doubles) -> tuple[Keys, Doubles]:
         """Return the chunks that forward push reaches, and their PageRank.
