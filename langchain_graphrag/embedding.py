@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from langchain_core.embeddings import Embeddings
-
 from graphrag_core import KnowledgeIndex
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.embedding import identity_of
@@ -26,12 +24,6 @@ def embeddings_of(index: KnowledgeIndex) -> Any:
     """Return the embedding model of an index as the user passed it, or None."""
     embedder = index.embedding.embedder if index.embedding else None
     return embedder.embeddings if isinstance(embedder, _CachedEmbeddings) else embedder
-
-
-def has_coroutine(embeddings: Any, method: str) -> bool:
-    """Return whether an embedding model implements a coroutine; LangChain's default uses a thread."""
-    implemented = getattr(type(embeddings), method, None)
-    return implemented is not None and implemented is not getattr(Embeddings, method)
 
 
 class _CachedEmbeddings:

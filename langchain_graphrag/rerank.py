@@ -12,6 +12,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, Callba
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from graphrag_core import Chunk, Coverage, ScoreReranker
+from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.external_rerank import Returned, Scores, run_reranker, scores_of_returned
@@ -77,8 +78,7 @@ class _CompressorScores:
         async def acompress() -> Sequence[Document]:
             return await compressor.acompress_documents(documents, question, callbacks=run.get_child() if run else None)
 
-        has_coroutine = type(compressor).acompress_documents is not BaseDocumentCompressor.acompress_documents
-        arun = acompress if has_coroutine else None
+        arun = acompress if overrides(compressor, BaseDocumentCompressor, "acompress_documents") else None
         return run_reranker(compressor, question, chunks, compress, arun, partial(self._scores, chunks))
 
     def _scores(self, chunks: Sequence[Chunk], documents: Sequence[Document]) -> Scores:

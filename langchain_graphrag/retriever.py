@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
 from langchain_core.indexing.base import DeleteResponse, DocumentIndex, UpsertResponse
 from langchain_core.retrievers import LangSmithRetrieverParams
 from langchain_core.runnables.config import run_in_executor
@@ -26,6 +27,7 @@ from graphrag_core.adapter import (
     closed_on_error,
     needs_explanation,
     open_index,
+    overrides,
     split_options,
 )
 from graphrag_core.errors import InputError
@@ -39,7 +41,7 @@ from langchain_graphrag.documents import (
     to_documents,
     with_vectors,
 )
-from langchain_graphrag.embedding import embeddings_of, has_coroutine, to_embedder
+from langchain_graphrag.embedding import embeddings_of, to_embedder
 from langchain_graphrag.extraction import StoredKnowledgeExtractor, from_graph_documents, llm_extractor
 from langchain_graphrag.llm import to_chat_model
 from langchain_graphrag.mmr import most_diverse
@@ -151,7 +153,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         self._core = GraphRetriever(self.index, self.settings, cache=self.cache, refresh_every=self.refresh_every)
         self._explains = needs_explanation(self.add_metadata)
         model = embeddings_of(self.index)
-        self._embedding, self._awaits = type(model).__name__, has_coroutine(model, "aembed_query")
+        self._embedding, self._awaits = type(model).__name__, overrides(model, Embeddings, "aembed_query")
         self._read("", {})  # raises now instead of in the first query
 
     @override
@@ -454,7 +456,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ) -> list[str]:
         filled = [document for document in documents if document.text.strip()]
         model, given = embeddings_of(self.index), vectors or {}
-        embedding = self.index.embedding if has_coroutine(model, "aembed_documents") else None
+        embedding = self.index.embedding if overrides(model, Embeddings, "aembed_documents") else None
         for start in range(0, len(filled), size := self.index.batch_size):
             batch, embeddings = filled[start : start + size], dict[str, Any]()
             if embedding is not None and (texts := await run_in_executor(None, self.index.to_embed, batch, given)):
@@ -512,7 +514,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **settings: Any
     ) -> list[Document]:
-        results: list[Result] = settings.pop("_results", [])
+        results: list[Result] = settings.pop("_results", [])  # the memory tool reads the core's result too
         token = RUN.set(run_manager)
         try:
             results.append(self.search(query, **{"explain": self._explains, **settings}))

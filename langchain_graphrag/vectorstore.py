@@ -53,9 +53,9 @@ class GraphRAGVectorStore(VectorStore):
         cls,
         texts: Iterable[str],
         embedding: Embedder | None,
-        metadatas: Iterable[Mapping[str, Any]] | None = None,
+        metadatas: Any = None,
         *,
-        ids: Iterable[str] | None = None,
+        ids: Any = None,
         **settings: Any,
     ) -> Self:
         """Index texts and return a store for them; texts are not split unless a ``chunker`` is given.

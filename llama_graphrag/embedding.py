@@ -11,6 +11,7 @@ from llama_index.core.bridge.pydantic import PrivateAttr
 from llama_index.core.embeddings.utils import resolve_embed_model
 from llama_index.core.settings import Settings
 
+from graphrag_core.adapter import overrides
 from graphrag_core.embedders import WordLlama
 from graphrag_core.ingest.embedding import identity_of
 from graphrag_core.ports import Embedder
@@ -53,10 +54,7 @@ class LlamaEmbedder:
     @property
     def has_coroutines(self) -> bool:
         """Whether texts can be embedded on the event loop; LlamaIndex's default coroutines would block it."""
-        return any(
-            getattr(type(self.model), name) is not getattr(BaseEmbedding, name)
-            for name in ("_aget_text_embedding", "_aget_text_embeddings")
-        )
+        return overrides(self.model, BaseEmbedding, "_aget_text_embedding", "_aget_text_embeddings")
 
 
 class LocalEmbedding(BaseEmbedding):

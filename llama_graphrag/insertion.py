@@ -16,6 +16,7 @@ from llama_index.core.settings import Settings
 
 import graphrag_core
 from graphrag_core import KnowledgeIndex
+from graphrag_core.adapter import overrides
 from llama_graphrag.embedding import LlamaEmbedder
 from llama_graphrag.events import GraphRAGInsertEvent
 from llama_graphrag.nodes import (
@@ -56,9 +57,9 @@ def _has_coroutine(step: TransformComponent) -> bool:
     """Return whether a transformation awaits something; LlamaIndex's default coroutines block the event loop."""
     if isinstance(step, BaseEmbedding):
         return LlamaEmbedder(step).has_coroutines
-    if isinstance(step, NodeParser) and type(step).acall is NodeParser.acall:
-        return type(step)._aparse_nodes is not NodeParser._aparse_nodes  # noqa: SLF001 - it has no public name
-    return type(step).acall is not TransformComponent.acall
+    if isinstance(step, NodeParser):
+        return overrides(step, NodeParser, "acall", "_aparse_nodes")
+    return overrides(step, TransformComponent, "acall")
 
 
 def _copies(documents: Sequence[Document]) -> list[Document]:

@@ -11,6 +11,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
 
 from graphrag_core import Chunk, Coverage, ScoreReranker
+from graphrag_core.adapter import overrides
 from graphrag_core.errors import InputError
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.external_rerank import Returned, Scores, run_reranker, scores_of_returned
@@ -62,11 +63,8 @@ class _PostprocessorScores:
         texts = {node.node_id: node.node.get_content(MetadataMode.NONE) for node in nodes}
         given: dict[str, Any] = {"nodes": nodes, "query_bundle": QueryBundle(question)}
         run = partial(self.postprocessor.postprocess_nodes, **given)
-        # LlamaIndex's default coroutine uses a thread.
-        names, base = ("apostprocess_nodes", "_apostprocess_nodes"), BaseNodePostprocessor
-        has_coroutine = hasattr(base, names[0]) and any(
-            getattr(type(self.postprocessor), name) is not getattr(base, name) for name in names
-        )
+        names = ("apostprocess_nodes", "_apostprocess_nodes")
+        has_coroutine = overrides(self.postprocessor, BaseNodePostprocessor, *names)
         arun = partial(self.postprocessor.apostprocess_nodes, **given) if has_coroutine else None
         return run_reranker(self.postprocessor, question, chunks, run, arun, partial(self._scores, texts))
 

@@ -72,6 +72,15 @@ def closed_on_error(opened: AdapterRetriever | KnowledgeIndex) -> Iterator[None]
         raise
 
 
+def overrides(value: object, base: type, *methods: str) -> bool:
+    """Return whether the class of an object implements one of some methods in another way than a base class.
+
+    The default coroutines of the frameworks block the event loop, or run the plain method in a thread.
+    """
+    defaults = {name: getattr(base, name) for name in methods if hasattr(base, name)}
+    return any(getattr(type(value), name, own) is not own for name, own in defaults.items())
+
+
 def checked_names(add_metadata: Iterable[str]) -> tuple[str, ...]:
     """Return the names of what is added to the metadata of retrieved passages, or raise :class:`InputError`."""
     names = () if isinstance(add_metadata, str) else tuple(add_metadata)
