@@ -297,18 +297,12 @@ def _add_ask(app: FastAPI, gateway: Gateway) -> None:
         `answer` with the whole answer and its citations, or `error`. Close the connection to stop the language model.
         """
         arguments = dict(body)
-        stream = arguments.pop("stream")
+        if not arguments.pop("stream"):
+            answer = await while_connected(request.receive, gateway.ask(key, **arguments))
+            return Response(answer.model_dump_json(), media_type="application/json")
         pieces = gateway.answer(key, **arguments)
-        try:
-            first = await while_connected(request.receive, _next(pieces))
-            if stream:
-                return EventStream(_events(pieces, first, key), gateway.limits.answer_seconds)
-            while isinstance(first, str):
-                first = await while_connected(request.receive, _next(pieces))
-            return Response(first.model_dump_json(), media_type="application/json")
-        finally:
-            if not stream:
-                await pieces.aclose()
+        first = await while_connected(request.receive, anext(pieces))  # an error before it has a status of its own
+        return EventStream(_events(pieces, first, key), gateway.limits.answer_seconds)
 
     streams = Annotated[bool, Field(description="True answers with Server-Sent Events: piece, then answer, or error.")]
     asked = request_model("ask", [*parameters(gateway.answer), parameter("stream", streams, default=False)])
@@ -319,10 +313,6 @@ def _add_ask(app: FastAPI, gateway: Gateway) -> None:
     )  # fmt: skip
 
 
-async def _next(pieces: AsyncGenerator[str | api.AskResponse, None]) -> str | api.AskResponse:
-    return await pieces.__anext__()
-
-
 async def _events(
     pieces: AsyncGenerator[str | api.AskResponse, None], first: str | api.AskResponse, key: Key
 ) -> AsyncGenerator[bytes, None]:
@@ -331,7 +321,7 @@ async def _events(
         piece = first
         while isinstance(piece, str):
             yield event("piece", {"text": piece})
-            piece = await pieces.__anext__()
+            piece = await anext(pieces)
         yield event("answer", piece.model_dump(mode="json"))
     except GraphRAGError as error:
         yield event("error", reported(error, restricted=key.restricted))

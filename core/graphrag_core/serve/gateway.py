@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, TypeVar
@@ -313,6 +313,13 @@ class Gateway:
             answer.stop()
             with self._lock:
                 self._answers.discard(answer)
+
+    async def ask(self, key: Key, question: api.Question, **arguments: Any) -> api.AskResponse:
+        """Return the whole answer to a question, with its citations. ``arguments`` are those of :meth:`retrieve`."""
+        async with aclosing(self.answer(key, question, **arguments)) as pieces:
+            answer = [piece async for piece in pieces][-1]
+        assert not isinstance(answer, str)  # noqa: S101 - the last one is the whole answer
+        return answer
 
     def _open_answer(self, key: Key, question: str, *, where: Where | None = None, **arguments: Any) -> AnswerStream:
         """Search the passages of an answer. The stream that is returned calls the language model."""

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -58,7 +58,7 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T:
+async def while_connected(receive: Receive, work: Awaitable[_T]) -> _T:
     """Return the result of some work; cancel it if the client goes away."""
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(receive))
     try:
@@ -84,7 +84,8 @@ def reported(error: GraphRAGError, *, restricted: bool) -> dict[str, Any]:
     """Return an error of the library as the API sends it. What a restricted client is not told is logged."""
     if status_of(error) >= 500 and not isinstance(error, ServeError):
         _log.error("%s: %s", type(error).__name__, error)
-    return error_body(type(error).__name__, message_of(error, restricted=restricted))
+    kind = next(one.__name__ for one in type(error).__mro__ if not one.__name__.startswith("_"))  # a public class
+    return error_body(kind, message_of(error, restricted=restricted))
 
 
 def error_response(error: GraphRAGError, *, restricted: bool) -> Response:
@@ -252,7 +253,7 @@ class EventStream(Response):
         event: asyncio.Future[bytes | None] | None = None
         try:
             while True:
-                event = event or asyncio.ensure_future(self._next_event())
+                event = event or asyncio.ensure_future(anext(self.events, None))
                 done, _ = await asyncio.wait({event}, timeout=_KEEP_ALIVE)
                 data = event.result() if done else b": waiting\n\n"
                 if done:
@@ -264,9 +265,6 @@ class EventStream(Response):
             if event is not None:
                 event.cancel()
                 await asyncio.gather(event, return_exceptions=True)
-
-    async def _next_event(self) -> bytes | None:
-        return await anext(self.events, None)
 
 
 # -- a process

@@ -6,7 +6,6 @@ returns is read by a language model: text from documents is neutralised (:mod:`g
 
 import inspect
 from collections.abc import Callable, Collection, Sequence
-from contextlib import aclosing
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -23,7 +22,6 @@ from graphrag_core.serve import models as api
 from graphrag_core.serve.errors import ServeError
 from graphrag_core.serve.gateway import Gateway
 from graphrag_core.serve.http import Guard, error_response, reported, secret_of
-from graphrag_core.serve.keys import Key
 from graphrag_core.serve.operations import parameter, parameters
 
 try:
@@ -199,7 +197,7 @@ def mcp_server(gateway: Gateway) -> MCPServer:
         omit=["as_of"],
     )  # fmt: skip
     add(
-        "ask", partial(_whole_answer, gateway), api.AskResponse, lambda found: found,
+        "ask", gateway.ask, api.AskResponse, lambda found: found,
         "Answer a question from the indexed documents, with numbered citations. Use it when a finished answer is "
         "wanted; use search to read the passages and to reason over several steps. The kind none means that the answer "
         "is not in the documents: say so instead of guessing.",
@@ -230,13 +228,6 @@ def mcp_server(gateway: Gateway) -> MCPServer:
             omit=["source", "valid_to", "confidence", "metadata"], writes=True,
         )  # fmt: skip
     return server
-
-
-async def _whole_answer(gateway: Gateway, key: Key, question: api.Question, **arguments: Any) -> api.AskResponse:
-    async with aclosing(gateway.answer(key, question, **arguments)) as pieces:
-        answer = [piece async for piece in pieces][-1]
-    assert not isinstance(answer, str)  # noqa: S101 - the last one is the whole answer
-    return answer
 
 
 def _add_tool(
