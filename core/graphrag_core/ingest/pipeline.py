@@ -134,9 +134,10 @@ class Pipeline:
             leave=False,
             dynamic_ncols=True,
         )
-        added, seen, collects = Added(), set[int](), gc.isenabled()
+        added, seen = Added(), set[int]()
         with self.writing(), bar:
             built_with = self.engine.settings().get("embedder", "")
+            collects = gc.isenabled()  # inside the lock: another thread may pause it
             try:
                 for batch in self._batches(documents):
                     gc.disable()  # a batch creates many objects and no cycles
