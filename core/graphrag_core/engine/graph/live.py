@@ -344,7 +344,8 @@ class LiveGraph:
     def _names_in(self, entities: Numbers) -> Pairs:
         """Return the names of entities, given by spelling: how many each has, and their rows."""
         owner, names = self._of_spellings(self._names_of, entities)
-        merged = [(at, one) for at, entity in enumerate(entities.tolist()) for one in self._merged.get(entity, ())]
+        several = np.flatnonzero(np.isin(entities, [*self._merged])).tolist() if self._merged else ()
+        merged = [(at, one) for at in several for one in self._merged[int(entities[at])]]
         if merged:
             of_merged, others = np.array(merged).T
             at, more = self._of_spellings(self._names_of, others)
@@ -1171,10 +1172,12 @@ def _with_number(index: HashIndex, column: Array, numbers: Numbers) -> Pairs:
 
 def _values(rows: Rows, owners: Numbers, indices: Numbers) -> Array:
     """Return the values of pairs of a row and an index; 0 for those that are not there."""
+    if len(owners) == 0 or not rows.counts.any():
+        return np.zeros(len(owners))
     every = distinct(owners)
     counts, known, values = rows.gather(every)
     if len(known) == 0:
-        return np.zeros(len(owners), values.dtype)
+        return np.zeros(len(owners))
     width = 1 + max(int(known.max()), int(indices.max()))
     codes = np.repeat(np.arange(len(every)), counts) * width + known
     order = np.argsort(codes)

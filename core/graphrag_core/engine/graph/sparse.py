@@ -150,12 +150,11 @@ class Rows:
 
         ``order_of`` has a number for each index by which the rows are ordered instead.
         """
+        if len(self._indices) == 0:
+            self._fill_ordered(*added, data, order_of)
+            return
         rows = distinct(removed[0], added[0])
         if len(rows) == 0:
-            return
-        if len(self._indices) == 0:
-            order = np.lexsort((added[1] if order_of is None else order_of[added[1]], added[0]))
-            self._fill(added[0][order], added[1][order], len(self._counts), None if data is None else data[order])
             return
         if len(removed[0]) == 0 and order_of is None:
             counts, starts = self._counts.values[rows], self._starts.values[rows]
@@ -176,6 +175,15 @@ class Rows:
         if self._data is not None and data is not None:
             values = np.concatenate([values[kept], data])[order]
         self.replace(rows, np.bincount(owners, minlength=len(rows)), indices[order], values)
+
+    def _fill_ordered(self, owners: Numbers, indices: Array, data: Array | None, order_of: Array | None) -> None:
+        """Fill empty rows with pairs, which are sorted if they are in no order that gives ordered rows."""
+        key = indices if order_of is None else order_of[indices]
+        by_owner = (owners[1:] > owners[:-1]) | (owners[1:] == owners[:-1]) & (key[1:] > key[:-1])
+        if not by_owner.all() and not (key[1:] >= key[:-1]).all():
+            order = np.lexsort((key, owners))
+            owners, indices, data = owners[order], indices[order], None if data is None else data[order]
+        self._fill(owners, indices, len(self._counts), data)
 
     def _make_room(self, rows: Numbers, counts: Numbers) -> None:
         """Move the rows that have no room for so many to the end of the buffer. Their content is lost."""
