@@ -60,12 +60,6 @@ def passage_name(chunk: Chunk) -> str:
     return f"{name}{part}" if name else chunk.id
 
 
-def copies_note(hit: Hit) -> str:
-    """Return how often a passage's text occurs elsewhere; empty if it does not."""
-    count = len(hit.copies)
-    return f"also in {count:,} other place{'' if count == 1 else 's'}" if count else ""
-
-
 @dataclass(frozen=True, slots=True)
 class HitText:
     """A hit in words: what the command line, the page, the explorer and ``Result.explain`` show of it.
@@ -95,21 +89,23 @@ class HitText:
     covers: str
     copies: str
 
+    @classmethod
+    def of(cls, result: Result, rank: int) -> HitText:
+        """Return the hit of a rank."""
+        hit = result.hits[rank - 1]
+        link = () if _path_ends_in_link(hit) else link_pieces(hit)
+        return cls(rank, hit, _linked_path(result, hit), how_found(hit), link, covered_words(hit), copies_note(hit))
+
 
 def hit_texts(result: Result) -> list[HitText]:
     """Return the hits of a result in words."""
-    return [
-        HitText(
-            rank,
-            hit,
-            _linked_path(result, hit),
-            how_found(hit),
-            () if _path_ends_in_link(hit) else link_pieces(hit),
-            covered_words(hit),
-            copies_note(hit),
-        )
-        for rank, hit in enumerate(result.hits, 1)
-    ]
+    return [HitText.of(result, rank) for rank in range(1, len(result.hits) + 1)]
+
+
+def copies_note(hit: Hit) -> str:
+    """Return how often a passage's text occurs elsewhere; empty if it does not."""
+    count = len(hit.copies)
+    return f"also in {count:,} other place{'' if count == 1 else 's'}" if count else ""
 
 
 def how_found(hit: Hit) -> str:
@@ -131,15 +127,7 @@ def how_found(hit: Hit) -> str:
 
 
 def covered_words(hit: Hit) -> str:
-    """Return the words of the question that a hit contains and no hit above it; empty if there are none.
-
-    >>> from graphrag_core import Hit
-    >>> from graphrag_core.result import Explanation, LazyExplanation, Reason
-    >>> reason = Reason(words=("auth", "vendor"), covers=("vendor",))
-    >>> why = LazyExplanation.of(Explanation(reasons={"c": reason}))
-    >>> covered_words(Hit(Chunk("c", "c", "Text"), 1.0, explanation=why))
-    'new words of the question: vendor'
-    """
+    """Return the words of the question that a hit contains and no hit above it; empty if there are none."""
     heading = "words of the question" if hit.words == hit.covers else "new words of the question"
     return f"{heading}: {_listed(hit.covers)}" if hit.covers else ""
 
@@ -155,15 +143,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def link_pieces(hit: Hit) -> tuple[str, ...]:
-    """Return how a hit is linked to one above it, in pieces as in :class:`HitText`; empty if it is not.
-
-    >>> from graphrag_core import Hit, Link
-    >>> from graphrag_core.result import Explanation, LazyExplanation, Reason
-    >>> reason = Reason(link=Link(1, "a", "keyring", "Keyring", "about"))
-    >>> why = LazyExplanation.of(Explanation(reasons={"c": reason}))
-    >>> "".join(link_pieces(Hit(Chunk("c", "c", "Text"), 0.5, explanation=why)))
-    'about Keyring, which passage 1 mentions'
-    """
+    """Return how a hit is linked to one above it, in pieces as in :class:`HitText`; empty if it is not."""
     link = hit.link
     if link is None:
         return ()

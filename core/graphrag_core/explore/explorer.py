@@ -13,7 +13,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -393,16 +393,11 @@ class _View:
         return _keys(self.snapshot, [*ids, *mentioned[: max(0, _START_NODES - len(ids))]])
 
     def nodes(self, entities: Sequence[Entity]) -> list[dict[str, Any]]:
-        communities = self.scope.communities_of(entity.id for entity in entities)
+        paths = self.scope.communities_of(entity.id for entity in entities)
+        fields = ("id", "name", "type", "mentions")
         return [
-            {
-                "id": entity.id,
-                "name": entity.name,
-                "type": entity.type,
-                "mentions": entity.mentions,
-                "community": (path[0] or None) if path else None,
-            }
-            for entity, path in zip(entities, communities, strict=True)
+            {**{name: getattr(entity, name) for name in fields}, "community": (path[0] or None) if path else None}
+            for entity, path in zip(entities, paths, strict=True)
         ]
 
     def graph(self, keys: Keys) -> dict[str, Any]:
@@ -573,14 +568,10 @@ def _community(one: Community, parents: Mapping[str, str], colours: Mapping[str,
     while parents.get(root):
         root = parents[root]
     return {
-        "id": one.id,
-        "level": one.level,
+        **asdict(one),
         "parent": one.parent or None,
         "name": _short(one.name or ", ".join(one.names[:3]), 80),
         "names": one.names[:12],
-        "entities": one.entities,
-        "documents": one.documents,
-        "description": one.description,
         "sentences": [readable(sentence) for sentence in one.sentences[:5]],
         "root": root,
         "colour": colours.get(root),
