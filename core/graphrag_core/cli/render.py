@@ -231,14 +231,8 @@ def _print_hits(result: Result, *, position: bool = False) -> Iterator[HitText]:
     for shown in hit_texts(result):
         chunk = shown.hit.chunk
         name = one_line(section(chunk))
-        notes = [
-            one_line(chunk.id),
-            f"page {chunk.page}" if chunk.page is not None else "",
-            f"from character {chunk.start:,}" if position and chunk.start else "",
-            shown.copies,
-        ]
         label, title = (f"{shown.rank:>2}  ", "quiet"), (f"{name}  " if name else "", "title")
-        print_line(label, title, (", ".join(filter(None, notes)), "quiet"))
+        print_line(label, title, (", ".join([one_line(chunk.id), *shown.place(offset=position)]), "quiet"))
         print_indented(snippet(texts, shown.hit))
         yield shown
 

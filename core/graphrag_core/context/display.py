@@ -96,6 +96,13 @@ class HitText:
         link = () if _path_ends_in_link(hit) else link_pieces(hit)
         return cls(rank, hit, _linked_path(result, hit), how_found(hit), link, covered_words(hit), copies_note(hit))
 
+    def place(self, *, offset: bool = True) -> list[str]:
+        """Return where the passage stands: its page, its offset in the document, and how many copies there are."""
+        chunk = self.hit.chunk
+        page = f"page {chunk.page}" if chunk.page is not None else ""
+        start = f"from character {chunk.start:,}" if offset and chunk.start else ""
+        return [one for one in (page, start, self.copies) if one]
+
 
 def hit_texts(result: Result) -> list[HitText]:
     """Return the hits of a result in words."""

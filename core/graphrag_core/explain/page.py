@@ -175,12 +175,8 @@ def _whole_text(hit: Hit) -> str:
 
 
 def _source(shown: HitText) -> str:
-    """Return where a passage stands: its id, its page, its offset in the document, and how many copies there are."""
     chunk = shown.hit.chunk
-    where = [chunk.id] if passage_name(chunk) != chunk.id else []
-    where += [f"page {chunk.page}"] if chunk.page is not None else []
-    where += [f"from character {chunk.start:,}"] if chunk.start else []
-    return " · ".join(filter(None, [*where, shown.copies]))
+    return " · ".join([*([chunk.id] if passage_name(chunk) != chunk.id else []), *shown.place()])
 
 
 def _shares(hit: Hit) -> list[tuple[str, float, float]]:
