@@ -1,13 +1,14 @@
 """The commands ``stats``, ``verify``, ``backup`` and ``delete``."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -95,8 +96,8 @@ def delete(
         index = opened.enter_context(options.open_index(kb, embeds=False, write=True))
         catalogue = opened.enter_context(open_catalogue(kb)) if has_catalogue(kb) else None
         chosen = {target: _chosen(target, index, catalogue) for target in dict.fromkeys(targets)}
-        files = {entry.key: entry for found in chosen.values() for entry in found.files}
-        ids = list(dict.fromkeys(document_id for found in chosen.values() for document_id in found.documents))
+        files = {entry.key: entry for _, entries in chosen.values() for entry in entries}
+        ids = list(dict.fromkeys(document_id for documents, _ in chosen.values() for document_id in documents))
         if len(ids) > _MANY and len(ids) > len(targets) and not yes:
             full = sum(1 for entry in files.values() if catalogue is not None and catalogue.documents(entry))
             of = f" of {full:,} files" if full > 1 else ""
@@ -108,7 +109,7 @@ def delete(
             for entry in files.values():
                 catalogue.remove_file(entry)
             catalogue.remove_documents(ids)
-    missing = [target for target, found in chosen.items() if not found.documents]
+    missing = [target for target, (documents, _) in chosen.items() if not documents]
     if not quiet:
         render.print_line(f"{count:,} deleted")
     for target in missing:
@@ -117,41 +118,34 @@ def delete(
         raise typer.Exit(1)
 
 
-class _Chosen(NamedTuple):
-    """Documents, and the files that lose all of theirs."""
+def _chosen(target: str, index: KnowledgeIndex, catalogue: Catalogue | None) -> tuple[list[str], list[CatalogueEntry]]:
+    """Return the documents that a target names, and the files that lose all of theirs.
 
-    documents: list[str]
-    files: list[CatalogueEntry]
-
-
-def _chosen(target: str, index: KnowledgeIndex, catalogue: Catalogue | None) -> _Chosen:
-    """Return what a target names: a document by its id, else the documents of files, else ids that match a pattern."""
+    A target is a document's id, else a file, a folder or a pattern of files, else a pattern of ids.
+    """
     if target in index:
-        return _Chosen([target], [])
+        return [target], []
     matches = _matcher(target)
     if catalogue is not None:
         files = [entry for entry in catalogue.files() if matches(entry.name, entry.path)]
         documents = [document_id for entry in files for document_id in catalogue.documents(entry)]
         if documents:
-            return _Chosen([one for one in documents if one in index], files)
-    if not is_pattern(target):
-        return _Chosen([], [])
-    return _Chosen([one for one in index.document_ids() if matches(one, "")], [])
+            return [one for one in documents if one in index], files
+    return [one for one in index.document_ids() if matches(one, "")] if is_pattern(target) else [], []
 
 
 def _matcher(target: str) -> Callable[[str, str], bool]:
     """Return a function that tells, by name and path, whether a file is the target, is in it, or matches it."""
     name, path = target.replace(os.sep, "/").rstrip("/"), os.path.abspath(target)
     if not is_pattern(target) or os.path.lexists(target):
-        inside = path.rstrip(os.sep) + os.sep
-        return lambda own, at: own == name or own.startswith(f"{name}/") or at == path or at.startswith(inside)
-    by_name = split_pattern(name)[1] if is_pattern(PurePosixPath(name).parts[0]) else None
-    folder, by_path = split_pattern(target)
-    prefix = f"{folder}{os.sep}"
+        by_name, by_path = (f"{re.escape(one)}(/.*)?" for one in (name, path.replace(os.sep, "/").rstrip("/")))
+    else:
+        folder, files = split_pattern(target)
+        by_path = f"{re.escape(folder.as_posix())}/{files.pattern}"
+        by_name = split_pattern(name)[1].pattern if is_pattern(PurePosixPath(name).parts[0]) else "(?!)"
 
     def matches(own: str, at: str) -> bool:
-        if by_name is not None and by_name.fullmatch(own):
-            return True
-        return at.startswith(prefix) and bool(by_path.fullmatch(at.removeprefix(prefix).replace(os.sep, "/")))
+        found = re.fullmatch(by_name, own, re.DOTALL) or re.fullmatch(by_path, at.replace(os.sep, "/"), re.DOTALL)
+        return found is not None
 
     return matches
