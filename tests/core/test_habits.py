@@ -130,7 +130,7 @@ def test_keywords_answer_if_asked_and_it_is_said(index, embedder, caplog):
     assert result.embedder_failed
     assert "no route" in result.fallback
     assert "ask again" in result.advice
-    assert "ask again" in to_content(result)
+    assert "ask again" in to_content(result, {})
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "raised ConnectionError on a question: no route" in caplog.text
     embedder.error = None

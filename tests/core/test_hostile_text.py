@@ -75,7 +75,7 @@ def test_explanations_notes_and_tools(results):
         check_prompt(result.explain())
         check_terminal(result.explain())
         assert len(result.explain().splitlines()) <= 12 + 5 * len(result.hits)
-        check_prompt(to_content(result))
+        check_prompt(to_content(result, {}))
         details = [(hit.chunk.text, result.details(hit)) for hit in result.hits]
         for note in graph_notes(details):
             check_prompt(note)
