@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from hypothesis import strategies as st
 
 from graphrag_core import Chunker, Document, KnowledgeIndex
@@ -22,6 +24,19 @@ SENTENCES = [
     "東京大学で「源氏物語」を読む。",
     "Same words, same words.",
 ]
+MORE = [
+    *SENTENCES[:-1],
+    "开放授权提供商与钥匙环公司通信。他们在开放授权提供商工作。",
+    "We like Session objects.",
+    "You open a new session object here.",
+    "The old session object is closed. A big session pool helps.",
+    "They left Uppsala with Mara.",
+    "SELECT runs.",
+    "We select rows with a quick select query.",
+    "The Red Fox met the American Medical Association.",
+]
+TITLES = ["Auth Service", "Redis", "Devotion (1929 film)", "Session", "Engine", "Pools", "Mara", "开放授权提供商"]
+HEADINGS = ["Parameters", "Usage", "Red Fox", "See also"]
 texts = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=6).map(" ".join)
 documents = st.builds(
     Document,
@@ -44,3 +59,13 @@ def perform(index: KnowledgeIndex, operation: list[object], present: dict[str, D
         index.delete(operation)
         for document_id in operation:
             present.pop(document_id, None)
+
+
+def some_document(chance: random.Random) -> Document:
+    """Return one of 15 documents with a random text, in which a section may link to another one."""
+    text = " ".join(chance.choices(MORE, k=chance.randint(1, 5)))
+    if chance.random() < 0.4:
+        more = " ".join(chance.choices(MORE, k=2))
+        section = f"## {chance.choice(HEADINGS)}\n\n{more} See [x](d{chance.randint(0, 9)}.md)."
+        text = f"# {chance.choice(TITLES)}\n\n{text}\n\n{section}"
+    return Document(f"d{chance.randint(0, 14)}", text, chance.choice(["", "", *TITLES]), {"team": chance.choice("xy")})

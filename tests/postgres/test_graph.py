@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import psycopg
 import pytest
+from changes import CHUNKER, some_document
 
-from graphrag_core import Chunker, Document, KnowledgeIndex
+from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
 from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.engine.postgres import PostgresEngine, graph
@@ -18,53 +19,9 @@ from graphrag_core.engine.postgres.database import create
 from graphrag_core.filters import parse
 from graphrag_core.testing import HashEmbedder
 
-SENTENCES = [
-    "The Auth Service issues tokens to Ada Lovelace.",
-    "Ask the auth service, or Redis, about tokens.",
-    "Redis keeps every session of ada lovelace.",
-    "International Business Machines (IBM) met Ada Lovelace.",
-    "IBM sold the red fox.",
-    "American Medical Association (AMA) wrote to IBM in 1911.",
-    "The American Marketing Association (AMA) wrote back.",
-    "AMA runs it.",
-    "`kg_store` replaced v1.2.3 of the Auth Service.",
-    "a red fox jumped over the auth service.",
-    "東京大学で「源氏物語」を読む。",
-    "开放授权提供商与钥匙环公司通信。他们在开放授权提供商工作。",
-    "We like Session objects.",
-    "You open a new session object here.",
-    "The old session object is closed. A big session pool helps.",
-    "They left Uppsala with Mara.",
-    "SELECT runs.",
-    "We select rows with a quick select query.",
-    "The Red Fox met the American Medical Association.",
-]
-TITLES = [
-    "",
-    "",
-    "Auth Service",
-    "Redis",
-    "Devotion (1929 film)",
-    "Session",
-    "Engine",
-    "Pools",
-    "Mara",
-    "开放授权提供商",
-]
-HEADINGS = ["Parameters", "Usage", "Red Fox", "See also"]
-
-
-def some_document(chance: random.Random) -> Document:
-    text = " ".join(chance.choices(SENTENCES, k=chance.randint(1, 5)))
-    if chance.random() < 0.4:
-        more = " ".join(chance.choices(SENTENCES, k=2))
-        section = f"## {chance.choice(HEADINGS)}\n\n{more} See [x](d{chance.randint(0, 9)}.md)."
-        text = f"# {chance.choice(TITLES[2:])}\n\n{text}\n\n{section}"
-    return Document(f"d{chance.randint(0, 14)}", text, chance.choice(TITLES), {"team": chance.choice("xy")})
-
 
 def make_index(engine=None, **settings) -> KnowledgeIndex:
-    chunker = Chunker(max_tokens=20, overlap=10, whole_until=30)
+    chunker = CHUNKER
     return KnowledgeIndex(HashEmbedder(16), engine=engine, chunker=chunker, **settings)
 
 

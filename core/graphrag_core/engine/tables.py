@@ -206,7 +206,6 @@ class Tables:
             chunks[row[2]].append(row)
             texts[row[0]] = row[3]
         keys = np.array([*texts], np.int64)
-        of_chunks = self.array(keys)
         names: dict[int, dict[str, bool]] = {key: {} for key in texts}
         mentions: dict[int, list[Mention]] = {key: [] for key in texts}
         facts: dict[int, dict[int, Fact]] = {key: {} for key in texts}
@@ -216,17 +215,18 @@ class Tables:
         surfaces = {key: name.surface for key, name in self.names(sorted(used)).items()}
         for chunk, name, is_subject in mentioned:
             names[chunk][surfaces[name]] = bool(is_subject)
-        for table, columns in (("claims", "name, type, description"), ("aliases", "short, long")):
-            for chunk, first, *others in self.rows(
+        claims, aliases = (
+            self.rows(
                 f"SELECT t.chunk, {columns} FROM {table} t WHERE {self.own['t']}t.chunk {self.listed} "
-                f"ORDER BY t.chunk, t.{self.order}", (of_chunks,)
-            ):  # fmt: skip
-                is_alias = table == "aliases"
-                mentions[chunk].append(
-                    Mention(surfaces[others[0]], aliases=(surfaces[first],))
-                    if is_alias
-                    else Mention(surfaces[first], *others)
-                )
+                f"ORDER BY t.chunk, t.{self.order}",
+                (self.array(keys),),
+            )
+            for table, columns in (("claims", "name, type, description"), ("aliases", "short, long"))
+        )
+        for chunk, name, kind, description in claims:
+            mentions[chunk].append(Mention(surfaces[name], kind, description))
+        for chunk, short, long in aliases:
+            mentions[chunk].append(Mention(surfaces[long], aliases=(surfaces[short],)))
         for chunk, key, own, stored, is_plain, *fields in stated:
             text = text_of_fact(stored, is_plain, texts[chunk], fields[0], fields[1])
             facts[chunk][key] = fact_of([surfaces[name] for name in own], text, fields, accesses=accesses)

@@ -12,50 +12,20 @@ from statistics import median
 
 import numpy as np
 import pytest
+from changes import CHUNKER, MORE, TITLES, some_document
 
-from graphrag_core import Chunker, Document, GraphRetriever, KnowledgeIndex, Trace
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex, Trace
 from graphrag_core.engine.embedded.engine import ReadWriteLock
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.engine.graph.live import LiveGraph
 from graphrag_core.testing import HashEmbedder
 
-SENTENCES = [
-    "The Auth Service issues tokens to Ada Lovelace.",
-    "Ask the auth service, or Redis, about tokens.",
-    "Redis keeps every session of ada lovelace.",
-    "International Business Machines (IBM) met Ada Lovelace.",
-    "IBM sold the red fox.",
-    "American Medical Association (AMA) wrote to IBM in 1911.",
-    "The American Marketing Association (AMA) wrote back.",
-    "AMA runs it.",
-    "`kg_store` replaced v1.2.3 of the Auth Service.",
-    "a red fox jumped over the auth service.",
-    "東京大学で「源氏物語」を読む。",
-    "We like Session objects.",
-    "You open a new session object here.",
-    "The old session object is closed. A big session pool helps.",
-    "They left Uppsala with Mara.",
-    "SELECT runs.",
-    "We select rows with a quick select query.",
-    "The Red Fox met the American Medical Association.",
-]
-TITLES = ["", "", "Auth Service", "Redis", "Devotion (1929 film)", "Session", "Engine", "Pools", "Mara"]
-HEADINGS = ["Parameters", "Usage", "Red Fox", "See also"]
 QUESTIONS = ["Who met Ada Lovelace?", "auth service session", "What did the AMA write to IBM?"]
 
 
-def some_document(chance: random.Random) -> Document:
-    text = " ".join(chance.choices(SENTENCES, k=chance.randint(1, 5)))
-    if chance.random() < 0.4:
-        more = " ".join(chance.choices(SENTENCES, k=2))
-        section = f"## {chance.choice(HEADINGS)}\n\n{more} See [x](d{chance.randint(0, 9)}.md)."
-        text = f"# {chance.choice(TITLES[2:])}\n\n{text}\n\n{section}"
-    return Document(f"d{chance.randint(0, 14)}", text, chance.choice(TITLES), {"team": chance.choice("xy")})
-
-
 def make_index() -> KnowledgeIndex:
-    return KnowledgeIndex(HashEmbedder(16), chunker=Chunker(max_tokens=20, overlap=10, whole_until=30))
+    return KnowledgeIndex(HashEmbedder(16), chunker=CHUNKER)
 
 
 def view_of(index):
@@ -139,19 +109,19 @@ def test_a_change_does_not_build_the_view_again(monkeypatch):
     build = LiveGraph.build
     monkeypatch.setattr(LiveGraph, "build", lambda *of: built.append(of) or build(*of))
     with make_index() as index:
-        index.add([Document(f"a{at}", SENTENCES[at % len(SENTENCES)], TITLES[at % len(TITLES)]) for at in range(200)])
+        index.add([Document(f"a{at}", MORE[at % len(MORE)], TITLES[at % len(TITLES)]) for at in range(200)])
         retriever = GraphRetriever(index, cache=False)
         retriever.retrieve("Redis?")
         index.add([Document("first", "Redis met Mara.")])
         retriever.retrieve("Redis?")
         assert len(built) == 1
         for at in range(20):
-            index.add([Document(f"b{at}", f"{SENTENCES[at % len(SENTENCES)]} Uppsala {at}.")])
+            index.add([Document(f"b{at}", f"{MORE[at % len(MORE)]} Uppsala {at}.")])
             retriever.retrieve("Redis?")
             index.delete(f"a{at}")
             retriever.retrieve("Uppsala?")
         assert len(built) == 1
-        index.add([Document(f"c{at}", SENTENCES[at % len(SENTENCES)]) for at in range(400)])
+        index.add([Document(f"c{at}", MORE[at % len(MORE)]) for at in range(400)])
         retriever.retrieve("Redis?")
         assert len(built) == 2, "many changes at once are cheaper to build"
         assert index.verify()
@@ -160,11 +130,11 @@ def test_a_change_does_not_build_the_view_again(monkeypatch):
 def test_a_view_that_could_not_follow_is_built_again(monkeypatch):
     with make_index() as index:
         for at in range(4):
-            index.add([Document(f"a{at}", SENTENCES[at])])
+            index.add([Document(f"a{at}", MORE[at])])
             assert len(view_of(index).chunk_keys)
         with monkeypatch.context() as patch:
             patch.setattr(LiveGraph, "set_names", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-            index.add([Document("b", SENTENCES[5])])
+            index.add([Document("b", MORE[5])])
             with pytest.raises(KeyboardInterrupt):
                 view_of(index)
         assert_as_built(view_of(index), index.engine.indexes.graph)
@@ -173,7 +143,7 @@ def test_a_view_that_could_not_follow_is_built_again(monkeypatch):
 @pytest.mark.parametrize("last", [None, "They left Uppsala with Mara."])
 def test_what_came_and_went_between_two_views_was_never_there(tmp_path, last):
     with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(8)) as index:
-        index.add([Document(f"a{at}", SENTENCES[at % len(SENTENCES)]) for at in range(30)])
+        index.add([Document(f"a{at}", MORE[at % len(MORE)]) for at in range(30)])
         len(index)
         with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(8), read_only=True) as reader:
             view_of(reader)
@@ -194,10 +164,10 @@ def test_what_came_and_went_between_two_views_was_never_there(tmp_path, last):
 
 def test_memory_does_not_grow_with_changes_that_cancel_out():
     with make_index() as index:
-        index.add([Document(f"a{at}", SENTENCES[at % len(SENTENCES)]) for at in range(60)])
+        index.add([Document(f"a{at}", MORE[at % len(MORE)]) for at in range(60)])
         sizes = []
         for at in range(150):
-            index.add([Document("b", f"{SENTENCES[at % len(SENTENCES)]} {at}.")])
+            index.add([Document("b", f"{MORE[at % len(MORE)]} {at}.")])
             view_of(index)
             sizes.append(index.engine.indexes.graph.nbytes)
         assert max(sizes[75:]) <= 1.5 * max(sizes[:75])
