@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable
 from typing import Any
 
 from markupsafe import Markup
@@ -16,7 +15,7 @@ from markupsafe import Markup
 from graphrag_core import __version__
 from graphrag_core.errors import InputError
 from graphrag_core.explain.templates import asset, policy, render
-from graphrag_core.explore.explorer import MAX_DRAWN, Explorer
+from graphrag_core.explore.explorer import Explorer
 from graphrag_core.filters import Where
 from graphrag_core.query.steering import did_you_mean
 
@@ -107,7 +106,6 @@ def _export(
         start = start if found else {"kind": "question", "value": question}
         waiting.extend(node["id"] for node in answers[question]["network"]["nodes"] if node["id"] is not None)
     top = [node["id"] for node in overview["graph"]["nodes"]]
-    whole = {**overview, "fields": []}
     entities: dict[str, Any] = {}
     while len(entities) < max_nodes and (waiting or top):
         name = waiting.popleft() if waiting else top.pop(0)
@@ -118,36 +116,19 @@ def _export(
             entities[answer["entity"]["id"]] = answer
             if question is not None or entity is not None:
                 waiting.extend(node["id"] for node in answer["neighbours"]["nodes"])
-    whole["graph"] = _inside(overview["graph"], entities)
-    for answer in entities.values():
-        answer["neighbours"] = {**answer["neighbours"], **_inside(answer["neighbours"], entities)}
     communities = {one["id"]: explorer.community(one["id"], where) for one in overview["communities"]}
-    for answer in communities.values():
-        answer["graph"] = _inside(answer["graph"], entities)
-    edges = {(edge["source"], edge["target"]): edge for edge in _all_edges(whole, entities, communities)}
+    whole = {**overview, "fields": [], "graph": dict(overview["graph"])}  # the explorer keeps its own
+    graphs = [answer["graph"] for answer in (whole, *communities.values())]
+    graphs += [answer["neighbours"] for answer in entities.values()]
+    for graph in graphs:  # without entities that are not exported
+        graph["nodes"] = [node for node in graph["nodes"] if node["id"] in entities]
+        graph["edges"] = [one for one in graph["edges"] if one["source"] in entities and one["target"] in entities]
+    edges = {(edge["source"], edge["target"]): edge for graph in graphs for edge in graph["edges"]}
     return {
         "start": start,
-        "max_drawn": MAX_DRAWN,
         "overview": whole,
         "entities": entities,
         "communities": communities,
         "questions": answers,
         "edges": list(edges.values()),
-    }
-
-
-def _all_edges(whole: Any, entities: Any, communities: Any) -> Iterable[dict[str, Any]]:
-    for graph in (
-        whole["graph"],
-        *(answer["neighbours"] for answer in entities.values()),
-        *(answer["graph"] for answer in communities.values()),
-    ):
-        yield from graph["edges"]
-
-
-def _inside(graph: dict[str, Any], entities: dict[str, Any]) -> dict[str, Any]:
-    """Return a graph without entities that are not exported."""
-    return {
-        "nodes": [node for node in graph["nodes"] if node["id"] in entities],
-        "edges": [edge for edge in graph["edges"] if edge["source"] in entities and edge["target"] in entities],
     }
