@@ -84,6 +84,8 @@ def _show_report(report: Report, show: int) -> None:
         _show_differences(report)
     render.print_line()
     render.print_indented(Text(report.verdict, "bold"), 0)
+    if report.decided:
+        render.print_indented(Text(report.decided), 0)
 
 
 def _show_measures(report: Report) -> None:
@@ -135,6 +137,8 @@ def _show_question(answer: Answered, gain: float) -> None:
             pieces.append(Text(f"✓ {name}", "good") if is_gold else Text(name, "quiet"))
         line = Text(" · ").join(pieces) if pieces else Text("nothing", "quiet")
         render.print_indented(line, 22, label=Text(f"      {method}"))
+    if answer.decided:
+        render.print_indented(Text(answer.decided, "quiet"), 22, label=Text("      decided by"))
 
 
 def _show_differences(report: Report) -> None:

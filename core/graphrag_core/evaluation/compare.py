@@ -55,6 +55,8 @@ class Answered:
         For each method how long it took, without embedding the question.
     titles
         The titles of what was found, by id.
+    decided
+        Which ranking decided the order of the hybrid method, and how far; empty if it did not run.
     """
 
     question: Question
@@ -64,6 +66,7 @@ class Answered:
     missing: tuple[str, ...] = ()
     milliseconds: Mapping[str, float] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
+    decided: str = ""
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -99,6 +102,7 @@ class Answered:
             "missing": list(self.missing),
             "found": {method: list(ids) for method, ids in self.found.items()},
             "milliseconds": {method: round(ms, 3) for method, ms in self.milliseconds.items()},
+            "decided": self.decided,
         }
 
 
@@ -300,6 +304,15 @@ class Report:
         return Latency(float(p50), float(p95))
 
     @property
+    def decided(self) -> str:
+        """On how many questions the graph led the hybrid method, and on how many plain search; empty if not asked."""
+        reasons = [answer.decided for answer in self.answered if answer.decided]
+        by_graph = sum(reason.startswith("the graph leads") for reason in reasons)
+        alone = sum(reason.startswith("plain search decides alone") for reason in reasons)
+        plain = f"plain search on {len(reasons) - by_graph}, on {alone} of them alone"
+        return f"The graph led on {by_graph} of {len(reasons)} questions, {plain}." if reasons else ""
+
+    @property
     def verdict(self) -> str:
         """A sentence that says whether the graph helps on these questions, and whether it is significant."""
         if not self.answered:
@@ -343,6 +356,7 @@ class Report:
             **self._numbers(),
             "types": {kind: {"judged": len(part.judged), **part._numbers()} for kind, part in self.by_type().items()},  # noqa: SLF001
             "verdict": self.verdict,
+            "decided": self.decided,
             "answers": [answer.to_dict() for answer in self.answered],
         }
 
@@ -421,12 +435,12 @@ def compare(
     report = Report(k, (), names, tuple(map(Measure.parse, measures)))
     anew = GraphRetriever(retriever.index, replace(retriever.settings, score_threshold=None), cache=None)
 
-    def run(name: str, text: str, vector: Any, count: int) -> list[Chunk]:
-        """Return the passages of a method, best first."""
+    def run(name: str, text: str, vector: Any, count: int) -> tuple[list[Chunk], str]:
+        """Return the passages of a method, best first, and which ranking decided."""
         if name in others:
-            return [one if isinstance(one, Chunk) else Chunk(one, one, "") for one in others[name](text)]
+            return [one if isinstance(one, Chunk) else Chunk(one, one, "") for one in others[name](text)], ""
         result = anew.retrieve(text, k=count, embedding=vector, count_access=False, **METHODS[name])
-        return [hit.chunk for hit in result.hits]
+        return [hit.chunk for hit in result.hits], result.expansion_skipped or result.gate
 
     depth, finder = report.depth, GoldFinder(retriever.index)
     shuffle = random.Random(0)  # noqa: S311 - an order, no secret
@@ -439,11 +453,12 @@ def compare(
             for name in names:
                 run(name, question.text, vector, depth)
         ranked: dict[str, list[Chunk]] = {name: [] for name in names}  # in this order, whatever that of the runs
-        times = {}
+        times, decided = {}, ""
         for name in shuffle.sample(names, len(names)):
             start = time.perf_counter()
-            chunks = run(name, question.text, vector, count)
+            chunks, reason = run(name, question.text, vector, count)
             times[name] = (time.perf_counter() - start) * 1000
+            decided = reason if name == "hybrid" else decided
             ranked[name] = gold.rank(chunks, depth)
         answered.append(
             Answered(
@@ -454,6 +469,7 @@ def compare(
                 gold.missing,
                 times,
                 {gold.id_of(one): one.title for chunks in ranked.values() for one in chunks if one.title},
+                decided,
             )
         )
     return replace(report, answered=tuple(answered))
