@@ -33,7 +33,7 @@ from graphrag_core.context.display import (
     uncovered_words,
 )
 from graphrag_core.context.escape import for_html, for_terminal
-from graphrag_core.errors import InputError
+from graphrag_core.errors import check_integer
 from graphrag_core.explain.layout import layout
 from graphrag_core.explain.network import Network, build_network
 from graphrag_core.filters import Filter, Where, parse
@@ -249,8 +249,8 @@ class Explorer:
         nothing: dict[str, Any],
     ) -> dict[str, Any]:
         """Return a page of what there is about an entity, or ``nothing``."""
-        if offset < 0 or not 1 <= limit <= MAX_PAGE:
-            raise InputError(f"offset {offset} and limit {limit}: use at least 0, and 1 to {MAX_PAGE}")
+        check_integer(offset, "offset", 0)
+        check_integer(limit, "limit", 1, MAX_PAGE)
         with self._open(where) as view:
             found = find_entity(view.snapshot, name)
             return nothing if found is None else _safe(read(view, *found, offset, limit))

@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from graphrag_core import __version__
-from graphrag_core.errors import InputError
+from graphrag_core.errors import InputError, check_integer
 from graphrag_core.explain.templates import asset, policy, render
 from graphrag_core.explore.explorer import Explorer
 from graphrag_core.filters import Where
@@ -73,8 +73,7 @@ def static_page(
     InputError
         There is no such entity, or ``max_nodes`` is out of range.
     """
-    if not 1 <= max_nodes <= _MOST_EXPORTED:
-        raise InputError(f"max_nodes is {max_nodes}: it must be between 1 and {_MOST_EXPORTED:,}")
+    check_integer(max_nodes, "max_nodes", 1, _MOST_EXPORTED)
     data = _export(explorer, question, entity, max_nodes, where)
     shown = question or (data["entities"][data["start"]["value"]]["entity"]["name"] if entity is not None else "")
     style, scripts = asset(_PACKAGE, *STYLES), [asset(_PACKAGE, name) for name in SCRIPTS]

@@ -20,7 +20,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 from typing_extensions import Self
 
-from graphrag_core.errors import GraphRAGError, InputError
+from graphrag_core.errors import GraphRAGError, InputError, check_integer
 from graphrag_core.explore.explorer import find_entity, strongest
 from graphrag_core.filters import (
     DOCUMENT_ID,
@@ -229,10 +229,7 @@ class Gateway:
             raise InputError(f"k is {k}: this server allows at most {self.limits.k}")
 
     def _checked_limit(self, limit: int) -> int:
-        most = 10 * self.limits.k
-        if not 1 <= limit <= most:
-            raise InputError(f"the limit is {limit}: use a number from 1 to {most}")
-        return limit
+        return check_integer(limit, "limit", most=10 * self.limits.k)
 
     # -- questions
 

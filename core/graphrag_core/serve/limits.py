@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from graphrag_core.errors import InputError
+from graphrag_core.errors import InputError, check_number
 from graphrag_core.serve.errors import TooLarge, TooManyRequests, Unavailable
 
 _T = TypeVar("_T")
@@ -58,11 +58,10 @@ class Limits:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            if one.name == "requests_per_minute" and value is None:
+            if value is None and one.default is None:
                 continue
-            least = 0 if one.name == "waiting" else 1
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or (value < least and value <= 0):
-                raise InputError(f"the limit {one.name} is {value!r}: use a number of at least {least}")
+            if check_number(value, f"the limit {one.name}") == 0 and one.name != "waiting":
+                raise InputError(f"the limit {one.name} is 0: use a larger number")
 
 
 class ThreadPool:
