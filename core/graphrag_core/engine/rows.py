@@ -207,6 +207,14 @@ def statement(document: str, text: Hashable, names: Hashable, relation: str | No
     return (document, names, relation, value or "") if relation else (document, text)
 
 
+def statement_number(text: str, relation: str | None, names: bytes) -> int:
+    """Return a number that is the same for facts that say the same. ``names`` are the keys of their names."""
+    words = zlib.crc32(" ".join(text.lower().split()).encode("utf-8", "surrogatepass"))
+    return (
+        words if relation is None else zlib.crc32(names, zlib.crc32(relation.encode("utf-8", "surrogatepass"), words))
+    )
+
+
 def kept_accesses(
     before: Iterable[Row], keys: Iterable[int], added: Sequence[ParsedDocument], known: Container[str]
 ) -> dict[int, tuple[int, float]]:

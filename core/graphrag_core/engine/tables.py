@@ -280,6 +280,16 @@ class Tables:
             whole = text_of_fact(own, is_plain, text, start, stop)
             yield statement(document, whole, surfaces, relation, value), last, count
 
+    def facts_to_hide(self, facts: Keys) -> Iterator[tuple[int, list[int], str, str, str]]:
+        """Yield key, names, relation, value and text of facts."""
+        for key, names, relation, value, *place in self.rows(
+            "SELECT f.key, f.names, coalesce(f.relation, ''), coalesce(f.value, ''), f.text, f.is_plain, "
+            f"{self.text}, f.start, f.stop FROM chunks c JOIN facts f ON {self.holds} "
+            f"WHERE {self.own['c']}{self.own['f']}f.key {self.listed}",
+            (self.array(facts),),
+        ):
+            yield key, self.unpack_names(names), relation, value, text_of_fact(*place)
+
     # -- names
 
     def names(self, keys: Sequence[int]) -> dict[int, Name]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.live import LiveGraph
 from graphrag_core.engine.graph.names import name_form
 from graphrag_core.engine.graph.sparse import Growing, Pairs, Tables
-from graphrag_core.engine.rows import Row
+from graphrag_core.engine.rows import Row, statement_number
 from graphrag_core.ports import Keys
 from graphrag_core.text import EDGE, hash64, unwrap
 from graphrag_core.text.lowercase_names import name_grams, sentence_grams
@@ -89,7 +88,7 @@ class GraphTables:
                 fact_chunks,
                 weights,
                 [relation is not None for relation in relations],
-                [*map(_statement, fact_texts, relations, fact_names)],
+                [*map(statement_number, fact_texts, relations, fact_names)],
             ),
             "fact_names": (facts[fact_at], fact_named),
             "fact_grams": _sorted(facts[np.array(said, np.int64)][sentence], fact_gram & _GRAM),
@@ -245,16 +244,6 @@ class _Table(Mapping[str, Column]):
 def _sorted(owners: Keys, values: Column) -> tuple[Column, Column]:
     order = np.argsort(owners, kind="stable")
     return owners[order], values[order]
-
-
-def _statement(text: str, relation: str | None, names: bytes) -> int:
-    """Return a number that is the same for facts that say the same."""
-    words = " ".join(text.lower().split()).encode("utf-8", "surrogatepass")
-    return (
-        crc32(words)
-        if relation is None
-        else crc32(names, crc32(relation.encode("utf-8", "surrogatepass"), crc32(words)))
-    )
 
 
 def _unpacked(lists: Sequence[bytes]) -> tuple[Keys, Keys, Keys]:

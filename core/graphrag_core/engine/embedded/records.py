@@ -496,15 +496,6 @@ class Records(Tables):
             for fact, text in facts:
                 yield fact, (text,)
 
-    def facts_to_hide(self, keys: Keys) -> Iterator[tuple[int, list[int], str, str, str]]:
-        """Yield key, names, relation, value and text of facts."""
-        for key, names, relation, value, *place in self.rows(
-            "SELECT f.key, f.names, coalesce(f.relation, ''), coalesce(f.value, ''), f.text, f.is_plain, "
-            "inflate(c.text), f.start, f.stop FROM facts f JOIN chunks c ON c.key = f.chunk "
-            f"WHERE f.key {LISTED}", (self.array(keys),)
-        ):  # fmt: skip
-            yield key, unpack(names).tolist(), relation, value, text_of_fact(*place)
-
     # -- vectors
 
     def vectors(self, kind: str, span: Span) -> Iterator[tuple[Keys, Matrix]]:

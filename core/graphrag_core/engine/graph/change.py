@@ -15,7 +15,6 @@ nothing drifts.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
@@ -34,6 +33,7 @@ from graphrag_core.engine.graph.names import (
     decided,
     resolve,
     titles,
+    unambiguous,
     word_pairs,
     words_of,
 )
@@ -482,7 +482,9 @@ def _resolve(
     """
     aliases = store.aliases(*asked)
     shorts = {*aliases[2].tolist(), *asked[1].tolist()}
-    longs = _long_names(aliases, _valid(store, spellings, found.alive, *aliases))
+    valid = _valid(store, spellings, found.alive, *aliases)
+    alone = unambiguous(aliases[2][valid], aliases[3][valid])
+    longs = dict(zip(alone[0].tolist(), alone[1].tolist(), strict=True))
     stored: dict[int, tuple[int | None, int, int | None]] = {}
     similar: Pairs = (NONE, NONE)
     groups, deleted = list[list[int]](), list[int]()
@@ -576,14 +578,6 @@ def _valid(
     both = named & there
     found: Flags = both[: len(first)] & both[len(first) :]
     return found
-
-
-def _long_names(aliases: tuple[Numbers, ...], valid: Flags) -> dict[int, int]:
-    """Return for each short spelling the long one that it stands for, if there is exactly one; see ``resolve``."""
-    short, long = (end[valid & (aliases[2] != aliases[3])].tolist() for end in aliases[2:])
-    pairs = {*zip(short, long, strict=True)}
-    counts = Counter(one for one, _ in pairs)
-    return {one: other for one, other in pairs if counts[one] == 1}
 
 
 # -- entities of facts and chunks

@@ -111,20 +111,29 @@ def titles(chunk: Numbers, spelling: Numbers, subject: Flags, form: npt.NDArray[
     return title
 
 
+def unambiguous(short: Numbers, long: Numbers) -> Pairs:
+    """Return the short names that stand for exactly one long name, and these.
+
+    A short name is an alias of its long name unless another chunk gives it another long name: "AMA", the medical and
+    the marketing association, stays on its own.
+    """
+    other = short != long
+    numbers, place = np.unique(np.concatenate([short[other], long[other]]), return_inverse=True)
+    ends = place.reshape(2, -1)
+    size = max(len(numbers), 1)
+    once = distinct(ends[0] * size + ends[1])
+    alone = np.bincount(once // size, minlength=size)[once // size] == 1
+    return numbers[once[alone] // size], numbers[once[alone] % size]
+
+
 def resolve(aliases: Pairs, similar: Pairs, mentions: Numbers, ids: Numbers) -> Numbers:
     """Return for each spelling the one that represents its entity.
 
-    Nothing is merged for good: this is computed from the rows of the moment. A short name is
-    an alias of its long name unless another chunk gives it another long name: "AMA", the medical
-    and the marketing association, stays on its own. A group is represented by its long name; by
-    the one with the most mentions, then with the smallest id, if it has several or none.
+    Nothing is merged for good: this is computed from the rows of the moment. ``aliases`` are :func:`unambiguous`. A
+    group is represented by its long name; by the one with the most mentions, then with the smallest id, if it has
+    several or none.
     """
-    size = len(ids)
-    short, long = aliases[0][aliases[0] != aliases[1]], aliases[1][aliases[0] != aliases[1]]
-    if size:
-        short, long = np.divmod(distinct(short * size + long), size)
-        unambiguous = np.bincount(short, minlength=size)[short] == 1
-        short, long = short[unambiguous], long[unambiguous]
+    size, (short, long) = len(ids), aliases
     if len(short) + len(similar[0]) == 0:
         return np.arange(size)
     ends = np.concatenate([short, similar[0]]), np.concatenate([long, similar[1]])

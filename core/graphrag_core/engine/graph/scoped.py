@@ -17,7 +17,7 @@ import numpy.typing as npt
 from graphrag_core.engine.graph.change import MENTION, MOST_LINKED, NONE, SUBJECT
 from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
 from graphrag_core.engine.graph.live import in_all, most_mentioned, strongest, unique_pairs
-from graphrag_core.engine.graph.names import resolve
+from graphrag_core.engine.graph.names import resolve, unambiguous
 from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, ranges
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Adjacency, Keys, Kind
@@ -104,7 +104,9 @@ class ScopedGraph:
             both = (mentions[ends[0]] > 0) & (mentions[ends[1]] > 0)
             return ends[0][both], ends[1][both]
 
-        found = resolve(places(short, long), places(first, second), mentions, self._uses.hashes(spellings))
+        found = resolve(
+            unambiguous(*places(short, long)), places(first, second), mentions, self._uses.hashes(spellings)
+        )
         for group in groups:
             inside = [at for at in np.searchsorted(spellings, group).tolist() if mentions[at] > 0]
             if len(inside) > 1:

@@ -8,7 +8,7 @@ change, the graph is built in memory from all rows, and the tables are written a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,9 +33,8 @@ from graphrag_core.engine.graph.live import LiveGraph, derived_counts, unique_pa
 from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER
 from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, Tables
 from graphrag_core.engine.postgres.database import copy_rows, matrix
-from graphrag_core.engine.postgres.reads import columns
+from graphrag_core.engine.postgres.reads import PostgresTables, columns
 from graphrag_core.engine.postgres.schema import DERIVED, FACT_BITS, GRAM_BITS
-from graphrag_core.engine.rows import without_markup
 from graphrag_core.key_sets import among, distinct, without
 from graphrag_core.ports import Keys
 from graphrag_core.text import EDGE, hash64, normalise
@@ -47,6 +46,17 @@ _GRAM = (1 << GRAM_BITS) - 1
 _EDGE = hash64(EDGE)
 EDITS, SIMILAR = "edits", "merge_similar"
 """The settings of an index that change its whole graph."""
+
+IS_MENTIONED = f"(u.named = {ALWAYS} OR u.named = {AS_SUBJECT} AND m.subject)"
+IS_HELD = (
+    f"(u.named = {ALWAYS} OR u.named = {AS_SUBJECT} AND EXISTS (SELECT FROM mentions m WHERE m.index = %(index)s "
+    f"AND m.chunk = h.fact >> {FACT_BITS} AND m.spelling = h.spelling AND m.subject OFFSET 0))"
+)
+IS_LOWER = "s.number = l.spelling AND s.entity IS NOT NULL AND NOT s.common"
+"""Which mentions ``m``, names ``h`` of facts and mentions ``l`` in lower case are those of an entity.
+
+``u`` is their row of ``name_uses``, ``s`` that of ``spellings``.
+"""
 
 _PAGE = 10_000  # chunks whose rows are read in one go
 _NAMES_PAGE, _NEAREST = 1_000, 8  # names whose similarities are computed in one go, and how many count
@@ -267,23 +277,11 @@ def graph_settings(cursor: Cursor, index: int) -> tuple[GraphEdits, float | None
     cursor.execute("SELECT name, value FROM settings WHERE index = %s AND name = ANY(%s)", (index, [EDITS, SIMILAR]))
     found = dict(cursor.fetchall())
 
-    def read(facts: Keys) -> Iterable[tuple[int, Sequence[int], str, str, str]]:
-        cursor.execute(
-            "SELECT f.key, f.names, coalesce(f.relation, ''), coalesce(f.value, ''), f.text, f.is_plain, c.text, "
-            "f.start, f.stop FROM facts f JOIN chunks c ON c.index = f.index AND c.key = f.chunk "
-            "WHERE f.index = %s AND f.key = ANY(%s)",
-            (index, facts.tolist()),
-        )
-        for key, names, relation, value, own, is_plain, text, start, stop in cursor.fetchall():
-            words = own
-            if own is None:
-                words = without_markup(text, start, stop) if is_plain else text[start:stop].replace("\n", " ")
-            yield key, names, relation, value, words
-
     text = found.get(EDITS, "")
-    return GraphEdits(text if text and json.loads(text)["edits"] else "", read), float(found[SIMILAR]) if found.get(
-        SIMILAR
-    ) else None
+    edits = GraphEdits(
+        text if text and json.loads(text)["edits"] else "", PostgresTables.of(cursor, index).facts_to_hide
+    )
+    return edits, float(found[SIMILAR]) if found.get(SIMILAR) else None
 
 
 def problems(cursor: Cursor, index: int) -> list[str]:
@@ -553,17 +551,11 @@ class _Tables:
         fact, entity = self._fetch(
             f"""
             SELECT h.fact, s.entity FROM fact_names h
-            {one_row("name_uses", "n", "n.spelling = h.spelling AND n.name = h.name")}
+            {one_row("name_uses", "u", "u.spelling = h.spelling AND u.name = h.name")}
             {one_row("spellings", "s", "s.number = h.spelling")}
-            WHERE h.index = %(index)s AND h.fact = ANY(%(facts)s) AND s.entity IS NOT NULL AND (
-                n.named = {ALWAYS} OR n.named = {AS_SUBJECT} AND EXISTS (
-                    SELECT FROM mentions m WHERE m.index = h.index AND m.chunk = h.fact >> {FACT_BITS}
-                    AND m.spelling = h.spelling AND m.subject OFFSET 0
-                )
-            )
+            WHERE h.index = %(index)s AND h.fact = ANY(%(facts)s) AND s.entity IS NOT NULL AND {IS_HELD}
             UNION SELECT l.fact, s.entity FROM lower_mentions l
-            {one_row("spellings", "s", "s.number = l.spelling")}
-            WHERE l.index = %(index)s AND l.fact = ANY(%(facts)s) AND s.entity IS NOT NULL AND NOT s.common
+            {one_row("spellings", "s", IS_LOWER)} WHERE l.index = %(index)s AND l.fact = ANY(%(facts)s)
             """,
             np.int64, np.int64, facts=facts,
         )  # fmt: skip
@@ -574,16 +566,14 @@ class _Tables:
             f"""
             SELECT chunk, entity, CASE WHEN bool_or(subject) THEN {SUBJECT} ELSE {MENTION} END FROM (
                 SELECT m.chunk, s.entity, m.subject FROM mentions m
-                {one_row("name_uses", "n", "n.spelling = m.spelling AND n.name = m.name")}
+                {one_row("name_uses", "u", "u.spelling = m.spelling AND u.name = m.name")}
                 {one_row("spellings", "s", "s.number = m.spelling")}
-                WHERE m.index = %(index)s AND m.chunk = ANY(%(chunks)s) AND s.entity IS NOT NULL
-                AND (n.named = {ALWAYS} OR n.named = {AS_SUBJECT} AND m.subject)
+                WHERE m.index = %(index)s AND m.chunk = ANY(%(chunks)s) AND s.entity IS NOT NULL AND {IS_MENTIONED}
                 UNION ALL SELECT c.chunk, s.entity, false FROM unnest(%(chunks)s::bigint[]) c(chunk)
                 CROSS JOIN LATERAL (
                     SELECT spelling FROM lower_mentions WHERE index = %(index)s
                     AND fact >= c.chunk << {FACT_BITS} AND fact < (c.chunk + 1) << {FACT_BITS} OFFSET 0
-                ) l {one_row("spellings", "s", "s.number = l.spelling")}
-                WHERE s.entity IS NOT NULL AND NOT s.common
+                ) l {one_row("spellings", "s", IS_LOWER)}
             ) AS uses GROUP BY chunk, entity
             """,
             np.int64, np.int64, np.int64, chunks=chunks,

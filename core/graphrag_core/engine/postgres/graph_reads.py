@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from graphrag_core.engine.graph.change import NONE
 from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
-from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER
+from graphrag_core.engine.graph.names import ADDRESS, NEVER
 from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs
-from graphrag_core.engine.postgres.graph import one_row, similar_names
+from graphrag_core.engine.postgres.graph import IS_HELD, IS_LOWER, IS_MENTIONED, one_row, similar_names
 from graphrag_core.engine.postgres.reads import Transaction
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.key_sets import among, distinct
@@ -490,7 +490,7 @@ class SpellingUses:
             "(SELECT * FROM mentions WHERE index = %(index)s AND spelling = w.spelling "
             "AND (%(inside)s::bigint[] IS NULL OR chunk = ANY(%(inside)s::bigint[])) OFFSET 0) m "
             f"{one_row('name_uses', 'u', 'u.spelling = m.spelling AND u.name = m.name')} "
-            f"WHERE u.named = {ALWAYS} OR (u.named = {AS_SUBJECT} AND m.subject)",
+            f"WHERE {IS_MENTIONED}",
             np.int64, np.int64, np.int64, np.bool_, spellings=self._numbering.entities(spellings),
         )  # fmt: skip
         seen = self._scope.sees(chunk)
@@ -506,10 +506,10 @@ class SpellingUses:
             "WITH w AS (SELECT * FROM unnest(%(spellings)s::bigint[]) WITH ORDINALITY t(spelling, at)) "
             "SELECT w.at - 1, h.fact, false FROM w CROSS JOIN LATERAL (SELECT * FROM fact_names "
             f"WHERE index = %(index)s AND spelling = w.spelling AND {inside} OFFSET 0) h "
-            f"{one_row('name_uses', 'u', 'u.spelling = h.spelling AND u.name = h.name')} WHERE {_IS_HELD} "
-            "UNION ALL SELECT w.at - 1, l.fact, true FROM w CROSS JOIN LATERAL (SELECT fact FROM lower_mentions "
+            f"{one_row('name_uses', 'u', 'u.spelling = h.spelling AND u.name = h.name')} WHERE {IS_HELD} "
+            "UNION ALL SELECT w.at - 1, l.fact, true FROM w CROSS JOIN LATERAL (SELECT * FROM lower_mentions "
             f"WHERE index = %(index)s AND spelling = w.spelling AND {inside} OFFSET 0) l "
-            f"{one_row('spellings', 's', 's.number = w.spelling AND s.entity IS NOT NULL AND NOT s.common')} "
+            f"{one_row('spellings', 's', IS_LOWER)} "
             + (linked if self._has_edits else ""),
             np.int64, np.int64, np.bool_, spellings=self._numbering.entities(spellings),
         )  # fmt: skip
@@ -523,10 +523,10 @@ class SpellingUses:
             f"SELECT w.at - 1, m.spelling, m.subject, u.form = {ADDRESS} FROM w CROSS JOIN LATERAL "
             "(SELECT * FROM mentions WHERE index = %(index)s AND chunk = w.chunk OFFSET 0) m "
             f"{one_row('name_uses', 'u', 'u.spelling = m.spelling AND u.name = m.name')} "
-            f"WHERE u.named = {ALWAYS} OR (u.named = {AS_SUBJECT} AND m.subject) "
+            f"WHERE {IS_MENTIONED} "
             "UNION ALL SELECT w.at - 1, l.spelling, false, true FROM w CROSS JOIN LATERAL (SELECT spelling "
             f"FROM lower_mentions WHERE index = %(index)s AND fact >= {first} AND fact < (w.chunk + 1) << {FACT_BITS} "
-            f"OFFSET 0) l {one_row('spellings', 's', _IS_LOWER)}",
+            f"OFFSET 0) l {one_row('spellings', 's', IS_LOWER)}",
             np.int64, np.int64, np.bool_, np.bool_, chunks=self._numbering.chunks(chunks),
         )  # fmt: skip
         return at, self._numbering.of_entities(spelling), subject, doubtful
@@ -540,10 +540,10 @@ class SpellingUses:
             "WITH w AS (SELECT * FROM unnest(%(facts)s::bigint[]) WITH ORDINALITY t(fact, at)) "
             f"SELECT w.at - 1, h.spelling, u.form = {ADDRESS} FROM w CROSS JOIN LATERAL "
             "(SELECT * FROM fact_names WHERE index = %(index)s AND fact = w.fact OFFSET 0) h "
-            f"{one_row('name_uses', 'u', 'u.spelling = h.spelling AND u.name = h.name')} WHERE {_IS_HELD} "
+            f"{one_row('name_uses', 'u', 'u.spelling = h.spelling AND u.name = h.name')} WHERE {IS_HELD} "
             "UNION ALL SELECT w.at - 1, l.spelling, true FROM w CROSS JOIN LATERAL (SELECT spelling "
             "FROM lower_mentions WHERE index = %(index)s AND fact = w.fact OFFSET 0) l "
-            f"{one_row('spellings', 's', _IS_LOWER)} " + (linked if self._has_edits else ""),
+            f"{one_row('spellings', 's', IS_LOWER)} " + (linked if self._has_edits else ""),
             np.int64, np.int64, np.bool_, facts=facts,
         )  # fmt: skip
         if self._has_edits:  # the end of an edge
@@ -603,13 +603,6 @@ class SpellingUses:
             np.int64, facts=facts, edge=_EDGE,
         )  # fmt: skip
         return np.isin(facts, found)
-
-
-_IS_HELD = (
-    f"u.named = {ALWAYS} OR (u.named = {AS_SUBJECT} AND EXISTS (SELECT FROM mentions m WHERE m.index = %(index)s "
-    f"AND m.chunk = h.fact >> {FACT_BITS} AND m.spelling = h.spelling AND m.subject))"
-)
-_IS_LOWER = "s.number = l.spelling AND s.entity IS NOT NULL AND NOT s.common"
 
 
 def _grouped(keys: Sequence[int], owners: Keys, values: Keys) -> dict[int, Keys]:

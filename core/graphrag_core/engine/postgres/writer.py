@@ -13,7 +13,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import cast
-from zlib import crc32
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from graphrag_core.engine.rows import (
     chunk_rows,
     document_row,
     kept_accesses,
+    statement_number,
 )
 from graphrag_core.errors import (
     ChangedMeanwhile,
@@ -198,7 +198,7 @@ class Batch:
             self._sentences.append((len(self.tables["facts"]), text))
         self.tables["facts"].append((
             self.index, key, chunk, fact.start, fact.stop, None if fact.is_plain else fact.text, fact.is_plain, names,
-            *fact.columns, statement_number(text, relation, names), None,
+            *fact.columns, statement_number(text, relation, np.array(names, "<i8").tobytes()), None,
         ))  # fmt: skip
         for position, name in enumerate(fact.names):
             self.tables["fact_names"].append((self.index, key, position, *self.names[name]))
@@ -219,15 +219,6 @@ def stored(kind: str, vectors: Matrix) -> Matrix:
     """Return vectors as the embedded engine stores them, so that both engines compare the same numbers."""
     vectors = np.ascontiguousarray(vectors, np.float32)
     return decode(kind, encode(kind, vectors), vectors.shape[1])
-
-
-def statement_number(text: str, relation: str | None, names: Sequence[int]) -> int:
-    """Return a number that is the same for facts that say the same."""
-    words = " ".join(text.lower().split()).encode("utf-8", "surrogatepass")
-    if relation is None:
-        return crc32(words)
-    packed = np.array(names, "<i8").tobytes()
-    return crc32(packed, crc32(relation.encode("utf-8", "surrogatepass"), crc32(words)))
 
 
 # -- the transaction

@@ -13,8 +13,6 @@ from graphrag_core.query.strategies.strategy import GraphStrategy
 
 Doubles = npt.NDArray[np.float64]
 
-_AHEAD = 0.7  # of the residual that makes a node active: from which on its edges are asked for ahead of time
-
 
 @dataclass(frozen=True, kw_only=True)
 class PageRank(GraphStrategy):
