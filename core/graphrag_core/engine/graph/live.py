@@ -88,6 +88,7 @@ class LiveGraph:
         self._alias_of: dict[int, int] = {}
         self._shorts_of: defaultdict[int, set[int]] = defaultdict(set)  # the other way round
         self._merged: defaultdict[int, set[int]] = defaultdict(set)  # the other spellings of an entity
+        self._have_several: Numbers = NONE  # the entities that have some, in order
         # Of entities, by the spelling that represents each: chunks, subjects and links, weight of links.
         self._entity_counts, self._link_total = Growing(np.empty((0, 3), np.int32)), Growing(np.empty(0))
         self._is_address, self._rank = Growing(np.empty(0, np.bool_)), Growing(NONE)
@@ -117,7 +118,7 @@ class LiveGraph:
         first, second = (graph._at("names", end) for end in similar)
         pairs = first, second, graph._spelling.values[first], graph._spelling.values[second]
         merges = Merges(
-            pairs, [graph._slots_of(group) for group in edits.groups()], graph._slots_of(edits.deleted())
+            pairs, [graph._known_slots(group) for group in edits.groups()], graph._known_slots(edits.deleted())
         ) if edits.text else Merges(pairs)  # fmt: skip
         apply(graph, graph._rows(np.arange(graph._sizes["chunks"])), merges=merges)
         valid = graph.valid(first, pairs[2]), graph.valid(second, pairs[3])
@@ -146,6 +147,7 @@ class LiveGraph:
         entity = graph._entity.values
         for one in np.flatnonzero((entity >= 0) & (entity != np.arange(spellings))).tolist():
             graph._merged[int(entity[one])].add(one)
+        graph._have_several = np.array(sorted(graph._merged), np.int64)
         (fact, lower), (linked, title) = arrays["lower"], arrays["linked"]
         graph._fact_lower, graph._lower_facts = Rows(fact, lower, facts), Rows(lower, fact, spellings)
         graph._fact_linked, graph._linked_facts = Rows(linked, title, facts), Rows(title, linked, spellings)
@@ -258,9 +260,14 @@ class LiveGraph:
         self._hidden = among(keys, self._edge_facts) & (self._fact_entities.counts < 2) | among(keys, gone)
         relate(self, np.flatnonzero(self._hidden))
 
+    def _known_slots(self, hashes: Sequence[int]) -> list[int]:
+        slots = self.slots(hashes)
+        found: list[int] = slots[slots >= 0].tolist()
+        return found
+
     def _facts_holding(self, hashes: Sequence[int]) -> Keys:
         """Return the keys of the facts that hold spellings, given by hash, in order."""
-        _, rows = self._of_spellings(self._held_of, np.array(self._slots_of(hashes), np.int64))
+        _, rows = self._of_spellings(self._held_of, np.array(self._known_slots(hashes), np.int64))
         return distinct(self._tables["fact_names"]["fact"][rows].astype(np.int64))
 
     def show(self, edits: GraphEdits) -> None:
@@ -314,17 +321,24 @@ class LiveGraph:
 
     def find(self, spellings: Sequence[int]) -> dict[int, int]:
         """Return the entities of spellings, given by hash; those that are no names are left out."""
-        slots = {number: slot for number in spellings if (slot := self.slot(number)) >= 0}
-        entities = self._rank.values[self._entity.values[np.array([*slots.values()], np.int64)]]
-        found = zip(slots, slots.values(), entities.tolist(), strict=True)
-        return {number: self.first_entity + at for number, slot, at in found if self._entity.values[slot] >= 0}
+        slots = self.slots(spellings)
+        known = np.flatnonzero(slots >= 0)
+        entities = self._entity.values[slots[known]]
+        known, entities = known[entities >= 0], entities[entities >= 0]
+        numbers = (self.first_entity + self._rank.values[entities]).tolist()
+        return {spellings[at]: number for at, number in zip(known.tolist(), numbers, strict=True)}
 
-    def slot(self, number: int) -> int:
-        """Return the number of the spelling with a hash; -1 if there is none."""
-        at = int(np.searchsorted(self._known, number))
-        if at < len(self._known) and self._known[at] == number:
-            return at
-        return self._new_spellings.get(number, -1)
+    def slots(self, hashes: Sequence[int]) -> Numbers:
+        """Return the numbers of the spellings with some hashes; -1 for those that are not there."""
+        wanted = np.array(hashes, np.int64)
+        if len(self._known) == 0:
+            return np.array([self._new_spellings.get(number, -1) for number in hashes], np.int64)
+        at = np.minimum(np.searchsorted(self._known, wanted), len(self._known) - 1)
+        found = np.where(self._known[at] == wanted, at, -1)
+        if self._new_spellings:
+            for place in np.flatnonzero(found < 0).tolist():
+                found[place] = self._new_spellings.get(hashes[place], -1)
+        return found
 
     def of_names(self, names: Keys) -> Keys:
         """Return the entities of names, given by key; -1 for one that is no name."""
@@ -344,7 +358,7 @@ class LiveGraph:
     def _names_in(self, entities: Numbers) -> Pairs:
         """Return the names of entities, given by spelling: how many each has, and their rows."""
         owner, names = self._of_spellings(self._names_of, entities)
-        several = np.flatnonzero(np.isin(entities, [*self._merged])).tolist() if self._merged else ()
+        several = np.flatnonzero(among(entities, self._have_several)).tolist()
         merged = [(at, one) for at in several for one in self._merged[int(entities[at])]]
         if merged:
             of_merged, others = np.array(merged).T
@@ -584,9 +598,6 @@ class LiveGraph:
             at[place] = slot
         return at
 
-    def _slots_of(self, hashes: Sequence[int]) -> list[int]:
-        return [slot for number in hashes if (slot := self.slot(number)) >= 0]
-
     def _rows(self, chunks: Numbers) -> GraphRows:
         """Return the rows of chunks."""
         tables, keys = self._tables, self._tables["chunks"]["key"][chunks]
@@ -749,6 +760,8 @@ class LiveGraph:
                 self._merged[was].discard(one)
             if now not in (-1, one):
                 self._merged[now].add(one)
+        if len(moved):
+            self._have_several = np.array(sorted(one for one, others_ in self._merged.items() if others_), np.int64)
 
     def hashes(self, spellings: Numbers) -> Numbers:
         """Return the hashes of spellings."""
@@ -1005,8 +1018,10 @@ class LiveUses:
 
     def find(self, hashes: Sequence[int]) -> dict[int, int]:
         """Return the spellings with some hashes."""
-        slots = {number: slot for number in hashes if (slot := self._graph.slot(number)) >= 0}
-        return dict(zip(slots, self._nodes(np.array([*slots.values()], np.int64)).tolist(), strict=True))
+        slots = self._graph.slots(hashes)
+        known = np.flatnonzero(slots >= 0)
+        nodes = self._nodes(slots[known]).tolist()
+        return {hashes[at]: node for at, node in zip(known.tolist(), nodes, strict=True)}
 
     def hashes(self, spellings: Keys) -> Keys:
         """Return the hashes of spellings."""
