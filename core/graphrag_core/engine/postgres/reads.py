@@ -68,7 +68,7 @@ EVERYTHING = Scope(None, _NONE)
 
 
 class Numbering:
-    """Gives the nodes of a snapshot small numbers, in the order in which it sees them.
+    """Gives the nodes of a snapshot small numbers, in the order in which it sees them, those of one read by key.
 
     Chunks are numbered from 0, entities from ``first_entity``. Facts keep their keys.
     """
@@ -86,7 +86,7 @@ class Numbering:
     def of_chunks(self, keys: Keys) -> Keys:
         """Return the numbers of chunks, given by key."""
         with self._lock:
-            numbers = np.fromiter(map(self._chunks.__getitem__, keys.tolist()), np.int64, len(keys))
+            numbers = self._chunks.of(keys)
         if len(self._chunks) > self.first_entity:
             raise DatabaseError(
                 f"the query reached more than {self.first_entity:,} passages: ask for less, or narrow it with a filter"
@@ -104,8 +104,7 @@ class Numbering:
     def of_entities(self, spellings: Keys) -> Keys:
         """Return the numbers of entities, given by the spelling that represents each."""
         with self._lock:
-            numbers = np.fromiter(map(self._entities.__getitem__, spellings.tolist()), np.int64, len(spellings))
-        return self.first_entity + numbers
+            return self.first_entity + self._entities.of(spellings)
 
     def entities(self, numbers: Keys) -> Keys:
         """Return the spellings that represent entities, given by number."""
@@ -114,16 +113,19 @@ class Numbering:
 
 
 class _Numbers(dict[int, int]):
-    """Numbers from 0 for keys, in the order in which they are first asked for."""
+    """Numbers from 0 for keys."""
 
     def __init__(self) -> None:
         super().__init__()
         self.keys_in_order: list[int] = []
 
-    def __missing__(self, key: int) -> int:
-        self[key] = number = len(self)
-        self.keys_in_order.append(key)
-        return number
+    def of(self, keys: Keys) -> Keys:
+        """Return the numbers of keys. New ones get the next in their order: that of a statement's rows may vary."""
+        wanted = keys.tolist()
+        for key in sorted({*wanted} - self.keys()):
+            self[key] = len(self)
+            self.keys_in_order.append(key)
+        return np.fromiter(map(self.__getitem__, wanted), np.int64, len(wanted))
 
 
 class PostgresTables(Tables):
