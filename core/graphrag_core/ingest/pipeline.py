@@ -136,7 +136,7 @@ class Pipeline:
         )
         added, seen = Added(), set[int]()
         with self.writing(), bar:
-            built_with = self.engine.settings().get("embedder", "")
+            built_with = self._read_settings()
             collects = gc.isenabled()  # inside the lock: another thread may pause it
             try:
                 for batch in self._batches(documents):
@@ -150,9 +150,15 @@ class Pipeline:
                 if collects:
                     gc.enable()
                 self.engine.flush()
-                if self.embedder is not None:  # forget the dimension of a first batch that failed
-                    self.embedder.dim = int(self.engine.settings().get("dim", "0")) or None
+                self._read_settings()  # forget those of a first batch that failed
         return added
+
+    def _read_settings(self) -> str:
+        """Return the embedder of the stored documents; set the dimension of ours to that of their vectors."""
+        stored = self.engine.settings()
+        if self.embedder is not None:
+            self.embedder.dim = int(stored.get("dim", "0")) or None
+        return stored.get("embedder", "")
 
     def _batches(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
         """Yield documents in batches. The next document is read when the batch before is written."""
