@@ -129,6 +129,7 @@ class LiveGraph:
             graph._link_titles()
         graph._hide(edits)
         graph.show(edits)
+        graph._edges_read = graph._edge_count
         return graph
 
     @classmethod
@@ -169,6 +170,7 @@ class LiveGraph:
             graph._hidden = np.zeros(facts, np.bool_)
             graph._hidden[arrays["hidden"]] = True
         graph._number()
+        graph._edges_read = graph._edge_count
         return graph
 
     def _saved(self) -> dict[str, Growing]:
@@ -433,7 +435,11 @@ class LiveGraph:
         return strongest(self._all_edges(nodes), self.first_entity, to, limit)
 
     def _all_edges(self, nodes: Keys) -> Adjacency:
-        """Return the edges of nodes. Those of all are put together once so many were read that it pays."""
+        """Return the edges of nodes.
+
+        Those of all are put together for queries: of a new graph at once, of one that changed when so many edges were
+        read that it pays.
+        """
         if self._adjacency is None:
             edges = self._read_edges(nodes)
             self._edges_read += len(edges.targets)
