@@ -128,7 +128,7 @@ def _compare(label: str, settings: Mapping[str, Any], dataset: Any, questions: A
 
 
 def main() -> None:
-    """Measure the sets of the command line."""
+    """Measure the data sets that are named on the command line."""
     most = int(sys.argv[3]) if len(sys.argv) > 3 else None
     for name in (sys.argv[2] if len(sys.argv) > 2 else SETS).split(","):
         measure(name, sys.argv[1], most, hnsw=sys.argv[4:] == ["hnsw"])

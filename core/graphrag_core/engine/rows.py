@@ -101,7 +101,10 @@ def document_row(key: int, parsed: ParsedDocument, generation: int, now: float) 
 
 
 def chunk_rows(parsed: ParsedDocument, known: Container[str]) -> Iterator[ChunkRows]:
-    """Yield the chunks of a document as they are stored. ``known`` are the names that the chunks of a batch mention."""
+    """Yield the rows of a document's chunks, for both engines.
+
+    ``known`` are the names that chunks of the batch mention. Others are left out of facts, aliases and descriptions.
+    """
     heading = parsed.chunks[0].title
     for chunk, extraction, names in zip(parsed.chunks, parsed.extractions, parsed.names, strict=True):
         subjects = [name for name, is_subject in names.items() if is_subject]
@@ -196,7 +199,7 @@ class Accesses:
                 self.pending[fact] = (count + 1, max(last, now))
 
     def take(self) -> dict[int, tuple[int, float]]:
-        """Return the counts that were not written yet, and forget them."""
+        """Return the access counts that are not stored yet, and reset them."""
         with self._lock:
             pending, self.pending = self.pending, {}
         return pending

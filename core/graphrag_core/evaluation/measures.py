@@ -16,7 +16,7 @@ _FORM = re.compile(r"([a-z]+)@(\d+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A ranked result, reduced to what measures need.
+    """Which ranks of a result are relevant: the input of a measure.
 
     Parameters
     ----------

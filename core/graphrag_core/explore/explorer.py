@@ -535,7 +535,7 @@ def _hit(shown: HitText, texts: Highlighter) -> dict[str, Any]:
 
 
 def _passage(chunk: Chunk, names: re.Pattern[str]) -> dict[str, Any]:
-    """Return a passage with the part around the first mention of an entity, in pieces that are a name or not."""
+    """Return a passage with a snippet around the first mention of an entity. The entity's names are marked in it."""
     text = " ".join(readable(body_text(chunk)).split())
     found = names.search(text)
     part = excerpt(text, found.start() if found else 0, _EXCERPT)

@@ -272,7 +272,7 @@ def _places(base: str, path: str) -> Iterator[str]:
 
 @lru_cache(maxsize=4_096)
 def _address(place: str) -> str:
-    """Return the address of a URL or path: without scheme, query, suffix and "index"."""
+    """Normalise a URL or path, for links: without scheme, query string, file suffix and a final "index"."""
     if site := _WEB.match(place):
         place = f"{site[1].lower()}/{site[2]}"
     place = posixpath.normpath(unquote(place).replace("\\", "/")).removeprefix("./").rstrip("/")

@@ -50,16 +50,7 @@ def run_global_search(question: Question, state: State) -> Result:
     with engine.snapshot(scope) as whole:
         unrestricted = partial(engine.snapshot, question.scope)
         snapshot, seeds, remarks = steer(whole, unrestricted, plan.exclude, excluded, plan.seeds)
-        query = Query(
-            question.text,
-            snapshot,
-            vector,
-            embedder=question.embedder,
-            k=plan.k,
-            method=plan.method,
-            vector_weight=plan.vector_weight,
-            text_weight=plan.text_weight,
-        )
+        query = question.query_on(snapshot, vector, failures)
         found, scores = seeds, np.empty(0, np.float32)
         terms = snapshot.terms(specific_words(query.text))  # none if the question just asks for an overview
         if len(seeds):

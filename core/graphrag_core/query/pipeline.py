@@ -18,7 +18,7 @@ from graphrag_core.filters import Filter
 from graphrag_core.ingest.embedding import CheckedEmbedder, question_error
 from graphrag_core.ingest.pipeline import NO_EMBEDDER
 from graphrag_core.key_sets import among
-from graphrag_core.ports import Engine, Keys, Matrix, Ranking
+from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Snapshot
 from graphrag_core.query.calibration import signals_of
 from graphrag_core.query.coverage import Reranked
 from graphrag_core.query.explanation import GRAPH_CHANNELS, Explainer
@@ -70,6 +70,23 @@ class Question:
     embedding: Matrix | Exception | None = None
     uncounted: list[Keys] | None = None
     explain: bool = False
+
+    def query_on(self, snapshot: Snapshot, vector: Matrix | None, failures: list[str]) -> Query:
+        """Return the question as strategies and searches see it, on a snapshot."""
+        plan = self.plan
+        return Query(
+            self.text,
+            snapshot,
+            vector,
+            embedder=self.embedder,
+            k=plan.k,
+            method=plan.method,
+            vector_weight=plan.vector_weight,
+            text_weight=plan.text_weight,
+            uncounted=self.uncounted,
+            on_embedder_error=plan.on_embedder_error,
+            failures=failures,
+        )
 
 
 class TextSearch(NamedTuple):
@@ -129,19 +146,7 @@ def _run_once(question: Question) -> Result:
         if plan.exclude or plan.seeds:
             whole = partial(engine.snapshot, question.scope)
             snapshot, seeds, remarks = steer(snapshot, whole, plan.exclude, excluded, plan.seeds)  # noqa: PLW2901
-        query = Query(
-            question.text,
-            snapshot,
-            vector,
-            embedder=question.embedder,
-            k=plan.k,
-            method=plan.method,
-            vector_weight=plan.vector_weight,
-            text_weight=plan.text_weight,
-            uncounted=question.uncounted,
-            on_embedder_error=plan.on_embedder_error,
-            failures=failures,
-        )
+        query = question.query_on(snapshot, vector, failures)
         found = search(query, plan)
         ended.append(("search", time.perf_counter()))
         entities = seeds

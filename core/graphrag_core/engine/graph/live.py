@@ -113,7 +113,10 @@ class LiveGraph:
 
     @classmethod
     def build(cls, tables: Tables, similar: Pairs = (NONE, NONE), edits: GraphEdits | None = None) -> LiveGraph:
-        """Return the graph of all rows. ``similar`` are pairs of name keys that are one entity."""
+        """Build the graph from all rows of the tables.
+
+        ``similar`` are pairs of keys of names whose vectors are so similar that they are merged into one entity.
+        """
         graph, edits = cls(tables), edits or GraphEdits()
         first, second = (graph._at("names", end) for end in similar)
         pairs = first, second, graph._spelling.values[first], graph._spelling.values[second]
