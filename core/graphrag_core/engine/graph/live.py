@@ -1049,20 +1049,44 @@ class LiveUses:
         is_name = (keys[at] == names) & (graph._named.values[at] > NEVER)  # noqa: SLF001
         return np.where(is_name, self._nodes(graph._spelling.values[at]), -1)  # noqa: SLF001
 
-    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys, Flags]:
-        """Return the mentions of spellings as a name: the place of the spelling, chunk, name and whether a subject."""
+    def _mentions(self, spellings: Keys) -> Pairs:
+        """Return the mentions of spellings as a name: the place of the spelling, and the row."""
         graph, table = self._graph, self._tables["mentions"]
         owner, rows = graph._of_spellings(graph._mentions_of, self._slots(spellings))  # noqa: SLF001
         seen = self._visible[table["chunk"][rows]]
         owner, rows = owner[seen], rows[seen]
-        subject = table["subject"][rows]
-        kept = graph._is_kept(graph._at("names", table["name"][rows]), subject)  # noqa: SLF001
-        owner, rows = owner[kept], rows[kept]
-        chunks = np.searchsorted(graph.chunk_keys, table["chunk"][rows])
-        return owner, chunks, table["name"][rows].astype(np.int64), subject[kept]
+        kept = graph._is_kept(graph._at("names", table["name"][rows]), table["subject"][rows])  # noqa: SLF001
+        return owner[kept], rows[kept]
 
-    def facts_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags]:
-        """Return the facts that hold spellings: the place of the spelling, the fact, and whether in lower case."""
+    def _lower(self, slots: Numbers) -> Pairs:
+        """Return the facts in scope that have spellings in lower case: the place of the spelling, and the row."""
+        graph = self._graph
+        owner, facts = graph._of_spellings(graph._lower_facts, slots)  # noqa: SLF001
+        kept = ~graph._common.values[slots][owner] & self._visible[self._tables["facts"]["chunk"][facts]]  # noqa: SLF001
+        return owner[kept], facts[kept]
+
+    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
+        """Return the chunks that use spellings: the place of the spelling, chunk, whether a subject, and in lower case.
+
+        A chunk may be there several times.
+        """
+        mentions = self._tables["mentions"]
+        owner, rows = self._mentions(spellings)
+        of_lower, facts = self._lower(self._slots(spellings))
+        chunks = np.concatenate([mentions["chunk"][rows], self._tables["facts"]["chunk"][facts]])
+        subject = np.concatenate([mentions["subject"][rows], np.zeros(len(facts), np.bool_)])
+        owners = np.concatenate([owner, of_lower])
+        return owners, np.searchsorted(self._graph.chunk_keys, chunks), subject, np.arange(len(owners)) >= len(owner)
+
+    def names_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys]:
+        """Return the mentions of spellings as a name: the place of the spelling, chunk and name."""
+        table = self._tables["mentions"]
+        owner, rows = self._mentions(spellings)
+        chunks = np.searchsorted(self._graph.chunk_keys, table["chunk"][rows])
+        return owner, chunks, table["name"][rows].astype(np.int64)
+
+    def facts_of(self, spellings: Keys) -> Pairs:
+        """Return the facts that hold spellings, also in lower case: the place of the spelling, and the fact."""
         graph, slots = self._graph, self._slots(spellings)
         owner, rows = graph._of_spellings(graph._held_of, slots)  # noqa: SLF001
         facts = graph._at("facts", self._tables["fact_names"]["fact"][rows])  # noqa: SLF001
@@ -1071,15 +1095,12 @@ class LiveUses:
         names = graph._at("names", self._tables["fact_names"]["name"][rows])  # noqa: SLF001
         kept = graph._is_held(names, self._tables["facts"]["chunk"][facts])  # noqa: SLF001
         linked = graph._of_spellings(graph._linked_facts, slots)  # noqa: SLF001
-        lower = graph._of_spellings(graph._lower_facts, slots)  # noqa: SLF001
-        common = graph._common.values[slots][lower[0]]  # noqa: SLF001
-        owners = np.concatenate([owner[kept], linked[0], lower[0][~common]])
-        facts = np.concatenate([facts[kept], linked[1], lower[1][~common]])
-        in_lower = np.arange(len(owners)) >= len(owners) - int((~common).sum())
-        seen = self._visible[self._tables["facts"]["chunk"][facts]]
+        seen = self._visible[self._tables["facts"]["chunk"][linked[1]]]
+        lower = self._lower(slots)
+        owners = np.concatenate([owner[kept], linked[0][seen], lower[0]])
+        facts = np.concatenate([facts[kept], linked[1][seen], lower[1]])
         position = graph._fact_position  # noqa: SLF001
-        facts = facts[seen]
-        return owners[seen], facts if position is None else position[facts], in_lower[seen]
+        return owners, facts if position is None else position[facts]
 
     def in_chunks(self, chunks: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
         """Return the spellings in chunks: the place of the chunk, spelling, whether a subject, and whether doubtful."""

@@ -40,8 +40,9 @@ class Uses(Protocol):
     def places(self, nodes: Keys) -> Keys: ...
     def of_names(self, names: Keys) -> Keys: ...
     def are_addresses(self, spellings: Keys) -> Flags: ...
-    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys, Flags]: ...
-    def facts_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags]: ...
+    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags, Flags]: ...
+    def names_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys]: ...
+    def facts_of(self, spellings: Keys) -> Pairs: ...
     def in_chunks(self, chunks: Keys) -> tuple[Numbers, Keys, Flags, Flags]: ...
     def in_facts(self, facts: Keys) -> tuple[Numbers, Keys, Flags]: ...
     def aliases(self) -> Pairs: ...
@@ -96,7 +97,7 @@ class ScopedGraph:
         spellings = distinct(short, long, first.astype(np.int64), second.astype(np.int64))
         if len(spellings) == 0:
             return NONE, NONE
-        owner, *_ = self._uses.chunks_of(spellings)
+        owner, *_ = self._uses.names_of(spellings)
         mentions = np.bincount(owner, minlength=len(spellings))
 
         def places(one: Keys, other: Keys) -> Pairs:
@@ -150,16 +151,12 @@ class ScopedGraph:
         if len(missing) == 0:
             return
         member_of, spellings = self._members(missing)
-        owner, chunks, _, subject = self._uses.chunks_of(spellings)
-        of_fact, facts, in_lower = self._uses.facts_of(spellings)
-        of_lower = member_of[of_fact[in_lower]]
-        owner = member_of[owner]
+        owner, chunks, about, in_lower = self._uses.chunks_of(spellings)
+        owners = member_of[owner]
         named = np.zeros(len(missing), np.bool_)
-        named[owner] = True
-        lower = named[of_lower]  # a spelling that no chunk in scope has as a name does not exist
-        owners = np.concatenate([owner, of_lower[lower]])
-        chunks = np.concatenate([chunks, self._uses.chunks_of_facts(facts[in_lower][lower])])
-        about = np.concatenate([subject, np.zeros(int(lower.sum()), np.bool_)])
+        named[owners[~in_lower]] = True
+        kept = named[owners]  # a spelling that no chunk in scope has as a name does not exist
+        owners, chunks, about = owners[kept], chunks[kept], about[kept]
         order = np.lexsort((~about, chunks, owners))
         owners, chunks, about = owners[order], chunks[order], about[order]
         first = np.r_[True, (np.diff(owners) != 0) | (np.diff(chunks) != 0)][: len(owners)]
@@ -213,14 +210,14 @@ class ScopedGraph:
     def names(self, entities: Keys) -> Pairs:
         """Return the names of entities that chunks in scope write: how many each has, and their keys."""
         member_of, spellings = self._members(entities)
-        owner, _, names, _ = self._uses.chunks_of(spellings)
+        owner, _, names = self._uses.names_of(spellings)
         owner, names = unique_pairs(member_of[owner], names)
         return np.bincount(owner, minlength=len(entities)), names
 
     def uses(self, names: Keys) -> Keys:
         """Return how many chunks in scope mention each name, given by key."""
         spellings = self._uses.of_names(names)
-        _, chunks, found, _ = self._uses.chunks_of(distinct(spellings[spellings >= 0]))
+        _, chunks, found = self._uses.names_of(distinct(spellings[spellings >= 0]))
         keys, counts = np.unique(unique_pairs(found, chunks)[0], return_counts=True)
         if len(keys) == 0:
             return np.zeros(len(names), np.int64)
@@ -296,7 +293,7 @@ class ScopedGraph:
     def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
         """Return the facts that hold each entity, in order, so many at most: how many, and which."""
         member_of, spellings = self._members(entities)
-        owner, facts, _ = self._uses.facts_of(spellings)
+        owner, facts = self._uses.facts_of(spellings)
         owner, facts = unique_pairs(member_of[owner], facts)
         if self.has_edits:
             kept = ~self.hidden(facts)

@@ -18,7 +18,7 @@ from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
 from graphrag_core.engine.graph.names import ADDRESS, NEVER
 from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs
 from graphrag_core.engine.postgres.graph import IS_HELD, IS_LOWER, IS_MENTIONED, one_row, similar_names
-from graphrag_core.engine.postgres.reads import Transaction
+from graphrag_core.engine.postgres.reads import SEES, Transaction
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Adjacency, Keys, Kind, Scores
@@ -29,7 +29,16 @@ PUSH_ROUNDS, PUSH_DEGREE = 8, 5_000
 
 _WALK_HOPS = 2  # of a walk that one statement goes ahead
 _AHEAD = 0.7  # of the mass with which a node goes on: from which on its edges are read ahead of time
-_MOST_SENT = 20_000  # chunks of a scope that are sent to the server; the rows of a larger one are chosen here
+_SEES_CHUNK, _SEES_FACT = SEES.format("chunk"), SEES.format(f"(fact >> {FACT_BITS})")
+_WANTED = "WITH w AS (SELECT * FROM unnest(%(spellings)s::bigint[]) WITH ORDINALITY t(spelling, at))"
+_MENTIONS = (  # of spellings as names, in scope
+    f"CROSS JOIN LATERAL (SELECT * FROM mentions WHERE index = %(index)s AND spelling = w.spelling AND {_SEES_CHUNK} "
+    f"OFFSET 0) m {one_row('name_uses', 'u', 'u.spelling = m.spelling AND u.name = m.name')} WHERE {IS_MENTIONED}"
+)
+_LOWER = (  # mentions of spellings in lower case, in scope
+    "CROSS JOIN LATERAL (SELECT * FROM lower_mentions WHERE index = %(index)s AND spelling = w.spelling "
+    f"AND {_SEES_FACT} OFFSET 0) l {one_row('spellings', 's', IS_LOWER)}"
+)
 _EDGE = hash64(EDGE)
 _NO_EDGES = NONE, np.empty(0, np.float32), np.float32(0)
 
@@ -440,9 +449,7 @@ class SpellingUses:
         return self._numbering.node_limit
 
     def _columns(self, sql: str, *types: npt.DTypeLike, **parameters: Any) -> tuple[Any, ...]:
-        chunks = self._scope.chunks
-        sent = chunks if chunks is not None and len(chunks) <= _MOST_SENT else None
-        return self._transaction.columns(sql, *types, inside=sent, **parameters)
+        return self._transaction.columns(sql, *types, **self._scope.mask, **parameters)
 
     def find(self, hashes: Sequence[int]) -> dict[int, int]:
         (known,) = self._columns(
@@ -483,38 +490,37 @@ class SpellingUses:
         )  # fmt: skip
         return np.isin(self._numbering.entities(spellings), found)
 
-    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys, Flags]:
-        at, chunk, name, subject = self._columns(
-            "SELECT w.at - 1, m.chunk, m.name, m.subject "
-            "FROM unnest(%(spellings)s::bigint[]) WITH ORDINALITY w(spelling, at) CROSS JOIN LATERAL "
-            "(SELECT * FROM mentions WHERE index = %(index)s AND spelling = w.spelling "
-            "AND (%(inside)s::bigint[] IS NULL OR chunk = ANY(%(inside)s::bigint[])) OFFSET 0) m "
-            f"{one_row('name_uses', 'u', 'u.spelling = m.spelling AND u.name = m.name')} "
-            f"WHERE {IS_MENTIONED}",
-            np.int64, np.int64, np.int64, np.bool_, spellings=self._numbering.entities(spellings),
+    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
+        at, chunk, subject, in_lower = self._columns(
+            f"{_WANTED} SELECT w.at - 1, m.chunk, m.subject, false FROM w {_MENTIONS} "
+            f"UNION ALL SELECT w.at - 1, l.fact >> {FACT_BITS}, false, true FROM w {_LOWER}",
+            np.int64, np.int64, np.bool_, np.bool_, spellings=self._numbering.entities(spellings),
         )  # fmt: skip
         seen = self._scope.sees(chunk)
-        return at[seen], self._numbering.of_chunks(chunk[seen]), name[seen], subject[seen]
+        return at[seen], self._numbering.of_chunks(chunk[seen]), subject[seen], in_lower[seen]
 
-    def facts_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags]:
-        inside = f"(%(inside)s::bigint[] IS NULL OR (fact >> {FACT_BITS}) = ANY(%(inside)s::bigint[]))"
+    def names_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys]:
+        at, chunk, name = self._columns(
+            f"{_WANTED} SELECT w.at - 1, m.chunk, m.name FROM w {_MENTIONS}",
+            np.int64, np.int64, np.int64, spellings=self._numbering.entities(spellings),
+        )  # fmt: skip
+        seen = self._scope.sees(chunk)
+        return at[seen], self._numbering.of_chunks(chunk[seen]), name[seen]
+
+    def facts_of(self, spellings: Keys) -> Pairs:
         linked = (
-            "UNION ALL SELECT w.at - 1, x.fact, false FROM w CROSS JOIN LATERAL (SELECT fact FROM fact_entities "
-            f"WHERE index = %(index)s AND entity = w.spelling AND {inside} OFFSET 0) x "
+            " UNION ALL SELECT w.at - 1, x.fact FROM w CROSS JOIN LATERAL (SELECT fact FROM fact_entities "
+            f"WHERE index = %(index)s AND entity = w.spelling AND {_SEES_FACT} OFFSET 0) x"
         )
-        at, fact, in_lower = self._columns(
-            "WITH w AS (SELECT * FROM unnest(%(spellings)s::bigint[]) WITH ORDINALITY t(spelling, at)) "
-            "SELECT w.at - 1, h.fact, false FROM w CROSS JOIN LATERAL (SELECT * FROM fact_names "
-            f"WHERE index = %(index)s AND spelling = w.spelling AND {inside} OFFSET 0) h "
+        at, fact = self._columns(
+            f"{_WANTED} SELECT w.at - 1, h.fact FROM w CROSS JOIN LATERAL (SELECT * FROM fact_names "
+            f"WHERE index = %(index)s AND spelling = w.spelling AND {_SEES_FACT} OFFSET 0) h "
             f"{one_row('name_uses', 'u', 'u.spelling = h.spelling AND u.name = h.name')} WHERE {IS_HELD} "
-            "UNION ALL SELECT w.at - 1, l.fact, true FROM w CROSS JOIN LATERAL (SELECT * FROM lower_mentions "
-            f"WHERE index = %(index)s AND spelling = w.spelling AND {inside} OFFSET 0) l "
-            f"{one_row('spellings', 's', IS_LOWER)} "
-            + (linked if self._has_edits else ""),
-            np.int64, np.int64, np.bool_, spellings=self._numbering.entities(spellings),
+            f"UNION ALL SELECT w.at - 1, l.fact FROM w {_LOWER}" + (linked if self._has_edits else ""),
+            np.int64, np.int64, spellings=self._numbering.entities(spellings),
         )  # fmt: skip
         seen = self._scope.sees(fact >> FACT_BITS)
-        return at[seen], fact[seen], in_lower[seen]
+        return at[seen], fact[seen]
 
     def in_chunks(self, chunks: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
         first = f"w.chunk << {FACT_BITS}"
@@ -556,7 +562,7 @@ class SpellingUses:
             "SELECT a.short_spelling, a.long_spelling, a.chunk FROM aliases a "
             f"{one_row('name_uses', 'u', 'u.spelling = ' + named.format('short', 'u'))} "
             f"{one_row('name_uses', 'v', 'v.spelling = ' + named.format('long', 'v'))} "
-            "WHERE a.index = %(index)s AND (%(inside)s::bigint[] IS NULL OR a.chunk = ANY(%(inside)s::bigint[]))",
+            f"WHERE a.index = %(index)s AND {SEES.format('a.chunk')}",
             np.int64, np.int64, np.int64,
         )  # fmt: skip
         seen = self._scope.sees(chunk)
@@ -573,8 +579,7 @@ class SpellingUses:
 
     def every_spelling(self) -> Keys:
         spelling, chunk = self._columns(
-            "SELECT DISTINCT spelling, chunk FROM mentions WHERE index = %(index)s "
-            "AND (%(inside)s::bigint[] IS NULL OR chunk = ANY(%(inside)s::bigint[]))",
+            f"SELECT DISTINCT spelling, chunk FROM mentions WHERE index = %(index)s AND {_SEES_CHUNK}",
             np.int64, np.int64,
         )  # fmt: skip
         return self._numbering.of_entities(distinct(spelling[self._scope.sees(chunk)]))

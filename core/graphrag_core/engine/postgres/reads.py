@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,10 @@ VECTORS = {"chunks": "chunk_vectors", "facts": "fact_vectors", "names": "name_ve
 """The tables of vectors, by kind."""
 
 _NONE: Keys = np.empty(0, np.int64)
+_MOST_SENT = 1 << 20  # bytes of a mask that is sent with a statement; beyond, the rows are chosen here
+
+SEES = "(%(mask)s::bytea IS NULL OR get_bit(%(mask)s, least(greatest({} - %(first)s, 0), %(last)s)) = 1)"
+"""The condition that the snapshot sees a chunk, whose key replaces the braces; :meth:`Scope.mask` is passed with it."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,25 @@ class Scope:
         """Return which chunks the snapshot sees."""
         seen = np.ones(len(chunks), np.bool_) if self.inside is None else among(chunks, self.inside)
         return seen & ~among(chunks, self.hidden) if len(self.hidden) else seen
+
+    @cached_property
+    def mask(self) -> dict[str, Any]:
+        """The parameters of :data:`SEES`: a bit for each key of a span, and before and after it one for all others.
+
+        Without a mask, since it would be too large, the condition holds for every chunk: use :meth:`sees` as well.
+        """
+        chosen = self.hidden if self.inside is None else self.inside
+        first, last = (int(chosen[0]), int(chosen[-1])) if len(chosen) else (0, 0)
+        if self.is_everything or (last - first) // 8 > _MOST_SENT:
+            return {"mask": None, "first": 0, "last": 0}
+        seen = np.full(last - first + 3, self.inside is None, np.bool_)
+        if self.inside is not None:
+            seen[self.inside - (first - 1)] = True
+        if len(self.hidden):
+            inside = (self.hidden >= first) & (self.hidden <= last)
+            seen[self.hidden[inside] - (first - 1)] = False
+        mask = np.packbits(seen, bitorder="little").tobytes()  # the order of get_bit
+        return {"mask": mask, "first": first - 1, "last": last - first + 2}
 
 
 EVERYTHING = Scope(None, _NONE)
