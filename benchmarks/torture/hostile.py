@@ -163,7 +163,7 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         "titled": lambda text: extractor.extract(
             [Chunk("1", "1", "It is a sentence about Ab.", text, headings=(text,))]
         ),
-        "analysis": lambda text: (analysis.terms(text), analysis.phrases(text), analysis.name_terms(text)),
+        "analysis": lambda text: (analysis.terms(text), analysis.phrases(text), analysis.hashes(text)),
         "pack_terms": lambda text: analysis.pack_terms(text, [text, "a b"]),
         "copies": lambda text: copies.is_copy(text, text + " x"),
         "recognise": lambda text: (recognise._candidates(text, 7), recognise.Recogniser(phrases=3).phrases_in(text)),  # noqa: SLF001

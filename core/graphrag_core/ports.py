@@ -189,6 +189,9 @@ class Snapshot(Protocol):
         A chunk's title and headings belong to its text; those of a fact's chunk do not belong to the fact.
         """
 
+    def named_with(self, entities: Keys, terms: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Return which entities have a name all of whose terms are among some; those that an edit renamed may have."""
+
     def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
         """Return for each chunk the others that say the same or a little less, for each fact those that say the same.
 

@@ -90,14 +90,6 @@ def terms(text: str) -> list[str]:
     return list(dict.fromkeys(tokens(text)))
 
 
-@lru_cache(maxsize=50_000)
-def name_terms(normalised: str) -> tuple[str, ...]:
-    """Return the terms of a normalised name, stop words included."""
-    if normalised.isascii() and normalised.replace(" ", "").isalnum():  # no word has other forms
-        return tuple(_ANALYZER.analyze(normalised))
-    return tuple(terms(normalised))
-
-
 def content_terms(text: str) -> list[str]:
     """Return the terms of a text, each once, without stop words."""
     return [term for term in dict.fromkeys(tokens(text)) if term not in _STOPWORDS]
@@ -124,6 +116,24 @@ def hashes(text: str) -> set[int]:
 @lru_cache(maxsize=65_536)
 def _word_hashes(word: str) -> tuple[int, ...]:
     return tuple(term_hash(term) & _MASK for term in content_terms(word))
+
+
+def terms_of_names(norms: Sequence[str]) -> tuple[Keys, npt.NDArray[np.uint32]]:
+    """Return the 24-bit hashes of the terms of normalised names, without stop words: the place of each name first."""
+    found = [sorted(hashes(norm)) for norm in norms]
+    counts = np.fromiter(map(len, found), np.int64, len(found))
+    numbers = np.fromiter(chain.from_iterable(found), np.uint32, int(counts.sum()))
+    return np.arange(len(found)).repeat(counts), numbers
+
+
+def matched(numbers: npt.NDArray[np.uint32], wanted: Sequence[str]) -> Keys:
+    """Return for each of some hashes the place of the wanted term that has it; -1 for none."""
+    if len(wanted) == 0:
+        return np.full(len(numbers), -1, np.int64)
+    own = np.array([term_hash(term) & _MASK for term in wanted], np.uint32)
+    order = own.argsort()
+    at = np.minimum(own[order].searchsorted(numbers), len(own) - 1)
+    return np.where(own[order[at]] == numbers, order[at], -1)
 
 
 def pack_terms(text: str, facts: Sequence[str]) -> tuple[bytes, bytes | None]:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from graphrag_core.engine.analysis import is_packed
+from graphrag_core.engine.analysis import is_packed, terms_of_names
 from graphrag_core.engine.graph.snapshot import GraphReads, Name
 from graphrag_core.engine.rows import LETTERS, Accesses, Row, Texts, keyword_fields, statement, without_markup
 from graphrag_core.errors import GraphRAGError, IndexClosed, ReadOnlyIndex
@@ -617,6 +617,12 @@ class TableReads:
             np.array([row[2] for row in rows], np.float64),
         )
         return self._fact_numbers(keys), confidences, times
+
+    def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
+        """Return the terms of names as hashes: how many each has, and which."""
+        known = self.names(names.tolist())
+        owners, numbers = terms_of_names([known[name].norm for name in names.tolist()])
+        return np.bincount(owners, minlength=len(names)), numbers
 
     def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]:
         """Return the types and descriptions that chunks in scope give to names."""

@@ -155,9 +155,10 @@ class Recogniser:
         subjects = snapshot.subjects(plain[: self.subjects_of]).targets
         mentioned = snapshot.neighbours(plain[: self.names_of], to="entities").targets
         entities = without(np.concatenate([subjects, mentioned]), exact)
-        held = snapshot.terms_in("entities", np.concatenate([entities, exact]), terms)
-        taken = np.logical_or.reduce(held[len(entities) :], axis=0)
-        entities = entities[held[: len(entities)].any(axis=1)]
+        entities = entities[snapshot.named_with(entities, terms)]
+        if len(entities) == 0:
+            return entities
+        taken = np.logical_or.reduce(snapshot.terms_in("entities", exact, terms), axis=0)
         places = {term: place for place, term in enumerate(terms)}
         spelt = [(key, name) for key, entity in zip(entities.tolist(), snapshot.entities(entities), strict=True)
                  for name in (entity.name, *entity.aliases)]  # fmt: skip

@@ -620,6 +620,9 @@ class EmbeddedReads(TableReads):
         rows = self._tables.rows(_NEAR, (self._tables.array(self._chunk_keys(chunks)),))
         return [(number, rows[at][1:]) for at, number in self._in_scope(rows)]
 
+    def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
+        return self._all.name_terms(names)
+
     def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]:
         """Return the weights of facts, and numbers that are the same for those that say the same."""
         return self._all.fact_weight[facts], self._all.fact_statement[facts]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.engine import analysis
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
 from graphrag_core.engine.embedded.schema import NAME_BYTES
 from graphrag_core.engine.graph.edits import GraphEdits
@@ -28,6 +29,7 @@ _TABLES: dict[str, dict[str, npt.DTypeLike]] = {
     "chunks": {"key": np.int64},
     "names": {"key": np.int64, "entity": np.int64, "form": np.int8},
     "name_grams": {"name": _KEY, "gram": np.int64},
+    "name_terms": {"name": _KEY, "term": np.uint32},
     "mentions": {"chunk": _KEY, "name": _KEY, "subject": np.bool_},
     "facts": {"key": np.int64, "chunk": _KEY, "weight": np.float32, "triple": np.bool_, "statement": np.uint32},
     "fact_names": {"fact": _KEY, "name": _KEY},
@@ -45,7 +47,7 @@ class GraphTables:
 
     Rows are added and removed exactly, so the view after any sequence of changes is the view
     of a graph built from the remaining rows alone. ``name_grams`` and ``fact_grams`` are the
-    hashes by which a fact's text is found to mention a name in lower case.
+    hashes by which a fact's text is found to mention a name in lower case, ``name_terms`` those of the terms of names.
     """
 
     def __init__(self) -> None:
@@ -69,6 +71,7 @@ class GraphTables:
         alias_chunk, short, long = columns_of["aliases"]
         chunks, facts, names = (np.array(keys, np.int64) for keys in (chunk_keys, fact_keys, name_keys))
         named, name_gram = name_grams(norms)
+        of_terms, name_term = analysis.terms_of_names(norms)
         mentioned, mention_chunk, place = _unpacked(chunk_names)
         fact_named, fact_at, _ = _unpacked(fact_names)
         unwrapped = dict(zip(chunk_keys, map(unwrap, texts), strict=True))
@@ -82,6 +85,7 @@ class GraphTables:
             "chunks": (chunks,),
             "names": (names, entities, [*map(name_form, surfaces, norms)]),
             "name_grams": _sorted(names[named], name_gram & _GRAM),
+            "name_terms": (names[of_terms], name_term),
             "mentions": (chunks[mention_chunk], mentioned, place < np.array(subjects, np.int64)[mention_chunk]),
             "facts": (
                 facts,
@@ -171,7 +175,7 @@ class GraphTables:
         removed = {table: np.isin(tables[table][column], chunks) for table, column in _BY_CHUNK.items()}
         removed |= {table: np.isin(tables[table]["fact"], facts) for table in ("fact_names", "fact_grams")}
         removed["names"] = np.isin(tables["names"]["key"], names)
-        removed["name_grams"] = np.isin(tables["name_grams"]["name"], names)
+        removed |= {table: np.isin(tables[table]["name"], names) for table in ("name_grams", "name_terms")}
         return {
             table: {column: array[~removed[table]] for column, array in columns.items()}
             for table, columns in tables.items()

@@ -360,20 +360,27 @@ class LiveGraph:
         counts, rows = self._names_in(self._slots(entities))
         return counts, self.name_keys[rows]
 
+    def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
+        """Return the terms of names, given by key, as hashes: how many each has, and which."""
+        table = self._tables["name_terms"]
+        rows, counts = spans(table["name"], names)
+        return counts, table["term"][rows]
+
     def _names_in(self, entities: Numbers) -> Pairs:
         """Return the names of entities, given by spelling: how many each has, and their rows."""
-        owner, names = self._of_spellings(self._names_of, entities)
+        counts, names, _ = self._names_of.gather(entities)
         several = np.flatnonzero(among(entities, self._have_several)).tolist()
-        merged = [(at, one) for at in several for one in self._merged[int(entities[at])]]
-        if merged:
-            of_merged, others = np.array(merged).T
+        if several:
+            owner = np.arange(len(entities)).repeat(counts)
+            of_merged, others = np.array([(at, one) for at in several for one in self._merged[int(entities[at])]]).T
             at, more = self._of_spellings(self._names_of, others)
             owner, names = np.concatenate([owner, of_merged[at]]), np.concatenate([names, more])
             order = np.lexsort((names, owner))
-            owner, names = owner[order], names[order]
+            counts, names = np.bincount(owner, minlength=len(entities)), names[order]
         valid, alive = self.valid(names, self._spelling.values[names])
-        owner, names = owner[valid & alive], names[valid & alive]
-        return np.bincount(owner, minlength=len(entities)), names
+        if not (kept := valid & alive).all():
+            counts, names = _counted(counts, kept), names[kept]
+        return counts, names
 
     def ids(self, entities: Keys) -> Keys:
         """Return the hash of the spelling that represents each entity."""

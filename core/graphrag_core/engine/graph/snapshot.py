@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.analysis import contained, contained_in_facts, content_terms, name_terms
+from graphrag_core.engine.analysis import contained, contained_in_facts, content_terms, matched, terms_of_names
 from graphrag_core.engine.copies import find_copies
 from graphrag_core.engine.graph.edits import Shown
 from graphrag_core.engine.graph.sparse import Pairs
@@ -107,6 +107,7 @@ class Reads(Protocol):
     def with_relations(self, facts: Keys, relations: Sequence[str]) -> Keys: ...
     def outgoing(self, facts: Keys, names: Keys) -> tuple[Keys, Scores, npt.NDArray[np.float64]]: ...
     def names(self, names: Sequence[int]) -> dict[int, Name]: ...
+    def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]: ...
     def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]: ...
     def digits(self, spellings: Keys) -> Keys: ...
     def names_like(self, start: str, inside: str) -> Keys: ...
@@ -235,15 +236,39 @@ class StoreSnapshot:
         return [self._terms[key] for key in wanted]
 
     def _terms_in_names(self, entities: Keys, terms: Sequence[str]) -> Flags:
-        column = {term: at for at, term in enumerate(terms)}
         found = np.zeros((len(entities), len(terms)), np.bool_)
-        shown = self._graph.edits[0]
-        for row, (entity, names) in enumerate(zip(entities.tolist(), self._names_of(entities), strict=True)):
-            norms = [name.norm for name in names.values()]
-            if name := shown.get(entity, _AS_IS).name:
-                norms.append(normalise(name))
-            found[row, [column[term] for norm in norms for term in name_terms(norm) if term in column]] = True
+        owner, name, column, _ = self._matched_names(entities, terms)
+        found[owner[name], column] = True
+        for row, shown in self._renamed(entities):
+            column = matched(terms_of_names([shown])[1], terms)
+            found[row, column[column >= 0]] = True
         return found
+
+    def named_with(self, entities: Keys, terms: Sequence[str]) -> Flags:
+        found = np.zeros(len(entities), np.bool_)
+        owner, name, _, sizes = self._matched_names(entities, terms)
+        found[owner[(np.bincount(name, minlength=len(sizes)) == sizes) & (sizes > 0)]] = True
+        found[[row for row, _ in self._renamed(entities)]] = True
+        return found
+
+    def _matched_names(self, entities: Keys, terms: Sequence[str]) -> tuple[Keys, Keys, Keys, Keys]:
+        """Return the place of the entity of each name, pairs of a name and a term that it has, and the sizes of names.
+
+        Sizes are the numbers of terms, without stop words.
+        """
+        counts, names = self._graph.names(entities)
+        sizes, numbers = self._reads.name_terms(names)
+        term = matched(numbers, terms)
+        has = term >= 0
+        return np.arange(len(entities)).repeat(counts), np.arange(len(names)).repeat(sizes)[has], term[has], sizes
+
+    def _renamed(self, entities: Keys) -> list[tuple[int, str]]:
+        """Return the places of entities that edits have given a name, and this name in its normalised form."""
+        shown = self._graph.edits[0]
+        if not shown:
+            return []
+        names = ((row, shown.get(entity, _AS_IS).name) for row, entity in enumerate(entities.tolist()))
+        return [(row, normalise(name)) for row, name in names if name]
 
     def _names_of(self, entities: Keys) -> list[dict[int, Name]]:
         """Return the names of each entity that documents write, by key and in the order of keys."""
