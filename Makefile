@@ -113,7 +113,8 @@ bench-postgres-load: $(VENV)/.dev
 bench-growth: $(VENV)/.dev
 	$(BIN)/python benchmarks/growth.py $(SIZES)
 
-# 200 requests at once to the HTTP server, and 200 calls in one process: make bench-serve SIZE=20000
+# Questions per second and core in one process and behind uvicorn, and stalls of the event loop while documents are added; writes
+# the table into docs/serve.md. Another size, printed only: make bench-serve SIZE=20000
 bench-serve: $(VENV)/.dev
 	$(BIN)/python benchmarks/serve.py $(SIZE)
 

@@ -85,13 +85,20 @@ def test_a_panic_is_turned_into_a_rebuild(base, expected, tmp_path, monkeypatch,
     class Panics:
         num_docs = 5
 
+        def __init__(self, index):
+            self.schema = index.schema
+
+        def searcher(self):
+            return self
+
         def search(self, *arguments, **named):
             raise PanicException("index out of bounds")
 
     work = tmp_path / "kb"
     shutil.copytree(base, work)
     with KnowledgeIndex.open(work, HashEmbedder(16)) as index:
-        index.engine.indexes.keywords["chunks"]._searcher = Panics()
+        store = index.engine.indexes.keywords["chunks"]
+        store._index = Panics(store._index)
         assert answers(index) == expected
         assert "built again in memory" in caplog.text
         index.add([Document("new", "A new document about Keyring.")])

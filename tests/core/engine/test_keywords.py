@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tantivy
 
 from graphrag_core.engine.embedded.keywords import TantivyKeywords
 
@@ -122,6 +123,19 @@ def fields(*chunks):
     store = TantivyKeywords(fields=4)
     store.apply(1, NONE, list(enumerate(chunks)))
     return store
+
+
+def test_a_reader_sees_what_others_write_when_it_is_refreshed_and_keeps_no_searcher(tmp_path):
+    writer = filled(tmp_path)
+    reader = TantivyKeywords(tmp_path, read_only=True)
+    for key in range(10, 30):  # tantivy merges the segments of so many commits
+        writer.apply(key, NONE, texts({key: "A blue fox."}))
+    writer.close()
+    assert reader.search("fox", 30)[0].tolist() == [3]
+    reader.refresh()
+    assert sorted(reader.search("fox", 30)[0].tolist()) == [3, *range(10, 30)]
+    # The last searcher of a deleted segment frees its files. If that is one of Python's, it holds the GIL meanwhile.
+    assert not [value for value in vars(reader).values() if isinstance(value, tantivy.Searcher)]
 
 
 def test_a_word_in_title_headings_or_terms_weighs_more():

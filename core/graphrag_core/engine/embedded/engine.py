@@ -57,6 +57,7 @@ _READING = (
 _ATTEMPTS = 3  # of a read to bring the search indexes to the generation of the records
 _SYMPTOMS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, zlib.error)
 _MOST_INSIDE = 16  # readers at once
+_ALONE = 0.02  # seconds that a reader is left alone
 _MOST_ADMITTED = 16  # readers between two turns of a writer
 _TOGETHER = 4  # transactions that are applied to the search indexes at once: a commit of tantivy is expensive
 _LEAST_TOGETHER = 64  # chunks in them, or as many small transactions
@@ -635,10 +636,11 @@ class EmbeddedReads(TableReads):
 class ReadWriteLock:
     """Many readers or one writer. Each waits for a bounded number of others.
 
-    At most 16 readers are inside: more would only slow each other down, and a writer would wait for the slowest. A
-    waiting writer goes before new readers. After a writer, the readers that have waited longest go before the next one,
-    at most 16 of them. A thread that reads may read again inside, and one that writes may do both. A writer may be
-    several threads with one owner.
+    A reader is left alone for 20 ms, in which most questions are answered: two at once take the GIL from each other
+    some hundred times, which costs half as much again. Then the next one enters, since this one may be waiting for
+    something. At most 16 are inside. A waiting writer goes before new readers. After a writer, the readers that have
+    waited longest go before the next one, at most 16 of them. A thread that reads may read again inside, and one that
+    writes may do both. A writer may be several threads with one owner.
 
     Each entry leaves as often as it is told to: an interrupt while it enters, waits or leaves never leaves the lock
     held.
@@ -680,7 +682,11 @@ class ReadWriteLock:
                     is_again = any(other.thread == entry.thread for other in self._inside)
                     (self._inside if is_again else self._waiting)[entry] = None
                     self._admit()
-                entry.admitted.wait()
+                    place = len(self._waiting)
+                while not entry.admitted.wait(_ALONE * place):
+                    with self._mutex:
+                        self._admit()
+                        place = 1 + [*self._waiting, entry].index(entry)
                 yield
             finally:
                 self._leave(entry)
@@ -701,6 +707,7 @@ class ReadWriteLock:
         for entry in self._inside:  # also those of a call that was interrupted here
             self._waiting.pop(entry, None)
             entry.admitted.set()
+        now = time.monotonic()
         while self._waiting:
             owners = {entry.owner for entry in self._inside}
             first = next(iter(self._waiting))
@@ -709,6 +716,7 @@ class ReadWriteLock:
                 first.owner is None
                 and owners <= {None}
                 and len(self._inside) < _MOST_INSIDE
+                and all(now - entry.since >= _ALONE for entry in self._inside)
                 and (writer is None or self._turns)
             ):
                 entry, self._turns = first, max(self._turns - 1, 0)
@@ -716,6 +724,7 @@ class ReadWriteLock:
                 entry = writer
             else:
                 return
+            entry.since = now
             self._inside[entry] = None
             del self._waiting[entry]
             entry.admitted.set()
@@ -723,8 +732,9 @@ class ReadWriteLock:
 
 @dataclass(eq=False, slots=True)
 class _Entry:
-    """Somebody who holds or waits for a lock. ``owner`` is None for a reader."""
+    """Somebody who holds or waits for a lock. ``owner`` is None for a reader, ``since`` is when it was admitted."""
 
     owner: object
+    since: float = 0.0
     thread: int = field(default_factory=threading.get_ident)
     admitted: threading.Event = field(default_factory=threading.Event)

@@ -135,9 +135,20 @@ class TantivyKeywords:
             schema.add_text_field(field, tokenizer_name="words", index_option="position" if positions else "freq")
         with forks.fork_waits():
             index = tantivy.Index(schema.build(), path=None if folder is None else str(folder))
+            # By default a thread of tantivy opens other segments when it likes, while a reader keeps its generation.
+            index.config_reader(reload_policy="manual")
         index.register_tokenizer("words", analysis.analyzer())
         self._index = index
         self.refresh()
+
+    @property
+    def _searcher(self) -> tantivy.Searcher:
+        """Searches the last commit that was loaded.
+
+        It is not kept: what is dropped last unmaps the files of deleted segments, and to free them takes the system
+        milliseconds for each. That must be tantivy's ``reload``, which releases the GIL.
+        """
+        return self._index.searcher()
 
     def after_fork_in_child(self) -> None:
         """Keep what can be searched; never free it nor the writer, whose threads are in the parent."""
@@ -145,7 +156,7 @@ class TantivyKeywords:
             # tantivy releases a lock by closing its file: a copy would hold it for as long as this process lives.
             for name in _LOCKS:
                 forks.close_copies(self.folder / name)
-        forks.leak(self._index, self._searcher, self._writer)
+        forks.leak(self._index, self._writer)
         self._writer = None
 
     def refresh(self) -> None:
@@ -154,7 +165,6 @@ class TantivyKeywords:
             state = _read_state(self.folder / _STATE)
             self.generation, self.tombstones = state.get("generation", -1), state.get("tombstones", 0)
         self._index.reload()
-        self._searcher = self._index.searcher()
 
     def apply(self, generation: int, removed: Keys | None, added: Iterable[tuple[int, Texts]]) -> None:
         """Remove texts (None for all), add texts and set the generation: all or nothing, even in a crash."""
@@ -187,7 +197,6 @@ class TantivyKeywords:
             with forks.fork_waits():
                 self._writer.commit()
                 self._index.reload()
-            self._searcher = self._index.searcher()
             self.tombstones = tombstones
             self._write_state(generation=generation, texts=self._searcher.num_docs)
             self.generation, self._in_step, self._half_done = generation, True, False
@@ -202,7 +211,6 @@ class TantivyKeywords:
                 if not is_damage(error):
                     raise
         self._index.reload()
-        self._searcher = self._index.searcher()
 
     def _write_state(self, **checks: Any) -> None:
         """Store the generation, and what an index at rest can be checked by; nothing of that during a change."""
@@ -284,7 +292,8 @@ class TantivyKeywords:
         ``allowed``, in ascending order, restricts the search.
         """
         terms = (analysis.content_terms(text) or analysis.terms(text))[:_MOST_TERMS]
-        size = self._searcher.num_docs
+        searcher = self._searcher
+        size = searcher.num_docs
         if not terms or size == 0 or k < 1 or (allowed is not None and len(allowed) == 0):
             return np.empty(0, np.int64), np.empty(0, np.float32)
         schema = self._index.schema
@@ -301,8 +310,8 @@ class TantivyKeywords:
             query = self._inside(query, allowed)
         wanted = k + 8
         while True:
-            hits = self._searcher.search(query, min(wanted, size), count=False).hits
-            keys = np.array(self._searcher.fast_field_values("key", [at for _, at in hits]), np.int64)
+            hits = searcher.search(query, min(wanted, size), count=False).hits
+            keys = np.array(searcher.fast_field_values("key", [at for _, at in hits]), np.int64)
             scores = np.array([score for score, _ in hits], np.float32)
             exhausted = len(hits) < wanted
             if allowed is not None:
@@ -316,7 +325,8 @@ class TantivyKeywords:
     @_repaired
     def counts(self, terms: Sequence[str]) -> Keys:
         """Return how many texts have each term in their body. Removed texts count until they are purged."""
-        return np.array([self._searcher.doc_freq("body", term) for term in terms], np.int64)
+        searcher = self._searcher
+        return np.array([searcher.doc_freq("body", term) for term in terms], np.int64)
 
     def _inside(self, query: tantivy.Query, allowed: Keys) -> tantivy.Query:
         """Return a query restricted to some keys, which add nothing to the score."""
@@ -333,8 +343,9 @@ class TantivyKeywords:
     @_repaired
     def keys(self) -> Keys:
         """All keys, in ascending order."""
-        hits = self._searcher.search(tantivy.Query.all_query(), max(self._searcher.num_docs, 1), count=False).hits
-        return np.sort(np.array(self._searcher.fast_field_values("key", [at for _, at in hits]), np.int64))
+        searcher = self._searcher
+        hits = searcher.search(tantivy.Query.all_query(), max(searcher.num_docs, 1), count=False).hits
+        return np.sort(np.array(searcher.fast_field_values("key", [at for _, at in hits]), np.int64))
 
     def close(self) -> None:
         """Finish running merges and release the writer's memory and lock. The next change opens another writer."""
