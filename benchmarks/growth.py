@@ -82,7 +82,8 @@ def measure(size: int, folder: Path) -> dict[str, Any]:
     near = stored.get(stored.keys[numbers])
     queries = near + 0.5 * np.random.default_rng(6).standard_normal(near.shape, np.float32) / DIM**0.5
     found["first question"] = milliseconds(lambda: retriever.retrieve(asked[0], embedding=queries[0]))
-    retriever.retrieve(asked[1], embedding=queries[1])
+    for at in range(1, 10):
+        retriever.retrieve(asked[at], embedding=queries[at])
     found["memory"] = resident() - before
     found["disk"] = index.stats().bytes_on_disk
     flat = faiss.IndexFlatIP(DIM)

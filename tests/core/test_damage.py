@@ -6,6 +6,7 @@ import logging
 import random
 import shutil
 import sqlite3
+import threading
 from contextlib import suppress
 
 import pytest
@@ -13,7 +14,7 @@ from fault_runs import Damage, answers, damage, damages, make_base, state_of
 from support import SERVICES
 
 from graphrag_core import Document, KnowledgeIndex, Verification
-from graphrag_core.engine.embedded import keywords
+from graphrag_core.engine.embedded import keywords, search_indexes
 from graphrag_core.errors import DamagedIndex, GraphRAGError
 from graphrag_core.testing import HashEmbedder
 
@@ -169,9 +170,9 @@ def test_opening_checks_the_contents_of_the_keyword_files_before_tantivy_reads_t
     read = []
     real, real_open = keywords._footer_problem, keywords.TantivyKeywords._open
 
-    def noted(path, *, contents):
-        read.append(contents)
-        return real(path, contents=contents)
+    def noted(path):
+        read.append(path)
+        return real(path)
 
     def opened(self, folder):
         assert folder is None or read
@@ -179,8 +180,49 @@ def test_opening_checks_the_contents_of_the_keyword_files_before_tantivy_reads_t
 
     monkeypatch.setattr(keywords, "_footer_problem", noted)
     monkeypatch.setattr(keywords.TantivyKeywords, "_open", opened)
-    with KnowledgeIndex.open(base, HashEmbedder(16), read_only=True):
-        assert all(read)
+    with KnowledgeIndex.open(base, HashEmbedder(16), read_only=True) as index:
+        assert all(store.folder is not None for store in index.engine.indexes.keywords.values())
+    assert {path.parent.name for path in read} == {"chunks", "facts"}
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_damaged_large_file_is_found_in_the_background(base, expected, tmp_path, monkeypatch, caplog, read_only):
+    monkeypatch.setattr(search_indexes, "_CHECKED_AT_ONCE", -1)
+    work = tmp_path / "kb"
+    shutil.copytree(base, work)
+    (path,) = work.glob("derived/*/graph/graph.arrays")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1  # behind the last array
+    path.write_bytes(data)
+    with KnowledgeIndex.open(work, HashEmbedder(16), read_only=read_only) as index:
+        for thread in threading.enumerate():
+            if thread.name == "graphrag-check":
+                thread.join()
+        assert "built again from the records" in caplog.text
+        assert answers(index) == expected
+        if not read_only:
+            index.add([Document("new", "A new document about Keyring.")])
+        assert index.verify(), str(index.verify())
+    monkeypatch.undo()
+    with KnowledgeIndex.open(work, HashEmbedder(16), read_only=True) as index:
+        assert index.verify(), str(index.verify())
+
+
+def test_a_large_file_that_cannot_be_used_is_built_again_after_an_error(base, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr(search_indexes, "_CHECKED_AT_ONCE", -1)
+    monkeypatch.setattr(search_indexes.SearchIndexes, "_check_files", lambda *_: None)  # it has not come so far
+    work = tmp_path / "kb"
+    shutil.copytree(base, work)
+    (path,) = work.glob("derived/*/graph/graph.arrays")
+    data = bytearray(path.read_bytes())
+    data[2_048:] = b"\xff" * (len(data) - 2_048)
+    path.write_bytes(data)
+    with KnowledgeIndex.open(work, HashEmbedder(16)) as index:
+        for _ in range(2):
+            with suppress(GraphRAGError):
+                found = answers(index)
+        assert found == expected
+        assert index.verify(), str(index.verify())
 
 
 def test_records_that_lost_their_last_writes_are_reported(base, tmp_path, caplog):

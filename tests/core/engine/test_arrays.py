@@ -12,6 +12,7 @@ ARRAYS = {
     "extremes": np.array([-(2**63), 2**63 - 1, 0, -1]),
     "flags": np.array([True, False, True]),
     "vectors": np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32),
+    "turned": np.arange(12).reshape(3, 4).T,
     "nothing": np.empty(0, np.int32),
 }
 
@@ -21,17 +22,31 @@ def test_arrays_come_back_exactly(tmp_path):
     again = load_arrays(tmp_path / "a")
     assert again.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
-        assert again[name].dtype == array.dtype
-        assert again[name].shape == array.shape
-        assert np.array_equal(again[name], array)
-        assert again[name].flags.writeable
+        assert again[name].values.dtype == array.dtype
+        assert again[name].values.shape == array.shape
+        assert np.array_equal(again[name].values, array)
 
 
-def test_a_damaged_file_is_refused(tmp_path):
+def test_a_mapped_array_changes_and_grows_and_its_file_does_not(tmp_path):
+    save_arrays(tmp_path / "a", ARRAYS)
+    data = (tmp_path / "a").read_bytes()
+    for more in (1, 100_000):  # as many as there is room for, and more
+        again = load_arrays(tmp_path / "a")
+        for name, array in ARRAYS.items():
+            again[name].append(np.ones((more, *array.shape[1:]), array.dtype))
+            again[name].values[0] = 0
+        for name, array in ARRAYS.items():
+            expected = np.concatenate([array, np.ones((more, *array.shape[1:]), array.dtype)])
+            expected[0] = 0
+            assert np.array_equal(again[name].values, expected)
+        assert (tmp_path / "a").read_bytes() == data
+
+
+def test_a_damaged_header_or_length_is_refused(tmp_path):
     path = tmp_path / "a"
     save_arrays(path, ARRAYS)
     data = path.read_bytes()
-    for broken in (b"", data[:9], data[:200], data[:-5], data[:-50] + bytes(50), data[:900] + b"?" + data[901:]):
+    for broken in (b"", data[:9], data[:200], data[:-5], data + bytes(64), data[:60] + b"?" + data[61:]):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match="damaged"):
             load_arrays(path)

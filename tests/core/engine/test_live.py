@@ -15,10 +15,12 @@ import pytest
 from changes import CHUNKER, MORE, TITLES, some_document
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, Trace
+from graphrag_core.engine.embedded import search_indexes
 from graphrag_core.engine.embedded.engine import ReadWriteLock
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.engine.graph.live import LiveGraph
+from graphrag_core.engine.graph.sparse import Growing
 from graphrag_core.testing import HashEmbedder
 
 QUESTIONS = ["Who met Ada Lovelace?", "auth service session", "What did the AMA write to IBM?"]
@@ -44,7 +46,11 @@ def assert_as_built(view, graph) -> None:
     mine = view.arrays()
     for name, array in fresh.arrays().items():
         assert np.array_equal(mine[name], array), name
-    loaded = LiveGraph.load(graph._there(), mine)
+    state = view.state(graph._kept())
+    loaded = LiveGraph.load(graph._there(), {name: Growing(array.copy()) for name, array in state.items()})
+    again = loaded.arrays()
+    for name, array in fresh.arrays().items():
+        assert np.array_equal(again[name], array), name
     nodes, facts = np.arange(fresh.node_limit), np.arange(len(fresh.fact_keys))
     chunks, entities = nodes[: fresh.first_entity], nodes[fresh.first_entity :]
     asked = {
@@ -72,6 +78,39 @@ def test_after_each_change_the_view_is_the_one_that_is_built_from_the_rows(seed)
                 with index.engine.reading() as indexes:
                     assert_as_built(indexes.current_graph()[0], indexes.graph)
         assert index.verify()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mapped_view_follows_changes(tmp_path, seed):
+    chance = random.Random(50 + seed)
+    for _ in range(6):
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), chunker=CHUNKER) as index:
+            for _ in range(chance.randint(0, 6)):
+                if chance.random() < 0.65:
+                    index.add({one.id: one for one in map(some_document, [chance] * chance.randint(1, 4))}.values())
+                else:
+                    index.delete([f"d{chance.randint(0, 14)}" for _ in range(chance.randint(1, 3))])
+                with index.engine.reading() as indexes:
+                    assert_as_built(indexes.current_graph()[0], indexes.graph)
+            assert index.verify(), str(index.verify())
+
+
+def test_closing_saves_many_changes_and_few_are_applied_again(tmp_path, monkeypatch):
+    chance, saved = random.Random(3), []
+    monkeypatch.setattr(search_indexes, "_FEW_CHANGES", 4)
+    for count in (40, 2, 3, 30):
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), chunker=CHUNKER) as index:
+            assert_as_built(view_of(index), index.engine.indexes.graph)
+            for at in range(count):
+                index.add([replace(some_document(chance), id=f"{count}-{at}")])
+            if count < 4:
+                index.delete([f"40-{count}"])
+            assert index.verify(), str(index.verify())
+        saved.append([path.name for path in (tmp_path / "kb").glob("derived/*")])
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), chunker=CHUNKER, read_only=True) as reader:
+            assert_as_built(view_of(reader), reader.engine.indexes.graph)
+            assert reader.verify(), str(reader.verify())
+    assert saved[0] == saved[1] == saved[2] != saved[3]
 
 
 @pytest.mark.parametrize("seed", range(3))

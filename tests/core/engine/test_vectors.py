@@ -96,23 +96,48 @@ def test_reads_its_source_when_first_needed(make):
     assert store.loaded
 
 
-def test_saved_lists_are_used_and_completed(tmp_path):
-    vectors = some(60)
-    store = FaissVectors(lambda: [(np.arange(50), vectors[:50])], approximate_from=40)
+def same_as(store, keys, vectors):
+    """Compare a store with one that is filled with its vectors."""
+    fresh = FaissVectors(lambda: [(keys, vectors[keys])])
+    assert store.keys.tolist() == keys.tolist()
+    assert np.array_equal(store.get(keys[::-1]), fresh.get(keys[::-1]))
+    for allowed in (None, keys[::2], keys[-3:]):
+        rankings = (each.search(vectors[:9], 7, allowed) for each in (store, fresh))
+        for found, wanted in zip(*rankings, strict=True):
+            assert np.array_equal(found[0], wanted[0])
+            assert np.array_equal(found[1], wanted[1])
+
+
+def test_saved_lists_are_mapped_and_follow_changes(tmp_path):
+    vectors, keys = some(3_000), np.arange(3_000)
+    store = FaissVectors(lambda: [(keys[:50], vectors[:50])], approximate_from=40)
     assert not store.exact
     store.save(tmp_path, most=50)
-    again = FaissVectors(lambda: [(np.arange(2, 60), vectors[2:])], approximate_from=40)
+    data = (tmp_path / "lists.arrays").read_bytes()
+
+    def unread():
+        raise AssertionError
+
+    again = FaissVectors(unread, approximate_from=40)
     again.load(tmp_path)
-    assert again.keys.tolist() == list(range(2, 60))
-    assert np.allclose(again.get(again.keys), vectors[2:], atol=1e-3)
-    for number in (2, 49, 59):
-        assert again.search(vectors[number : number + 1], 1)[0][0].tolist() == [number]
-    unread = FaissVectors(list, approximate_from=40)
-    unread.load(tmp_path)
+    assert again.loaded
+    same_as(again, keys[:50], vectors)
+    again.remove(np.array([0, 7, 999]))
+    same_as(again, np.delete(keys[:50], [0, 7]), vectors)
+    again.add(keys[50:60], vectors[50:60])
+    same_as(again, np.delete(keys[:60], [0, 7]), vectors)
+    again.remove(np.array([8, 50]))
+    same_as(again, np.delete(keys[:60], [0, 7, 8, 50]), vectors)
     (tmp_path / "second").mkdir()
-    unread.save(tmp_path / "second", most=50)
-    assert (tmp_path / "second" / "lists.arrays").read_bytes() == (tmp_path / "lists.arrays").read_bytes()
-    assert not unread.loaded
+    again.save(tmp_path / "second", most=60)
+    same_as(again, np.delete(keys[:60], [0, 7, 8, 50]), vectors)
+    again.load(tmp_path / "second")
+    same_as(again, np.delete(keys[:60], [0, 7, 8, 50]), vectors)
+    again.add(keys[60:2_000], vectors[60:2_000])  # more than are compared one by one
+    again.add(keys[2_000:], vectors[2_000:])
+    again.remove(keys[10:30])
+    same_as(again, np.delete(keys, [0, 7, 8, 50, *range(10, 30)]), vectors)
+    assert (tmp_path / "lists.arrays").read_bytes() == data
 
 
 def test_few_vectors_have_no_lists(tmp_path):

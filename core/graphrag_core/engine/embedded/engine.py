@@ -320,12 +320,12 @@ class EmbeddedEngine(SqlEngine):
                     with self.reading() as indexes:
                         self._write_accesses()
                         if not self.read_only:
-                            indexes.save()
+                            indexes.save_at_end()
             finally:
                 with self._lock.writing():
                     self._closed = True
                     try:
-                        self.indexes.close()
+                        self.indexes.release()
                     finally:
                         try:
                             self.records.close()
@@ -401,11 +401,8 @@ class EmbeddedEngine(SqlEngine):
                 f"the records of {self.path} are damaged ({self._diagnosis[1]}): restore a backup, or index the "
                 "documents again into another folder"
             ) from error
-        for kind, found in [(kind, store.repair()) for kind, store in indexes.keywords.items()] if indexes else ():
-            if found:
-                raise StorageError(
-                    f"the keyword index of {kind} was damaged ({found}) and is built again from the records: retry"
-                ) from error
+        if indexes and (found := indexes.repair()):
+            raise StorageError(f"a {found} and is built again from the records: retry") from error
 
     @property
     def generation(self) -> int:

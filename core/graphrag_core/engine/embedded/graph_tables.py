@@ -22,6 +22,7 @@ from graphrag_core.text.lowercase_names import name_grams, sentence_grams
 Column = npt.NDArray[Any]
 
 _FILE = "graph.arrays"
+_STATE = "graph."  # starts the names of the arrays of the view
 _EDGE = hash64(EDGE)
 _KEY = np.int32
 _GRAM = (1 << 40) - 1  # the bits of a gram that are kept: hashes do not compress
@@ -51,15 +52,19 @@ class GraphTables:
     """
 
     def __init__(self) -> None:
-        self._tables = {table: _Table(columns) for table, columns in _TABLES.items()}
+        self._tables = {
+            table: _Table({name: Growing(np.empty(0, dtype)) for name, dtype in columns.items()})
+            for table, columns in _TABLES.items()
+        }
         self._similar: Pairs = (np.empty(0, np.int64), np.empty(0, np.int64))
         self._graph: LiveGraph | None = None
-        self._loaded: Mapping[str, Column] | None = None  # of the file, until the graph is first needed
+        self._loaded: Mapping[str, Growing] | None = None  # of the file, until the graph is first needed
         self._is_stale = True
         self._pending: list[tuple[Keys, Keys]] = []  # chunks and names that were removed since the view
         self._void: list[tuple[Keys, Keys]] = []  # all that were removed and of which the tables still have rows
         self._changed = 0  # chunks since the view
         self._edits = GraphEdits()
+        self.mapped = False  # whether the view is one of a file, to which changes may have been applied
 
     def add(self, rows: Mapping[str, Sequence[Row]]) -> None:
         """Add rows of the database tables names, chunks, facts and aliases to the graph."""
@@ -126,7 +131,11 @@ class GraphTables:
 
     def _drop(self) -> None:
         """Let the graph be built again."""
-        self._graph, self._loaded, self._is_stale = None, None, True
+        self._graph, self._loaded, self._is_stale, self.mapped = None, None, True, False
+
+    def __len__(self) -> int:
+        """Return the number of chunks, removed ones included as long as there are rows of them."""
+        return len(self._tables["chunks"]["key"])
 
     @property
     def chunk_keys(self) -> Keys:
@@ -144,7 +153,7 @@ class GraphTables:
         if not self._is_stale and self._graph is not None:
             return self._graph
         graph, self._graph = self._graph, None  # lost if anything fails, and built again
-        size = len(self._tables["chunks"]["key"])
+        size = len(self)
         void = sum(len(chunks) for chunks, _ in self._void)
         may_live = not (self._edits.text or len(self._similar[0]) or (self._tables["names"]["entity"] == _EDGE).any())
         may_live &= self._changed <= max(_FEW, _SMALL * size) and void <= max(_FEW, _MOST_VOID * size)
@@ -161,14 +170,15 @@ class GraphTables:
             self._graph = graph
         else:
             self._drop_void()
+            self.mapped = False
             self._graph = LiveGraph.build(self._tables, self._similar, self._edits)
         self._pending, self._changed, self._is_stale, self._loaded = [], 0, False, None
         return self._graph
 
-    def _there(self) -> Tables:
-        """Return the tables without the rows of removed chunks and names."""
+    def _kept(self) -> dict[str, Keys | None]:
+        """Return the rows of each table that are not those of removed chunks and names; None for all."""
         if not self._void:
-            return self._tables
+            return dict.fromkeys(self._tables)
         chunks, names = (np.concatenate(keys) for keys in zip(*self._void, strict=True))
         tables = self._tables
         facts = tables["facts"]["key"][np.isin(tables["facts"]["chunk"], chunks)]
@@ -176,16 +186,20 @@ class GraphTables:
         removed |= {table: np.isin(tables[table]["fact"], facts) for table in ("fact_names", "fact_grams")}
         removed["names"] = np.isin(tables["names"]["key"], names)
         removed |= {table: np.isin(tables[table]["name"], names) for table in ("name_grams", "name_terms")}
+        return {table: np.flatnonzero(~removed[table]) for table in tables}
+
+    def _there(self) -> Tables:
+        """Return the tables without the rows of removed chunks and names."""
+        kept = self._kept()
         return {
-            table: {column: array[~removed[table]] for column, array in columns.items()}
-            for table, columns in tables.items()
+            table: {name: array if (rows := kept[table]) is None else array[rows] for name, array in columns.items()}
+            for table, columns in self._tables.items()
         }
 
     def _drop_void(self) -> None:
         """Remove the rows of removed chunks and names from the tables."""
-        there = self._there()
-        for table, columns in there.items():
-            if self._void:
+        if self._void:
+            for table, columns in self._there().items():
                 self._tables[table].columns = {name: Growing(array) for name, array in columns.items()}
         self._void = []
 
@@ -197,39 +211,38 @@ class GraphTables:
 
     def save(self, folder: Path) -> None:
         """Write the rows and the view into an empty folder."""
+        graph = self.graph  # which may drop rows of the tables
         rows = {
             f"{table}.{column}": array for table, columns in self._there().items() for column, array in columns.items()
         }
-        save_arrays(
-            folder / _FILE, {**rows, **{f"derived.{name}": array for name, array in self.graph.arrays().items()}}
-        )
+        state = {f"{_STATE}{name}": array for name, array in graph.state(self._kept()).items()}
+        save_arrays(folder / _FILE, {**rows, **state})
 
     def load(self, folder: Path) -> None:
-        """Load what :meth:`save` wrote; raise ``OSError`` or ``ValueError`` if it is damaged."""
+        """Map what :meth:`save` wrote; raise ``OSError`` or ``ValueError`` if it is damaged."""
+        arrays = load_arrays(folder / _FILE)
         try:
-            arrays = load_arrays(folder / _FILE)
-            loaded = {
-                table: {column: np.asarray(arrays[f"{table}.{column}"], dtype) for column, dtype in columns.items()}
+            tables = {
+                table: _Table({column: arrays[f"{table}.{column}"] for column in columns})
                 for table, columns in _TABLES.items()
             }
         except KeyError as error:
             raise ValueError(f"{folder / _FILE} is damaged: {error}") from error
-        for table, columns in loaded.items():
-            if len({len(column) for column in columns.values()}) > 1:
-                raise ValueError(f"{folder / _FILE} is damaged: the columns of {table!r} differ in length")
-        self._tables = {table: _Table(_TABLES[table], columns) for table, columns in loaded.items()}
+        for name, table in tables.items():
+            if len({len(column) for column in table.columns.values()}) > 1:
+                raise ValueError(f"{folder / _FILE} is damaged: the columns of {name!r} differ in length")
+        self._tables = tables
         self._pending, self._void, self._changed = [], [], 0
-        self._graph, self._is_stale = None, False
-        self._loaded = {name[len("derived.") :]: array for name, array in arrays.items() if name.startswith("derived.")}
-        self._loaded_sizes = {table: len(next(iter(columns.values()))) for table, columns in loaded.items()}
+        self._graph, self._is_stale, self.mapped = None, False, True
+        self._loaded = {name[len(_STATE) :]: array for name, array in arrays.items() if name.startswith(_STATE)}
+        self._loaded_sizes = {name: len(next(iter(table.columns.values()))) for name, table in tables.items()}
 
 
 class _Table(Mapping[str, Column]):
     """The columns of a table, which grow."""
 
-    def __init__(self, dtypes: Mapping[str, npt.DTypeLike], arrays: Mapping[str, Column] | None = None) -> None:
-        arrays = arrays or {name: np.empty(0, dtype) for name, dtype in dtypes.items()}
-        self.columns = {name: Growing(array) for name, array in arrays.items()}
+    def __init__(self, columns: dict[str, Growing]) -> None:
+        self.columns = columns
 
     def __getitem__(self, name: str) -> Column:
         return self.columns[name].values

@@ -183,7 +183,7 @@ class TantivyKeywords:
                 gone = removed.tolist()
                 if not in_step:
                     added = list(added)
-                    gone += np.intersect1d(self.keys, [key for key, _ in added]).tolist()
+                    gone += self._known(sorted(key for key, _ in added))
                 for key in gone:
                     self._writer.delete_documents_by_term("key", key)
                 tombstones = self.tombstones + len(gone)
@@ -346,6 +346,16 @@ class TantivyKeywords:
         searcher = self._searcher
         hits = searcher.search(tantivy.Query.all_query(), max(searcher.num_docs, 1), count=False).hits
         return np.sort(np.array(searcher.fast_field_values("key", [at for _, at in hits]), np.int64))
+
+    def _known(self, keys: Sequence[int]) -> list[int]:
+        """Return which keys have a text."""
+        found = set[Any]()
+        for start in range(0, len(keys) if self.size else 0, _SMALL_SCOPE):
+            page = keys[start : start + _SMALL_SCOPE]
+            query = tantivy.Query.term_set_query(self._index.schema, "key", page)
+            hits = self._searcher.search(query, 2 * len(page), count=False).hits
+            found.update(self._searcher.fast_field_values("key", [at for _, at in hits]))
+        return sorted(found)
 
     def close(self) -> None:
         """Finish running merges and release the writer's memory and lock. The next change opens another writer."""

@@ -5,12 +5,13 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
 from graphrag_core.engine.embedded.background import Task, run_together
 from graphrag_core.engine.embedded.files import Folder, release_memory
 from graphrag_core.engine.embedded.graph_tables import GraphTables
@@ -35,6 +36,9 @@ _MAX_TOMBSTONES = 0.05  # of all texts: from this share on larger ones are purge
 _PATIENCE = 10.0  # seconds a reader waits for a running writer to finish its change
 _NEIGHBOURS = 8  # nearest names that each name is compared with
 _PAGE = 1_000
+_ORDER = "order.arrays"  # the keys of chunks in the order of ids
+_FEW_CHANGES = 1_000  # chunks for each that changed: closing does not save then
+_CHECKED_AT_ONCE = 256_000_000  # bytes of saved files up to which opening reads all of them
 _MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup table is worth its memory
 
 _KEYWORD_FIELDS = {"chunks": len(FIELDS), "facts": 1}
@@ -44,9 +48,12 @@ _IN_GRAPH = ("chunks", "names")
 class SearchIndexes:
     """Vectors of chunks, facts and names, keywords of chunks and facts, and the graph.
 
-    They are derived from the records. Vectors are in the records alone, and read from there when they are first
-    needed. The graph, and the inverted lists of many vectors, are saved to disk now and then; the keyword indexes
-    commit each change and have their own generation.
+    They are derived from the records. The graph, and vectors if they are many, are saved to disk now and then, and
+    mapped into memory from there. Fewer vectors are read from the records when they are first needed. The keyword
+    indexes commit each change and have their own generation.
+
+    Opening checks the sizes of all saved files, and the contents of small ones. Those of large ones are checked in the
+    background; if one is damaged, the next read builds the index again from the records.
 
     Attributes
     ----------
@@ -65,12 +72,14 @@ class SearchIndexes:
         self._current: tuple[LiveGraph, Keys] | None = None  # see current_graph
         self._by_id: Keys | None = None  # the keys of the chunks in the order of ids
         self._id_changes: list[Change] = []  # which are not part of it yet
-        self._saved = -1
+        self._saved, self._saved_to = -1, Path()
         self._unsaved = 0
         self._lost: list[str] = []  # signs that the records lack writes that the other files have
         self._in_memory: set[str] = set()  # keyword indexes that a reader could not take from disk
         self.complete = False
         self._running: list[Task] = []  # of the last change
+        self._use_files = True  # False if those of vectors and graph are damaged
+        self._closed = threading.Event()
         self._reset()
         self.keywords = {kind: self._open_keywords(kind) for kind in _KEYWORD_FIELDS}
 
@@ -81,7 +90,7 @@ class SearchIndexes:
 
     def discard(self) -> None:
         """Let the next :meth:`sync` build everything again from the records."""
-        self._broken = True
+        self._distrust_files()
         for store in self.keywords.values():
             store.discard()
 
@@ -89,8 +98,11 @@ class SearchIndexes:
         self.generation = 0
         self._by_id, self._id_changes = None, []
         self._broken = False  # whether vectors and graph may have half a change
-        self.vectors = {kind: FaissVectors(partial(self._stored_vectors, kind)) for kind in KINDS}
+        self.vectors = self._unread_vectors()
         self.graph = GraphTables()
+
+    def _unread_vectors(self) -> dict[str, FaissVectors]:
+        return {kind: FaissVectors(partial(self._stored_vectors, kind)) for kind in KINDS}
 
     def _stored_vectors(self, kind: str) -> Iterator[tuple[Keys, Matrix]]:
         return self._records.vectors(kind, self._records.everything().added[kind])
@@ -167,6 +179,7 @@ class SearchIndexes:
     def _sync_vectors_and_graph(self, batches: Sequence[Batch]) -> None:
         if self._broken:
             self._reset()
+            self.load()
         with self._all_or_broken():
             if _follow(batches, self.generation):
                 for batch in batches:
@@ -175,7 +188,8 @@ class SearchIndexes:
                 change = self._records.since(self.generation)
                 if change is None:
                     self._reset()
-                    change = self._records.everything()
+                    self.load()
+                    change = self._records.since(self.generation) or self._records.everything()
                 if change.generation != self.generation:
                     self._apply(change, None)
             self.graph.edit(self.edits())
@@ -306,7 +320,7 @@ class SearchIndexes:
     def rebuild(self) -> None:
         """Build all indexes again from the records; nothing is embedded."""
         self.complete = False
-        self.generation, self._saved = -1, -1  # a generation that the journal cannot reach
+        self._distrust_files()
         self._sync_vectors_and_graph(())
         for kind, store in self.keywords.items():
             if any(store.problems()):
@@ -324,28 +338,67 @@ class SearchIndexes:
     # -- files
 
     def load(self) -> None:
-        """Load vectors and graph of the newest intact generation on disk, if there is one."""
-        if self._folder is None:
+        """Map vectors and graph of the newest intact generation on disk, if there is one."""
+        if self._folder is None or not self._use_files:
             return
         if not self._records.read_only:
             self._folder.tidy()
         for generation, path in self._folder.generations():
-            if generation > self._records.generation or not self._folder.is_intact(path):
-                continue
-            try:
-                for kind, store in self.vectors.items():
-                    store.load(path / kind)
-                self.graph.load(path / "graph")
-            except (OSError, ValueError) as error:
-                _log.warning("%s is damaged and will be rebuilt from the records: %s", path, error)
-                self._reset()
-                continue
-            if self._records.meta.get("merge_similar", "None") != str(self._merge_similar):
-                self.graph.merge((np.empty(0, np.int64), np.empty(0, np.int64)))
-            saved = self._records.meta.get("edits_saved", fingerprint([""]))
-            self.graph.edit(self.edits(), applied=saved == fingerprint([self._records.meta.get("edits", "")]))
-            self.generation = self._saved = generation
-            return
+            if generation <= self._records.generation and self._map(generation, path):
+                return
+
+    def _map(self, generation: int, path: Path) -> bool:
+        """Map vectors and graph of a generation; return whether they are intact as far as they were checked."""
+        folder = self._folder
+        if folder is None or not folder.is_complete(path):
+            return False
+        is_small = sum(file.stat().st_size for file in path.rglob("*.arrays")) <= _CHECKED_AT_ONCE
+        if is_small and not folder.is_intact(path):
+            return False
+        graph, vectors = GraphTables(), self._unread_vectors()
+        try:
+            for kind, store in vectors.items():
+                store.load(path / kind)
+            graph.load(path / "graph")
+            by_id = load_arrays(path / _ORDER)["chunks"].values
+        except (OSError, ValueError, LookupError) as error:
+            _log.warning("%s is damaged and will be rebuilt from the records: %s", path, error)
+            return False
+        if self._records.meta.get("merge_similar", "None") != str(self._merge_similar):
+            graph.merge((np.empty(0, np.int64), np.empty(0, np.int64)))
+        saved = self._records.meta.get("edits_saved", fingerprint([""]))
+        graph.edit(self.edits(), applied=saved == fingerprint([self._records.meta.get("edits", "")]))
+        self.graph, self.vectors = graph, vectors
+        self._by_id, self._id_changes, self._current = by_id, [], None
+        self.generation = self._saved = generation
+        if not is_small:
+            checking = threading.Thread(
+                target=self._check_files, args=(folder, path), name="graphrag-check", daemon=True
+            )
+            with suppress(RuntimeError):  # the process has no more threads: verify checks them, too
+                checking.start()
+        return True
+
+    def _check_files(self, folder: Folder, path: Path) -> None:
+        """Read the files of a generation. If one is damaged, let the next read build vectors and graph again."""
+        if not folder.is_intact(path, self._closed.is_set):
+            _log.warning("%s is damaged: vectors and graph are built again from the records", path)
+            self._distrust_files()
+
+    def _distrust_files(self) -> None:
+        """Let the next read build vectors and graph from the records, and the next save write them."""
+        self._broken, self._use_files, self._saved = True, False, -1
+
+    def repair(self) -> str:
+        """Read all files; let the next read build again what is damaged, and return what was wrong."""
+        for kind, store in self.keywords.items():
+            if found := store.repair():
+                return f"keyword index of {kind} was damaged ({found})"
+        for generation, path in self._folder.generations() if self._folder else ():
+            if generation == self._saved and self._folder and not self._folder.is_intact(path):
+                self._distrust_files()
+                return f"file of vectors or graph in {path} was damaged"
+        return ""
 
     def save(self) -> None:
         """Save vectors and graph; if that fails, log it and keep the old files, which stay valid."""
@@ -353,7 +406,8 @@ class SearchIndexes:
             return
 
         def write(folder: Path) -> None:
-            self.current_graph()  # with similar names merged
+            self.current_graph()  # with similar names merged, and chunks in the order of ids
+            save_arrays(folder / _ORDER, {"chunks": self._keys_by_id() if self._by_id is None else self._by_id})
             for kind, span in self._records.everything().added.items():
                 (folder / kind).mkdir()
                 self.vectors[kind].save(folder / kind, most=span[1])
@@ -361,7 +415,7 @@ class SearchIndexes:
             self.graph.save(folder / "graph")
 
         try:
-            self._folder.replace_derived(self.generation, write)
+            path = self._folder.replace_derived(self.generation, write)
             edits = fingerprint([self._records.meta.get("edits", "")])
             self._records.set_meta({"merge_similar": str(self._merge_similar), "edits_saved": edits})
             written = [store.generation for store in self.keywords.values()]
@@ -370,20 +424,38 @@ class SearchIndexes:
             _log.warning("the search indexes could not be saved (%s); the records are safe, and the next opening "
                          "rebuilds them", error)  # fmt: skip
             return
-        self._saved, self._unsaved = self.generation, 0
+        self._saved, self._unsaved, self._saved_to = self.generation, 0, path
+        self._use_files = True
 
     def save_if_worthwhile(self) -> None:
         """Save if a fifth of the chunks changed since the last time, so that saving costs little overall."""
         if self._unsaved * 5 >= _MANY and self._unsaved * 5 >= self._records.value("SELECT count(*) FROM chunks"):
             self.save()
+            if self._saved == self.generation:
+                with self._building:
+                    self._map(self.generation, self._saved_to)  # instead of what is in memory
             self.close()
             self._records.rows("PRAGMA shrink_memory")
             release_memory()
+
+    def save_at_end(self) -> None:
+        """Save, unless a large index has so few changes that the next opening applies them again in a moment."""
+        if not self.graph.mapped or self._unsaved * _FEW_CHANGES >= len(self.graph):
+            self.save()
 
     def close(self) -> None:
         """Release the locks and the memory of the keyword writers; a later change opens them again."""
         for store in self.keywords.values():
             store.close()
+
+    def release(self) -> None:
+        """Close, and let go of the files that are mapped."""
+        self._closed.set()
+        try:
+            self.close()
+        finally:
+            self._current = None
+            self._reset()
 
     # -- verification
 

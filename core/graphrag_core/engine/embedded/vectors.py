@@ -1,8 +1,9 @@
 """Vector search with FAISS: exact for small indexes, inverted lists (IVF) for large ones."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from graphrag_core import forks
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
-from graphrag_core.key_sets import best, distinct
+from graphrag_core.key_sets import among, best, distinct
 from graphrag_core.ports import Keys, Matrix, Ranking
 
 _SMALL_SCOPE = 0.05  # share of all vectors up to which those in scope are compared one by one
@@ -21,6 +22,7 @@ _ROUNDING = 1e-5  # more than two ways to add up the same products differ
 _FEW_QUERIES = 16  # up to which one thread searches
 _MOST_VOID = 0.05  # of all vectors: the share of removed ones from which on they are dropped
 _FEW_VOID = 8
+_MOST_RECENT = 0.05  # of the vectors in inverted lists: the share of others from which on they are put there
 _LISTS = "lists.arrays"
 _FLOAT16 = faiss.ScalarQuantizer.QT_fp16
 
@@ -31,111 +33,101 @@ Source = Callable[[], Iterable[tuple[Keys, Matrix]]]
 class FaissVectors:
     """Unit vectors under integer keys, searched by inner product, which is their cosine similarity.
 
-    In memory a component takes two bytes.
+    In memory a component takes two bytes. Many vectors are in inverted lists, which do not change and can be mapped
+    from a file. Those that were added since are compared one by one.
 
     Parameters
     ----------
     source
-        Returns all keys, in ascending order, and vectors, in pages. It is read when the vectors are first needed; a
-        change before that is ignored, as the source has it by then.
+        Returns all keys, in ascending order, and vectors, in pages. It is read when the vectors are first needed,
+        unless :meth:`load` maps them; a change before that is ignored, as the source has it by then.
     approximate_from
         The number of vectors from which an approximate IVF index replaces exact search.
     """
 
     def __init__(self, source: Source = tuple, *, approximate_from: int = 100_000) -> None:
         self._source: Source | None = source
-        self.loaded = False  # whether the vectors were read from their source
+        self.loaded = False  # whether the vectors were read from their source, or mapped
         self._loading = threading.Lock()
-        self._keys: Keys = np.empty(0, np.int64)
-        self._void: Keys = np.empty(0, np.int64)  # positions of removed vectors that the exact index still has
-        self._exact = True
         self._switch_at = approximate_from
-        self._index: Any = None  # made for the dimension of the first vectors
-        self._lists: tuple[Keys, npt.NDArray[np.uint16], Matrix] | None = None  # saved keys, their lists, and centroids
+        self._recent = _Exact()  # all vectors, or those that are not in the inverted lists
+        self._lists: _Lists | None = None
+        self._keys: Keys | None = None
 
     @property
     def keys(self) -> Keys:
         """All keys, in ascending order."""
         if self._source is not None:
             self._load()
-        return np.delete(self._keys, self._void) if len(self._void) else self._keys
+        found = self._keys
+        if found is None:
+            found = self._recent.there
+            if self._lists is not None:
+                found = np.concatenate([self._lists.there, found]) if len(found) else self._lists.there
+            self._keys = found
+        return found
 
     @property
     def exact(self) -> bool:
         """Whether a query is compared with every vector."""
         if self._source is not None:
             self._load()
-        return self._exact
+        return self._lists is None
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory."""
-        size = len(self._keys)
-        return int(size * (2 * self._index.d + (8 if self._exact else 24))) if size else 0
+        """Bytes held in memory, or mapped."""
+        return self._recent.nbytes + (0 if self._lists is None else self._lists.nbytes)
 
     def _load(self) -> None:
         with self._loading:
             if self._source is not None:
-                self._keys = np.empty(0, np.int64)  # what an interrupted call may have left
-                keys, codes = [self._keys], []
+                keys, codes = [np.empty(0, np.int64)], []
                 for page, vectors in self._source():
                     keys.append(page)
                     codes.append(vectors.astype(np.float16).view(np.uint8))
                 if codes:
-                    self._keys = np.concatenate(keys)
-                    self._fill(np.concatenate(codes))
-                self._lists = self._source = None
+                    self._fill(np.concatenate(keys), np.concatenate(codes))
+                self._keys = self._source = None
                 self.loaded = True
 
     def add(self, keys: Keys, vectors: Matrix) -> None:
         """Add vectors under new keys, each greater than all keys so far."""
         if len(keys) == 0 or self._source is not None:
             return
-        vectors = np.ascontiguousarray(vectors, np.float32)
-        if self._index is None:
-            self._index = faiss.IndexScalarQuantizer(vectors.shape[1], _FLOAT16, faiss.METRIC_INNER_PRODUCT)
-        with _one_thread():
-            if self._exact:
-                self._index.add(vectors)
-            else:
-                self._index.add_with_ids(vectors, np.ascontiguousarray(keys))
-        self._keys = np.concatenate([self._keys, keys])
-        if self._exact and len(self._keys) - len(self._void) >= self._switch_at:
-            self._drop_void()
-            self._fill(faiss.vector_to_array(self._index.codes).reshape(-1, self._index.code_size))
+        self._keys = None
+        self._recent.add(keys, np.ascontiguousarray(vectors, np.float32))
+        most = self._switch_at if self._lists is None else max(1_000, _MOST_RECENT * len(self._lists.keys))
+        if len(self._recent.there) >= most:
+            self._merge()
 
-    def _fill(self, codes: Codes) -> None:
-        """Build the index of all keys from their vectors as float16, in bytes: those need not be converted again."""
+    def _merge(self) -> None:
+        """Put all vectors into inverted lists, and drop removed ones."""
+        keys = self.keys
+        if self._lists is None:
+            self._fill(keys, self._recent.codes_of(keys))
+        else:
+            self._lists = self._lists.extended(self._recent.there, self._recent.codes_of(self._recent.there))
+            self._recent = _Exact()
+
+    def _fill(self, keys: Keys, codes: Codes) -> None:
+        """Build the index from all vectors as float16, in bytes: those need not be converted again."""
+        self._lists, self._recent = None, _Exact()
         if len(codes) >= self._switch_at:
             with _one_thread() if forks.is_child() else nullcontext():
-                self._build_lists(codes)
-            return
-        self._index = faiss.IndexScalarQuantizer(codes.shape[1] // 2, _FLOAT16, faiss.METRIC_INNER_PRODUCT)
-        faiss.copy_array_to_vector(codes.ravel(), self._index.codes)
-        self._index.ntotal = len(codes)
+                self._lists = _Lists.build(keys, codes)
+        else:
+            self._recent = _Exact(keys, codes)
 
     def remove(self, keys: Keys) -> None:
         """Remove vectors; unknown keys are ignored."""
-        if self._source is not None:
-            return
-        gone = _is_in(self._keys, keys)
-        if len(gone) == 0:
-            return
-        if not self._exact:
-            self._index.remove_ids(faiss.IDSelectorArray(np.ascontiguousarray(self._keys[gone])))
-            self._keys = np.delete(self._keys, gone)
-            return
-        # FAISS would move all vectors that follow: they are made zero, and dropped when there are more of them.
-        codes = faiss.rev_swig_ptr(self._index.codes.data(), self._index.ntotal * self._index.code_size)
-        codes.reshape(-1, self._index.code_size)[gone] = 0
-        self._void = np.union1d(self._void, gone)
-        if len(self._void) > max(_FEW_VOID, _MOST_VOID * len(self._keys)):
-            self._drop_void()
-
-    def _drop_void(self) -> None:
-        if len(self._void):
-            self._index.remove_ids(faiss.IDSelectorBatch(self._void))
-            self._keys, self._void = np.delete(self._keys, self._void), np.empty(0, np.int64)
+        if self._source is None:
+            self._keys = None
+            self._recent.remove(keys)
+            if self._lists is not None:
+                self._lists.remove(keys)
+                if len(self._lists.void) > max(_FEW_VOID, _MOST_VOID * len(self._lists.keys)):
+                    self._merge()
 
     def search(self, queries: Matrix, k: int, allowed: Keys | None = None) -> list[Ranking]:
         """Return for each query the best ``k`` keys and scores, best first, and what ties with the last.
@@ -152,122 +144,288 @@ class FaissVectors:
         if allowed is not None and size <= max(1000, _SMALL_SCOPE * len(keys)):
             scores = np.vecdot(queries[:, None, :], self.get(allowed)[None, :, :])  # the same wherever a row lies
             return [best(allowed, row, k) for row in scores]
-        k = min(k, size)
-        if allowed is None:
-            size = len(self._keys)  # those that were removed are found, too
-        wanted = min(k + 8, size)
-        parameters = None if allowed is None and self._exact else self._parameters(allowed, size)
+        # A scope that would be searched exactly if it were alone is so among others, too.
+        every = allowed is not None and size < self._switch_at
+        found = [] if self._lists is None else [self._lists.nearest(queries, k, allowed, every_list=every)]
+        if len(self._recent.keys):
+            found.append(self._recent.nearest(queries, k, allowed))
         rankings = []
-        with _one_thread() if len(queries) <= _FEW_QUERIES or forks.is_child() else nullcontext():
-            scores, found = self._index.search(queries, wanted, params=parameters)
-        is_void = np.isin(found, self._void) | (found < 0) if len(self._void) else found < 0
-        for query, row, at, gone in zip(queries, scores, found, is_void, strict=True):
-            more, there = wanted, ~gone
-            # Ties are cut off, or what would be one if FAISS rounded as we do.
-            while at[-1] >= 0 and more < size and (there.sum() < k or row[-1] >= row[there][k - 1] - _ROUNDING):
-                more = min(4 * more, size)
-                with _one_thread():
-                    (row,), (at,) = self._index.search(query[None, :], more, params=parameters)  # noqa: PLW2901
-                there = (at >= 0) & ~np.isin(at, self._void)
-            near = at[there]
-            keys = self._keys[near] if self._exact else near
+        for query, *near in zip(queries, *found, strict=True):
+            candidates = near[0] if len(near) == 1 else np.concatenate(near)
             # As in a small scope: the same passages have the same scores, whichever way they were found.
-            rankings.append(best(keys, np.vecdot(self.get(keys), query), k))
+            rankings.append(best(candidates, np.vecdot(self.get(candidates), query), k))
         return rankings
 
     def get(self, keys: Keys) -> Matrix:
         """Return the vectors of existing keys."""
         if self._source is not None:
             self._load()
-        if len(keys) == 0:
-            return np.empty((0, 0 if self._index is None else self._index.d), np.float32)
-        if self._exact:
-            codes = faiss.rev_swig_ptr(self._index.codes.data(), self._index.ntotal * self._index.code_size)
-            return _widened(codes.reshape(-1, self._index.code_size)[self._keys.searchsorted(keys)].view(np.int16))
-        matrix: Matrix = self._index.reconstruct_batch(np.ascontiguousarray(keys, np.int64))
-        return matrix
+        if self._lists is None:
+            codes = self._recent.codes_of(keys)
+        elif len(self._recent.keys) == 0 or (is_recent := keys >= self._recent.keys[0]).sum() == 0:
+            codes = self._lists.codes_of(keys)
+        else:
+            codes = np.empty((len(keys), self._lists.codes.shape[1]), np.uint8)
+            codes[is_recent] = self._recent.codes_of(keys[is_recent])
+            codes[~is_recent] = self._lists.codes_of(keys[~is_recent])
+        return _widened(codes.view(np.int16))
 
-    # -- inverted lists
+    # -- files
 
     def save(self, folder: Path, most: int) -> None:
-        """Write the inverted lists, which are costly to compute, into an empty folder. Vectors are not written.
+        """Write the inverted lists with their vectors into an empty folder. Fewer vectors are not written.
 
         ``most`` is an upper bound of the number of vectors: without it, vectors would have to be loaded to count them.
         """
-        if self._source is not None and self._lists is not None:
-            self._write(folder, *self._lists)
-        elif most >= self._switch_at and not self.exact:
-            self._write(folder, *self._computed_lists())
-
-    @staticmethod
-    def _write(folder: Path, keys: Keys, lists: npt.NDArray[np.uint16], centroids: Matrix) -> None:
-        save_arrays(folder / _LISTS, {"keys": keys, "lists": lists, "centroids": centroids})
-
-    def _computed_lists(self) -> tuple[Keys, npt.NDArray[np.uint16], Matrix]:
-        invlists, lists = self._index.invlists, np.empty(len(self._keys), np.uint16)
-        for number in range(self._index.nlist):
-            if size := invlists.list_size(number):
-                ids = faiss.rev_swig_ptr(invlists.get_ids(number), size)
-                lists[np.searchsorted(self._keys, ids)] = number
-        centroids = self._index.quantizer.reconstruct_n(0, self._index.nlist)
-        return self._keys, lists, centroids
+        if most < self._switch_at or self.exact or self._lists is None:
+            return
+        recent = self._recent.there
+        is_changed = len(recent) or len(self._lists.void)
+        lists = self._lists.extended(recent, self._recent.codes_of(recent)) if is_changed else self._lists
+        save_arrays(folder / _LISTS, lists.arrays())
 
     def load(self, folder: Path) -> None:
-        """Load what :meth:`save` wrote; raise ``OSError`` or ``ValueError`` if it is damaged."""
-        if not (folder / _LISTS).exists():
+        """Map what :meth:`save` wrote; raise ``OSError`` or ``ValueError`` if it is damaged."""
+        if (folder / _LISTS).exists():
+            self._lists, self._recent = _Lists.load(folder / _LISTS), _Exact()
+            self._keys = self._source = None
+            self.loaded = True
+
+
+class _Exact:
+    """Vectors that are compared one by one."""
+
+    def __init__(self, keys: Keys | None = None, codes: Codes | None = None) -> None:
+        self.keys: Keys = np.empty(0, np.int64) if keys is None else keys
+        self._void: Keys = np.empty(0, np.int64)  # positions of removed vectors that the index still has
+        self._index: Any = None  # made for the dimension of the first vectors
+        if codes is not None:
+            self._index = faiss.IndexScalarQuantizer(codes.shape[1] // 2, _FLOAT16, faiss.METRIC_INNER_PRODUCT)
+            faiss.copy_array_to_vector(codes.ravel(), self._index.codes)
+            self._index.ntotal = len(codes)
+
+    @property
+    def there(self) -> Keys:
+        """The keys without removed ones."""
+        return np.delete(self.keys, self._void) if len(self._void) else self.keys
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory."""
+        return 0 if self._index is None else len(self.keys) * (self._index.code_size + 8)
+
+    def _codes(self) -> Codes:
+        size = self._index.code_size
+        codes: Codes = faiss.rev_swig_ptr(self._index.codes.data(), self._index.ntotal * size).reshape(-1, size)
+        return codes
+
+    def codes_of(self, keys: Keys) -> Codes:
+        """Return the vectors of existing keys as they are stored."""
+        if self._index is None:
+            return np.empty((len(keys), 0), np.uint8)
+        return self._codes()[self.keys.searchsorted(keys)]
+
+    def add(self, keys: Keys, vectors: Matrix) -> None:
+        """Add vectors."""
+        if self._index is None:
+            self._index = faiss.IndexScalarQuantizer(vectors.shape[1], _FLOAT16, faiss.METRIC_INNER_PRODUCT)
+        with _one_thread():
+            self._index.add(vectors)
+        self.keys = np.concatenate([self.keys, keys])
+
+    def remove(self, keys: Keys) -> None:
+        """Remove vectors. FAISS would move all that follow: they are made zero, and dropped when there are more."""
+        gone = _is_in(self.keys, keys)
+        if len(gone) == 0:
             return
-        arrays = load_arrays(folder / _LISTS)
-        keys, lists, centroids = (arrays.get(name, np.empty(0)) for name in ("keys", "lists", "centroids"))
-        if len(keys) != len(lists):
-            raise ValueError(f"{folder / _LISTS} is damaged: {len(lists)} lists for {len(keys)} keys")
-        self._lists = keys, lists, centroids
+        self._codes()[gone] = 0
+        self._void = np.union1d(self._void, gone)
+        if len(self._void) > max(_FEW_VOID, _MOST_VOID * len(self.keys)):
+            self._index.remove_ids(faiss.IDSelectorBatch(self._void))
+            self.keys, self._void = np.delete(self.keys, self._void), np.empty(0, np.int64)
 
-    def _parameters(self, allowed: Keys | None, size: int) -> Any:
-        selector = None
-        if allowed is not None:
-            within = _is_in(self._keys, allowed) if self._exact else allowed
-            selector = faiss.IDSelectorBatch(within.astype(np.int64))
-        if self._exact:
-            return None if selector is None else faiss.SearchParameters(sel=selector)
-        # A scope that would be searched exactly if it were alone is so among others, too.
-        is_small = allowed is not None and size < self._switch_at
-        probed = self._index.nlist if is_small else max(_LEAST_PROBES, self._index.nlist // 8)
-        return faiss.SearchParametersIVF(sel=selector, nprobe=probed)
-
-    def _build_lists(self, codes: Codes) -> None:
-        """Build an IVF index, with the lists that were saved as far as they are known."""
-        halves = codes.view(np.float16)
-        dim = halves.shape[1]
-        lists = int(max(16, 2 * np.sqrt(len(codes)))) if self._lists is None else len(self._lists[2])
-        coarse = faiss.IndexFlatIP(dim)
-        index = faiss.IndexIVFScalarQuantizer(
-            coarse, dim, lists, _FLOAT16, faiss.METRIC_INNER_PRODUCT, False  # the vectors, not residuals
-        )  # fmt: skip
-        index.cp.niter = 3  # more iterations do not improve recall
-        number = np.full(len(codes), -1, np.int64)
-        if self._lists is None:
-            sample = np.random.default_rng(0).permutation(len(codes))[: 40 * lists]
-            index.train(halves[np.sort(sample)].astype(np.float32))
+    def nearest(self, queries: Matrix, k: int, allowed: Keys | None) -> list[Keys]:
+        """Return for each query at least the best ``k`` keys, and what ties with the last."""
+        if allowed is None:
+            found = _nearest(self._index, queries, k, (len(self.keys), self._void), None)
         else:
-            known, saved, centroids = self._lists
-            coarse.add(np.ascontiguousarray(centroids, np.float32))
-            index.is_trained = True
-            at = np.minimum(np.searchsorted(known, self._keys), len(known) - 1)
-            number = np.where(known[at] == self._keys, saved[at].astype(np.int64), -1)
-        if len(unknown := np.flatnonzero(number < 0)):
-            number[unknown] = coarse.search(halves[unknown].astype(np.float32), 1)[1][:, 0]
-        # Each list is filled at once: vectors added one by one would take twice the memory.
-        order = np.argsort(number, kind="stable")
-        bounds = np.searchsorted(number[order], np.arange(lists + 1))
-        for which in range(lists):
-            own = order[bounds[which] : bounds[which + 1]]
-            if len(own):
-                ids, rows = np.ascontiguousarray(self._keys[own]), np.ascontiguousarray(codes[own])
-                index.invlists.add_entries(which, len(own), faiss.swig_ptr(ids), faiss.swig_ptr(rows))
-        index.ntotal = len(self._keys)
-        index.set_direct_map_type(faiss.DirectMap.Hashtable)
-        self._index, self._exact = index, False
-        self._coarse = coarse  # which FAISS does not own
+            within = _is_in(self.keys, allowed)
+            parameters = faiss.SearchParameters(sel=faiss.IDSelectorBatch(within.astype(np.int64)))
+            found = _nearest(self._index, queries, k, (len(within), np.empty(0, np.int64)), parameters)
+        return [self.keys[at] for at in found]
+
+
+class _Lists:
+    """Vectors in inverted lists. They do not change; removed ones are left out of what is found.
+
+    Parameters
+    ----------
+    keys, rows
+        All keys, in ascending order, and where the vector of each is.
+    codes
+        The vectors, list by list.
+    bounds, centroids
+        Where each list begins and ends, and the centroid of each.
+    """
+
+    def __init__(self, keys: Keys, rows: npt.NDArray[np.int32], codes: Codes, bounds: Keys, centroids: Matrix) -> None:
+        self.keys, self.codes = keys, codes
+        self._rows, self._bounds, self._centroids = rows, bounds, centroids
+        self.void: Keys = np.empty(0, np.int64)  # keys of removed vectors
+        self._coarse = faiss.IndexFlatIP(centroids.shape[1])  # which FAISS does not own
+        self._coarse.add(centroids)
+        self._index = _inverted(self._coarse)
+        self._fill()
+
+    def _fill(self) -> None:
+        """Let FAISS read the vectors from ``codes``. A version without views of arrays copies them."""
+        ids = np.empty(len(self.keys), np.int64)
+        ids[self._rows] = self.keys
+        lists, ends = faiss.downcast_InvertedLists(self._index.invlists), self._bounds.tolist()
+        parts = [*pairwise(ends)]
+        size, views = lists.code_size, hasattr(faiss, "MaybeOwnedVectorUInt8")
+        if views:
+            lists.code_size = 0  # ids are copied, and of the vectors nothing
+        for number, (start, stop) in enumerate(parts):
+            if stop > start:
+                pointers = faiss.swig_ptr(ids[start:stop]), faiss.swig_ptr(self.codes[start:stop])
+                lists.add_entries(number, stop - start, *pointers)
+        if views:
+            lists.code_size = size
+            lists.codes.clear()
+            owner = faiss.MaybeOwnedVectorUInt8().owner  # none: this object keeps the array
+            for start, stop in parts:
+                pointer = faiss.swig_ptr(self.codes[start:stop] if stop > start else self.codes)
+                view = faiss.MaybeOwnedVectorUInt8.create_view(pointer, (stop - start) * size, owner)
+                lists.codes.push_back(view)
+        self._index.ntotal = len(self.keys)
+
+    @classmethod
+    def build(cls, keys: Keys, codes: Codes) -> "_Lists":
+        """Sort vectors into lists, whose centroids are found by k-means."""
+        halves = codes.view(np.float16)
+        count = int(max(16, 2 * np.sqrt(len(codes))))
+        coarse = faiss.IndexFlatIP(halves.shape[1])
+        index = _inverted(coarse, count)
+        index.cp.niter = 3  # more iterations do not improve recall
+        sample = np.random.default_rng(0).permutation(len(codes))[: 40 * count]
+        index.train(halves[np.sort(sample)].astype(np.float32))
+        return cls._sorted(keys, codes, _nearest_list(coarse, codes), coarse.reconstruct_n(0, count))
+
+    @classmethod
+    def _sorted(cls, keys: Keys, codes: Codes, lists: Keys, centroids: Matrix) -> "_Lists":
+        """Return vectors, in the order of keys, of which each is in some list."""
+        order = np.argsort(lists, kind="stable")
+        rows = np.empty(len(keys), np.int32)
+        rows[order] = np.arange(len(keys), dtype=np.int32)
+        bounds = np.searchsorted(lists[order], np.arange(len(centroids) + 1))
+        return cls(keys, rows, codes[order], bounds, centroids)
+
+    def extended(self, keys: Keys, codes: Codes) -> "_Lists":
+        """Return the lists without removed vectors and with others, whose keys are greater."""
+        numbers = np.repeat(np.arange(len(self._centroids)), np.diff(self._bounds))[self._rows]
+        kept = self.there
+        at = np.searchsorted(self.keys, kept)
+        if len(keys) == 0:
+            codes = codes.reshape(0, self.codes.shape[1])
+        return self._sorted(
+            np.concatenate([kept, keys]),
+            np.concatenate([self.codes[self._rows[at]], codes]),
+            np.concatenate([numbers[at], _nearest_list(self._coarse, codes)]),
+            self._centroids,
+        )
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what :meth:`load` needs."""
+        return {
+            "keys": self.keys, "rows": self._rows, "codes": self.codes, "bounds": self._bounds,
+            "centroids": self._centroids,
+        }  # fmt: skip
+
+    @classmethod
+    def load(cls, path: Path) -> "_Lists":
+        """Map the lists of a file; raise ``OSError`` or ``ValueError`` if it is damaged."""
+        arrays: Mapping[str, npt.NDArray[Any]] = {name: array.values for name, array in load_arrays(path).items()}
+        try:
+            keys, rows, codes, bounds, centroids = (
+                arrays[name] for name in ("keys", "rows", "codes", "bounds", "centroids")
+            )
+        except KeyError as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
+        if not len(keys) == len(rows) == len(codes) == bounds[-1] or len(bounds) != len(centroids) + 1:
+            raise ValueError(f"{path} is damaged: it has {len(codes)} vectors for {len(keys)} keys")
+        if bounds[0] != 0 or (np.diff(bounds) < 0).any() or codes.shape[1] != 2 * centroids.shape[1]:
+            raise ValueError(f"{path} is damaged: its lists have no bounds")
+        return cls(keys, rows, codes, bounds, centroids)
+
+    @property
+    def there(self) -> Keys:
+        """The keys without removed ones."""
+        return self.keys[~among(self.keys, self.void)] if len(self.void) else self.keys
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory, or mapped."""
+        return self.codes.nbytes + self._centroids.nbytes + len(self.keys) * 20
+
+    def codes_of(self, keys: Keys) -> Codes:
+        """Return the vectors of existing keys as they are stored."""
+        return self.codes[self._rows[self.keys.searchsorted(keys)]]
+
+    def remove(self, keys: Keys) -> None:
+        """Leave vectors out of what is found."""
+        self.void = np.union1d(self.void, self.keys[_is_in(self.keys, keys)])
+
+    def nearest(self, queries: Matrix, k: int, allowed: Keys | None, *, every_list: bool) -> list[Keys]:
+        """Return for each query about the best ``k`` keys, and what ties with the last."""
+        selector, size, void = None, len(self.keys), self.void
+        if allowed is not None:
+            within = self.keys[_is_in(self.keys, allowed)]  # no removed ones
+            selector, size, void = faiss.IDSelectorBatch(within), len(within), np.empty(0, np.int64)
+        probed = self._index.nlist if every_list else max(_LEAST_PROBES, self._index.nlist // 8)
+        return _nearest(self._index, queries, k, (size, void), faiss.SearchParametersIVF(sel=selector, nprobe=probed))
+
+
+def _inverted(coarse: Any, lists: int = 0) -> Any:
+    """Return an empty IVF index. Its centroids are those of ``coarse``, if it has some."""
+    found = faiss.IndexIVFScalarQuantizer(
+        coarse, coarse.d, lists or coarse.ntotal, _FLOAT16, faiss.METRIC_INNER_PRODUCT, False  # vectors, not residuals
+    )  # fmt: skip
+    found.is_trained = coarse.ntotal > 0
+    return found
+
+
+def _nearest_list(coarse: Any, codes: Codes) -> Keys:
+    """Return the list of each vector."""
+    if len(codes) == 0:
+        return np.empty(0, np.int64)
+    lists: Keys = coarse.search(codes.view(np.float16).astype(np.float32), 1)[1][:, 0]
+    return lists
+
+
+def _nearest(index: Any, queries: Matrix, k: int, searched: tuple[int, Keys], parameters: Any) -> list[Keys]:
+    """Return for each query the best ``k`` that FAISS finds, and what ties with the last.
+
+    ``searched`` is how many vectors may be found, and those of them that were removed.
+    """
+    size, void = searched
+    k = min(k, size - len(void))
+    wanted = min(k + 8, size)
+    if k < 1:
+        return [np.empty(0, np.int64) for _ in queries]
+    found = []
+    with _one_thread() if len(queries) <= _FEW_QUERIES or forks.is_child() else nullcontext():
+        all_scores, all_near = index.search(queries, wanted, params=parameters)
+    for query, scores, near in zip(queries, all_scores, all_near, strict=True):
+        more, there = wanted, (near >= 0) & ~among(near, void)
+        # Ties are cut off, or what would be one if FAISS rounded as we do.
+        while near[-1] >= 0 and more < size and (there.sum() < k or scores[-1] >= scores[there][k - 1] - _ROUNDING):
+            more = min(4 * more, size)
+            with _one_thread():
+                (scores,), (near,) = index.search(query[None, :], more, params=parameters)  # noqa: PLW2901
+            there = (near >= 0) & ~among(near, void)
+        found.append(near[there])
+    return found
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from graphrag_core.engine.graph.change import (
 )
 from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
 from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER, is_word
-from graphrag_core.engine.graph.sparse import Array, Flags, Growing, HashIndex, Numbers, Pairs, Rows, Tables, spans
+from graphrag_core.engine.graph.sparse import Array, Flags, Growing, NumberIndex, Numbers, Pairs, Rows, Tables, spans
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Adjacency, Keys, Kind
 from graphrag_core.text import EDGE, hash64
@@ -41,6 +41,26 @@ from graphrag_core.text import EDGE, hash64
 _EDGE = hash64(EDGE)
 _MOST_ADJACENT = 4_000_000  # edges that are put together for queries: 32 MB
 _MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup table is worth its memory
+
+
+_COLUMNS = {
+    "spellings": (
+        "word", "entity", "counts", "titles", "mention_count", "common", "is_place", "entity_counts", "link_total",
+        "is_address", "rank",
+    ),
+    "names": ("spelling", "named", "name_counts"),
+    "chunks": ("foreign",),
+}  # fmt: skip
+_ROWS = {
+    "names_of": ("spellings", "names"), "mentions_of": ("spellings", "mentions"),
+    "held_of": ("spellings", "fact_names"), "aliases_of": ("spellings", "aliases"),
+    "lower_facts": ("spellings", "facts"), "linked_facts": ("spellings", "facts"),
+    "headings": ("spellings", "spellings"), "fact_lower": ("facts", "spellings"),
+    "fact_linked": ("facts", "spellings"), "fact_entities": ("facts", "spellings"),
+    "entity_facts": ("spellings", "facts"), "chunk_entities": ("chunks", "spellings"),
+    "entity_chunks": ("spellings", "chunks"), "links": ("spellings", "spellings"),
+}  # fmt: skip
+_PARTS = ("starts", "counts", "indices", "data")  # of Rows
 
 
 class LiveGraph:
@@ -69,18 +89,18 @@ class LiveGraph:
     """
 
     def __init__(self, tables: Tables) -> None:
-        """Make a graph of the tables in which nothing is decided; see :meth:`build` and :meth:`load`."""
+        """Make a graph that has nothing of the tables yet; see :meth:`build` and :meth:`load`."""
         self._tables = tables
         self._sizes = dict.fromkeys(tables, 0)
         self.similar: Pairs = (NONE, NONE)
         self._hidden: Flags | None = None  # which facts no query may see
+        self._edge_facts: Keys = NONE
         self.edits: tuple[Mapping[int, Shown], Mapping[int, int]] = {}, {}
         self._follows_changes = False  # whether there is what only a change needs
         self._matched = 0, 0  # the spellings and grams of names that were looked for in lower case
-        self._known, self._new_spellings = np.unique(tables["names"]["entity"]), dict[int, int]()
-        self._ordered, self._spelling_place = np.arange(len(self._known)), NONE  # see spelling_order
+        self._new_spellings = dict[int, int]()
+        self._know(Growing(NONE))
         # Of spellings:
-        self._hash = Growing(self._known.copy())
         self._word, self._entity = Growing(NONE), Growing(NONE)
         self._counts = Growing(np.empty((0, len(COUNTS)), np.int32))
         self._titles, self._mention_count = (Growing(np.empty(0, np.int32)) for _ in range(2))
@@ -108,8 +128,11 @@ class LiveGraph:
         self._fact_entities, self._entity_facts = (Rows(NONE, NONE, 0) for _ in range(2))
         self._chunk_entities, self._entity_chunks = (Rows(NONE, NONE, 0, np.empty(0, np.float32)) for _ in range(2))
         self._links = Rows(NONE, NONE, 0, np.empty(0))
-        self._grow()
-        self._edge_facts = self._facts_holding([_EDGE])
+
+    def _know(self, hashes: Growing) -> None:
+        """Start with spellings, which are in the order of their hashes."""
+        self._hash, self._known = hashes, hashes.values[: len(hashes)]
+        self._ordered, self._spelling_place = np.arange(len(hashes)), NONE  # see spelling_order
 
     @classmethod
     def build(cls, tables: Tables, similar: Pairs = (NONE, NONE), edits: GraphEdits | None = None) -> LiveGraph:
@@ -118,6 +141,9 @@ class LiveGraph:
         ``similar`` are pairs of keys of names whose vectors are so similar that they are merged into one entity.
         """
         graph, edits = cls(tables), edits or GraphEdits()
+        graph._know(Growing(np.unique(tables["names"]["entity"])))
+        graph._grow()
+        graph._edge_facts = graph._facts_holding([_EDGE])
         first, second = (graph._at("names", end) for end in similar)
         pairs = first, second, graph._spelling.values[first], graph._spelling.values[second]
         merges = Merges(
@@ -136,56 +162,113 @@ class LiveGraph:
         return graph
 
     @classmethod
-    def load(cls, tables: Tables, arrays: Mapping[str, Array]) -> LiveGraph:
-        """Return the graph of tables of which :meth:`arrays` returned these."""
+    def load(cls, tables: Tables, state: Mapping[str, Growing]) -> LiveGraph:
+        """Return the graph of tables of which :meth:`state` returned these arrays. They are read when they are used."""
         graph = cls(tables)
-        spellings, chunks, facts = len(graph._hash), graph._sizes["chunks"], graph._sizes["facts"]
-        for name, part in graph._saved().items():
-            part.values[:] = arrays[name]
-        graph._words, graph._word_counts = arrays["words"], arrays["word_counts"]
-        spelling, title, count = arrays["headings"]
-        graph._headings = Rows(spelling, title, spellings, count.astype(np.int32))
-        for short, long in arrays["aliases"].T.tolist():
+        graph._sizes = {table: len(next(iter(columns.values()))) for table, columns in tables.items()}
+        sizes = {**graph._sizes, "spellings": len(state["hash"])}
+        graph._know(state["hash"])
+        for kind, columns in _COLUMNS.items():
+            for name in columns:
+                if len(state[name]) != sizes[kind]:
+                    raise ValueError(f"{name} has {len(state[name])} rows for {sizes[kind]} {kind}")
+                setattr(graph, f"_{name}", state[name])
+        for name, (kind, _) in _ROWS.items():
+            empty = getattr(graph, f"_{name}")
+            parts = {part: state[f"{name}.{part}"] for part in _PARTS if f"{name}.{part}" in state}
+            if parts:
+                setattr(graph, f"_{name}", Rows.of(**parts))
+            else:
+                empty.extend(sizes[kind])
+        for table, there in (("names", "name"), ("chunks", "chunk"), ("facts", "fact")):
+            setattr(graph, f"_{there}_there", Growing(np.ones(sizes[table], np.bool_)))
+        graph._words, graph._word_counts = state["words"].values, state["word_counts"].values
+        for short, long in zip(*(state[f"aliases.{end}"].values.tolist() for end in ("short", "long")), strict=True):
             graph._alias_of[short] = long
             graph._shorts_of[long].add(short)
-        entity = graph._entity.values
-        for one in np.flatnonzero((entity >= 0) & (entity != np.arange(spellings))).tolist():
+        entity, own = graph._entity.values, np.arange(len(graph._hash))
+        for one in np.flatnonzero((entity >= 0) & (entity != own)).tolist():
             graph._merged[int(entity[one])].add(one)
         graph._have_several = np.array(sorted(graph._merged), np.int64)
-        (fact, lower), (linked, title) = arrays["lower"], arrays["linked"]
-        graph._fact_lower, graph._lower_facts = Rows(fact, lower, facts), Rows(lower, fact, spellings)
-        graph._fact_linked, graph._linked_facts = Rows(linked, title, facts), Rows(title, linked, spellings)
-        fact, held = arrays["fact_entities"]
-        graph._fact_entities, graph._entity_facts = Rows(fact, held, facts), Rows(held, fact, spellings)
-        chunk, entity, weight = arrays["chunk_entities"]
-        weights = weight.astype(np.float32)
-        graph._chunk_entities = Rows(chunk, entity, chunks, weights)
-        graph._entity_chunks = Rows(entity, chunk, spellings, weights)
-        (first, second, sums), (_, _, foreign), counts = derived_counts(arrays, tables["facts"]["weight"], chunks)
-        graph._links = Rows(first, second, spellings, sums)
-        graph._entity_counts.values[:] = np.array(counts[:3]).T
-        graph._link_total.values[:] = counts.total
-        graph._foreign.values[:] = foreign
-        graph._entities = np.flatnonzero(graph._entity.values == np.arange(spellings))
-        graph._is_address.values[graph._entities] = graph._have_addresses(graph._entities)
-        graph.similar = arrays["similar"][0], arrays["similar"][1]
-        if len(graph._edge_facts) or len(arrays["hidden"]):
-            graph._hidden = np.zeros(facts, np.bool_)
-            graph._hidden[arrays["hidden"]] = True
+        graph._entities = np.flatnonzero(entity == own)
+        graph.similar = state["similar.first"].values, state["similar.second"].values
+        graph._edge_facts = graph._facts_holding([_EDGE])
+        hidden = state["hidden"].values
+        if len(graph._edge_facts) or len(hidden):
+            graph._hidden = np.zeros(sizes["facts"], np.bool_)
+            graph._hidden[hidden] = True
+        graph._follow_grams(state["gram_spelling"], state["gram"], state["fact_grams.order"].values)
         graph._number()
         graph._edges_read = graph._edge_count
         return graph
 
-    def _saved(self) -> dict[str, Growing]:
-        return {
-            "word": self._word, "counts": self._counts, "titles": self._titles, "mentions": self._mention_count,
-            "common": self._common, "entity": self._entity, "named": self._named, "name_counts": self._name_counts,
-        }  # fmt: skip
-
-    def arrays(self) -> dict[str, Array]:
+    def state(self, kept: Mapping[str, Numbers | None]) -> dict[str, Array]:
         """Return what :meth:`load` needs besides the tables without removed rows.
 
-        Chunks, facts and names are numbered by their places in these tables, spellings in the order of their hashes.
+        ``kept`` are the rows of each table that it has then, in order; None for all. Chunks, facts and names are
+        numbered by their places among them, spellings in the order of their hashes.
+        """
+        if not self._follows_changes:
+            self._index_grams()
+        names = kept["names"]
+        slots = distinct(self._spelling.values if names is None else self._spelling.values[names])
+        slots = slots[np.argsort(self._hash.values[slots], kind="stable")]
+        as_is = len(slots) == len(self._hash) and not self._new_spellings
+        rows: dict[str, Numbers | None] = {**kept, "spellings": None if as_is else slots}
+        places = {kind: None if those is None else _places(those, self._count(kind)) for kind, those in rows.items()}
+
+        def placed(kind: str, numbers: Array) -> Array:
+            place = places[kind]
+            return numbers if place is None else place[numbers]
+
+        found: dict[str, Array] = {"hash": self._hash.values[slots]}
+        for kind, columns in _COLUMNS.items():
+            for name in columns:
+                values = getattr(self, f"_{name}").values
+                found[name] = values if rows[kind] is None else values[rows[kind]]
+        found["entity"] = np.where(found["entity"] < 0, -1, placed("spellings", found["entity"]))
+        found["spelling"] = placed("spellings", found["spelling"])
+        for name, (kind, to) in _ROWS.items():
+            if len(part := getattr(self, f"_{name}")):
+                packed = part.packed(rows[kind], places[to])
+                found |= {f"{name}.{key}": array for key, array in packed.items()}
+        gram_spelling = placed("spellings", self._gram_spelling.values)
+        order = np.lexsort((gram_spelling, self._gram.values))
+        order = order[gram_spelling[order] >= 0]
+        aliases = np.array(sorted(self._alias_of.items()), np.int64).reshape(-1, 2)
+        return {
+            **found,
+            "words": self._words,
+            "word_counts": self._word_counts,
+            "aliases.short": placed("spellings", aliases[:, 0]),
+            "aliases.long": placed("spellings", aliases[:, 1]),
+            "hidden": NONE if self._hidden is None else placed("facts", np.flatnonzero(self._hidden)),
+            "similar.first": placed("spellings", self.similar[0]),
+            "similar.second": placed("spellings", self.similar[1]),
+            "gram_spelling": gram_spelling[order],
+            "gram": self._gram.values[order],
+            "fact_grams.order": self._gram_order(rows["fact_grams"], places["fact_grams"]),
+        }
+
+    def _count(self, kind: str) -> int:
+        return len(self._hash) if kind == "spellings" else self._sizes[kind]
+
+    def _gram_order(self, kept: Numbers | None, place: Array | None) -> Array:
+        """Return the rows of grams of facts that are kept, by their new places, in the order of grams."""
+        order = NONE if self._by_fact_gram.order is None else self._by_fact_gram.order
+        if kept is None and len(order) == self._sizes["fact_grams"]:
+            return order.astype(np.int32, copy=False)
+        rows = np.concatenate([order, np.arange(len(order), self._sizes["fact_grams"])])
+        if place is not None:
+            rows = rows[place[rows] >= 0]
+        rows = rows[np.argsort(self._tables["fact_grams"]["gram"][rows], kind="stable")]
+        return (rows if place is None else place[rows]).astype(np.int32)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return what is decided and derived, in one form for all graphs of the same rows.
+
+        Chunks, facts and names are numbered by their places among those that are there, spellings in the order of
+        their hashes.
         """
         chunks, facts, names = (
             np.flatnonzero(there.values) for there in (self._chunk_there, self._fact_there, self._name_there)
@@ -202,10 +285,12 @@ class LiveGraph:
             order = np.lexsort((parts[1][kept], parts[0][kept]))
             return np.array([part[kept][order] for part in parts])
 
-        found = {
-            name: part.values[names if name in ("named", "name_counts") else slots]
-            for name, part in self._saved().items()
-        }
+        of_spellings = {
+            "word": self._word, "counts": self._counts, "titles": self._titles, "mentions": self._mention_count,
+            "common": self._common,
+        }  # fmt: skip
+        found = {name: part.values[slots] for name, part in of_spellings.items()}
+        found |= {"named": self._named.values[names], "name_counts": self._name_counts.values[names]}
         aliases = sorted((int(place[one]), int(place[other])) for one, other in self._alias_of.items())
         return {
             **found,
@@ -537,7 +622,7 @@ class LiveGraph:
     @property
     def nbytes(self) -> int:
         """Bytes held in memory, without the tables."""
-        parts = [part for part in vars(self).values() if isinstance(part, Growing | Rows | HashIndex)]
+        parts = [part for part in vars(self).values() if isinstance(part, Growing | Rows | NumberIndex)]
         return sum(part.nbytes for part in parts)
 
     # -- following the tables
@@ -658,16 +743,18 @@ class LiveGraph:
         return spelling, gram
 
     def _index_grams(self) -> None:
-        """Numbers the grams of names and facts, before the first change."""
+        """Index the grams of names and facts, before the first change."""
         self._matched = 0, 0
         spelling, gram = self._grams_of_names()
-        self._gram_spelling, self._gram = Growing(spelling), Growing(gram)
-        self._gram_count = Growing(np.bincount(spelling, minlength=len(self._hash)))
-        self._by_name_gram = HashIndex(gram, np.arange(len(gram)))
-        words = np.flatnonzero(self._word.values)
-        self._by_word = HashIndex(self._word.values[words], words)
         grams = self._tables["fact_grams"]["gram"][: self._sizes["fact_grams"]]
-        self._by_fact_gram = HashIndex(grams, np.arange(len(grams)))
+        self._follow_grams(Growing(spelling), Growing(gram), np.argsort(grams, kind="stable").astype(np.int32))
+
+    def _follow_grams(self, spelling: Growing, gram: Growing, order: Array) -> None:
+        """Find grams of names, which are in the order of grams, and those of facts by an order of their rows."""
+        self._gram_spelling, self._gram = spelling, gram
+        self._gram_count = Growing(np.bincount(spelling.values, minlength=len(self._hash)))
+        self._by_name_gram, self._by_fact_gram = NumberIndex(len(gram)), NumberIndex(len(order), order)
+        self._matched = len(self._hash), self._sizes["name_grams"]
         self._follows_changes = True
 
     def match(self, rows: GraphRows) -> tuple[Numbers, Numbers, Flags]:
@@ -679,7 +766,7 @@ class LiveGraph:
         else:
             self._gram_count.append(np.bincount(spelling, minlength=len(self._hash))[len(self._gram_count) :])
             table = self._tables["fact_grams"]
-            at, old = _with_number(self._by_fact_gram, table["gram"], distinct(gram))
+            at, old = self._by_fact_gram.find(table["gram"], distinct(gram))
             of_gram = self._at("facts", table["fact"][old])
             there = self._fact_there.values[of_gram]
             old_pairs = matches(
@@ -688,10 +775,8 @@ class LiveGraph:
             self._by_name_gram.add(gram, np.arange(len(self._gram), len(self._gram) + len(gram)))
             self._gram_spelling.append(spelling)
             self._gram.append(gram)
-            single = is_word(gram)
-            self._by_word.add(gram[single], spelling[single])
             wanted = distinct(rows.grams[1])
-            at, names = _with_number(self._by_name_gram, self._gram.values, wanted)
+            at, names = self._by_name_gram.find(self._gram.values, wanted)
             owner = self._gram_spelling.values[names]
             new_pairs = matches(rows.grams, (owner, wanted[at]), self._gram_count.values[owner])
             fact, found = (np.concatenate(ends) for ends in zip(old_pairs, new_pairs, strict=True))
@@ -711,9 +796,7 @@ class LiveGraph:
         self._words, self._word_counts = known[sums > 0], sums[sums > 0]
         if not self._follows_changes:
             return NONE
-        at, spellings = self._by_word.candidates(words)
-        found: Numbers = spellings[self._word.values[spellings] == words[at]]
-        return found
+        return self._gram_spelling.values[self._by_name_gram.find(self._gram.values, words)[1]]
 
     def word_chunks(self, words: Numbers) -> Numbers:
         """Return how many chunks have each word in lower case."""
@@ -1215,11 +1298,11 @@ def _counted(counts: Numbers, which: Flags) -> Numbers:
     return np.bincount(np.repeat(np.arange(len(counts)), counts)[which], minlength=len(counts))
 
 
-def _with_number(index: HashIndex, column: Array, numbers: Numbers) -> Pairs:
-    """Return pairs of a position in ``numbers`` and a row of a column that has this number."""
-    at, rows = index.candidates(numbers)
-    same = column[rows] == numbers[at]
-    return at[same], rows[same]
+def _places(kept: Numbers, count: int) -> Numbers:
+    """Return for each of so many rows its place among those that are kept, and -1 for the others."""
+    place = np.full(count, -1, np.int64)
+    place[kept] = np.arange(len(kept))
+    return place
 
 
 def _values(rows: Rows, owners: Numbers, indices: Numbers) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,19 @@ Tables = Mapping[str, Mapping[str, Array]]
 """Arrays by table and column."""
 
 _LEAST_BUCKETS = 256
-_ROWS_PER_BUCKET = 4
+_KNOWN_PER_BUCKET = 64
+_MOST_AT_ONCE = 1_000_000  # entries of rows that are copied together
 
 
 class Growing:
-    """An array to which values are appended, in amortised constant time for each value."""
+    """An array to which values are appended, in amortised constant time for each value.
 
-    def __init__(self, values: Array) -> None:
+    ``size`` is the number of values if the array has room for more behind them.
+    """
+
+    def __init__(self, values: Array, size: int | None = None) -> None:
         self._buffer = values
-        self._size = len(values)
+        self._size = len(values) if size is None else size
 
     def __len__(self) -> int:
         return self._size
@@ -74,11 +79,55 @@ class Rows:
         if len(owners) and (np.diff(owners) < 0).any():
             order = _order(owners, rows)
             indices, data = indices[order], None if data is None else data[order]
-        counts = np.bincount(owners, minlength=rows).astype(np.int64)
-        self._starts, self._counts = Growing(np.cumsum(counts) - counts), Growing(counts)
-        self._room = Growing(counts.copy())
+        counts = np.bincount(owners, minlength=rows).astype(np.int32) if len(owners) else np.zeros(rows, np.int32)
+        starts = np.cumsum(counts, dtype=np.int64) - counts if len(owners) else np.zeros(rows, np.int64)
+        self._starts, self._counts = Growing(starts), Growing(counts)
+        self._room: Growing | None = None  # of each row, until one is changed that of its entries
         self._indices = Growing(indices.astype(np.int32))
         self._data = None if data is None else Growing(data)
+
+    @classmethod
+    def of(cls, starts: Growing, counts: Growing, indices: Growing, data: Growing | None = None) -> Rows:
+        """Return rows of which :meth:`packed` returned these arrays."""
+        rows = cls(np.empty(0, np.int64), np.empty(0, np.int64), 0)
+        rows._starts, rows._counts, rows._indices, rows._data = starts, counts, indices, data
+        return rows
+
+    def packed(self, rows: Numbers | None = None, place: Array | None = None) -> dict[str, Array]:
+        """Return all rows or some, one after the other without room between them, as arrays.
+
+        ``place`` has the number that replaces each index. Those without one (-1) are left out.
+        """
+        if rows is None and place is None and self._room is None:
+            data = None if self._data is None else self._data.values
+            return _named(self._starts.values, self._counts.values, self._indices.values, data)
+        rows = np.arange(len(self._counts)) if rows is None else rows
+        counts = self._counts.values[rows].copy()
+        ends = np.cumsum(counts, dtype=np.int64)
+        parts, values = [np.empty(0, np.int32)], [] if self._data is None else [self._data.values[:0]]
+        bounds = [*np.searchsorted(ends, np.arange(0, int(ends[-1]) if len(ends) else 0, _MOST_AT_ONCE)), len(rows)]
+        for first, last in pairwise(bounds):
+            sizes, indices, data = self.gather(rows[first:last])
+            if place is not None:
+                indices = place[indices]
+                kept = indices >= 0
+                if not kept.all():
+                    owners = np.repeat(np.arange(first, last), sizes)[kept]
+                    counts[first:last] = np.bincount(owners - first, minlength=last - first)
+                    indices, data = indices[kept], data[kept]
+            parts.append(indices.astype(np.int32))
+            if self._data is not None:
+                values.append(data)
+        return _named(
+            np.cumsum(counts, dtype=np.int64) - counts, counts, np.concatenate(parts),
+            np.concatenate(values) if values else None,
+        )  # fmt: skip
+
+    def _rooms(self) -> Array:
+        """Return how many entries each row has room for."""
+        if self._room is None:
+            self._room = Growing(self._counts.values.copy())
+        return self._room.values
 
     @property
     def nbytes(self) -> int:
@@ -91,14 +140,20 @@ class Rows:
         """The length of each row."""
         return self._counts.values
 
+    def __len__(self) -> int:
+        return len(self._indices)
+
     def extend(self, rows: int) -> None:
         """Add empty rows, so that there are so many in all."""
+        if len(self._counts) == 0:  # memory that is not written takes none
+            self._starts, self._counts = Growing(np.zeros(rows, np.int64)), Growing(np.zeros(rows, np.int32))
         for part in (self._starts, self._counts, self._room):
-            part.extend(rows - len(part))
+            if part is not None:
+                part.extend(rows - len(part))
 
     def gather(self, rows: Numbers, limit: int | None = None) -> tuple[Numbers, Numbers, Array]:
         """Return rows, or their first entries: their lengths, indices and values (the indices if there are none)."""
-        counts: Numbers = self._counts.values[rows]
+        counts: Numbers = self._counts.values[rows].astype(np.int64)
         if limit is not None:
             counts = np.minimum(counts, limit)
         at = ranges(self._starts.values[rows], counts)
@@ -124,7 +179,7 @@ class Rows:
         order = np.argsort(owners, kind="stable")
         rows, added = np.unique(owners, return_counts=True)
         before = self._counts.values[rows]
-        moved = rows[before + added > self._room.values[rows]]
+        moved = rows[before + added > self._rooms()[rows]]
         if len(moved):
             counts, content, values = self.gather(moved)
             wanted = counts + added[np.searchsorted(rows, moved)]
@@ -157,7 +212,7 @@ class Rows:
         if len(rows) == 0:
             return
         if len(removed[0]) == 0 and order_of is None:
-            counts, starts = self._counts.values[rows], self._starts.values[rows]
+            counts, starts = self._counts.values[rows].astype(np.int64), self._starts.values[rows]
             last = np.full(len(rows), -1, np.int64)
             last[counts > 0] = self._indices.values[(starts + counts - 1)[counts > 0]]
             order = np.lexsort((added[1], added[0]))
@@ -187,38 +242,70 @@ class Rows:
 
     def _make_room(self, rows: Numbers, counts: Numbers) -> None:
         """Move the rows that have no room for so many to the end of the buffer. Their content is lost."""
-        small = counts > self._room.values[rows]
+        small = counts > self._rooms()[rows]
         if not small.any():
             return
         room = counts[small] + (counts[small] >> 1) + 2
         ends = np.cumsum(room) + len(self._indices)
         self._starts.values[rows[small]] = ends - room
-        self._room.values[rows[small]] = room
+        self._rooms()[rows[small]] = room
         self._indices.extend(int(room.sum()))
         if self._data is not None:
             self._data.extend(int(room.sum()))
 
 
-class HashIndex:
-    """Finds the rows of a table by a number in one of its columns."""
+class NumberIndex:
+    """Finds the rows of a column by number: known ones by binary search, and those that are added in buckets.
 
-    def __init__(self, numbers: Array, rows: Numbers) -> None:
-        self._buckets = max(_LEAST_BUCKETS, len(numbers) // _ROWS_PER_BUCKET) | 1
-        self._rows = Rows(numbers % self._buckets, rows, self._buckets)
+    ``order`` are the known rows in the order of their numbers; None if they are in it.
+    """
+
+    def __init__(self, size: int, order: Array | None = None) -> None:
+        self.order = order
+        self._size = size
+        self._buckets = max(_LEAST_BUCKETS, size // _KNOWN_PER_BUCKET) | 1
+        self._added = Rows(np.empty(0, np.int64), np.empty(0, np.int64), self._buckets)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory."""
-        return self._rows.nbytes
+        """Bytes held in memory, or mapped."""
+        return self._added.nbytes + (0 if self.order is None else self.order.nbytes)
 
     def add(self, numbers: Array, rows: Numbers) -> None:
         """Add rows under their numbers."""
-        self._rows.append(numbers % self._buckets, rows)
+        self._added.append(numbers % self._buckets, rows)
 
-    def candidates(self, numbers: Array) -> tuple[Numbers, Numbers]:
-        """Return pairs of a position in ``numbers`` and a row that may have the number: the caller compares."""
-        counts, rows, _ = self._rows.gather(numbers % self._buckets)
-        return np.repeat(np.arange(len(numbers)), counts), rows
+    def find(self, column: Array, numbers: Array) -> Pairs:
+        """Return pairs of a position in ``numbers`` and a row of the column that has this number, by position."""
+        start, stop = (self._place(column, numbers, after=after) for after in (False, True))
+        known, positions = ranges(start, stop - start), np.arange(len(numbers))
+        at = np.repeat(positions, stop - start)
+        rows: Numbers = known if self.order is None else self.order[known].astype(np.int64)
+        counts, added, _ = self._added.gather(numbers % self._buckets)
+        of_added = np.repeat(positions, counts)
+        same = column[added] == numbers[of_added]
+        if not same.any():
+            return at, rows
+        at, rows = np.concatenate([at, of_added[same]]), np.concatenate([rows, added[same]])
+        order = np.argsort(at, kind="stable")
+        return at[order], rows[order]
+
+    def _place(self, column: Array, numbers: Array, *, after: bool) -> Numbers:
+        """Return the places of numbers among the known rows, before or after equal ones."""
+        if self.order is None:
+            return np.searchsorted(column[: self._size], numbers, "right" if after else "left")
+        low, high = np.zeros(len(numbers), np.int64), np.full(len(numbers), self._size)
+        for _ in range(self._size.bit_length()):
+            middle = np.minimum((low + high) >> 1, self._size - 1)
+            found = column[self.order[middle]]
+            right = (found <= numbers if after else found < numbers) & (low < high)
+            low, high = np.where(right, middle + 1, low), np.where(right | (low >= high), high, middle)
+        return low
+
+
+def _named(starts: Array, counts: Array, indices: Array, data: Array | None) -> dict[str, Array]:
+    found = {"starts": starts, "counts": counts, "indices": indices}
+    return found if data is None else {**found, "data": data}
 
 
 def _order(numbers: Array, limit: int) -> Array:
