@@ -6,6 +6,7 @@ The parameters, the documentation and the response of a route are those of an op
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import json
 import logging
@@ -84,6 +85,8 @@ def create_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None, 
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        gc.collect()
+        gc.freeze()  # what there is now stays: a full collection, during which no request is served, leaves it out
         try:
             yield
         finally:

@@ -125,6 +125,16 @@ def fields(*chunks):
     return store
 
 
+def test_a_change_that_is_applied_again_replaces_its_texts(tmp_path):
+    filled(tmp_path).close()
+    store = TantivyKeywords(tmp_path)  # its process may have ended between a commit and the note of its generation
+    store.apply(8, NONE, texts({3: "A blue fox.", 9: "Another fox."}))
+    assert sorted(store.search("fox", 9)[0].tolist()) == [3, 9]
+    assert (store.size, store.tombstones) == (6, 1)
+    store.apply(9, NONE, texts({10: "A third fox."}))
+    assert (store.size, store.tombstones) == (7, 1)
+
+
 def test_a_reader_sees_what_others_write_when_it_is_refreshed_and_keeps_no_searcher(tmp_path):
     writer = filled(tmp_path)
     reader = TantivyKeywords(tmp_path, read_only=True)
