@@ -225,8 +225,8 @@ class Snapshot(Protocol):
         With ``limit`` the strongest edges of each node, strongest first, ties by key.
         """
 
-    def degrees(self, nodes: Keys) -> Scores:
-        """Return the number of neighbours of each node."""
+    def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
+        """Return the number of neighbours of each node; of one with at least ``most``, any number from there on."""
 
     def walk(self, nodes: Keys, masses: npt.NDArray[np.float64], damping: float, least: float) -> Adjacency:
         """Return the edges of nodes for a walk: each moves the share ``damping`` of its mass on to its neighbours.

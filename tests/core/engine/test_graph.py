@@ -7,11 +7,12 @@ The graph of these tests: chunk 0 has the subject entity 100 (names 0 and 1) and
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from graphrag_core.engine.embedded.graph_tables import GraphTables
 from graphrag_core.engine.embedded.schema import pack
 from graphrag_core.engine.graph.edits import GraphEdits
-from graphrag_core.engine.graph.live import LiveUses
+from graphrag_core.engine.graph.masked import LiveUses, MaskedGraph
 from graphrag_core.engine.graph.scoped import ScopedGraph
 
 NONE = np.empty(0, np.int64)
@@ -117,9 +118,12 @@ def test_removal_removes_what_addition_added():
     assert np.allclose(edges_to(graph, "entities")[1:], [[0, 0.3], [0.3, 0]])
 
 
-def test_a_scope_has_nothing_else():
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_a_scope_has_nothing_else(is_masked):
     graph = filled(aliases=[(0, 3, 2)]).graph  # the alias is chunk 0's
-    scoped = ScopedGraph(LiveUses(graph, np.array([False, True])), 0.0, GraphEdits(), has_edits=False)
+    visible = np.array([False, True])
+    uses = LiveUses(graph, visible)
+    scoped = MaskedGraph(graph, visible) if is_masked else ScopedGraph(uses, 0.0, GraphEdits(), has_edits=False)
     found = scoped.find([100, 200, 300])
     assert [*found] == [200, 300]
     entities = np.array([*found.values()])

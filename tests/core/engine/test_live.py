@@ -19,7 +19,10 @@ from graphrag_core.engine.embedded import search_indexes
 from graphrag_core.engine.embedded.engine import ReadWriteLock
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.vectors import FaissVectors
+from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.live import LiveGraph
+from graphrag_core.engine.graph.masked import LiveUses, MaskedGraph
+from graphrag_core.engine.graph.scoped import ScopedGraph
 from graphrag_core.engine.graph.sparse import Growing
 from graphrag_core.testing import HashEmbedder
 
@@ -111,6 +114,47 @@ def test_closing_saves_many_changes_and_few_are_applied_again(tmp_path, monkeypa
             assert_as_built(view_of(reader), reader.engine.indexes.graph)
             assert reader.verify(), str(reader.verify())
     assert saved[0] == saved[1] == saved[2] != saved[3]
+
+
+def assert_masked(graph, visible) -> None:
+    """Compare all that queries read in a scope with what is read from the uses of all spellings."""
+    masked, wanted = (
+        MaskedGraph(graph, visible),
+        ScopedGraph(LiveUses(graph, visible), 0.0, GraphEdits(), has_edits=False),
+    )
+    chunks = np.flatnonzero(visible[graph.chunk_keys])
+    entities = np.sort(wanted.top(100_000))
+    facts = np.flatnonzero(visible[graph.chunk_keys[graph.chunks_of_facts(np.arange(len(graph.fact_keys)))]])
+    assert masked.top(100_000).tolist() == wanted.top(100_000).tolist()
+    assert masked.find(graph._hash.values.tolist()) == wanted.find(graph._hash.values.tolist())
+    asked = {
+        "edges": (nodes := np.concatenate([chunks, entities])), "degrees": nodes, "entities_of": facts,
+        "counts": entities, "about": entities, "facts_of": entities, "subjects": chunks, "names": entities,
+        "ids": entities, "of_names": graph.name_keys, "uses": graph.name_keys,
+    }  # fmt: skip
+    for method, numbers in asked.items():
+        assert_equal(getattr(masked, method)(numbers), getattr(wanted, method)(numbers), method)
+    degrees, most = wanted.degrees(nodes), np.full(len(nodes), 3.5)
+    bounded = MaskedGraph(graph, visible).degrees(nodes, most)
+    assert ((bounded == degrees) | ((bounded >= most) & (bounded <= degrees))).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_rows_of_the_graph_through_a_mask_are_those_of_a_scope(seed):
+    chance, random_flags = random.Random(seed), np.random.default_rng(seed)
+    with KnowledgeIndex(HashEmbedder(16), chunker=CHUNKER, merge_similar=0.9 if seed % 2 else None) as index:
+        for _ in range(20):
+            index.add([some_document(chance)])
+        for _ in range(12):
+            if chance.random() < 0.65:
+                index.add([some_document(chance)])
+            else:
+                index.delete([f"d{chance.randint(0, 14)}" for _ in range(chance.randint(1, 3))])
+            graph = view_of(index)
+            for share in (0.1, 0.5, 0.9):
+                visible = np.zeros(graph.key_limit, np.bool_)
+                visible[graph.chunk_keys] = random_flags.random(len(graph.chunk_keys)) < share
+                assert_masked(graph, visible)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -35,7 +35,7 @@ from graphrag_core.engine.embedded.records import ADD_ACCESSES, LISTED, Records
 from graphrag_core.engine.embedded.search_indexes import SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.graph.edits import GraphEdits
-from graphrag_core.engine.graph.live import LiveUses
+from graphrag_core.engine.graph.masked import LiveUses, MaskedGraph
 from graphrag_core.engine.graph.scoped import ScopedGraph
 from graphrag_core.engine.graph.snapshot import StoreSnapshot, fact_copies
 from graphrag_core.engine.rows import Accesses, check_expected
@@ -563,7 +563,10 @@ class EmbeddedReads(TableReads):
         if self.chunk_count == self.statistics_count:
             return
         self._sees = inside.__getitem__
-        self.graph = ScopedGraph(LiveUses(graph, inside), graph.linked_share, edits, has_edits=graph.has_edits)
+        if edits.text or graph.has_edits:
+            self.graph = ScopedGraph(LiveUses(graph, inside), graph.linked_share, edits, has_edits=graph.has_edits)
+        else:
+            self.graph = MaskedGraph(graph, inside)
 
     # -- rankings
 

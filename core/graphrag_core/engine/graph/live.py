@@ -8,8 +8,8 @@ of their ids. So a graph that was changed gives the same results as one that is 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +35,13 @@ from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
 from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER, is_word
 from graphrag_core.engine.graph.sparse import Array, Flags, Growing, NumberIndex, Numbers, Pairs, Rows, Tables, spans
 from graphrag_core.key_sets import among, distinct
-from graphrag_core.ports import Adjacency, Keys, Kind
+from graphrag_core.ports import Adjacency, Keys, Kind, Scores
 from graphrag_core.text import EDGE, hash64
 
+_T = TypeVar("_T")
 _EDGE = hash64(EDGE)
 _MOST_ADJACENT = 4_000_000  # edges that are put together for queries: 32 MB
+_MOST_CODED = 1 << 62
 _MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup table is worth its memory
 
 
@@ -387,6 +389,7 @@ class LiveGraph:
         self._rank.values[self._entities] = np.arange(len(self._entities))
         self._adjacency: tuple[Rows, npt.NDArray[np.float32]] | None = None  # all edges and totals, by position
         self._edges_read = 0
+        self._scopes: Any = None  # see in_scopes
         self._edge_count = int(2 * self._chunk_entities.counts.sum() + self._links.counts.sum())
         self.linked_share = float((self._foreign.values[chunks] > 0).mean()) if len(self.chunk_keys) else 0.0
 
@@ -573,7 +576,7 @@ class LiveGraph:
         targets, weights = (np.concatenate([part[at] for part in parts])[order] for at in (2, 3))
         return Adjacency(counts, targets, weights, np.round(totals, 6).astype(np.float32))
 
-    def degrees(self, nodes: Keys) -> npt.NDArray[np.float32]:
+    def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:  # noqa: ARG002 - they are known
         """Return the number of neighbours of each node."""
         if self._adjacency is not None:
             return self._adjacency[0].counts[nodes].astype(np.float32)
@@ -582,6 +585,13 @@ class LiveGraph:
         entities = self._slots(nodes[~is_chunk])
         degrees[~is_chunk] = self._entity_chunks.counts[entities] + self._links.counts[entities]
         return degrees
+
+    def in_scopes(self, make: Callable[[LiveGraph], _T]) -> _T:
+        """Return what every scope of this state needs, made by the first."""
+        if self._scopes is None:
+            self._scopes = make(self)  # another reader may do the same
+        found: _T = self._scopes
+        return found
 
     def spelling_order(self) -> tuple[Numbers, Numbers]:
         """Return all spellings in the order of their hashes, and the place of each in this order."""
@@ -1090,174 +1100,6 @@ class LiveGraph:
         return np.searchsorted(column, keys.astype(column.dtype))
 
 
-class LiveUses:
-    """How the chunks in a scope use spellings: see :class:`~graphrag_core.engine.graph.scoped.Uses`.
-
-    Parameters
-    ----------
-    graph
-        The graph of all chunks.
-    visible
-        Whether each chunk is in scope, by key.
-    """
-
-    def __init__(self, graph: LiveGraph, visible: Flags) -> None:
-        self._graph = graph
-        self._tables = graph._tables  # noqa: SLF001 - of this module
-        self._visible = visible
-        self._order, self._place = graph.spelling_order()
-        self.first_entity = graph.first_entity
-        self.node_limit = graph.first_entity + len(self._order)
-
-    def _slots(self, nodes: Keys) -> Numbers:
-        return self._order[nodes - self.first_entity]
-
-    def _nodes(self, slots: Numbers) -> Keys:
-        return self.first_entity + self._place[slots]
-
-    def find(self, hashes: Sequence[int]) -> dict[int, int]:
-        """Return the spellings with some hashes."""
-        slots = self._graph.slots(hashes)
-        known = np.flatnonzero(slots >= 0)
-        nodes = self._nodes(slots[known]).tolist()
-        return {hashes[at]: node for at, node in zip(known.tolist(), nodes, strict=True)}
-
-    def hashes(self, spellings: Keys) -> Keys:
-        """Return the hashes of spellings."""
-        return self._graph._hash.values[self._slots(spellings)]  # noqa: SLF001
-
-    def places(self, nodes: Keys) -> Keys:
-        """Return numbers that sort chunks by key, then spellings by hash."""
-        return nodes
-
-    def of_names(self, names: Keys) -> Keys:
-        """Return the spelling of each name, given by key; -1 for one that is no name."""
-        graph, keys = self._graph, self._graph.name_keys
-        at = np.minimum(np.searchsorted(keys, names), max(len(keys) - 1, 0))
-        if len(keys) == 0 or len(names) == 0:
-            return np.full(len(names), -1, np.int64)
-        is_name = (keys[at] == names) & (graph._named.values[at] > NEVER)  # noqa: SLF001
-        return np.where(is_name, self._nodes(graph._spelling.values[at]), -1)  # noqa: SLF001
-
-    def _mentions(self, spellings: Keys) -> Pairs:
-        """Return the mentions of spellings as a name: the place of the spelling, and the row."""
-        graph, table = self._graph, self._tables["mentions"]
-        owner, rows = graph._of_spellings(graph._mentions_of, self._slots(spellings))  # noqa: SLF001
-        seen = self._visible[table["chunk"][rows]]
-        owner, rows = owner[seen], rows[seen]
-        kept = graph._is_kept(graph._at("names", table["name"][rows]), table["subject"][rows])  # noqa: SLF001
-        return owner[kept], rows[kept]
-
-    def _lower(self, slots: Numbers) -> Pairs:
-        """Return the facts in scope that have spellings in lower case: the place of the spelling, and the row."""
-        graph = self._graph
-        owner, facts = graph._of_spellings(graph._lower_facts, slots)  # noqa: SLF001
-        kept = ~graph._common.values[slots][owner] & self._visible[self._tables["facts"]["chunk"][facts]]  # noqa: SLF001
-        return owner[kept], facts[kept]
-
-    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
-        """Return the chunks that use spellings: the place of the spelling, chunk, whether a subject, and in lower case.
-
-        A chunk may be there several times.
-        """
-        mentions = self._tables["mentions"]
-        owner, rows = self._mentions(spellings)
-        of_lower, facts = self._lower(self._slots(spellings))
-        chunks = np.concatenate([mentions["chunk"][rows], self._tables["facts"]["chunk"][facts]])
-        subject = np.concatenate([mentions["subject"][rows], np.zeros(len(facts), np.bool_)])
-        owners = np.concatenate([owner, of_lower])
-        return owners, np.searchsorted(self._graph.chunk_keys, chunks), subject, np.arange(len(owners)) >= len(owner)
-
-    def names_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys]:
-        """Return the mentions of spellings as a name: the place of the spelling, chunk and name."""
-        table = self._tables["mentions"]
-        owner, rows = self._mentions(spellings)
-        chunks = np.searchsorted(self._graph.chunk_keys, table["chunk"][rows])
-        return owner, chunks, table["name"][rows].astype(np.int64)
-
-    def facts_of(self, spellings: Keys) -> Pairs:
-        """Return the facts that hold spellings, also in lower case: the place of the spelling, and the fact."""
-        graph, slots = self._graph, self._slots(spellings)
-        owner, rows = graph._of_spellings(graph._held_of, slots)  # noqa: SLF001
-        facts = graph._at("facts", self._tables["fact_names"]["fact"][rows])  # noqa: SLF001
-        seen = self._visible[self._tables["facts"]["chunk"][facts]]
-        owner, rows, facts = owner[seen], rows[seen], facts[seen]
-        names = graph._at("names", self._tables["fact_names"]["name"][rows])  # noqa: SLF001
-        kept = graph._is_held(names, self._tables["facts"]["chunk"][facts])  # noqa: SLF001
-        linked = graph._of_spellings(graph._linked_facts, slots)  # noqa: SLF001
-        seen = self._visible[self._tables["facts"]["chunk"][linked[1]]]
-        lower = self._lower(slots)
-        owners = np.concatenate([owner[kept], linked[0][seen], lower[0]])
-        facts = np.concatenate([facts[kept], linked[1][seen], lower[1]])
-        position = graph._fact_position  # noqa: SLF001
-        return owners, facts if position is None else position[facts]
-
-    def in_chunks(self, chunks: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
-        """Return the spellings in chunks: the place of the chunk, spelling, whether a subject, and whether doubtful."""
-        graph, rows = self._graph, self._graph._chunk_rows(chunks)  # noqa: SLF001
-        owner, spelling, subject = graph._mentioned(rows)  # noqa: SLF001
-        counts, facts = graph._facts_in(rows)  # noqa: SLF001
-        of_fact, lower = graph._lower_of(facts)  # noqa: SLF001
-        owners = np.concatenate([owner, np.repeat(np.arange(len(rows)), counts)[of_fact]])
-        spelling = np.concatenate([spelling, lower])
-        doubtful = graph._is_place.values[spelling]  # noqa: SLF001
-        doubtful[len(owner) :] = True
-        return owners, self._nodes(spelling), np.concatenate([subject, np.zeros(len(lower), np.bool_)]), doubtful
-
-    def in_facts(self, facts: Keys) -> tuple[Numbers, Keys, Flags]:
-        """Return the spellings that facts hold: the place of the fact, spelling, and whether it may not exist."""
-        graph = self._graph
-        rows = facts if graph._facts is None else graph._facts[facts]  # noqa: SLF001
-        stated, lower = graph._stated_in(rows), graph._lower_of(rows)  # noqa: SLF001
-        owners, spellings = (np.concatenate(ends) for ends in zip(stated, lower, strict=True))
-        doubtful = graph._is_place.values[spellings]  # noqa: SLF001
-        doubtful[len(stated[0]) :] = True
-        if graph.has_edits:  # the title of what an edge leads to
-            doubtful[:] = True
-        return owners, self._nodes(spellings), doubtful
-
-    def aliases(self) -> Pairs:
-        """Return the short and the long spellings of aliases that chunks in scope state."""
-        graph, table = self._graph, self._tables["aliases"]
-        rows = np.flatnonzero(self._visible[table["chunk"]])
-        ends = [graph._at("names", table[end][rows]) for end in ("short", "long")]  # noqa: SLF001
-        named = [graph._named.values[end] > NEVER for end in ends]  # noqa: SLF001
-        both = named[0] & named[1]
-        short, long = (self._nodes(graph._spelling.values[end[both]]) for end in ends)  # noqa: SLF001
-        return short, long
-
-    def similar(self) -> Pairs:
-        """Return the spellings whose vectors are so similar that they are one entity."""
-        first, second = self._graph.similar
-        return self._nodes(first), self._nodes(second)
-
-    def are_addresses(self, spellings: Keys) -> Flags:
-        """Return which spellings are addresses of sections."""
-        return self._graph._is_place.values[self._slots(spellings)]  # noqa: SLF001
-
-    def hidden(self, facts: Keys) -> Flags:
-        """Return which facts no query may see in any scope."""
-        return self._graph.hidden(facts)
-
-    def are_edges(self, facts: Keys) -> Flags:
-        """Return which facts are explicit edges."""
-        return among(self._graph.fact_keys[facts], self._graph._edge_facts)  # noqa: SLF001
-
-    def every_spelling(self) -> Keys:
-        """Return all spellings in the chunks of the scope."""
-        chunks = np.flatnonzero(self._visible[self._graph.chunk_keys])
-        _, spellings, _, _ = self.in_chunks(chunks)
-        return distinct(spellings)
-
-    def chunks_of_facts(self, facts: Keys) -> Keys:
-        """Return the chunk of each fact."""
-        return self._graph.chunks_of_facts(facts)
-
-    def weights(self, facts: Keys) -> npt.NDArray[np.float32]:
-        """Return the weight of each fact."""
-        return self._graph.fact_weight[facts]
-
-
 def derived_counts(
     arrays: Mapping[str, Array], weights: npt.NDArray[np.float32], chunks: int
 ) -> tuple[tuple[Numbers, Numbers, npt.NDArray[np.float64]], tuple[Numbers, Numbers, Numbers], EntityCounts]:
@@ -1286,7 +1128,12 @@ def derived_counts(
 
 
 def unique_pairs(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Pairs:
-    """Return different pairs once, in order."""
+    """Return different pairs of numbers once, in order."""
+    width = int(second.max(initial=0)) + 1
+    is_small = int(first.max(initial=0)) < _MOST_CODED // width
+    if is_small and first.min(initial=0) >= 0 and second.min(initial=0) >= 0:  # sorting one array is much faster
+        pairs = np.divmod(distinct(first.astype(np.int64) * width + second), width)
+        return pairs[0], pairs[1]
     order = np.lexsort((second, first))
     first, second = first[order].astype(np.int64), second[order].astype(np.int64)
     new = np.r_[True, (np.diff(first) != 0) | (np.diff(second) != 0)][: len(first)]

@@ -18,9 +18,15 @@ from graphrag_core.engine.graph.change import MENTION, MOST_LINKED, NONE, SUBJEC
 from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
 from graphrag_core.engine.graph.live import in_all, most_mentioned, strongest, unique_pairs
 from graphrag_core.engine.graph.names import resolve, unambiguous
-from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, ranges
+from graphrag_core.engine.graph.sparse import Flags, Growing, Numbers, Pairs, ranges
 from graphrag_core.key_sets import among, distinct
-from graphrag_core.ports import Adjacency, Keys, Kind
+from graphrag_core.ports import Adjacency, Keys, Kind, Scores
+
+Weighted = tuple[Numbers, Keys, npt.NDArray[np.float32]]
+"""Rows of a sparse matrix as the places of their owners, in order, with values and weights."""
+
+
+_WEIGHTS = 8  # a power of two above the weights of mentions
 
 
 class Uses(Protocol):
@@ -73,8 +79,7 @@ class ScopedGraph:
         self.has_edits = has_edits
         self.first_entity = uses.first_entity
         self._edits = edits
-        self._known: dict[int, tuple[Keys, npt.NDArray[np.float32]]] = {}  # chunks and weights of entities
-        self._edges: dict[int, tuple[Keys, npt.NDArray[np.float32]]] = {}  # of nodes
+        self._chunks, self._edges = ReadRows(), ReadRows()  # of entities, and of all nodes
 
     @property
     def node_limit(self) -> int:
@@ -145,26 +150,23 @@ class ScopedGraph:
 
     # -- which spellings exist
 
-    def _read_chunks(self, entities: Keys) -> None:
-        """Read the chunks of entities that were not read yet."""
-        missing = np.array([one for one in distinct(entities).tolist() if one not in self._known], np.int64)
-        if len(missing) == 0:
-            return
-        member_of, spellings = self._members(missing)
+    def _read_chunks(self, entities: Keys) -> Weighted:
+        """Return the chunks of entities and the weights of the edges; none of a spelling that does not exist."""
+        member_of, spellings = self._members(entities)
         owner, chunks, about, in_lower = self._uses.chunks_of(spellings)
         owners = member_of[owner]
-        named = np.zeros(len(missing), np.bool_)
+        named = np.zeros(len(entities), np.bool_)
         named[owners[~in_lower]] = True
         kept = named[owners]  # a spelling that no chunk in scope has as a name does not exist
-        owners, chunks, about = owners[kept], chunks[kept], about[kept]
-        order = np.lexsort((~about, chunks, owners))
-        owners, chunks, about = owners[order], chunks[order], about[order]
-        first = np.r_[True, (np.diff(owners) != 0) | (np.diff(chunks) != 0)][: len(owners)]
-        owners, chunks = owners[first], chunks[first]
-        weights = np.where(about[first], SUBJECT, MENTION).astype(np.float32)
-        ends = np.cumsum(np.bincount(owners, minlength=len(missing)))[:-1]
-        parts = zip(np.split(chunks, ends), np.split(weights, ends), strict=True)
-        self._known.update(zip(missing.tolist(), parts, strict=True))
+        return each_once(owners[kept], chunks[kept], np.where(about[kept], SUBJECT, MENTION).astype(np.float32))
+
+    def _chunks_of(self, entities: Keys) -> Weighted:
+        """Return the chunks of entities and the weights of the edges. Those that were read are kept."""
+        missing = self._chunks.missing(entities, self.node_limit)
+        if len(missing):
+            self._chunks.add(missing, *self._read_chunks(missing))
+        counts, chunks, weights = self._chunks.gather(entities)
+        return np.arange(len(entities)).repeat(counts), chunks, weights
 
     def _exist(self, entities: Keys) -> Flags:
         """Return which entities a chunk in scope mentions as a name; an address is there if a chunk is about it."""
@@ -234,45 +236,41 @@ class ScopedGraph:
 
     def counts(self, entities: Keys) -> tuple[Keys, Flags]:
         """Return how many chunks mention each entity, and whether it is the subject of any."""
-        self._read_chunks(entities)
-        rows = [self._known[one] for one in entities.tolist()]
-        subject = np.array([bool((weights == SUBJECT).any()) for _, weights in rows], np.bool_)
-        return np.array([len(chunks) for chunks, _ in rows], np.int64), subject
+        owner, _, weights = self._chunks_of(entities)
+        subject = np.zeros(len(entities), np.bool_)
+        subject[owner[weights == SUBJECT]] = True
+        return np.bincount(owner, minlength=len(entities)), subject
 
-    def _in_chunks(self, chunks: Keys) -> tuple[Keys, Keys, npt.NDArray[np.float32]]:
-        """Return the entities in chunks: how many each has, which, and the weights of the edges."""
+    def _mentioned_in(self, chunks: Keys) -> Weighted:
+        """Return the entities in chunks and the weights of the edges."""
         owner, spellings, subject, in_lower = self._uses.in_chunks(chunks)
         owner, entities, kept = self._entities(owner, spellings, in_lower)
-        order = np.lexsort((~subject[kept], entities, owner))
-        owner, entities, subject = owner[order], entities[order], subject[kept][order]
-        first = np.r_[True, (np.diff(owner) != 0) | (np.diff(entities) != 0)][: len(owner)]
-        weights = np.where(subject[first], SUBJECT, MENTION).astype(np.float32)
-        return np.bincount(owner[first], minlength=len(chunks)), entities[first], weights
+        return each_once(owner, entities, np.where(subject[kept], SUBJECT, MENTION).astype(np.float32))
 
     def subjects(self, chunks: Keys) -> Pairs:
         """Return the entities that chunks are about: how many each has, and which."""
-        counts, entities, weights = self._in_chunks(chunks)
+        owner, entities, weights = self._mentioned_in(chunks)
         about = weights == SUBJECT
-        return np.bincount(np.repeat(np.arange(len(chunks)), counts)[about], minlength=len(chunks)), entities[about]
+        return np.bincount(owner[about], minlength=len(chunks)), entities[about]
 
     def about(self, entities: Keys) -> Pairs:
         """Return the chunks whose subject each entity is: how many, and which."""
-        self._read_chunks(entities)
-        found = [chunks[weights == SUBJECT] for chunks, weights in (self._known[one] for one in entities.tolist())]
-        return np.array([len(own) for own in found], np.int64), np.concatenate([NONE, *found])
+        owner, chunks, weights = self._chunks_of(entities)
+        about = weights == SUBJECT
+        return np.bincount(owner[about], minlength=len(entities)), chunks[about]
 
-    def _stated_in(self, facts: Keys) -> Pairs:
-        """Return the entities that facts hold, also those of hidden facts: how many each has, and which."""
+    def _held_in(self, facts: Keys) -> Pairs:
+        """Return the entities that facts hold, also those of hidden facts: the place of the fact, and the entity."""
         owner, entities, _ = self._entities(*self._uses.in_facts(facts))
-        width = self.node_limit
-        owner, entities = np.divmod(distinct(owner * width + entities), max(width, 1))
-        return np.bincount(owner, minlength=len(facts)), entities
+        width = max(self.node_limit, 1)
+        owner, entities = np.divmod(distinct(owner * width + entities), width)
+        return owner, entities
 
     def hidden(self, facts: Keys) -> Flags:
         """Return which facts no query may see: edges with an end outside, and deleted relations."""
         found = np.zeros(len(facts), np.bool_)
         if self.has_edits and len(facts):
-            found = self._hides(facts, self._stated_in(facts)[0])
+            found = self._hides(facts, np.bincount(self._held_in(facts)[0], minlength=len(facts)))
         return found
 
     def _hides(self, facts: Keys, counts: Keys) -> Flags:
@@ -280,7 +278,8 @@ class ScopedGraph:
 
     def entities_of(self, facts: Keys) -> Pairs:
         """Return the entities that facts hold: how many each has, and which."""
-        counts, entities = self._stated_in(facts)
+        owner, entities = self._held_in(facts)
+        counts = np.bincount(owner, minlength=len(facts))
         if self.has_edits and len(facts):
             hidden = self._hides(facts, counts)
             entities, counts = entities[~np.repeat(hidden, counts)], np.where(hidden, 0, counts)
@@ -290,14 +289,19 @@ class ScopedGraph:
         """Return the chunk of each fact."""
         return self._uses.chunks_of_facts(facts)
 
-    def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
-        """Return the facts that hold each entity, in order, so many at most: how many, and which."""
+    def _facts_of(self, entities: Keys) -> Pairs:
+        """Return the facts that hold entities, in order: the place of the entity, and the fact."""
         member_of, spellings = self._members(entities)
         owner, facts = self._uses.facts_of(spellings)
         owner, facts = unique_pairs(member_of[owner], facts)
         if self.has_edits:
             kept = ~self.hidden(facts)
             owner, facts = owner[kept], facts[kept]
+        return owner, facts
+
+    def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
+        """Return the facts that hold each entity, in order, so many at most: how many, and which."""
+        owner, facts = self._facts_of(entities)
         counts = np.bincount(owner, minlength=len(entities))
         if limit is not None:
             place = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -308,61 +312,56 @@ class ScopedGraph:
         """Return the facts that hold all entities, in order."""
         return in_all(*self.facts_of(entities, limit))
 
-    def _links(self, entities: Keys) -> tuple[Numbers, Keys, npt.NDArray[np.float32]]:
-        """Return the links of entities: the place of the entity, the other one, and the weight."""
-        counts, facts = self.facts_of(entities)
+    def _links(self, entities: Keys) -> tuple[Numbers, Keys, npt.NDArray[np.float64]]:
+        """Return what facts add to the links of entities: the place of the entity, the other one, and the weight."""
+        owner, facts = self._facts_of(entities)
         every = distinct(facts)
         sizes, held = self.entities_of(every)
-        starts = np.cumsum(sizes) - sizes
-        at = np.searchsorted(every, facts)
-        wanted = np.where(sizes[at] <= MOST_LINKED, sizes[at], 0)
-        owner = np.repeat(np.repeat(np.arange(len(entities)), counts), wanted)
-        other = held[ranges(starts[at], wanted)]
+        at = every.searchsorted(facts)
+        wanted = sizes[at]
+        if wanted.max(initial=0) > MOST_LINKED:
+            wanted[wanted > MOST_LINKED] = 0
+        owner = owner.repeat(wanted)
+        other = held[ranges((sizes.cumsum() - sizes)[at], wanted)]
         strength = (self._uses.weights(facts) / 10).astype(np.float32).astype(np.float64)
-        weight = np.repeat(strength, wanted)
         related = other != entities[owner]
-        width = max(self.node_limit, 1)
-        codes, place = np.unique(owner[related] * width + other[related], return_inverse=True)
-        sums = np.round(np.bincount(place, weight[related], len(codes)), 6)
-        owner, other = np.divmod(codes[sums != 0], width)
-        return owner, other, sums[sums != 0].astype(np.float32)
+        return owner[related], other[related], strength.repeat(wanted)[related]
 
     def _read_edges(self, nodes: Keys) -> None:
-        missing = np.array([one for one in dict.fromkeys(nodes.tolist()) if one not in self._edges], np.int64)
-        if len(missing) == 0:
-            return
-        is_chunk = missing < self.first_entity
-        if is_chunk.any():
-            counts, targets, weights = self._in_chunks(missing[is_chunk])
-            ends = np.cumsum(counts)[:-1]
-            parts = zip(np.split(targets, ends), np.split(weights, ends), strict=True)
-            self._edges.update(zip(missing[is_chunk].tolist(), parts, strict=True))
-        entities = missing[~is_chunk]
+        """Read the edges of the nodes of which they were not read yet."""
+        missing = self._edges.missing(nodes, self.node_limit)
+        first = missing.searchsorted(self.first_entity)
+        chunks, entities = missing[:first], missing[first:]
+        if len(chunks):
+            self._edges.add(chunks, *self._mentioned_in(chunks))
         if len(entities):
-            self._read_chunks(entities)
-            owner, others, weights = self._links(entities)
-            ends = np.cumsum(np.bincount(owner, minlength=len(entities)))[:-1]
-            links = zip(np.split(others, ends), np.split(weights, ends), strict=True)
-            for entity, (other, weight) in zip(entities.tolist(), links, strict=True):
-                chunks, own = self._known[entity]
-                self._edges[entity] = np.concatenate([chunks, other]), np.concatenate([own, weight])
+            owner, targets, weights = self._chunks_of(entities)
+            of_links, others, strengths = self._links(entities)
+            width = max(self.node_limit, 1)
+            codes = np.concatenate([owner * width + targets, of_links * width + others])
+            order = codes.argsort()
+            codes, weights = codes[order], np.concatenate([weights, strengths])[order]
+            is_first = np.ones(len(codes), np.bool_)
+            np.not_equal(codes[1:], codes[:-1], out=is_first[1:])
+            starts = np.flatnonzero(is_first)
+            sums = np.bincount(is_first.cumsum() - 1, weights, len(starts)).round(6)
+            kept = sums != 0
+            owner, targets = np.divmod(codes[starts[kept]], width)
+            self._edges.add(entities, owner, targets, sums[kept].astype(np.float32))
 
     def edges(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         """Return the edges of nodes."""
         self._read_edges(nodes)
-        rows = [self._edges[one] for one in nodes.tolist()]
-        counts = np.array([len(targets) for targets, _ in rows], np.int64)
-        targets = np.concatenate([NONE, *(targets for targets, _ in rows)])
-        weights = np.concatenate([np.empty(0, np.float32), *(weights for _, weights in rows)])
-        sums = np.bincount(np.repeat(np.arange(len(rows)), counts), weights, len(rows))
-        every = Adjacency(counts, targets, weights, np.round(sums, 6).astype(np.float32))
+        counts, targets, weights = self._edges.gather(nodes)
+        sums = np.bincount(np.arange(len(nodes)).repeat(counts), weights, len(nodes))
+        every = Adjacency(counts, targets, weights, sums.round(6).astype(np.float32))
         places = None if limit is None else self._uses.places(targets)
         return strongest(every, self.first_entity, to, limit, places)
 
-    def degrees(self, nodes: Keys) -> npt.NDArray[np.float32]:
+    def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:  # noqa: ARG002
         """Return the number of neighbours of each node."""
         self._read_edges(nodes)
-        return np.array([len(self._edges[one][0]) for one in nodes.tolist()], np.float32)
+        return self._edges.counts(nodes).astype(np.float32)
 
     def walk(self, nodes: Keys, masses: npt.NDArray[np.float64], damping: float, least: float) -> Adjacency:  # noqa: ARG002
         """Return the edges of nodes, for a walk that goes on from them."""
@@ -372,3 +371,54 @@ class ScopedGraph:
         """Return the entities that the most chunks mention, most first. Takes time in proportion to the scope."""
         found = distinct(self._representing(self._uses.every_spelling()))
         return most_mentioned(self, found[self._exist(found)], count)
+
+
+class ReadRows:
+    """Rows of nodes that were read, so that none is read twice."""
+
+    def __init__(self) -> None:
+        self._place = np.zeros(0, np.int32)  # of the row of a node, counted from 1; 0 if it was not read
+        self._starts, self._counts = Growing(np.zeros(1, np.int64)), Growing(np.zeros(1, np.int64))
+        self._values, self._weights = Growing(np.empty(0, np.int64)), Growing(np.empty(0, np.float32))
+
+    def have(self, nodes: Keys, limit: int) -> Flags:
+        """Return which nodes were read. All nodes are below ``limit``."""
+        if limit > len(self._place):
+            before, self._place = self._place, np.zeros(limit, np.int32)
+            self._place[: len(before)] = before
+        return self._place[nodes] > 0
+
+    def missing(self, nodes: Keys, limit: int) -> Keys:
+        """Return the nodes that were not read, each once and in order."""
+        return distinct(nodes[~self.have(nodes, limit)])
+
+    def add(self, nodes: Keys, owner: Numbers, values: Keys, weights: npt.NDArray[np.float32]) -> None:
+        """Add the rows of nodes; ``owner`` are places of nodes, in order."""
+        counts = np.bincount(owner, minlength=len(nodes))
+        self._place[nodes] = np.arange(len(self._counts), len(self._counts) + len(nodes))
+        self._starts.append(len(self._values) + counts.cumsum() - counts)
+        self._counts.append(counts)
+        self._values.append(values)
+        self._weights.append(weights)
+
+    def counts(self, nodes: Keys) -> Keys:
+        """Return the lengths of the rows of nodes."""
+        return self._counts.values[self._place[nodes]]
+
+    def gather(self, nodes: Keys) -> tuple[Keys, Keys, npt.NDArray[np.float32]]:
+        """Return the rows of nodes: their lengths, values and weights."""
+        place = self._place[nodes]
+        counts = self._counts.values[place]
+        at = ranges(self._starts.values[place], counts)
+        return counts, self._values.values[at], self._weights.values[at]
+
+
+def each_once(owner: Numbers, values: Keys, weights: npt.NDArray[np.float32]) -> Weighted:
+    """Return pairs of an owner and a value once, in order, with the largest weight, which is a small number."""
+    width = int(values.max(initial=0)) + 1
+    codes = np.sort((owner * width + values) * _WEIGHTS - weights.astype(np.int64))
+    pairs = -(-codes // _WEIGHTS)
+    first = np.ones(len(codes), np.bool_)
+    np.not_equal(pairs[1:], pairs[:-1], out=first[1:])
+    owner, values = np.divmod(pairs[first], width)
+    return owner, values, (pairs * _WEIGHTS - codes)[first].astype(np.float32)

@@ -338,7 +338,7 @@ class TableGraph:
             self._walked.update(self._rows(*read))
         return _adjacency([self._walked.get(node, _NO_EDGES) for node in nodes.tolist()])
 
-    def degrees(self, nodes: Keys) -> Scores:
+    def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:  # noqa: ARG002
         missing = [node for node in nodes.tolist() if node not in self._degrees]
         self._read_entities([node for node in missing if node >= self.first_entity])
         if chunks := [node for node in missing if node < self.first_entity]:

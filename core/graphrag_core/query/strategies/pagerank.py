@@ -117,7 +117,9 @@ class PageRank(GraphStrategy):
             np.add.at(residual, edges.targets, edges.weights * per_weight.repeat(edges.counts))
             visited.append(edges.targets)
             active = _unique(edges.targets[residual[edges.targets] > self.tolerance], last_seen)
-            active = active[residual[active] > self.tolerance * snapshot.degrees(active)]
+            mass = residual[active]
+            most = (mass / self.tolerance + 1) if self.tolerance > 0 else None  # from there on it is not pushed
+            active = active[mass > self.tolerance * snapshot.degrees(active, most)]
             if len(active) == 0:
                 break
         everything, owners = np.concatenate(visited), np.concatenate(settled)
