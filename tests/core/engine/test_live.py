@@ -325,6 +325,31 @@ def test_what_was_confirmed_in_a_burst_survives_a_crash(tmp_path):
         assert len(GraphRetriever(index, k=20).retrieve("Ada", method="keyword").hits) == 10
 
 
+def test_questions_are_answered_while_a_refresh_waits_for_the_writer(tmp_path, monkeypatch):
+    waits, published = threading.Event(), threading.Event()
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as writer:
+        writer.add([Document("1", "Ada Lovelace wrote to Charles Babbage.")])
+        with KnowledgeIndex.open(tmp_path, HashEmbedder(), read_only=True) as reader:
+            indexes = reader.engine.indexes
+            can_follow = indexes.can_follow
+
+            def until_published():
+                waits.set()
+                return published.is_set() and can_follow()
+
+            monkeypatch.setattr(indexes, "can_follow", until_published)
+            writer.add([Document("2", "Ada Lovelace knew Mary Somerville.")])
+            retriever, refreshed = GraphRetriever(reader), []
+            refreshing = threading.Thread(target=lambda: refreshed.append(reader.refresh()))
+            refreshing.start()
+            waits.wait()
+            assert [hit.chunk.document_id for hit in retriever.retrieve("Ada Lovelace").hits] == ["1"]
+            published.set()
+            refreshing.join()
+            assert refreshed == [True]
+            assert len(retriever.retrieve("Ada Lovelace").hits) == 2
+
+
 def test_a_writer_waits_for_a_bounded_number_of_readers():
     lock, stop, entered = ReadWriteLock(), threading.Event(), []
 

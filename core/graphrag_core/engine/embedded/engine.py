@@ -32,7 +32,7 @@ from graphrag_core import forks
 from graphrag_core.engine.embedded.background import Task
 from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.engine.embedded.records import ADD_ACCESSES, LISTED, Records
-from graphrag_core.engine.embedded.search_indexes import SearchIndexes
+from graphrag_core.engine.embedded.search_indexes import PATIENCE, SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
 from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.masked import LiveUses, MaskedGraph
@@ -302,10 +302,15 @@ class EmbeddedEngine(SqlEngine):
         if self.read_only and self.indexes.complete and self.records.newest() == self.indexes.generation:
             self.records.leave_log()
             return False
-        with self._one_writer, self._lock.writing():
-            before = self.indexes.generation
-            self.indexes.sync()
-            return self.indexes.generation != before
+        until = time.monotonic() + PATIENCE
+        while True:
+            while not self.indexes.can_follow() and time.monotonic() < until:
+                time.sleep(0.02)  # and without the lock, so that other threads read what there was
+            with self._one_writer, self._lock.writing():
+                if self.indexes.can_follow() or time.monotonic() >= until:
+                    before = self.indexes.generation
+                    self.indexes.sync()
+                    return self.indexes.generation != before
 
     def close(self) -> None:
         with self._one_writer:

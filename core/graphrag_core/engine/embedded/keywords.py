@@ -375,6 +375,12 @@ class TantivyKeywords:
                     self._write_state(texts=self._searcher.num_docs, catalogues=sums)
 
 
+def stored_generation(folder: Path) -> int:
+    """Return the generation of the last change of an index that is complete on disk."""
+    generation: int = _read_state(folder / _STATE).get("generation", -1)
+    return generation
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()

@@ -15,7 +15,7 @@ from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
 from graphrag_core.engine.embedded.background import Task, run_together
 from graphrag_core.engine.embedded.files import Folder, release_memory
 from graphrag_core.engine.embedded.graph_tables import GraphTables
-from graphrag_core.engine.embedded.keywords import TantivyKeywords, is_damage
+from graphrag_core.engine.embedded.keywords import TantivyKeywords, is_damage, stored_generation
 from graphrag_core.engine.embedded.records import Records, reported
 from graphrag_core.engine.embedded.schema import KINDS, Change
 from graphrag_core.engine.embedded.vectors import FaissVectors
@@ -33,7 +33,8 @@ _log = logging.getLogger(__name__)
 _MANY = 1_000  # chunks, after which it is worth releasing memory
 _SMALL = 2_000  # texts: smaller keyword indexes are purged of tombstones at once
 _MAX_TOMBSTONES = 0.05  # of all texts: from this share on larger ones are purged
-_PATIENCE = 10.0  # seconds a reader waits for a running writer to finish its change
+PATIENCE = 10.0
+"""Seconds a reader waits for a running writer to finish its change."""
 _NEIGHBOURS = 8  # nearest names that each name is compared with
 _PAGE = 1_000
 _ORDER = "order.arrays"  # the keys of chunks in the order of ids
@@ -296,12 +297,20 @@ class SearchIndexes:
     def _all_texts(self, kind: str) -> Iterator[tuple[int, Texts]]:
         return self._records.texts_of(kind, self._records.everything().added["chunks"])
 
+    def can_follow(self) -> bool:
+        """Return whether records and keywords are of one generation on disk, or no other process writes them."""
+        if self._folder is None or not self._records.read_only:
+            return True
+        newest = self._records.newest()
+        same = all(stored_generation(self._folder.keywords / kind) == newest for kind in self.keywords)
+        return same or not self._folder.has_writer()
+
     def _await_writer(self) -> None:
         """Let a reader find records and keywords of one generation; a running writer may be between the two."""
         for kind in self._in_memory:
             self.keywords[kind] = self._open_keywords(kind)
         self._in_memory.clear()
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
             for kind, store in self.keywords.items():
                 try:
