@@ -98,6 +98,22 @@ def test_a_mapped_view_follows_changes(tmp_path, seed):
             assert index.verify(), str(index.verify())
 
 
+def test_a_reader_that_missed_many_changes_maps_the_saved_view(tmp_path, monkeypatch):
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), chunker=CHUNKER) as index:
+        index.add([Document(f"a{at}", MORE[at % len(MORE)]) for at in range(20)])
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), chunker=CHUNKER, read_only=True) as reader:
+        view_of(reader)
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), chunker=CHUNKER) as index:
+            index.add([Document(f"b{at}", MORE[at % len(MORE)]) for at in range(20)])
+            index.delete("a3")
+        with monkeypatch.context() as patch:
+            patch.setattr(LiveGraph, "build", None)
+            assert reader.refresh()
+            assert len(view_of(reader).chunk_keys) == len(reader.engine.indexes.chunk_keys)
+        assert_as_built(view_of(reader), reader.engine.indexes.graph)
+        assert reader.verify(), str(reader.verify())
+
+
 def test_closing_saves_many_changes_and_few_are_applied_again(tmp_path, monkeypatch):
     chance, saved = random.Random(3), []
     monkeypatch.setattr(search_indexes, "_FEW_CHANGES", 4)

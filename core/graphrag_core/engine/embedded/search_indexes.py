@@ -38,8 +38,9 @@ PATIENCE = 10.0
 _NEIGHBOURS = 8  # nearest names that each name is compared with
 _PAGE = 1_000
 _ORDER = "order.arrays"  # the keys of chunks in the order of ids
+_ATTEMPTS = 3  # of a reader to map files that a writer replaces
 _FEW_CHANGES = 1_000  # chunks for each that changed: closing does not save then
-_CHECKED_AT_ONCE = 256_000_000  # bytes of saved files up to which opening reads all of them
+_CHECKED_AT_ONCE = 128_000_000  # bytes of saved files up to which opening reads all of them
 _MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup table is worth its memory
 
 _KEYWORD_FIELDS = {"chunks": len(FIELDS), "facts": 1}
@@ -352,9 +353,15 @@ class SearchIndexes:
             return
         if not self._records.read_only:
             self._folder.tidy()
-        for generation, path in self._folder.generations():
-            if generation <= self._records.generation and self._map(generation, path):
-                return
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                self._records.refresh()
+            saved = self._folder.generations()
+            for generation, path in saved:
+                if generation <= self._records.generation and self._map(generation, path):
+                    return
+            if not self._records.read_only or saved == self._folder.generations():
+                return  # else a writer has replaced them meanwhile
 
     def _map(self, generation: int, path: Path) -> bool:
         """Map vectors and graph of a generation; return whether they are intact as far as they were checked."""
