@@ -90,7 +90,9 @@ class Explainer:
         entity_keys = distinct(snapshot.fact_rows(facts).entities, np.array(others, np.int64))
         known = dict(zip(entity_keys.tolist(), snapshot.entities(entity_keys), strict=True))
         read = dict(zip(facts.tolist(), snapshot.facts(facts), strict=True))
-        chunks = dict(zip(keys.tolist(), snapshot.chunks(keys), strict=True))
+        is_same = snapshot.generation == self.generation
+        shown = [self.hits[place].chunk for place in places] if is_same else snapshot.chunks(keys)
+        chunks = dict(zip(keys.tolist(), shown, strict=True))
         # A fact may hold an entity's own id or that of one of its aliases.
         by_name = {
             name: entity

@@ -262,13 +262,14 @@ class Gateway:
 
         ``arguments`` are those of :meth:`retrieve`.
         """
-        return api.QueryResponse(**_response(self.retrieve(key, question, **arguments), context_tokens))
+        result = self.retrieve(key, question, explain=True, **arguments)
+        return api.QueryResponse(**_response(result, context_tokens))
 
     def explain(
         self, key: Key, question: api.Question, *, context_tokens: api.ContextTokens = None, **arguments: Any
     ) -> api.ExplainResponse:
         """Return the passages for a question, best first, and a report for a person."""
-        result = self.retrieve(key, question, **arguments)
+        result = self.retrieve(key, question, explain=True, **arguments)
         return api.ExplainResponse(**_response(result, context_tokens), explanation=result.explain())
 
     async def answer(
