@@ -1,16 +1,18 @@
-"""Which documents a filter lets through, decided by SQLite and compared with plain Python."""
+"""Which documents a filter lets through, decided by SQLite and by columns, and compared with plain Python."""
 
 from __future__ import annotations
 
 import operator as operators
+import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.engine.embedded import attributes
 from graphrag_core.errors import FilterError
-from graphrag_core.filters import parse
+from graphrag_core.filters import matches, parse
 from graphrag_core.testing import HashEmbedder
 
 METADATA = {
@@ -35,7 +37,15 @@ def kind(value):
 
 
 def allowed(index: KnowledgeIndex, where) -> str:
-    return "".join(index.document_ids(where))
+    """Return the documents that are listed and that a query sees."""
+    found = index.document_ids(where)
+    assert seen(index, where) == found
+    return "".join(found)
+
+
+def seen(index: KnowledgeIndex, where) -> list[str]:
+    with index.engine.snapshot(parse(where)) as snapshot:
+        return sorted(snapshot.find_chunks(index.document_ids()))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +121,7 @@ def holds(where, metadata) -> bool:
 
 @settings(max_examples=200, deadline=None)
 @given(trees)
-def test_sqlite_and_python_agree(index, where):
+def test_sqlite_columns_and_python_agree(index, where):
     assert allowed(index, where) == "".join(key for key, value in METADATA.items() if holds(where, value))
 
 
@@ -133,3 +143,53 @@ def test_an_unknown_key_is_refused_without_naming_those_that_exist(index):
     with pytest.raises(FilterError, match="'colour'") as raised:
         index.document_ids({"colour": "red"})
     assert not any(key in str(raised.value) for key in ("team", "year", "draft", "tags", "born"))
+
+
+VALUES = (1, 1.0, 2**62 + 1, float(2**62), -3.5, "1", "ä", "b" * 40, "", True, False, None)
+"""Of which the third and the fourth are different numbers."""
+
+
+@pytest.mark.parametrize("few", [2, 1_000])
+def test_columns_follow_changes(tmp_path, monkeypatch, few):
+    monkeypatch.setattr(attributes, "_FEW", few)
+    chance, present = random.Random(few), {}
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(8)) as index:
+        for step in range(40):
+            ids = [f"d{chance.randint(0, 30)}" for _ in range(chance.randint(1, 3))]
+            if chance.random() < 0.7:
+                for one in ids:
+                    present[one] = {"a": chance.choice(VALUES), "b": chance.sample(VALUES, 2), "c": {"d": step}}
+                index.add([Document(one, f"Text of {one}.", metadata=present[one]) for one in sorted({*ids})])
+            else:
+                index.delete(ids)
+                present = {key: value for key, value in present.items() if key not in ids}
+            where = chance.choice(
+                [
+                    {"a": chance.choice(VALUES)},
+                    {"b": {"in": chance.sample(VALUES, 4)}},
+                    {"a": {chance.choice(["gt", "gte", "lt", "lte"]): chance.choice(VALUES[:8])}},
+                    {"c.d": {"gte": step - 5}, "a": {"exists": True}},
+                    {"__id__": {"in": [f"d{at}" for at in range(5)]}},
+                    {"not": {"__id__": {"lte": "d2"}}},
+                ]
+            )
+            if present:
+                expected = sorted(key for key, value in present.items() if matches(where, value, key))
+                assert seen(index, where) == expected == index.document_ids(where), where
+        assert index.verify()
+        for part in index.engine.indexes.attributes._column("a").parts:
+            part._kinds.pop("text", None)
+        assert "attributes: 'a' differs" in str(index.verify())
+        index.rebuild()
+        assert index.verify()
+
+
+def test_a_reader_sees_the_metadata_of_new_documents(tmp_path):
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(8)) as index:
+        index.add([Document("a", "Text a.", metadata={"team": "x"})])
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(8), read_only=True) as reader:
+            assert seen(reader, {"team": "x"}) == ["a"]
+            index.add([Document("b", "Text b.", metadata={"team": "x"})])
+            index.delete(["a"])
+            reader.refresh()
+            assert seen(reader, {"team": "x"}) == ["b"]

@@ -34,7 +34,7 @@ from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.engine.embedded.records import ADD_ACCESSES, LISTED, Records
 from graphrag_core.engine.embedded.search_indexes import PATIENCE, SearchIndexes
 from graphrag_core.engine.embedded.writer import Batch, write
-from graphrag_core.engine.graph.edits import GraphEdits
+from graphrag_core.engine.graph.live import by_key
 from graphrag_core.engine.graph.masked import LiveUses, MaskedGraph
 from graphrag_core.engine.graph.scoped import ScopedGraph
 from graphrag_core.engine.graph.snapshot import StoreSnapshot, fact_copies
@@ -540,6 +540,8 @@ class EmbeddedReads(TableReads):
     Chunks and facts have the numbers of the graph, which become record keys only here.
     """
 
+    _tables: Records
+
     def __init__(self, indexes: SearchIndexes, records: Records, accesses: Accesses, scope: Filter | None) -> None:
         graph, id_places = indexes.current_graph()
         self._tables, self._accesses, self._all = records, accesses, graph
@@ -553,20 +555,23 @@ class EmbeddedReads(TableReads):
         self._fact_keys, self._fact_numbers = graph.fact_keys.__getitem__, graph.fact_keys.searchsorted
         self.statistics_count = self.chunk_count = len(graph.chunk_keys)
         self._sees = None
-        self._allowed: dict[str, Keys] = {}
+        self._visible: dict[str, Flags] = {}  # in a scope: which chunks, facts and names are in it, by key
         if scope is not None:
-            self._restrict(scope, indexes.edits())
+            self._restrict(scope, indexes)
 
-    def _restrict(self, scope: Filter, edits: GraphEdits) -> None:
+    def _restrict(self, scope: Filter, indexes: SearchIndexes) -> None:
         """See the chunks of a scope only."""
-        graph, (chosen, hidden) = self._all, parts_of(scope)
-        inside = np.zeros(graph.key_limit, np.bool_)
-        inside[graph.chunk_keys if chosen is None else self._tables.in_scope(chosen)] = True
+        graph, (chosen, hidden), edits = self._all, parts_of(scope), indexes.edits()
+        seen = np.ones(len(graph.chunk_keys), np.bool_)
+        if chosen is not None:
+            seen = indexes.attributes.sees(chosen, graph.chunk_keys)
         if hidden is not None:
-            inside[self._tables.in_scope(hidden)] = False
-        self.chunk_count = int(inside.sum())
+            seen &= ~indexes.attributes.sees(hidden, graph.chunk_keys)
+        self.chunk_count = int(seen.sum())
         if self.chunk_count == self.statistics_count:
             return
+        self._limits = {kind: span[1] for kind, span in self._tables.everything().added.items()}
+        inside = self._visible["chunks"] = by_key(graph.chunk_keys, seen, self._limits["chunks"])
         self._sees = inside.__getitem__
         if edits.text or graph.has_edits:
             self.graph = ScopedGraph(LiveUses(graph, inside), graph.linked_share, edits, has_edits=graph.has_edits)
@@ -575,18 +580,12 @@ class EmbeddedReads(TableReads):
 
     # -- rankings
 
-    def _inside(self, kind: str, sees: Callable[[Keys], Flags]) -> Keys:
-        """Return the record keys in scope of chunks, facts or names."""
-        if kind not in self._allowed:
-            graph, inside = self._all, sees(self._all.chunk_keys)
-            if kind == "chunks":
-                self._allowed[kind] = graph.chunk_keys[inside]
-            elif kind == "facts":
-                of_facts = inside[graph.chunks_of_facts(np.arange(len(graph.fact_keys)))]
-                self._allowed[kind] = graph.fact_keys[of_facts]
-            else:
-                self._allowed[kind] = graph.names_in(np.flatnonzero(inside))
-        return self._allowed[kind]
+    def _inside(self, kind: str) -> Flags | None:
+        """Return which chunks, facts or names are in scope, by key; None if all are."""
+        if self._sees is not None and kind not in self._visible:
+            read = self._all.facts_in if kind == "facts" else self._all.names_in
+            self._visible[kind] = read(self._visible["chunks"], self._limits[kind])
+        return self._visible.get(kind)
 
     def has(self, kind: Kind, *, vectors: bool = False) -> bool:
         """Return whether there are any chunks, facts or entities, or any vectors of them."""
@@ -597,8 +596,7 @@ class EmbeddedReads(TableReads):
 
     def nearest(self, kind: str, vectors: Matrix, k: int) -> list[Ranking]:
         """Return for each vector the best ``k`` chunks, facts or names, and what ties with the last."""
-        inside = None if self._sees is None else self._inside(kind, self._sees)
-        found = self._vectors[kind].search(vectors, k, inside)
+        found = self._vectors[kind].search(vectors, k, self._inside(kind))
         if kind == "names":
             return found
         number = self._chunk_numbers if kind == "chunks" else self._fact_numbers
@@ -606,8 +604,7 @@ class EmbeddedReads(TableReads):
 
     def keywords(self, kind: str, text: str, k: int) -> Ranking:
         """Return the best ``k`` chunks or facts by BM25, and what ties with the last."""
-        inside = None if self._sees is None else self._inside(kind, self._sees)
-        keys, scores = self._keywords[kind].search(text, k, inside)
+        keys, scores = self._keywords[kind].search(text, k, self._inside(kind))
         known = self._all.chunk_keys if kind == "chunks" else self._all.fact_keys
         there = among(keys, known)  # the keyword index may have some that are gone
         return known.searchsorted(keys[there]), scores[there]

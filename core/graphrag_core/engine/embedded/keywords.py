@@ -12,19 +12,21 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import tantivy
 
 from graphrag_core import forks
 from graphrag_core.engine import analysis
 from graphrag_core.engine.rows import FIELDS, Texts
 from graphrag_core.errors import DiskError
-from graphrag_core.key_sets import among, best
+from graphrag_core.key_sets import best
 from graphrag_core.ports import Keys, Ranking
 
 _log = logging.getLogger(__name__)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+Flags = npt.NDArray[np.bool_]
 
 _HEAP = 16_000_000  # bytes for each writer; tantivy needs at least 15 million
 _STATE = "state.json"
@@ -34,7 +36,8 @@ _FOOTER = struct.Struct("<II")  # ends every other file of tantivy: the length o
 _MAGIC = 1337
 _COMPONENTS = ("term", "idx", "pos", "fieldnorm", "fast", "store")
 _MOST_TERMS = 256
-_SMALL_SCOPE = 2_000  # keys up to which a scope is part of the query
+_SMALL_SCOPE = 500  # keys up to which a scope is part of the query
+_AHEAD = 1.25  # times as many are searched as will be enough if those in scope are as good as the others
 
 _PHRASE = 1.0  # weight of a quoted phrase
 
@@ -286,15 +289,16 @@ class TantivyKeywords:
                 yield f"{name} {problem}"
 
     @_repaired
-    def search(self, text: str, k: int, allowed: Keys | None = None) -> Ranking:
+    def search(self, text: str, k: int, visible: Flags | None = None) -> Ranking:
         """Return the best ``k`` keys with a positive score, best first, and what ties with the last.
 
-        ``allowed``, in ascending order, restricts the search.
+        ``visible`` restricts the search: whether each key may be found, by key. So many more are searched as are not.
         """
         terms = (analysis.content_terms(text) or analysis.terms(text))[:_MOST_TERMS]
         searcher = self._searcher
         size = searcher.num_docs
-        if not terms or size == 0 or k < 1 or (allowed is not None and len(allowed) == 0):
+        inside = size if visible is None else int(np.count_nonzero(visible))
+        if not terms or size == 0 or k < 1 or inside == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         schema = self._index.schema
         parts = []
@@ -306,17 +310,19 @@ class TantivyKeywords:
             part = tantivy.Query.phrase_query(schema, "body", list[str | tuple[int, str]](phrase))
             parts.append(tantivy.Query.boost_query(part, _PHRASE))
         query = tantivy.Query.boolean_query([(tantivy.Occur.Should, part) for part in parts])
-        if allowed is not None and len(allowed) <= _SMALL_SCOPE:
-            query = self._inside(query, allowed)
         wanted = k + 8
+        if visible is not None and inside <= _SMALL_SCOPE:
+            query = self._inside(query, np.flatnonzero(visible))
+        elif visible is not None:
+            wanted = int(_AHEAD * wanted * max(size / inside, 1))
         while True:
             hits = searcher.search(query, min(wanted, size), count=False).hits
             keys = np.array(searcher.fast_field_values("key", [at for _, at in hits]), np.int64)
             scores = np.array([score for score, _ in hits], np.float32)
             exhausted = len(hits) < wanted
-            if allowed is not None:
-                inside = among(keys, allowed)
-                keys, scores = keys[inside], scores[inside]
+            if visible is not None:
+                seen = visible[keys]
+                keys, scores = keys[seen], scores[seen]
             if exhausted or (len(scores) > k and scores[-1] < scores[k - 1]):
                 break
             wanted *= 4
@@ -328,9 +334,9 @@ class TantivyKeywords:
         searcher = self._searcher
         return np.array([searcher.doc_freq("body", term) for term in terms], np.int64)
 
-    def _inside(self, query: tantivy.Query, allowed: Keys) -> tantivy.Query:
+    def _inside(self, query: tantivy.Query, keys: Keys) -> tantivy.Query:
         """Return a query restricted to some keys, which add nothing to the score."""
-        inside = tantivy.Query.term_set_query(self._index.schema, "key", allowed.tolist())
+        inside = tantivy.Query.term_set_query(self._index.schema, "key", keys.tolist())
         silent = tantivy.Query.const_score_query(inside, 0.0)
         return tantivy.Query.boolean_query([(tantivy.Occur.Must, query), (tantivy.Occur.Must, silent)])
 

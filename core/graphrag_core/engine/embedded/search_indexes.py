@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
+from graphrag_core.engine.embedded.attributes import AttributeColumns
 from graphrag_core.engine.embedded.background import Task, run_together
 from graphrag_core.engine.embedded.files import Folder, release_memory
 from graphrag_core.engine.embedded.graph_tables import GraphTables
@@ -102,6 +103,7 @@ class SearchIndexes:
         self._broken = False  # whether vectors and graph may have half a change
         self.vectors = self._unread_vectors()
         self.graph = GraphTables()
+        self.attributes = AttributeColumns(self._records)
 
     def _unread_vectors(self) -> dict[str, FaissVectors]:
         return {kind: FaissVectors(partial(self._stored_vectors, kind)) for kind in KINDS}
@@ -485,6 +487,7 @@ class SearchIndexes:
         for kind in self.vectors:
             yield from reported(f"vectors of {kind}", partial(self._vector_problems, kind))
         yield from reported("graph", self._graph_problems)
+        yield from reported("attributes", self.attributes.problems)
         if self._folder is not None:
             for generation, path in self._folder.generations():
                 if generation == self._saved and not self._folder.is_intact(path):

@@ -16,7 +16,7 @@ from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
 from graphrag_core.key_sets import among, best, distinct
 from graphrag_core.ports import Keys, Matrix, Ranking
 
-_SMALL_SCOPE = 0.05  # share of all vectors up to which those in scope are compared one by one
+_SMALL_SCOPE = 1_000  # vectors that are compared one by one
 _LEAST_PROBES = 16
 _ROUNDING = 1e-5  # more than two ways to add up the same products differ
 _FEW_QUERIES = 16  # up to which one thread searches
@@ -27,6 +27,7 @@ _LISTS = "lists.arrays"
 _FLOAT16 = faiss.ScalarQuantizer.QT_fp16
 
 Codes = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
 Source = Callable[[], Iterable[tuple[Keys, Matrix]]]
 
 
@@ -129,26 +130,26 @@ class FaissVectors:
                 if len(self._lists.void) > max(_FEW_VOID, _MOST_VOID * len(self._lists.keys)):
                     self._merge()
 
-    def search(self, queries: Matrix, k: int, allowed: Keys | None = None) -> list[Ranking]:
+    def search(self, queries: Matrix, k: int, visible: Flags | None = None) -> list[Ranking]:
         """Return for each query the best ``k`` keys and scores, best first, and what ties with the last.
 
-        ``allowed``, in ascending order, restricts the search.
+        ``visible`` restricts the search: whether each key may be found, by key.
         """
         queries = np.ascontiguousarray(np.atleast_2d(queries), np.float32)
         keys = self.keys
-        if allowed is not None:
-            allowed = keys[_is_in(keys, allowed)]
-        size = len(keys) if allowed is None else len(allowed)
+        inside = None if visible is None else visible if len(keys) == len(visible) else visible[keys]
+        size = len(keys) if inside is None else int(np.count_nonzero(inside))
         if size == 0 or k < 1:
             return [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
-        if allowed is not None and size <= max(1000, _SMALL_SCOPE * len(keys)):
-            scores = np.vecdot(queries[:, None, :], self.get(allowed)[None, :, :])  # the same wherever a row lies
-            return [best(allowed, row, k) for row in scores]
+        if inside is not None and size <= _SMALL_SCOPE:
+            own = keys[inside]
+            scores = np.vecdot(queries[:, None, :], self.get(own)[None, :, :])  # the same wherever a row lies
+            return [best(own, row, k) for row in scores]
         # A scope that would be searched exactly if it were alone is so among others, too.
-        every = allowed is not None and size < self._switch_at
-        found = [] if self._lists is None else [self._lists.nearest(queries, k, allowed, every_list=every)]
+        every = visible is not None and size < self._switch_at
+        found = [] if self._lists is None else [self._lists.nearest(queries, k, visible, every_list=every)]
         if len(self._recent.keys):
-            found.append(self._recent.nearest(queries, k, allowed))
+            found.append(self._recent.nearest(queries, k, visible))
         rankings = []
         for query, *near in zip(queries, *found, strict=True):
             candidates = near[0] if len(near) == 1 else np.concatenate(near)
@@ -244,15 +245,15 @@ class _Exact:
             self._index.remove_ids(faiss.IDSelectorBatch(self._void))
             self.keys, self._void = np.delete(self.keys, self._void), np.empty(0, np.int64)
 
-    def nearest(self, queries: Matrix, k: int, allowed: Keys | None) -> list[Keys]:
+    def nearest(self, queries: Matrix, k: int, visible: Flags | None) -> list[Keys]:
         """Return for each query at least the best ``k`` keys, and what ties with the last."""
-        if allowed is None:
-            found = _nearest(self._index, queries, k, (len(self.keys), self._void), None)
-        else:
-            within = _is_in(self.keys, allowed)
-            parameters = faiss.SearchParameters(sel=faiss.IDSelectorBatch(within.astype(np.int64)))
-            found = _nearest(self._index, queries, k, (len(within), np.empty(0, np.int64)), parameters)
-        return [self.keys[at] for at in found]
+        searched, parameters = (len(self.keys), self._void), None
+        if visible is not None:
+            inside = visible if len(self.keys) == len(visible) else visible[self.keys]  # no removed ones
+            bits = np.packbits(inside, bitorder="little")
+            parameters = faiss.SearchParameters(sel=faiss.IDSelectorBitmap(bits))
+            searched = int(np.count_nonzero(inside)), np.empty(0, np.int64)
+        return [self.keys[at] for at in _nearest(self._index, queries, k, searched, parameters)]
 
 
 class _Lists:
@@ -376,14 +377,15 @@ class _Lists:
         """Leave vectors out of what is found."""
         self.void = np.union1d(self.void, self.keys[_is_in(self.keys, keys)])
 
-    def nearest(self, queries: Matrix, k: int, allowed: Keys | None, *, every_list: bool) -> list[Keys]:
+    def nearest(self, queries: Matrix, k: int, visible: Flags | None, *, every_list: bool) -> list[Keys]:
         """Return for each query about the best ``k`` keys, and what ties with the last."""
-        selector, size, void = None, len(self.keys), self.void
-        if allowed is not None:
-            within = self.keys[_is_in(self.keys, allowed)]  # no removed ones
-            selector, size, void = faiss.IDSelectorBatch(within), len(within), np.empty(0, np.int64)
+        selector, searched = None, (len(self.keys), self.void)
+        if visible is not None:
+            bits = np.packbits(visible, bitorder="little")
+            inside = visible if len(self.keys) == len(visible) else visible[self.keys]  # no removed ones
+            selector, searched = faiss.IDSelectorBitmap(bits), (int(np.count_nonzero(inside)), np.empty(0, np.int64))
         probed = self._index.nlist if every_list else max(_LEAST_PROBES, self._index.nlist // 8)
-        return _nearest(self._index, queries, k, (size, void), faiss.SearchParametersIVF(sel=selector, nprobe=probed))
+        return _nearest(self._index, queries, k, searched, faiss.SearchParametersIVF(sel=selector, nprobe=probed))
 
 
 def _inverted(coarse: Any, lists: int = 0) -> Any:

@@ -509,10 +509,17 @@ class LiveGraph:
         first = table["key"][np.searchsorted(table["chunk"], chunks)]
         return np.searchsorted(self.chunk_keys, chunks), table["key"][rows] - first
 
-    def names_in(self, chunks: Keys) -> Keys:
-        """Return the keys of the names that chunks mention, ascending."""
-        rows, _ = spans(self._tables["mentions"]["chunk"], self.chunk_keys[chunks])
-        return distinct(self._tables["mentions"]["name"][rows].astype(np.int64))
+    def facts_in(self, chunks: Flags, limit: int) -> Flags:
+        """Return which facts are those of some chunks, both by key. Keys of facts are below ``limit``."""
+        table = self._tables["facts"]
+        return by_key(table["key"], chunks[table["chunk"]], limit)
+
+    def names_in(self, chunks: Flags, limit: int) -> Flags:
+        """Return which names some chunks mention, both by key. Keys of names are below ``limit``."""
+        table = self._tables["mentions"]
+        found = np.zeros(limit, np.bool_)
+        found[table["name"][chunks[table["chunk"]]]] = True
+        return found
 
     def entities_of(self, facts: Keys) -> Pairs:
         """Return the entities that facts hold: how many each has, and which."""
@@ -1125,6 +1132,15 @@ def derived_counts(
             np.bincount(first, rounded(sums), spellings).astype(np.float64),
         ),
     )  # fmt: skip
+
+
+def by_key(keys: Keys, flags: Flags, limit: int) -> Flags:
+    """Return flags by key instead of the place of the key. Keys are in ascending order and below ``limit``."""
+    if len(keys) == limit:
+        return flags
+    found = np.zeros(limit, np.bool_)
+    found[keys] = flags
+    return found
 
 
 def unique_pairs(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Pairs:

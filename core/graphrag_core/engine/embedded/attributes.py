@@ -1,0 +1,177 @@
+"""Metadata in columns: which documents match a filter, answered in memory.
+
+A column has the values of a key in ascending order, and the documents that have each. It is read from the records by
+the first filter that has the key. Keys of documents and chunks count upwards and their rows never change, so that later
+filters read new documents only. Documents that are gone stay in a column until it is read again: no chunk is theirs.
+"""
+
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import chain, groupby, pairwise, repeat
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.engine.embedded.records import Records
+from graphrag_core.engine.graph.sparse import ranges
+from graphrag_core.errors import FilterError
+from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not
+from graphrag_core.ports import Keys
+
+Flags = npt.NDArray[np.bool_]
+
+_FEW = 1_000  # documents that a column may lack, which are read again after each change
+_SMALL = 32  # and the part of it
+
+
+class AttributeColumns:
+    """Answers filters from columns. Safe to use from many threads, while nothing is written."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._reading = threading.Lock()
+        self._columns: dict[str, _Column] = {}
+        self._documents = np.empty(0, np.int64)  # of chunks, by key
+
+    def sees(self, scope: Filter, chunks: Keys) -> Flags:
+        """Return which chunks, given by key, are of documents that match a filter."""
+        if not self._records.check_filter(scope):
+            return np.zeros(len(chunks), np.bool_)
+        with self._reading:
+            try:
+                found = self._matching(scope)
+            except RecursionError as error:
+                raise FilterError("the filter is nested too deeply: combine values with in") from error
+            if len(self._documents) < (count := self._next("chunk")):
+                self._read_chunks(count)
+        return found[self._documents[chunks]]
+
+    def _next(self, what: str) -> int:
+        """Return the key of the next document or chunk."""
+        return int(self._records.meta.get(f"next_{what}", "0"))
+
+    def _read_chunks(self, count: int) -> None:
+        first = len(self._documents)
+        new = "WHERE key >= ?" if first else "INDEXED BY chunks_document"  # which has no texts
+        rows = self._records.rows(f"SELECT key, document FROM chunks {new}", (first,) if first else ())
+        found = np.zeros(count, np.int64)  # removed chunks have any document
+        found[:first] = self._documents
+        keys, documents = np.array(rows, np.int64).reshape(-1, 2).T
+        found[keys] = documents
+        self._documents = found
+
+    def _matching(self, scope: Filter) -> Flags:
+        """Return which documents match a filter, by key."""
+        if isinstance(scope, Condition):
+            found = np.zeros(self._next("document"), np.bool_)
+            for part in self._column(scope.key).parts:
+                for documents in part.matching(scope):
+                    found[documents] = True
+            return found
+        if isinstance(scope, Not):
+            return ~self._matching(scope.part)
+        found = np.full(self._next("document"), scope.all, np.bool_)
+        for one in scope.parts:
+            if scope.all:
+                found &= self._matching(one)
+            else:
+                found |= self._matching(one)
+        return found
+
+    def _column(self, name: str) -> "_Column":
+        """Return the values of a key."""
+        column, count = self._columns.get(name), self._next("document")
+        if column is None or count - column.main > max(_FEW, column.main // _SMALL):
+            column = _Column(count, count, (self._read(name, 0),))
+        elif column.limit < count:
+            column = _Column(column.main, count, (column.parts[0], self._read(name, column.main)))
+        self._columns[name] = column
+        return column
+
+    def _read(self, name: str, first: int) -> "_Values":
+        """Read the values of documents from a key on."""
+        if name == DOCUMENT_ID:
+            rows = self._records.rows("SELECT 'text', id, key FROM documents WHERE key >= ? ORDER BY id", (first,))
+        else:
+            named, parameters = ("+name = ? AND document >= ?", (name, first)) if first else ("name = ?", (name,))
+            rows = self._records.rows(
+                f"SELECT kind, value, document FROM attributes WHERE {named} ORDER BY kind, value", parameters
+            )
+        return _Values({kind: _Kind.of(list(own)) for kind, own in groupby(rows, itemgetter(0))})
+
+    def problems(self) -> Iterator[str]:
+        """Yield what differs from the records."""
+        there = set(self._records.keys("SELECT key FROM documents").tolist())
+        for name in [*self._columns]:
+            kept = {row for part in self._column(name).parts for row in part.rows() if row[2] in there}
+            if kept != {*self._read(name, 0).rows()}:
+                yield f"attributes: {name!r} differs from the records"
+        chunks = self._records.rows("SELECT key, document FROM chunks")
+        if any(key < len(self._documents) and self._documents[key] != document for key, document in chunks):
+            yield "attributes: the documents of chunks differ from the records"
+
+
+class _Kind(NamedTuple):
+    """The values of one kind, in ascending order, and the documents that have each: those from its start on."""
+
+    values: list[Any]
+    starts: Keys
+    documents: Keys
+
+    @classmethod
+    def of(cls, rows: list[tuple[Any, ...]]) -> "_Kind":
+        """Return rows of kind, value and document, in the order of values."""
+        values = [row[1] for row in rows]
+        starts = [0, *(at for at, (one, other) in enumerate(pairwise(values), 1) if one != other)]
+        documents = np.fromiter((row[2] for row in rows), np.int64, len(rows))
+        return cls([values[at] for at in starts], np.array([*starts, len(rows)], np.int64), documents)
+
+    def having(self, values: list[Any]) -> Keys:
+        """Return the documents that have one of some values."""
+        places = [(bisect_left(self.values, value), value) for value in values]
+        size = len(self.values)
+        at = np.array([at for at, value in places if at < size and self.values[at] == value], np.int64)
+        return self.documents[ranges(self.starts[at], self.starts[at + 1] - self.starts[at])]
+
+    def compared(self, operator: str, value: Any) -> Keys:
+        """Return the documents with a value greater than one, or less."""
+        place = (bisect_left if operator in ("gte", "lt") else bisect_right)(self.values, value)
+        start = self.starts[place]
+        return self.documents[start:] if operator in ("gt", "gte") else self.documents[:start]
+
+
+class _Values:
+    """The values of a key that some documents have, by kind."""
+
+    def __init__(self, kinds: dict[str, _Kind]) -> None:
+        self._kinds = kinds
+
+    def matching(self, condition: Condition) -> Iterator[Keys]:
+        """Yield documents that match a condition."""
+        if condition.operator == "exists":
+            yield from (kind.documents for kind in self._kinds.values())
+        elif condition.operator in ("eq", "in"):
+            for name, kind in self._kinds.items():
+                yield kind.having([value for own, value in condition.values if own == name])
+        else:
+            ((name, value),) = condition.values
+            if name in self._kinds:
+                yield self._kinds[name].compared(condition.operator, value)
+
+    def rows(self) -> Iterator[tuple[str, Any, int]]:
+        """Yield kind, value and document of all."""
+        for name, kind in self._kinds.items():
+            counts, documents = np.diff(kind.starts).tolist(), kind.documents.tolist()
+            values = chain.from_iterable(repeat(value, count) for value, count in zip(kind.values, counts, strict=True))
+            yield from ((name, value, document) for value, document in zip(values, documents, strict=True))
+
+
+class _Column(NamedTuple):
+    """The values of a key: of the documents below a key, and of those below another one."""
+
+    main: int
+    limit: int
+    parts: tuple[_Values, ...]
