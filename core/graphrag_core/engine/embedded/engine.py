@@ -57,7 +57,7 @@ _READING = (
 _ATTEMPTS = 3  # of a read to bring the search indexes to the generation of the records
 _SYMPTOMS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, zlib.error)
 _MOST_INSIDE = 16  # readers at once
-_ALONE = 0.02  # seconds that a reader is left alone
+_ALONE = 0.05  # seconds that a reader is left alone
 _MOST_ADMITTED = 16  # readers between two turns of a writer
 _TOGETHER = 4  # transactions that are applied to the search indexes at once: a commit of tantivy is expensive
 _LEAST_TOGETHER = 64  # chunks in them, or as many small transactions
@@ -638,7 +638,7 @@ class EmbeddedReads(TableReads):
 class ReadWriteLock:
     """Many readers or one writer. Each waits for a bounded number of others.
 
-    A reader is left alone for 20 ms, in which most questions are answered: two at once take the GIL from each other
+    A reader is left alone for 50 ms, in which most questions are answered: two at once take the GIL from each other
     some hundred times, which costs half as much again. Then the next one enters, since this one may be waiting for
     something. At most 16 are inside. A waiting writer goes before new readers. After a writer, the readers that have
     waited longest go before the next one, at most 16 of them. A thread that reads may read again inside, and one that
