@@ -353,14 +353,17 @@ class Tables:
 
     def check_filter(self, scope: Filter) -> bool:
         """Check that each key of a filter exists in some document; return whether there are any documents."""
+        exists, names = self.known_keys(scope)
+        has_documents, *found = self.rows(f"SELECT {exists}", names)[0]
+        check_keys(names, found if has_documents else ())
+        return bool(has_documents)
+
+    def known_keys(self, scope: Filter) -> tuple[str, list[str]]:
+        """Return what to select to learn whether there are documents, and any with each key of a filter; the keys."""
         names = list(dict.fromkeys(required_keys(scope)))
         named = f"EXISTS (SELECT 1 FROM attributes a WHERE {self.own['a']}a.name = {self.mark})"
-        exists = ", ".join([f"EXISTS (SELECT 1 FROM documents d WHERE {self.own['d']}1 = 1)", *[named] * len(names)])
-        has_documents, *found = self.rows(f"SELECT {exists}", names)[0]
-        for name, is_known in zip(names, found, strict=True):
-            if has_documents and not is_known:
-                raise unknown_key(name)
-        return bool(has_documents)
+        documents = f"EXISTS (SELECT 1 FROM documents d WHERE {self.own['d']}1 = 1)"
+        return ", ".join([documents, *[named] * len(names)]), names
 
     def in_scope(self, scope: Filter) -> Keys:
         """Return the keys of the chunks whose documents match a filter, in ascending order."""
@@ -447,6 +450,13 @@ class Tables:
     def stored_value(self, kind: str, value: Any) -> Any:  # noqa: ARG002 - PostgreSQL needs it
         """Return the value of an attribute as it is stored."""
         return value
+
+
+def check_keys(names: Iterable[str], known: Iterable[bool]) -> None:
+    """Raise if no document has one of the keys of a filter."""
+    for name, is_known in zip(names, known, strict=False):
+        if not is_known:
+            raise unknown_key(name)
 
 
 def unpack_headings(text: str | None) -> tuple[str, ...]:

@@ -51,6 +51,8 @@ DriverError = psycopg.Error
 
 Row = tuple[Any, ...]
 Cursor = psycopg.Cursor[Row]
+RawCursor = psycopg.RawCursor
+"""A cursor whose statements have the server's own marks of parameters: ``$1``, ``$2``."""
 Connection = psycopg.Connection[Row]
 
 _T = TypeVar("_T")

@@ -7,7 +7,7 @@ Keys of chunks and hashes of spellings become numbers here, see
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,31 +15,17 @@ import numpy.typing as npt
 
 from graphrag_core.engine.graph.change import NONE
 from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
-from graphrag_core.engine.graph.names import ADDRESS, NEVER
-from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs
-from graphrag_core.engine.postgres.graph import IS_HELD, IS_LOWER, IS_MENTIONED, one_row, similar_names
-from graphrag_core.engine.postgres.reads import SEES, Transaction
-from graphrag_core.engine.postgres.schema import FACT_BITS
+from graphrag_core.engine.graph.sparse import Flags, Pairs
+from graphrag_core.engine.postgres.graph import one_row
+from graphrag_core.engine.postgres.reads import Transaction
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Adjacency, Keys, Kind, Scores
-from graphrag_core.text import EDGE, hash64
 
 PUSH_ROUNDS, PUSH_DEGREE = 8, 5_000
 """How often a walk may ask for edges, and the number of edges of one node that it gets, the strongest."""
 
 _WALK_HOPS = 2  # of a walk that one statement goes ahead
 _AHEAD = 0.7  # of the mass with which a node goes on: from which on its edges are read ahead of time
-_SEES_CHUNK, _SEES_FACT = SEES.format("chunk"), SEES.format(f"(fact >> {FACT_BITS})")
-_WANTED = "WITH w AS (SELECT * FROM unnest(%(spellings)s::bigint[]) WITH ORDINALITY t(spelling, at))"
-_MENTIONS = (  # of spellings as names, in scope
-    f"CROSS JOIN LATERAL (SELECT * FROM mentions WHERE index = %(index)s AND spelling = w.spelling AND {_SEES_CHUNK} "
-    f"OFFSET 0) m {one_row('name_uses', 'u', 'u.spelling = m.spelling AND u.name = m.name')} WHERE {IS_MENTIONED}"
-)
-_LOWER = (  # mentions of spellings in lower case, in scope
-    "CROSS JOIN LATERAL (SELECT * FROM lower_mentions WHERE index = %(index)s AND spelling = w.spelling "
-    f"AND {_SEES_FACT} OFFSET 0) l {one_row('spellings', 's', IS_LOWER)}"
-)
-_EDGE = hash64(EDGE)
 _NO_EDGES = NONE, np.empty(0, np.float32), np.float32(0)
 
 
@@ -62,6 +48,7 @@ class _Edges(NamedTuple):
 _OF_CHUNK, _TO_CHUNK, _LINK, _ENTITY_TARGET, _CHUNK_TARGET, _CHUNK_NODE, _ENTITY_NODE = range(7)  # kinds of rows
 
 
+@cache
 def _edges_sql(to: Kind | None, limit: int | None, hops: int = 0) -> str:
     """Return a statement for the edges of nodes, and of those that forward push reaches from them in some hops.
 
@@ -430,184 +417,6 @@ class TableGraph:
             (key[known], uses >> 1, uses & 1 > 0),
         )  # fmt: skip
         return np.concatenate([entities, chunks]), np.arange(len(totals)) >= first, edges
-
-
-class SpellingUses:
-    """How the chunks in a scope use spellings: see :class:`~graphrag_core.engine.graph.scoped.Uses`."""
-
-    def __init__(self, transaction: Transaction, similar: float | None, *, has_edits: bool) -> None:
-        self._transaction = transaction
-        self._numbering = transaction.numbering
-        self._scope = transaction.scope
-        self._similar = similar
-        self._has_edits = has_edits
-        self._weights: dict[int, float] = {}
-        self.first_entity = transaction.numbering.first_entity
-
-    @property
-    def node_limit(self) -> int:
-        return self._numbering.node_limit
-
-    def _columns(self, sql: str, *types: npt.DTypeLike, **parameters: Any) -> tuple[Any, ...]:
-        return self._transaction.columns(sql, *types, **self._scope.mask, **parameters)
-
-    def find(self, hashes: Sequence[int]) -> dict[int, int]:
-        (known,) = self._columns(
-            "SELECT number FROM spellings WHERE index = %(index)s AND number = ANY(%(hashes)s)",
-            np.int64, hashes=np.array(hashes, np.int64),
-        )  # fmt: skip
-        return dict(zip(known.tolist(), self._numbering.of_entities(known).tolist(), strict=True))
-
-    def hashes(self, spellings: Keys) -> Keys:
-        return self._numbering.entities(spellings)
-
-    def places(self, nodes: Keys) -> Keys:
-        is_chunk = nodes < self.first_entity
-        keys = np.empty(len(nodes), np.int64)
-        keys[is_chunk] = self._numbering.chunks(nodes[is_chunk])
-        keys[~is_chunk] = self._numbering.entities(nodes[~is_chunk])
-        found = np.empty(len(nodes), np.int64)
-        found[np.lexsort((keys, ~is_chunk))] = np.arange(len(nodes))
-        return found
-
-    def of_names(self, names: Keys) -> Keys:
-        found = np.full(len(names), -1, np.int64)
-        name, spelling = self._columns(
-            "SELECT n.key, n.spelling FROM names n "
-            f"{one_row('name_uses', 'u', 'u.spelling = n.spelling AND u.name = n.key')} "
-            f"WHERE n.index = %(index)s AND n.key = ANY(%(names)s) AND u.named > {NEVER} ORDER BY n.key",
-            np.int64, np.int64, names=names,
-        )  # fmt: skip
-        known = among(names, name)
-        found[known] = self._numbering.of_entities(spelling[np.searchsorted(name, names[known])])
-        return found
-
-    def are_addresses(self, spellings: Keys) -> Flags:
-        (found,) = self._columns(
-            "SELECT DISTINCT spelling FROM name_uses WHERE index = %(index)s AND spelling = ANY(%(spellings)s) "
-            f"AND form = {ADDRESS}",
-            np.int64, spellings=self._numbering.entities(spellings),
-        )  # fmt: skip
-        return np.isin(self._numbering.entities(spellings), found)
-
-    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
-        at, chunk, subject, in_lower = self._columns(
-            f"{_WANTED} SELECT w.at - 1, m.chunk, m.subject, false FROM w {_MENTIONS} "
-            f"UNION ALL SELECT w.at - 1, l.fact >> {FACT_BITS}, false, true FROM w {_LOWER}",
-            np.int64, np.int64, np.bool_, np.bool_, spellings=self._numbering.entities(spellings),
-        )  # fmt: skip
-        seen = self._scope.sees(chunk)
-        return at[seen], self._numbering.of_chunks(chunk[seen]), subject[seen], in_lower[seen]
-
-    def names_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys]:
-        at, chunk, name = self._columns(
-            f"{_WANTED} SELECT w.at - 1, m.chunk, m.name FROM w {_MENTIONS}",
-            np.int64, np.int64, np.int64, spellings=self._numbering.entities(spellings),
-        )  # fmt: skip
-        seen = self._scope.sees(chunk)
-        return at[seen], self._numbering.of_chunks(chunk[seen]), name[seen]
-
-    def facts_of(self, spellings: Keys) -> Pairs:
-        linked = (
-            " UNION ALL SELECT w.at - 1, x.fact FROM w CROSS JOIN LATERAL (SELECT fact FROM fact_entities "
-            f"WHERE index = %(index)s AND entity = w.spelling AND {_SEES_FACT} OFFSET 0) x"
-        )
-        at, fact = self._columns(
-            f"{_WANTED} SELECT w.at - 1, h.fact FROM w CROSS JOIN LATERAL (SELECT * FROM fact_names "
-            f"WHERE index = %(index)s AND spelling = w.spelling AND {_SEES_FACT} OFFSET 0) h "
-            f"{one_row('name_uses', 'u', 'u.spelling = h.spelling AND u.name = h.name')} WHERE {IS_HELD} "
-            f"UNION ALL SELECT w.at - 1, l.fact FROM w {_LOWER}" + (linked if self._has_edits else ""),
-            np.int64, np.int64, spellings=self._numbering.entities(spellings),
-        )  # fmt: skip
-        seen = self._scope.sees(fact >> FACT_BITS)
-        return at[seen], fact[seen]
-
-    def in_chunks(self, chunks: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
-        first = f"w.chunk << {FACT_BITS}"
-        at, spelling, subject, doubtful = self._columns(
-            "WITH w AS (SELECT * FROM unnest(%(chunks)s::bigint[]) WITH ORDINALITY t(chunk, at)) "
-            f"SELECT w.at - 1, m.spelling, m.subject, u.form = {ADDRESS} FROM w CROSS JOIN LATERAL "
-            "(SELECT * FROM mentions WHERE index = %(index)s AND chunk = w.chunk OFFSET 0) m "
-            f"{one_row('name_uses', 'u', 'u.spelling = m.spelling AND u.name = m.name')} "
-            f"WHERE {IS_MENTIONED} "
-            "UNION ALL SELECT w.at - 1, l.spelling, false, true FROM w CROSS JOIN LATERAL (SELECT spelling "
-            f"FROM lower_mentions WHERE index = %(index)s AND fact >= {first} AND fact < (w.chunk + 1) << {FACT_BITS} "
-            f"OFFSET 0) l {one_row('spellings', 's', IS_LOWER)}",
-            np.int64, np.int64, np.bool_, np.bool_, chunks=self._numbering.chunks(chunks),
-        )  # fmt: skip
-        return at, self._numbering.of_entities(spelling), subject, doubtful
-
-    def in_facts(self, facts: Keys) -> tuple[Numbers, Keys, Flags]:
-        linked = (
-            "UNION ALL SELECT w.at - 1, x.entity, true FROM w CROSS JOIN LATERAL (SELECT entity FROM fact_entities "
-            "WHERE index = %(index)s AND fact = w.fact OFFSET 0) x "
-        )
-        at, spelling, doubtful = self._columns(
-            "WITH w AS (SELECT * FROM unnest(%(facts)s::bigint[]) WITH ORDINALITY t(fact, at)) "
-            f"SELECT w.at - 1, h.spelling, u.form = {ADDRESS} FROM w CROSS JOIN LATERAL "
-            "(SELECT * FROM fact_names WHERE index = %(index)s AND fact = w.fact OFFSET 0) h "
-            f"{one_row('name_uses', 'u', 'u.spelling = h.spelling AND u.name = h.name')} WHERE {IS_HELD} "
-            "UNION ALL SELECT w.at - 1, l.spelling, true FROM w CROSS JOIN LATERAL (SELECT spelling "
-            "FROM lower_mentions WHERE index = %(index)s AND fact = w.fact OFFSET 0) l "
-            f"{one_row('spellings', 's', IS_LOWER)} " + (linked if self._has_edits else ""),
-            np.int64, np.int64, np.bool_, facts=facts,
-        )  # fmt: skip
-        if self._has_edits:  # the end of an edge
-            doubtful = np.ones(len(at), np.bool_)
-        return at, self._numbering.of_entities(spelling), doubtful
-
-    def aliases(self) -> Pairs:
-        named = "a.{0}_spelling AND {1}.name = a.{0} AND {1}.named > 0"
-        short, long, chunk = self._columns(
-            "SELECT a.short_spelling, a.long_spelling, a.chunk FROM aliases a "
-            f"{one_row('name_uses', 'u', 'u.spelling = ' + named.format('short', 'u'))} "
-            f"{one_row('name_uses', 'v', 'v.spelling = ' + named.format('long', 'v'))} "
-            f"WHERE a.index = %(index)s AND {SEES.format('a.chunk')}",
-            np.int64, np.int64, np.int64,
-        )  # fmt: skip
-        seen = self._scope.sees(chunk)
-        return self._numbering.of_entities(short[seen]), self._numbering.of_entities(long[seen])
-
-    def similar(self) -> Pairs:
-        if self._similar is None:
-            return NONE, NONE
-        with self._transaction.cursor() as cursor:
-            ends = similar_names(cursor, self._transaction.index, self._similar)
-        first, second = (self.of_names(end) for end in ends)
-        both = (first >= 0) & (second >= 0)
-        return first[both], second[both]
-
-    def every_spelling(self) -> Keys:
-        spelling, chunk = self._columns(
-            f"SELECT DISTINCT spelling, chunk FROM mentions WHERE index = %(index)s AND {_SEES_CHUNK}",
-            np.int64, np.int64,
-        )  # fmt: skip
-        return self._numbering.of_entities(distinct(spelling[self._scope.sees(chunk)]))
-
-    def chunks_of_facts(self, facts: Keys) -> Keys:
-        return self._numbering.of_chunks(facts >> FACT_BITS)
-
-    def weights(self, facts: Keys) -> npt.NDArray[np.float32]:
-        if missing := [fact for fact in dict.fromkeys(facts.tolist()) if fact not in self._weights]:
-            fact, weight = self._columns(
-                "SELECT key, weight FROM facts WHERE index = %(index)s AND key = ANY(%(facts)s)",
-                np.int64, np.float64, facts=np.array(missing, np.int64),
-            )  # fmt: skip
-            self._weights.update(zip(fact.tolist(), weight.tolist(), strict=True))
-        return np.array([self._weights[fact] for fact in facts.tolist()], np.float32)
-
-    def hidden(self, facts: Keys) -> Flags:
-        (found,) = self._columns(
-            "SELECT fact FROM hidden_facts WHERE index = %(index)s AND fact = ANY(%(facts)s)", np.int64, facts=facts
-        )
-        return np.isin(facts, found)
-
-    def are_edges(self, facts: Keys) -> Flags:
-        (found,) = self._columns(
-            "SELECT fact FROM fact_names WHERE index = %(index)s AND spelling = %(edge)s AND fact = ANY(%(facts)s)",
-            np.int64, facts=facts, edge=_EDGE,
-        )  # fmt: skip
-        return np.isin(facts, found)
 
 
 def _grouped(keys: Sequence[int], owners: Keys, values: Keys) -> dict[int, Keys]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, matrix
+from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, RawCursor, matrix
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.engine.rows import Row
-from graphrag_core.engine.tables import Query, Tables
+from graphrag_core.engine.tables import Query, Tables, check_keys
 from graphrag_core.errors import DatabaseError
-from graphrag_core.filters import Condition
-from graphrag_core.key_sets import among
+from graphrag_core.filters import Condition, Filter
+from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.text import hash64
 
@@ -30,6 +31,8 @@ VECTORS = {"chunks": "chunk_vectors", "facts": "fact_vectors", "names": "name_ve
 """The tables of vectors, by kind."""
 
 _NONE: Keys = np.empty(0, np.int64)
+_FEW = 8  # times as many chunks as documents that match: up to which they are looked up one by one
+_PARAMETER = re.compile(r"%\((\w+)\)s")
 _MOST_SENT = 1 << 20  # bytes of a mask that is sent with a statement; beyond, the rows are chosen here
 
 SEES = "(%(mask)s::bytea IS NULL OR get_bit(%(mask)s, least(greatest({} - %(first)s, 0), %(last)s)) = 1)"
@@ -119,11 +122,11 @@ class Numbering:
 
     def seen_chunks(self, most: int) -> Keys:
         """Return the keys of so many chunks at most that were numbered last."""
-        return np.array(self._chunks.keys_in_order[-most:], np.int64)
+        return self._chunks.keys[-most:]
 
     def chunks(self, numbers: Keys) -> Keys:
         """Return the keys of chunks, given by number."""
-        return np.fromiter(map(self._chunks.keys_in_order.__getitem__, numbers.tolist()), np.int64, len(numbers))
+        return self._chunks.keys[numbers]
 
     def of_entities(self, spellings: Keys) -> Keys:
         """Return the numbers of entities, given by the spelling that represents each."""
@@ -132,24 +135,32 @@ class Numbering:
 
     def entities(self, numbers: Keys) -> Keys:
         """Return the spellings that represent entities, given by number."""
-        places = (np.asarray(numbers, np.int64) - self.first_entity).tolist()
-        return np.fromiter(map(self._entities.keys_in_order.__getitem__, places), np.int64, len(places))
+        return self._entities.keys[np.asarray(numbers, np.int64) - self.first_entity]
 
 
-class _Numbers(dict[int, int]):
-    """Numbers from 0 for keys."""
+class _Numbers:
+    """Numbers from 0 for keys; ``keys`` has the key of each number."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.keys_in_order: list[int] = []
+        self.keys = self._sorted = self._places = _NONE
+
+    def __len__(self) -> int:
+        return len(self.keys)
 
     def of(self, keys: Keys) -> Keys:
         """Return the numbers of keys. New ones get the next in their order: that of a statement's rows may vary."""
-        wanted = keys.tolist()
-        for key in sorted({*wanted} - self.keys()):
-            self[key] = len(self)
-            self.keys_in_order.append(key)
-        return np.fromiter(map(self.__getitem__, wanted), np.int64, len(wanted))
+        place = self._sorted.searchsorted(keys)
+        new = np.ones(len(keys), np.bool_)
+        inside = place < len(self._sorted)
+        new[inside] = self._sorted[place[inside]] != keys[inside]
+        if new.any():
+            added = distinct(keys[new])
+            at = self._sorted.searchsorted(added)
+            self._sorted = np.insert(self._sorted, at, added)
+            self._places = np.insert(self._places, at, np.arange(len(self), len(self) + len(added)))
+            self.keys = np.concatenate([self.keys, added])
+            place = self._sorted.searchsorted(keys)
+        return self._places[place]
 
 
 class PostgresTables(Tables):
@@ -227,9 +238,33 @@ class PostgresTables(Tables):
             return f"number {operator} %s::numeric", [*numbers]
         if operator:
             return f"kind = %s AND value {operator} %s", [*texts[0]]
+        if not texts:
+            return "number = ANY(%s::numeric[])", [numbers]
         kinds, values = [kind for kind, _ in texts], [value for _, value in texts]
+        if not numbers and len({*kinds}) == 1:
+            return "kind = %s AND value = ANY(%s::text[])", [kinds[0], values]
         sql = "(number = ANY(%s::numeric[]) OR (kind, value) IN (SELECT * FROM unnest(%s::text[], %s::text[])))"
         return sql, [numbers, kinds, values]
+
+    def in_scope(self, scope: Filter) -> Keys:
+        """Return the keys of the chunks whose documents match a filter, in ascending order, with one statement.
+
+        The chunks of a few documents are looked up. Of many, the documents of all chunks are looked at.
+        """
+        exists, names = self.known_keys(scope)
+        sql, parameters = self.filter_sql(scope)
+        chunk, share = f"SELECT c.key FROM chunks c WHERE {self.own['c']}", f"(SELECT count(*) FROM matching) * {_FEW}"
+        size = f"(SELECT i.chunks FROM indexes i WHERE i.id = {self.index})"
+        has_documents, *known, packed = self.rows(
+            f"WITH matching(document) AS MATERIALIZED ({sql}) "
+            f"SELECT {exists}, (SELECT array_send(array_agg(t.key)) FROM ("
+            "SELECT x.key FROM (SELECT DISTINCT m.document FROM matching m) m "
+            f"CROSS JOIN LATERAL ({chunk}c.document = m.document OFFSET 0) x WHERE {share} <= {size} UNION ALL "
+            f"{chunk}(c.document IN (SELECT m.document FROM matching m)) IS TRUE AND {share} > {size}) t)",
+            [*parameters, *names],
+        )[0]
+        check_keys(names, known if has_documents else ())
+        return np.sort(_received(packed, np.dtype(np.int64)))
 
     def attributes(self, documents: Sequence[int]) -> list[Row]:
         rows = self.rows(
@@ -280,7 +315,35 @@ class Transaction(PostgresTables):
 
     def columns(self, sql: str, *types: npt.DTypeLike, **parameters: Any) -> tuple[Any, ...]:
         """Return the columns of a statement's rows as arrays. ``%(index)s`` is the index."""
-        return columns(self.rows, sql, {"index": self.index, **parameters}, *types)
+        row = self._one_row(_as_arrays(sql, types), parameters)
+        return tuple(_received(data, np.dtype(kind)) for data, kind in zip(row, types, strict=True))
+
+    def arrays(
+        self, tables: str, columns: Mapping[str, Mapping[str, npt.DTypeLike]], **parameters: Any
+    ) -> dict[str, dict[str, npt.NDArray[Any]]]:
+        """Return columns of several tables of one ``WITH``, as arrays."""
+        chosen = [(own, column, kind) for own, of in columns.items() for column, kind in of.items()]
+        own_rows = (
+            f"(SELECT {', '.join(f'array_send(array_agg({column}::{_sent(kind)[0]}))' for column, kind in of.items())} "
+            f"FROM {own}) AS {own}_"
+            for own, of in columns.items()
+        )
+        row = self._one_row(f"WITH {tables} SELECT * FROM {', '.join(own_rows)}", parameters)
+        found: dict[str, dict[str, npt.NDArray[Any]]] = {own: {} for own in columns}
+        for (own, column, kind), data in zip(chosen, row, strict=True):
+            found[own][column] = _received(data, np.dtype(kind))
+        return found
+
+    def _one_row(self, sql: str, parameters: dict[str, Any]) -> Row:
+        """Return the only row of a statement. The driver would read a long text again each time."""
+        parameters["index"] = self.index
+        sent, names = _numbered(sql)
+        try:
+            with RawCursor(self.connection) as cursor:
+                (row,) = cursor.execute(sent, [parameters[name] for name in names], binary=True).fetchall()
+        except DriverError as error:
+            raise self.database.translated(error) from error
+        return row
 
     @contextmanager
     def cursor(self) -> Iterator[Cursor]:
@@ -318,12 +381,23 @@ def columns(
     rows
         Executes a statement with parameters and returns the rows.
     """
+    (row,) = rows(_as_arrays(sql, types), parameters)
+    return tuple(_received(data, np.dtype(kind)) for data, kind in zip(row, types, strict=True))
+
+
+def _as_arrays(sql: str, types: Sequence[npt.DTypeLike]) -> str:
     names = [f"c{at}" for at in range(len(types))]
     chosen = ", ".join(
         f"array_send(array_agg({name}::{_sent(kind)[0]}))" for name, kind in zip(names, types, strict=True)
     )
-    (row,) = rows(f"SELECT {chosen} FROM ({sql}) AS t({', '.join(names)})", parameters)
-    return tuple(_received(data, np.dtype(kind)) for data, kind in zip(row, types, strict=True))
+    return f"SELECT {chosen} FROM ({sql}) AS t({', '.join(names)})"
+
+
+@lru_cache(maxsize=500)
+def _numbered(sql: str) -> tuple[bytes, list[str]]:
+    """Return a statement with the server's marks of parameters, ``$1`` and so on, and the names of the parameters."""
+    names = list(dict.fromkeys(_PARAMETER.findall(sql)))
+    return _PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", sql).encode(), names
 
 
 _SENT = {"i": ("bigint", ">i8"), "f": ("double precision", ">f8"), "b": ("boolean", "?")}

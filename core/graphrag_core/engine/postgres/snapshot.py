@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from graphrag_core.engine.graph.edits import GraphEdits
-from graphrag_core.engine.graph.scoped import ScopedGraph
 from graphrag_core.engine.graph.snapshot import fact_copies
 from graphrag_core.engine.postgres.database import Halfvec, matrix
 from graphrag_core.engine.postgres.graph import graph_settings, one_row
-from graphrag_core.engine.postgres.graph_reads import SpellingUses, TableGraph
+from graphrag_core.engine.postgres.graph_reads import TableGraph
 from graphrag_core.engine.postgres.keywords import Keywords
-from graphrag_core.engine.postgres.reads import VECTORS, Transaction
+from graphrag_core.engine.postgres.reads import SEES, VECTORS, Transaction
 from graphrag_core.engine.postgres.schema import FACT_BITS
+from graphrag_core.engine.postgres.scoped_reads import SpellingUses, TableScope
 from graphrag_core.engine.rows import Accesses, Row
 from graphrag_core.engine.tables import TableReads
 from graphrag_core.key_sets import best
@@ -26,6 +26,7 @@ from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores
 
 _MORE = 16  # vectors read besides those wanted
 _ROUNDING = 6e-4  # more than a cosine changes if the query is rounded to half precision: at most 2**-11
+_FEW = 4  # times as many chunks as are in scope: from which on their vectors are looked up one by one
 _MOST_IDS = 500  # of chunks, read besides those that are asked for
 _MOST_COUNTED = 100_000  # facts of an entity
 _KINDS = {"chunks": "chunks", "facts": "facts", "entities": "names"}
@@ -71,7 +72,7 @@ class PostgresReads(TableReads):
             self.graph = TableGraph(transaction, linked_share, edits, has_edits=not is_plain)
         else:
             uses = SpellingUses(transaction, similar, has_edits=not is_plain)
-            self.graph = ScopedGraph(uses, linked_share, edits, has_edits=not is_plain)
+            self.graph = TableScope(uses, linked_share, edits, has_edits=not is_plain)
 
     # -- rankings
 
@@ -96,6 +97,8 @@ class PostgresReads(TableReads):
     def _nearest(self, kind: str, queries: Matrix, k: int) -> list[Ranking]:
         """Return for each query the best ``k`` keys and scores, best first, and what ties with the last."""
         found = self._candidates(kind, queries, k + _MORE)
+        if kind in self._approximate and self._sees is not None and any(len(keys) < k for keys, _ in found):
+            found = self._candidates(kind, queries, k + _MORE, exact=True)  # too few of those it visited are in scope
         rankings = []
         for query, (keys, vectors) in zip(queries, found, strict=True):
             wanted = k + _MORE
@@ -108,34 +111,39 @@ class PostgresReads(TableReads):
             rankings.append(best(keys, scores, k))
         return rankings
 
-    def _candidates(self, kind: str, queries: Matrix, count: int) -> list[tuple[Keys, Matrix]]:
-        """Return for each query the keys and vectors of the nearest, nearest first, in one statement."""
+    def _candidates(self, kind: str, queries: Matrix, count: int, *, exact: bool = False) -> list[tuple[Keys, Matrix]]:
+        """Return for each query the keys and vectors of the nearest, nearest first, in one statement.
+
+        In a large scope, an HNSW index visits so many vectors that enough of them are in scope.
+        """
         table, scope = VECTORS[kind], self.transaction.scope
-        chunk = f"v.key >> {FACT_BITS}" if kind == "facts" else "v.key"
         parameters: dict[str, Any] = {"index": self._index, "count": count, "queries": Halfvec.rows(queries)}
-        where = ""
+        column, index, planned, where, given = "v.vector", "%(index)s", dict[str, str](), "", ""
+        chunk = f"(v.key >> {FACT_BITS})" if kind == "facts" else "v.key"
         chunks = scope.chunks
         if kind == "names" and not scope.is_everything:
             parameters["names"] = self._names_in_scope()
             where = " AND v.key = ANY(%(names)s)"
-        elif chunks is not None and kind == "facts":
-            parameters["inside"] = self._facts_in_scope(chunks)
-            where = " AND v.key = ANY(%(inside)s)"
-        elif chunks is not None:
+        elif chunks is not None and (scope.mask["mask"] is None or _FEW * len(chunks) < self.statistics_count):
             parameters["inside"] = chunks
-            where = f" AND {chunk} = ANY(%(inside)s)"
-        elif len(scope.hidden):
+            given = "unnest(%(inside)s) c(key) CROSS JOIN LATERAL (SELECT * FROM "
+            held = f"v.key >= c.key << {FACT_BITS} AND v.key < (c.key + 1) << {FACT_BITS}"
+            where = f" AND {held if kind == 'facts' else 'v.key = c.key'} OFFSET 0) v"
+        elif scope.mask["mask"] is not None:
+            parameters |= scope.mask
+            where = f" AND {SEES.format(chunk)}"
+        elif not scope.is_everything:
             parameters["hidden"] = scope.hidden
             where = f" AND {chunk} <> ALL(%(hidden)s)"
-        column, index, planned = "v.vector", "%(index)s", dict[str, str]()
-        if kind in self._approximate and not where:
+        if kind in self._approximate and not given and "names" not in parameters and not exact:
             # Literals, which the planner compares with the condition and the expression of the index.
             column, index = f"(v.vector::halfvec({queries.shape[1]}))", str(self._index)
             # Without statistics of a new index the planner would rather sort all vectors.
-            planned = {"hnsw.ef_search": str(min(max(2 * count, 100), 1000)), "enable_sort": "off"}
+            visited = min(max(2 * count * self.statistics_count // max(self.chunk_count, 1), 100), 1000)
+            planned = {"hnsw.ef_search": str(visited), "enable_sort": "off"}
         sql = (
             f"SELECT q.number, near.key, near.vector FROM unnest(%(queries)b) WITH ORDINALITY AS q(vector, number), "
-            f"LATERAL (SELECT v.key, v.vector, {column} <#> q.vector AS distance FROM {table} v "
+            f"LATERAL (SELECT v.key, v.vector, {column} <#> q.vector AS distance FROM {given}{table} v "
             f"WHERE v.index = {index}{where} ORDER BY {column} <#> q.vector LIMIT %(count)s) AS near "
             "ORDER BY q.number, near.distance"
         )
@@ -147,22 +155,12 @@ class PostgresReads(TableReads):
             found[row[0] - 1].append(row)
         return [(np.array([row[1] for row in own], np.int64), matrix([row[2] for row in own])) for own in found]
 
-    def _facts_in_scope(self, chunks: Keys) -> Keys:
-        rows = self.transaction.rows(
-            "SELECT key, facts FROM chunks WHERE index = %s AND key = ANY(%s)", (self._index, chunks)
-        )
-        keys, counts = (np.array([row[at] for row in rows], np.int64) for at in (0, 1))
-        ordinals = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        facts: Keys = np.repeat(keys << FACT_BITS, counts) + ordinals
-        return facts
-
     def _names_in_scope(self) -> Keys:
         chunks, hidden = self.transaction.scope.chunks, self.transaction.scope.hidden
         condition, keys = ("= ANY(%s)", chunks) if chunks is not None else ("<> ALL(%s)", hidden)
-        rows = self.transaction.rows(
+        return self.transaction.keys(
             f"SELECT DISTINCT name FROM mentions WHERE index = %s AND chunk {condition}", (self._index, keys)
         )
-        return np.array([row[0] for row in rows], np.int64)
 
     def keywords(self, kind: str, text: str, k: int) -> Ranking:
         keys, scores = self._keywords.search(kind, text, k)

@@ -1,0 +1,550 @@
+"""How the chunks in a scope use spellings, from the tables of an index in PostgreSQL.
+
+Uses are read from the derived tables ``chunk_entities`` and ``fact_entities``, as far as the scope sees their chunks:
+the row of an entity that has one spelling is a use of that spelling. Entities of several spellings may fall apart in a
+scope. Their uses are read from the records: mentions, names of facts and mentions in lower case. So are all uses if the
+graph was edited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from graphrag_core.engine.graph.change import NONE
+from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER
+from graphrag_core.engine.graph.scoped import ScopedGraph
+from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, ranges
+from graphrag_core.engine.postgres.graph import IS_HELD, IS_LOWER, IS_MENTIONED, one_row, similar_names
+from graphrag_core.engine.postgres.reads import SEES, Transaction
+from graphrag_core.engine.postgres.schema import FACT_BITS
+from graphrag_core.key_sets import among, distinct
+from graphrag_core.ports import Keys, Scores
+from graphrag_core.text import EDGE, hash64
+
+_EDGE = hash64(EDGE)
+_UNLIMITED = 1 << 40
+_NONE = "SELECT unnest('{}'::bigint[])"
+_SEES_CHUNK, _SEES_FACT = SEES.format("chunk"), SEES.format(f"(fact >> {FACT_BITS})")
+_MERGED = "IN (SELECT unnest(%(merged)s::bigint[]))"  # hashed by the server, unless it is a condition of its own
+
+
+def _joined(given: str, table: str, condition: str) -> str:
+    """Return a join of some rows, ``w``, with those of a table, which are looked up for each of them."""
+    rows = f"SELECT * FROM {table} WHERE index = %(index)s AND {condition} OFFSET 0"
+    return f"({given} OFFSET 0) w CROSS JOIN LATERAL ({rows})"
+
+
+def _mentions(given: str, condition: str) -> str:
+    """Return a join with mentions ``m`` that are names."""
+    used = one_row("name_uses", "u", "u.spelling = m.spelling AND u.name = m.name")
+    return f"{_joined(given, 'mentions', condition)} m {used} WHERE {IS_MENTIONED}"
+
+
+def _named(given: str) -> str:
+    """Return a join of spellings with the mentions ``m`` in scope that are names. Their names are looked up once."""
+    names = "ARRAY(SELECT name FROM name_uses WHERE index = %(index)s AND spelling = w.spelling AND named = {})"
+    is_name = f"(name = ANY({names.format(ALWAYS)}) OR subject AND name = ANY({names.format(AS_SUBJECT)}))"
+    return f"{_joined(given, 'mentions', f'spelling = w.spelling AND {_SEES_CHUNK} AND {is_name}')} m"
+
+
+def _held(given: str, condition: str) -> str:
+    """Return a join with names ``h`` that facts hold."""
+    used = one_row("name_uses", "u", "u.spelling = h.spelling AND u.name = h.name")
+    return f"{_joined(given, 'fact_names', condition)} h {used} WHERE {IS_HELD}"
+
+
+def _lower(given: str, condition: str) -> str:
+    """Return a join with mentions ``l`` in lower case."""
+    return f"{_joined(given, 'lower_mentions', condition)} l {one_row('spellings', 's', IS_LOWER)}"
+
+
+_COLUMNS: dict[str, dict[str, npt.DTypeLike]] = {
+    "in_chunks": {"chunk": np.int64, "spelling": np.int64, "subject": np.bool_},
+    "lower_in_chunks": {"chunk": np.int64, "spelling": np.int64},
+    "facts_of": {"spelling": np.int64, "fact": np.int64},
+    "weights": {"fact": np.int64, "weight": np.float64},
+    "in_facts": {"fact": np.int64, "spelling": np.int64},
+    "lower_in_facts": {"fact": np.int64, "spelling": np.int64},
+    "addresses": {"spelling": np.int64},
+    "o": {"spelling": np.int64},
+    "counts": {"spelling": np.int64, "chunks": np.int64, "subject": np.bool_},
+    "chunks_of": {"spelling": np.int64, "chunk": np.int64, "subject": np.bool_, "in_lower": np.bool_},
+}
+"""What :func:`_uses_sql` returns."""
+
+
+@cache
+def _uses_sql(*, from_records: bool, has_addresses: bool) -> str:
+    """Return the tables of :data:`_COLUMNS`: what chunks, spellings and facts use, and what uses them.
+
+    Of ``spellings``, which exist in scope, those are opened that fewer than ``most`` chunks use. Facts are read by
+    chunk: all facts of ``fact_chunks``, and of the chunks that have facts of opened spellings and are not known yet.
+    Chunks are read for opened spellings and for ``users``. They are counted for ``counted``, and for what may not exist
+    in scope: what is found in lower case, and addresses.
+    """
+    of_chunk, of_spelling, of_entity = "chunk = w.chunk", "spelling = w.spelling", "entity = w.spelling"
+    in_chunk = f"fact >= w.chunk << {FACT_BITS} AND fact < (w.chunk + 1) << {FACT_BITS}"
+    spelling_in_fact = f"{of_spelling} AND {_SEES_FACT}"
+    chunks, facts, spellings = "SELECT chunk FROM c", "SELECT chunk FROM f", "SELECT spelling FROM o"
+    wanted = "SELECT spelling FROM o UNION SELECT spelling FROM u UNION SELECT spelling FROM d"
+    uncertain, counts = ["counted", "lower_in_chunks", "lower_in_facts", "addresses"], "SELECT 0, 0, false WHERE false"
+    derived = {
+        "derived_chunks(chunk, spelling, subject, merged)": "SELECT w.chunk, x.entity, x.weight > 1, "
+        f"x.entity {_MERGED} FROM {_joined(chunks, 'chunk_entities', of_chunk)} x",
+        "derived_facts(fact, spelling, merged)": f"SELECT x.fact, x.entity, x.entity {_MERGED} "
+        f"FROM {_joined(facts, 'fact_entities', in_chunk)} x",
+    }
+    if from_records:
+        in_chunks = f"SELECT m.chunk, m.spelling, m.subject FROM {_mentions(chunks, of_chunk)}"
+        # The ends of explicit edges are in the derived table alone.
+        linked = _joined(spellings, "fact_entities", f"{of_entity} AND {_SEES_FACT}")
+        facts_of = f"SELECT w.spelling, x.fact FROM {linked} x UNION ALL "
+        in_facts = (
+            f"SELECT x.fact, x.entity FROM {_joined(facts, 'fact_entities', in_chunk)} x "
+            f"UNION ALL SELECT h.fact, h.spelling FROM {_held(facts, in_chunk)}"
+        )
+        uncertain.append("in_facts")
+        chunks_of = ""
+    else:
+        is_merged = f"(spelling {_MERGED}) IS TRUE"
+        of_merged = "SELECT DISTINCT chunk FROM derived_chunks WHERE merged"
+        in_chunks = (
+            "SELECT chunk, spelling, subject FROM derived_chunks WHERE NOT merged "
+            "UNION ALL SELECT m.chunk, m.spelling, m.subject "
+            f"FROM {_mentions(of_merged, f'{of_chunk} AND {is_merged}')}"
+        )
+        of_merged = "SELECT DISTINCT fact FROM derived_facts WHERE merged"
+        in_facts = (
+            "SELECT fact, spelling FROM derived_facts WHERE NOT merged "
+            f"UNION ALL SELECT h.fact, h.spelling FROM {_held(of_merged, f'fact = w.fact AND {is_merged}')}"
+        )
+        single = f"WHERE (spelling {_MERGED}) IS FALSE"
+        linked = _joined(f"{spellings} {single}", "fact_entities", f"{of_entity} AND {_SEES_FACT}")
+        facts_of = f"SELECT w.spelling, x.fact FROM {linked} x UNION ALL "
+        named = f"EXISTS (SELECT FROM {_named('SELECT {}.spelling')})"
+        existing = f"{spellings} {single} UNION SELECT spelling FROM u {single} AND {named.format('u')}"
+        uses = f"index = %(index)s AND entity = w.spelling AND {_SEES_CHUNK}"
+        counts = (
+            f"SELECT w.spelling, x.* FROM (SELECT spelling FROM d {single} AND {named.format('d')} OFFSET 0) w "
+            "CROSS JOIN LATERAL (SELECT count(*), coalesce(bool_or(weight > 1), false) "
+            f"FROM chunk_entities WHERE {uses}) x"
+        )
+        used = _joined(f"SELECT * FROM ({existing}) e", "chunk_entities", f"{of_entity} AND {_SEES_CHUNK}")
+        chunks_of = f"SELECT w.spelling, x.chunk, x.weight > 1, false FROM {used} x UNION ALL "
+        spellings, wanted = f"{spellings} WHERE {is_merged}", f"SELECT * FROM ({wanted}) e WHERE {is_merged}"
+    wanted = f"SELECT * FROM ({wanted}) e"
+    facts_of += (
+        f"SELECT w.spelling, h.fact FROM {_held(spellings, spelling_in_fact)} "
+        f"UNION ALL SELECT w.spelling, l.fact FROM {_lower(spellings, spelling_in_fact)}"
+    )
+    chunks_of += (
+        f"SELECT w.spelling, m.chunk, m.subject, false FROM {_named(wanted)} UNION ALL "
+        f"SELECT w.spelling, l.fact >> {FACT_BITS}, false, true FROM {_lower(wanted, spelling_in_fact)}"
+    )
+    every = " UNION ".join(f"SELECT spelling FROM {name}" for name in ("o", "u", "counted", "in_chunks", "in_facts"))
+    many = f"index = %(index)s AND entity = s.spelling AND {_SEES_CHUNK} LIMIT s.most"
+    weighted = _joined(facts, "facts", in_chunk.replace("fact", "key"))
+    address = one_row("name_uses", "a", f"a.spelling = w.spelling AND a.form = {ADDRESS}")
+    tables = {
+        "c(chunk)": "SELECT unnest(%(chunks)s::bigint[])",
+        "s(spelling, most)": "SELECT * FROM unnest(%(spellings)s::bigint[], %(most)s::bigint[])",
+        "o(spelling)": f"SELECT spelling FROM s WHERE most = {_UNLIMITED} "
+        f"OR (SELECT count(*) FROM (SELECT FROM chunk_entities WHERE {many}) few) < most",
+        "u(spelling)": "SELECT unnest(%(users)s::bigint[])",
+        "counted(spelling)": "SELECT unnest(%(counted)s::bigint[])",
+        "facts_of(spelling, fact)": facts_of,
+        "f(chunk)": f"SELECT unnest(%(fact_chunks)s::bigint[]) UNION SELECT fact >> {FACT_BITS} FROM facts_of "
+        f"WHERE ((fact >> {FACT_BITS}) IN (SELECT unnest(%(known_chunks)s::bigint[]))) IS FALSE",
+        **({} if from_records else derived),
+        "in_chunks(chunk, spelling, subject)": in_chunks,
+        "in_facts(fact, spelling)": in_facts,
+        "lower_in_chunks(chunk, spelling)": f"SELECT w.chunk, l.spelling FROM {_lower(chunks, in_chunk)}",
+        "lower_in_facts(fact, spelling)": f"SELECT l.fact, l.spelling FROM {_lower(facts, in_chunk)}",
+        "weights(fact, weight)": f"SELECT x.key, x.weight FROM {weighted} x",
+        "addresses(spelling)": f"SELECT w.spelling FROM ({every}) w {address}" if has_addresses else _NONE,
+        "d(spelling)": " UNION ".join(f"SELECT spelling FROM {name}" for name in uncertain),
+        "chunks_of(spelling, chunk, subject, in_lower)": chunks_of,
+        "counts(spelling, chunks, subject)": counts,
+    }
+    return ", ".join(f"{name} AS ({sql})" for name, sql in tables.items())
+
+
+class _Rows:
+    """Rows of several reads, by the key that they belong to."""
+
+    def __init__(self, *types: npt.DTypeLike) -> None:
+        self._types = types
+        self._reads: list[tuple[Keys, Keys, Keys, list[npt.NDArray[Any]]]] = []  # keys, first rows, counts, columns
+
+    def missing(self, keys: Keys) -> Keys:
+        """Return the keys that were not read yet, in ascending order."""
+        left = distinct(keys)
+        for known, *_ in self._reads:
+            left = left[~among(left, known)]
+        return left
+
+    def have(self, keys: Keys) -> Flags:
+        """Return which keys were read."""
+        found = np.zeros(len(keys), np.bool_)
+        for known, *_ in self._reads:
+            found |= among(keys, known)
+        return found
+
+    def add(self, keys: Keys, owners: Keys, *columns: npt.NDArray[Any]) -> None:
+        """Keep the rows of keys, which are in ascending order."""
+        if len(keys) == 0:
+            return
+        inside = among(owners, keys)
+        if not inside.all():
+            owners, columns = owners[inside], tuple(column[inside] for column in columns)
+        place = keys.searchsorted(owners)
+        order = np.argsort(place, kind="stable")
+        counts = np.bincount(place, minlength=len(keys))
+        self._reads.append((keys, counts.cumsum() - counts, counts, [column[order] for column in columns]))
+
+    def get(self, keys: Keys) -> tuple[Any, ...]:
+        """Return the rows of keys: the place of the key, and the columns."""
+        left, places, parts = np.arange(len(keys)), list[Numbers](), list[list[npt.NDArray[Any]]]()
+        for known, first, counts, columns in reversed(self._reads):
+            at = np.minimum(known.searchsorted(keys[left]), len(known) - 1)
+            found = known[at] == keys[left]
+            if found.all() and not parts and len(left) == len(known) and np.array_equal(known, keys):
+                return np.repeat(left, counts), *columns
+            at = at[found]
+            rows = ranges(first[at], counts[at])
+            places.append(np.repeat(left[found], counts[at]))
+            parts.append([column[rows] for column in columns])
+            left = left[~found]
+            if len(left) == 0:
+                break
+        if len(parts) == 1:
+            return places[0], *parts[0]
+        if not parts:
+            return NONE, *(np.empty(0, kind) for kind in self._types)
+        return np.concatenate(places), *(np.concatenate(columns) for columns in zip(*parts, strict=True))
+
+
+class TableScope(ScopedGraph):
+    """The graph of the chunks in a scope. Edges are read in one statement, and chunks are counted by the server."""
+
+    _uses: SpellingUses
+
+    def counts(self, entities: Keys) -> tuple[Keys, Flags]:
+        """Return how many chunks mention each entity, and whether it is the subject of any."""
+        members, _ = self._merged
+        counted = self._uses.can_count(entities) & ~among(entities, members)
+        counts, subjects = np.zeros(len(entities), np.int64), np.zeros(len(entities), np.bool_)
+        counts[counted], subjects[counted] = self._uses.counts(entities[counted])
+        counts[~counted], subjects[~counted] = super().counts(entities[~counted])
+        return counts, subjects
+
+    def _read_edges(self, nodes: Keys) -> None:
+        missing = self._edges.missing(nodes, self.node_limit)
+        if len(missing):
+            first = missing.searchsorted(self.first_entity)
+            self._uses.prepare(missing[:first], self._members(missing[first:])[1])
+        super()._read_edges(nodes)
+
+    def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
+        """Return the number of neighbours of each node. An entity that so many chunks use is looked at no further."""
+        found = np.zeros(len(nodes), np.float32)
+        if most is not None:
+            unread = np.flatnonzero(~self._edges.have(nodes, self.node_limit))
+            is_chunk = nodes[unread] < self.first_entity
+            member_of, spellings = self._members(nodes[unread[~is_chunk]])
+            places = unread[~is_chunk][member_of]
+            many = places[self._uses.prepare(nodes[unread[is_chunk]], spellings, most[places])]
+            found[many] = most[many]
+        few = found == 0
+        found[few] = super().degrees(nodes[few])
+        return found
+
+
+class SpellingUses:
+    """How the chunks in a scope use spellings: see :class:`~graphrag_core.engine.graph.scoped.Uses`.
+
+    What was read is kept: the stages of a query ask for the same again.
+    """
+
+    def __init__(self, transaction: Transaction, similar: float | None, *, has_edits: bool) -> None:
+        self._transaction = transaction
+        self._numbering = transaction.numbering
+        self._scope = transaction.scope
+        self._similar = similar
+        self._has_edits = has_edits
+        self._from_records = has_edits or transaction.scope.mask["mask"] is None
+        self._in_chunks, self._chunks_of = (_Rows(np.int64, np.bool_, np.bool_) for _ in range(2))
+        self._facts_of, self._in_facts, self._weights = _Rows(np.int64), _Rows(np.int64, np.bool_), _Rows(np.float32)
+        self._counts = _Rows(np.int64, np.bool_)
+        self._fact_chunks = NONE  # keys of chunks whose facts were read
+        self._known = self._addresses = NONE  # spellings of which it is known whether they are addresses, and those
+        self.first_entity = transaction.numbering.first_entity
+
+    @property
+    def node_limit(self) -> int:
+        return self._numbering.node_limit
+
+    def _columns(self, sql: str, *types: npt.DTypeLike, **parameters: Any) -> tuple[Any, ...]:
+        return self._transaction.columns(sql, *types, **self._scope.mask, **parameters)
+
+    # -- names
+
+    def find(self, hashes: Sequence[int]) -> dict[int, int]:
+        (known,) = self._columns(
+            f"SELECT w.number FROM unnest(%(hashes)s::bigint[]) w(number) "
+            f"{one_row('spellings', 's', 's.number = w.number')}",
+            np.int64, hashes=np.array(hashes, np.int64),
+        )  # fmt: skip
+        return dict(zip(known.tolist(), self._numbering.of_entities(known).tolist(), strict=True))
+
+    def hashes(self, spellings: Keys) -> Keys:
+        return self._numbering.entities(spellings)
+
+    def places(self, nodes: Keys) -> Keys:
+        is_chunk = nodes < self.first_entity
+        keys = np.empty(len(nodes), np.int64)
+        keys[is_chunk] = self._numbering.chunks(nodes[is_chunk])
+        keys[~is_chunk] = self._numbering.entities(nodes[~is_chunk])
+        found = np.empty(len(nodes), np.int64)
+        found[np.lexsort((keys, ~is_chunk))] = np.arange(len(nodes))
+        return found
+
+    def of_names(self, names: Keys) -> Keys:
+        found = np.full(len(names), -1, np.int64)
+        name, spelling = self._columns(
+            "SELECT n.key, n.spelling FROM names n "
+            f"{one_row('name_uses', 'u', 'u.spelling = n.spelling AND u.name = n.key')} "
+            f"WHERE n.index = %(index)s AND n.key = ANY(%(names)s) AND u.named > {NEVER} ORDER BY n.key",
+            np.int64, np.int64, names=names,
+        )  # fmt: skip
+        known = among(names, name)
+        found[known] = self._numbering.of_entities(spelling[np.searchsorted(name, names[known])])
+        return found
+
+    def names_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys]:
+        given = "SELECT * FROM unnest(%(spellings)s::bigint[]) WITH ORDINALITY t(spelling, at)"
+        at, chunk, name = self._columns(
+            f"SELECT w.at - 1, m.chunk, m.name FROM {_named(given)}",
+            np.int64, np.int64, np.int64, spellings=self._numbering.entities(spellings),
+        )  # fmt: skip
+        seen = self._scope.sees(chunk)
+        return at[seen], self._numbering.of_chunks(chunk[seen]), name[seen]
+
+    @cached_property
+    def _aliases(self) -> tuple[Keys, Keys, Keys, bool]:
+        """The short and the long spellings of aliases in scope, all spellings that are one entity with others.
+
+        And whether there are addresses.
+        """
+        named = "a.{0}_spelling AND {1}.name = a.{0} AND {1}.named > 0"
+        short, long, chunk = self._columns(
+            "SELECT a.short_spelling, a.long_spelling, a.chunk FROM aliases a "
+            f"{one_row('name_uses', 'u', 'u.spelling = ' + named.format('short', 'u'))} "
+            f"{one_row('name_uses', 'v', 'v.spelling = ' + named.format('long', 'v'))} "
+            f"WHERE a.index = %(index)s AND {SEES.format('a.chunk')} "
+            "UNION ALL SELECT number, entity, -1 FROM spellings WHERE index = %(index)s AND entity <> number "
+            f"UNION ALL (SELECT 0, 0, -2 FROM name_uses WHERE index = %(index)s AND form = {ADDRESS} LIMIT 1)",
+            np.int64, np.int64, np.int64,
+        )  # fmt: skip
+        merged = chunk == -1
+        seen = (chunk >= 0) & self._scope.sees(chunk)
+        return short[seen], long[seen], distinct(short[merged], long[merged]), bool((chunk == -2).any())
+
+    @cached_property
+    def _merged(self) -> Keys:
+        """The spellings that are one entity with others, in ascending order of their numbers."""
+        return np.sort(self._numbering.of_entities(self._aliases[2]))
+
+    def aliases(self) -> Pairs:
+        short, long, *_ = self._aliases
+        return self._numbering.of_entities(short), self._numbering.of_entities(long)
+
+    def similar(self) -> Pairs:
+        if self._similar is None:
+            return NONE, NONE
+        with self._transaction.cursor() as cursor:
+            ends = similar_names(cursor, self._transaction.index, self._similar)
+        first, second = (self.of_names(end) for end in ends)
+        both = (first >= 0) & (second >= 0)
+        return first[both], second[both]
+
+    def every_spelling(self) -> Keys:
+        spelling, chunk = self._columns(
+            f"SELECT DISTINCT spelling, chunk FROM mentions WHERE index = %(index)s AND {_SEES_CHUNK}",
+            np.int64, np.int64,
+        )  # fmt: skip
+        return self._numbering.of_entities(distinct(spelling[self._scope.sees(chunk)]))
+
+    # -- uses
+
+    def prepare(self, chunks: Keys, spellings: Keys, most: npt.NDArray[np.float64] | None = None) -> Flags:
+        """Read what the edges of chunks and spellings consist of, in one statement.
+
+        Spellings that at least ``most`` chunks use are left out; return which.
+        """
+        chunks, wanted = self._in_chunks.missing(chunks), self._facts_of.missing(spellings)
+        if len(chunks) or len(wanted):
+            limits = None
+            if most is not None and not self._from_records:
+                order = np.argsort(spellings)
+                of_wanted = most[order[spellings[order].searchsorted(wanted)]]
+                limits = np.where(among(wanted, self._merged), _UNLIMITED, np.ceil(of_wanted.clip(max=_UNLIMITED)))
+            self._read(chunks=chunks, spellings=wanted, most=limits)
+        return ~self._facts_of.have(spellings)
+
+    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
+        if len(missing := self._chunks_of.missing(spellings)):
+            self._read(users=missing)
+        return self._chunks_of.get(spellings)
+
+    def can_count(self, spellings: Keys) -> Flags:
+        """Return which spellings :meth:`counts` takes: their chunks were not read, and they are entities of one."""
+        return ~(among(spellings, self._merged) | self._chunks_of.have(spellings) | self._from_records)
+
+    def counts(self, spellings: Keys) -> tuple[Keys, Flags]:
+        """Return how many chunks use each spelling, and whether it is the subject of any; 0 if it does not exist."""
+        if len(missing := self._counts.missing(spellings)):
+            self._read(counted=missing)
+        place, count, subject = self._counts.get(spellings)
+        counts, subjects = np.zeros(len(spellings), np.int64), np.zeros(len(spellings), np.bool_)
+        counts[place], subjects[place] = count, subject
+        return counts, subjects
+
+    def facts_of(self, spellings: Keys) -> Pairs:
+        if len(missing := self._facts_of.missing(spellings)):
+            self._read(spellings=missing)
+        return self._facts_of.get(spellings)
+
+    def in_chunks(self, chunks: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
+        if len(missing := self._in_chunks.missing(chunks)):
+            self._read(chunks=missing)
+        return self._in_chunks.get(chunks)
+
+    def in_facts(self, facts: Keys) -> tuple[Numbers, Keys, Flags]:
+        self._read_facts(facts)
+        return self._in_facts.get(facts)
+
+    def weights(self, facts: Keys) -> npt.NDArray[np.float32]:
+        self._read_facts(facts)
+        place, weight = self._weights.get(facts)
+        found = np.empty(len(facts), np.float32)
+        found[place] = weight
+        return found
+
+    def _read_facts(self, facts: Keys) -> None:
+        chunks = distinct(facts >> FACT_BITS)
+        if len(missing := chunks[~among(chunks, self._fact_chunks)]):
+            self._read(fact_chunks=missing)
+
+    def are_addresses(self, spellings: Keys) -> Flags:
+        missing = distinct(spellings)
+        if len(missing := missing[~among(missing, self._known)]):
+            (found,) = self._columns(
+                "SELECT DISTINCT spelling FROM name_uses WHERE index = %(index)s AND spelling = ANY(%(spellings)s) "
+                f"AND form = {ADDRESS}",
+                np.int64, spellings=self._numbering.entities(missing),
+            )  # fmt: skip
+            self._note_addresses(missing, self._numbering.of_entities(found))
+        return among(spellings, self._addresses)
+
+    def _note_addresses(self, known: Keys, addresses: Keys) -> None:
+        self._known = distinct(self._known, known)
+        self._addresses = distinct(self._addresses, addresses)
+
+    def _read(
+        self,
+        *,
+        chunks: Keys = NONE,
+        spellings: Keys = NONE,
+        most: npt.NDArray[Any] | None = None,
+        fact_chunks: Keys = NONE,
+        users: Keys = NONE,
+        counted: Keys = NONE,
+    ) -> None:
+        """Read what uses spellings, and what chunks and facts use, all given in ascending order and not read yet.
+
+        Facts are given by the keys of their chunks. Of ``users`` only the chunks are read, and of ``counted`` only how
+        many there are.
+        """
+        numbering, from_records = self._numbering, self._from_records
+        read = self._transaction.arrays(
+            _uses_sql(from_records=from_records, has_addresses=self._aliases[3]),
+            _COLUMNS,
+            chunks=numbering.chunks(chunks),
+            spellings=numbering.entities(spellings),
+            most=np.full(len(spellings), _UNLIMITED) if most is None else most.astype(np.int64),
+            fact_chunks=fact_chunks,
+            known_chunks=self._fact_chunks,
+            users=numbering.entities(users),
+            counted=numbering.entities(counted),
+            merged=self._aliases[2],
+            **self._scope.mask,
+        )
+        spelt = [name for name, columns in _COLUMNS.items() if "spelling" in columns]
+        numbers = numbering.of_entities(np.concatenate([read[name]["spelling"] for name in spelt]))
+        ends = np.cumsum([len(read[name]["spelling"]) for name in spelt])[:-1]
+        of = dict(zip(spelt, np.split(numbers, ends), strict=True))
+        addresses = distinct(of["addresses"])
+        self._note_addresses(distinct(users, counted, numbers), addresses)
+
+        fact, subject = read["facts_of"]["fact"], read["in_chunks"]["subject"]
+        seen = self._scope.sees(fact >> FACT_BITS)
+        spellings = np.sort(of["o"])
+        self._facts_of.add(spellings, of["facts_of"][seen], fact[seen])
+        new_facts = np.sort(read["weights"]["fact"])
+        self._fact_chunks = distinct(self._fact_chunks, new_facts >> FACT_BITS)
+        self._weights.add(new_facts, read["weights"]["fact"], read["weights"]["weight"].astype(np.float32))
+
+        def doubtful(name: str, owner: str) -> tuple[Keys, Keys, Flags]:
+            """Return the owners and spellings of rows and of those in lower case, and which spellings are doubtful."""
+            owners = np.concatenate([read[name][owner], read[f"lower_{name}"][owner]])
+            used = np.concatenate([of[name], of[f"lower_{name}"]])
+            codes = distinct(owners).searchsorted(owners) * self.node_limit + used
+            lower = np.sort(codes[len(of[name]) :])
+            return owners, used, among(codes, lower) | among(used, addresses)
+
+        facts_of, used, doubts = doubtful("in_facts", "fact")
+        self._in_facts.add(new_facts, facts_of, used, np.ones_like(doubts) if self._has_edits else doubts)
+        owners, used, doubts = doubtful("in_chunks", "chunk")
+        subject = np.concatenate([subject, np.zeros(len(owners) - len(subject), np.bool_)])
+        self._in_chunks.add(chunks, numbering.of_chunks(owners), used, subject, doubts)
+
+        parts = ["lower_in_chunks", "lower_in_facts", "addresses", *(["in_facts"] if from_records else [])]
+        uncertain = distinct(counted, *(of[name] for name in parts))
+        has_rows = np.full(len(uncertain), True) if from_records else among(uncertain, self._merged)
+        columns = read["chunks_of"]
+        seen = self._scope.sees(columns["chunk"])
+        self._chunks_of.add(
+            self._chunks_of.missing(distinct(spellings, users, uncertain[has_rows])),
+            of["chunks_of"][seen],
+            numbering.of_chunks(columns["chunk"][seen]),
+            columns["subject"][seen],
+            columns["in_lower"][seen],
+        )
+        columns = read["counts"]
+        self._counts.add(
+            self._counts.missing(uncertain[~has_rows]), of["counts"], columns["chunks"], columns["subject"]
+        )
+
+    # -- facts
+
+    def chunks_of_facts(self, facts: Keys) -> Keys:
+        return self._numbering.of_chunks(facts >> FACT_BITS)
+
+    def hidden(self, facts: Keys) -> Flags:
+        (found,) = self._columns(
+            "SELECT fact FROM hidden_facts WHERE index = %(index)s AND fact = ANY(%(facts)s)", np.int64, facts=facts
+        )
+        return np.isin(facts, found)
+
+    def are_edges(self, facts: Keys) -> Flags:
+        (found,) = self._columns(
+            "SELECT fact FROM fact_names WHERE index = %(index)s AND spelling = %(edge)s AND fact = ANY(%(facts)s)",
+            np.int64, facts=facts, edge=_EDGE,
+        )  # fmt: skip
+        return np.isin(facts, found)
