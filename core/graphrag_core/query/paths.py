@@ -5,8 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.model import SENTENCE_WEIGHT
@@ -99,7 +97,7 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
     A chunk that mentions a named entity is reached directly, the rarest entity first; others over
     one link or two. The strength of a link is its weight divided by the square root of how many
     chunks mention its target; a path is as strong as the product of its links. Each link is
-    represented by the strongest fact that holds both ends. Dijkstra's algorithm runs on the links around
+    represented by the strongest fact that holds both ends. The cheapest routes are found among the links around
     the question that can be part of such a path.
 
     A path must say something about the passage: the entity at its end is the passage's subject, or one
@@ -153,10 +151,14 @@ def _cheapest_routes(sources: Keys, targets: Keys, costs: npt.NDArray[np.float64
     """
     order = np.lexsort((costs, targets, sources))
     sources, targets, costs = sources[order], targets[order], costs[order]
-    first = np.ones(len(order), np.bool_)
-    first[1:] = (sources[1:] != sources[:-1]) | (targets[1:] != targets[:-1])
-    links = csr_array((costs[first], (sources[first], targets[first])), shape=(count, count))
-    distances = dijkstra(links, indices=0)
+    distances = np.full(count, np.inf)
+    distances[0] = 0.0
+    while True:  # Bellman and Ford: few rounds, since the links go two hops from the question
+        nearer = distances.copy()
+        np.minimum.at(nearer, targets, distances[sources] + costs)
+        if np.array_equal(nearer, distances):
+            break
+        distances = nearer
     with np.errstate(invalid="ignore"):  # infinite for what cannot be reached
         is_cheapest = np.abs(distances[sources] + costs - distances[targets]) < _SAME_COST
     previous = np.full(count, -1, np.int64)
