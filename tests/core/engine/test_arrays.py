@@ -32,6 +32,7 @@ def test_a_mapped_array_changes_and_grows_and_its_file_does_not(tmp_path):
     data = (tmp_path / "a").read_bytes()
     for more in (1, 100_000):  # as many as there is room for, and more
         again = load_arrays(tmp_path / "a")
+        assert sum(array.nbytes for array in again.values()) == 0, "they are in no memory of ours"
         for name, array in ARRAYS.items():
             again[name].append(np.ones((more, *array.shape[1:]), array.dtype))
             again[name].values[0] = 0

@@ -113,7 +113,7 @@ class SearchIndexes:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory, without the files that tantivy maps."""
+        """Bytes held in memory, without files that are mapped."""
         return sum(store.nbytes for store in self.vectors.values()) + self.graph.nbytes
 
     # -- views

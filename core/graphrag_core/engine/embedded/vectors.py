@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from graphrag_core import forks
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
+from graphrag_core.engine.graph.sparse import in_memory
 from graphrag_core.key_sets import among, best, distinct
 from graphrag_core.ports import Keys, Matrix, Ranking
 
@@ -77,7 +78,7 @@ class FaissVectors:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory, or mapped."""
+        """Bytes held in memory."""
         return self._recent.nbytes + (0 if self._lists is None else self._lists.nbytes)
 
     def _load(self) -> None:
@@ -88,7 +89,9 @@ class FaissVectors:
                     keys.append(page)
                     codes.append(vectors.astype(np.float16).view(np.uint8))
                 if codes:
-                    self._fill(np.concatenate(keys), np.concatenate(codes))
+                    every = np.concatenate(codes)
+                    codes.clear()  # they are many
+                    self._fill(np.concatenate(keys), every)
                 self._keys = self._source = None
                 self.loaded = True
 
@@ -366,8 +369,9 @@ class _Lists:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory, or mapped."""
-        return self.codes.nbytes + self._centroids.nbytes + len(self.keys) * 20
+        """Bytes held in memory."""
+        parts: list[npt.NDArray[Any]] = [self.keys, self._rows, self.codes, self._centroids]
+        return sum(in_memory(part) for part in parts) + 8 * len(self.keys)  # and a copy of the keys
 
     def codes_of(self, keys: Keys) -> Codes:
         """Return the vectors of existing keys as they are stored."""

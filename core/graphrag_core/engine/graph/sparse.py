@@ -61,7 +61,7 @@ class Growing:
     @property
     def nbytes(self) -> int:
         """Bytes held in memory."""
-        return self._buffer.nbytes
+        return in_memory(self._buffer)
 
 
 class Rows:
@@ -268,8 +268,8 @@ class NumberIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in memory, or mapped."""
-        return self._added.nbytes + (0 if self.order is None else self.order.nbytes)
+        """Bytes held in memory."""
+        return self._added.nbytes + (0 if self.order is None else in_memory(self.order))
 
     def add(self, numbers: Array, rows: Numbers) -> None:
         """Add rows under their numbers."""
@@ -306,6 +306,14 @@ class NumberIndex:
 def _named(starts: Array, counts: Array, indices: Array, data: Array | None) -> dict[str, Array]:
     found = {"starts": starts, "counts": counts, "indices": indices}
     return found if data is None else {**found, "data": data}
+
+
+def in_memory(array: Array) -> int:
+    """Return the bytes of an array; none for one that is mapped from a file."""
+    owner: Any = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    return array.nbytes if owner.base is None else 0
 
 
 def _order(numbers: Array, limit: int) -> Array:
