@@ -49,7 +49,7 @@ def to_core_document(document: Document) -> graphrag_core.Document:
     metadata, serialised = document.metadata, ""
     with suppress(TypeError, ValueError, RecursionError):  # the core reports what is wrong with it
         metadata = json_value(metadata, "metadata")  # as it is stored, so that ids made from it do not change
-        serialised = json.dumps(metadata, sort_keys=True, ensure_ascii=False)
+        serialised = "" if document.id else json.dumps(metadata, sort_keys=True, ensure_ascii=False)
     document_id = document.id or fingerprint([document.page_content, serialised])
     core = readable(graphrag_core.Document(document_id, document.page_content, metadata=metadata))
     # The loader's title comes before the page's.

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.runnables import Runnable
 
 import graphrag_core
-from graphrag_core import Chunk, Combined, Extraction, KnowledgeExtractor, LLMExtractor, SentenceExtractor
+from graphrag_core import Combined, KnowledgeExtractor, LLMExtractor, SentenceExtractor
 from graphrag_core.errors import InputError
 from graphrag_core.extract.knowledge import strength_of
 from graphrag_core.ports import Extractor
@@ -34,7 +34,7 @@ def llm_extractor(llm: Runnable[Any, Any], **settings: Any) -> Combined:
     return Combined(SentenceExtractor(), read)
 
 
-class StoredKnowledgeExtractor:
+class StoredKnowledgeExtractor(Combined):
     """Runs another extractor and adds the knowledge stored with the documents.
 
     The identity is that of the other extractor, so an index that was built by the core alone is not extracted again.
@@ -42,12 +42,12 @@ class StoredKnowledgeExtractor:
     """
 
     def __init__(self, extractor: Extractor) -> None:
-        self._combined = Combined(extractor, KnowledgeExtractor(knowledge=knowledge_of))
-        self.identity = str(getattr(extractor, "identity", type(extractor).__qualname__))
+        super().__init__(extractor, KnowledgeExtractor(knowledge=knowledge_of))
 
-    def extract(self, chunks: Sequence[Chunk]) -> Sequence[Extraction]:
-        """Return one extraction for each chunk, in order."""
-        return self._combined.extract(chunks)
+    @property
+    def identity(self) -> str:
+        """The identity of the other extractor."""
+        return str(getattr(self.extractors[0], "identity", type(self.extractors[0]).__qualname__))
 
 
 def from_graph_documents(graph_documents: Iterable[Any]) -> list[graphrag_core.Document]:

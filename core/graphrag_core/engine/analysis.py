@@ -23,6 +23,7 @@ _BYTES = 3  # of a stored hash
 _MOST_BITS = 4_096  # terms of a chunk up to which a fact has a bit for each; beyond, facts list their terms
 _LISTED = b"\xff\xff\xff"  # stands first in the terms of facts that are lists
 _LONGEST = 60  # characters of a term; longer ones are left out
+_MOST_CACHED = 65_536  # words
 _STOPWORDS = frozenset(
     (
         "a an and are as at be but by did do does for from had has have how in into is it its not of on or such "
@@ -32,7 +33,10 @@ _STOPWORDS = frozenset(
 # Each starts where a run of letters starts: a search inside a run of n letters would take n steps for each of them.
 _JOINED = re.compile(r"(?<![^\W_])[^\W_]+(?:[_./:-]{1,2}[^\W_]+)+")
 _CAMEL = re.compile(r"(?<![^\W_])[^\W_]*[a-z][A-Z][^\W_]*|(?<![A-Z])[A-Z]{2,}[a-z][^\W_]*")
+# What every word with other forms has, to the word's end.
+_HINT = re.compile(r"[_./:A-Z-](?:(?<=[^A-Z])(?<=[^\W_].)[_./:-]?[^\W_]|(?<=[A-Z])(?:(?<=[a-z].)|(?=[A-Z][a-z])))\S*")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PUNCTUATION = "\"'()[],.;:!?"
 _JOINTS = re.compile(r"[_./:-]+")
 _QUOTED = re.compile(r'"([^"]{3,200})"|“([^”]{3,200})”|„([^“”]{3,200})[“”]|「([^」]{2,200})」|《([^》]{2,200})》')
 
@@ -63,8 +67,11 @@ def prepare(text: str) -> str:
     """
     spaced = text if text.isascii() else segment(text)
     forms: dict[str, None] = {}
-    for word in dict.fromkeys(text.split()):
-        if not (word.isalpha() and (word.islower() or word.istitle())):
+    done = 0
+    for hint in _HINT.finditer(text):
+        start = text.rfind(" ", done, hint.start()) + 1 or done
+        done = hint.end()
+        for word in text[start:done].split():
             forms |= dict.fromkeys(_forms_of_short(word) if len(word) <= _LONGEST else _forms_of(word))
     return f"{spaced}\n{' '.join(forms)}" if forms else spaced
 
@@ -76,7 +83,7 @@ def _forms_of(word: str) -> tuple[str, ...]:
     return (*parts, *(whole for whole in wholes if len(whole) <= _LONGEST))
 
 
-_forms_of_short = lru_cache(maxsize=65_536)(_forms_of)  # the same words are in many texts
+_forms_of_short = lru_cache(maxsize=_MOST_CACHED)(_forms_of)  # the same words are in many texts
 
 
 def tokens(text: str) -> list[str]:
@@ -110,12 +117,28 @@ def term_hash(term: str) -> int:
 
 def hashes(text: str) -> set[int]:
     """Return the 24-bit hashes of a text's terms, without stop words."""
-    return set(chain.from_iterable(map(_word_hashes, text.split())))
+    return set(chain.from_iterable(map(_HASHES.__getitem__, text.split())))
 
 
-@lru_cache(maxsize=65_536)
-def _word_hashes(word: str) -> tuple[int, ...]:
-    return tuple(term_hash(term) & _MASK for term in content_terms(word))
+class _Hashes(dict[str, tuple[int, ...]]):
+    """The hashes of the terms of words: the same words are in many texts. Long words are not kept."""
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        bare = word.strip(_PUNCTUATION)  # which changes no term
+        if bare != word:
+            found = self[bare]
+        else:
+            is_plain = word.isascii() and word.isalnum() and _HINT.search(word) is None
+            terms = _ANALYZER.analyze(word) if is_plain else tokens(word)
+            found = tuple({crc32(term.encode("utf-8")) & _MASK for term in terms if term not in _STOPWORDS})
+        if len(word) <= _LONGEST:
+            if len(self) >= _MOST_CACHED:
+                self.clear()
+            self[word] = found
+        return found
+
+
+_HASHES = _Hashes()
 
 
 def terms_of_names(norms: Sequence[str]) -> tuple[Keys, npt.NDArray[np.uint32]]:
@@ -152,13 +175,14 @@ def pack_terms(text: str, facts: Sequence[str]) -> tuple[bytes, bytes | None]:
         return packed, None
     of_facts = [hashes(fact) for fact in facts]
     more = sorted(set().union(*of_facts).difference(own))
-    place = {number: at for at, number in enumerate([*own, *more])}
-    if len(place) > _MOST_BITS:
+    if len(own) + len(more) > _MOST_BITS:
+        place = {number: at for at, number in enumerate([*own, *more])}
         held = [sorted(place[number] for number in fact) for fact in of_facts]
         counts = [len(held), *map(len, held)]
         return packed, _LISTED + _pack([len(more), *more, *counts, *chain.from_iterable(held)])
-    width = (len(place) + 7) // 8
-    bits = [sum(1 << place[number] for number in held).to_bytes(width, "little") for held in of_facts]
+    bit = {number: 1 << at for at, number in enumerate([*own, *more])}
+    width = (len(bit) + 7) // 8
+    bits = [sum(map(bit.__getitem__, held)).to_bytes(width, "little") for held in of_facts]
     return packed, b"".join([_pack([len(more), *more]), *bits])
 
 

@@ -102,21 +102,24 @@ def is_copy(text: str, other: str) -> bool:
     own, more = Counter(words), Counter(others)
     if not (own - more).keys() <= _MAY_DIFFER or not (more - own).keys().isdisjoint(_NEGATIONS):
         return False
-    triples, other_triples = _triples(words), _triples(others)
+    triples, other_triples = np.unique(_triples(words)), np.unique(_triples(others))
     shared = len(np.intersect1d(triples, other_triples, assume_unique=True))
     return shared >= LEAST_SHARED * (len(triples) + len(other_triples) - shared)
 
 
 def _words(text: str) -> list[str]:
     """Return the words of a text; of a long one without lines of copyright."""
-    words = _WORD.findall(segment(text).lower())
-    if len(words) < _FEWEST_WORDS or not _COPYRIGHT.search(text):
+    lower = segment(text).lower()
+    words = _WORD.findall(lower)
+    hinted = "copyr" in lower or "(c)" in lower or "©" in lower
+    if len(words) < _FEWEST_WORDS or not hinted or not _COPYRIGHT.search(text):
         return words
     others = _WORD.findall(segment(_COPYRIGHT.sub("", text)).lower())
     return words if len(others) < _FEWEST_WORDS else others
 
 
 def _triples(words: list[str]) -> npt.NDArray[np.uint64]:
-    """Return the hashes of all sequences of three words, each once."""
-    hashes = np.array([term_hash(word) for word in words], np.uint64)
-    return np.unique(hashes[:-2] * _PLACES[0] + hashes[1:-1] * _PLACES[1] + hashes[2:] * _PLACES[2])
+    """Return the hashes of all sequences of three words."""
+    hashes = np.array([*map(term_hash, words)], np.uint64)
+    found: npt.NDArray[np.uint64] = hashes[:-2] * _PLACES[0] + hashes[1:-1] * _PLACES[1] + hashes[2:] * _PLACES[2]
+    return found

@@ -108,7 +108,8 @@ def chunk_rows(parsed: ParsedDocument, known: Container[str]) -> Iterator[ChunkR
     heading = parsed.chunks[0].title
     for chunk, extraction, names in zip(parsed.chunks, parsed.extractions, parsed.names, strict=True):
         subjects = [name for name, is_subject in names.items() if is_subject]
-        fields = keyword_fields(heading, chunk.headings, subjects, chunk.text)
+        text = plain(chunk.text)
+        fields = keyword_fields(heading, chunk.headings, subjects, text)
         title = label(heading, chunk.headings)
         terms, fact_terms = pack_terms(fields[0], [fact.text for fact in extraction.facts])
         mentions = [mention for mention in extraction.mentions if mention.name in known]
@@ -119,7 +120,7 @@ def chunk_rows(parsed: ParsedDocument, known: Container[str]) -> Iterator[ChunkR
             json.dumps(chunk.headings, ensure_ascii=False, separators=(",", ":")) if chunk.headings else None,
             fields,
             terms,
-            signatures(title, plain(chunk.text)),
+            signatures(title, text),
             fact_terms,
             [(one.name, one.type, one.description) for one in mentions if one.type or one.description],
             [(alias, one.name) for one in mentions for alias in one.aliases if alias in known],
@@ -128,9 +129,8 @@ def chunk_rows(parsed: ParsedDocument, known: Container[str]) -> Iterator[ChunkR
 
 
 def _fact_row(fact: Fact, title: str, text: str, known: Container[str]) -> FactRow:
-    names = [name for name in fact.entities if name in known]
-    if not fact.relation:  # a triple may have the same entity at both ends
-        names = [*dict.fromkeys(names)]
+    # A triple may have the same entity at both ends.
+    names = [name for name in (fact.entities if fact.relation else dict.fromkeys(fact.entities)) if name in known]
     start, stop = fact.span or (None, None)
     is_slice = fact.span is not None and text[start:stop].replace("\n", " ") == fact.text
     is_plain = fact.span is not None and not is_slice and without_markup(text, *fact.span) == fact.text
@@ -151,11 +151,12 @@ def without_markup(text: str, start: int, stop: int) -> str:
 def keyword_fields(title: str, headings: Sequence[str], subjects: Iterable[str], text: str) -> Texts:
     """Return the fields by which keyword search finds a chunk: body, title, headings and what the chunk defines.
 
-    What a chunk defines are its subjects besides title and headings. The addresses of sections are left out.
+    ``text`` is that of the chunk without markup. What a chunk defines are its subjects besides title and headings. The
+    addresses of sections are left out.
     """
     path = " - ".join(filter(None, (title, *headings)))
     terms = [name for name in subjects if name not in path and not name.startswith(ADDRESS)]
-    return chunk_text(path, plain(text)), title, " - ".join(headings), "\n".join(terms)
+    return chunk_text(path, text), title, " - ".join(headings), "\n".join(terms)
 
 
 # -- writing

@@ -34,6 +34,7 @@ from graphrag_core.filters import (
 from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, Mark, Mention, Stats
 from graphrag_core.ports import Keys, Matrix, ParsedDocument, Scores, Snapshot
 from graphrag_core.text import EDGE, REFERS_TO, fact_text, hash64, label, normalise, plain_runs
+from graphrag_core.text.markup import plain
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -405,7 +406,7 @@ class Tables:
                 fields: Texts = ()
                 if only != "facts":
                     called = [names[name].surface for name in subjects[key]]
-                    fields = keyword_fields(title, headings, called, text)
+                    fields = keyword_fields(title, headings, called, plain(text))
                 yield key, fields, texts
 
     # -- verification

@@ -387,6 +387,11 @@ class Combined:
                 name = type(extractor).__qualname__
                 raise ExtractionError(f"{name} returned {len(result)} extractions for {len(chunks)} chunks")
             results.append(result)
+        return self.join(results)
+
+    @staticmethod
+    def join(results: Sequence[Sequence[Extraction]]) -> list[Extraction]:
+        """Return one extraction per chunk from those of each extractor."""
         return [
             Extraction(
                 tuple(mention for e in extractions for mention in e.mentions),

@@ -184,7 +184,7 @@ class Pipeline:
             repeated = next(document.id for document, number in zip(batch, hashes, strict=True) if number in seen)
             raise DocumentError(repeated, "this id came before in the same call: keep one of the two")
         seen.update(hashes)
-        changed, replaced = self._changed(batch)
+        changed, replaced, digests = self._changed(batch)
         if not changed:
             return Added(unchanged=len(batch))
         if self.embedder is None and vectors:
@@ -193,7 +193,7 @@ class Pipeline:
             raise InputError(
                 f"the index was built with {built_with}: adding documents needs an embedder, open it with that one"
             )
-        parsed, name_vectors = self.parse(changed, self.extractor), dict[str, Matrix]()
+        parsed, name_vectors = self.parse(changed, self.extractor, digests), dict[str, Matrix]()
         if self.embedder is not None:
             stored = self.engine.parsed(replaced) if replaced else []
             parsed, name_vectors = self._embed(self.embedder, parsed, stored, vectors, embeddings)
@@ -212,11 +212,12 @@ class Pipeline:
         problems = {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
         return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)
 
-    def _changed(self, batch: Sequence[Document]) -> tuple[list[Document], list[str]]:
-        """Return the documents that are new or have changed, and the ids of those that are stored."""
-        digests = self.engine.stored([document.id for document in batch])
-        changed = [document for document in batch if digests.get(document.id) != self._digest(document)]
-        return changed, [document.id for document in changed if document.id in digests]
+    def _changed(self, batch: Sequence[Document]) -> tuple[list[Document], list[str], dict[str, str]]:
+        """Return the documents that are new or have changed, the ids of those that are stored, and all digests."""
+        stored = self.engine.stored([document.id for document in batch])
+        digests = {document.id: self._digest(document) for document in batch}
+        changed = [document for document in batch if stored.get(document.id) != digests[document.id]]
+        return changed, [document.id for document in changed if document.id in stored], digests
 
     def _digest(self, document: Document) -> str:
         """Return a hash of a document's content and of the settings it is parsed with."""
@@ -232,8 +233,13 @@ class Pipeline:
         parts += [f"{mark.kind} {mark.start} {mark.end} {mark.value}" for mark in document.marks]
         return fingerprint(parts)
 
-    def parse(self, documents: Sequence[Document], extractor: Extractor) -> list[ParsedDocument]:
-        """Chunk documents and extract from all chunks at once. Nothing is embedded."""
+    def parse(
+        self, documents: Sequence[Document], extractor: Extractor, digests: Mapping[str, str] = MappingProxyType({})
+    ) -> list[ParsedDocument]:
+        """Chunk documents and extract from all chunks at once. Nothing is embedded.
+
+        ``digests`` are those of documents by id, as far as they are known.
+        """
         chunked: list[Sequence[Chunk]] = []
         for document in documents:
             if remembered.FACT_KEY in document.metadata:
@@ -254,7 +260,8 @@ class Pipeline:
             found = [remembered.extract(pieces[0])] if is_remembered else islice(remaining, len(pieces))
             extractions, names = zip(*map(clean, found), strict=True)
             # Without a digest, the document is extracted from again when it is next added.
-            digest = "" if any(extraction.problem for extraction in extractions) else self._digest(document)
+            failed = any(extraction.problem for extraction in extractions)
+            digest = "" if failed else digests.get(document.id) or self._digest(document)
             metadata = to_json(dict(document.metadata))
             parsed.append(ParsedDocument(document, metadata, digest, pieces, extractions, names))
         return [with_edges(one, self.edges) for one in parsed] if self.edges else parsed
@@ -350,10 +357,10 @@ class Pipeline:
 
         ``vectors`` are the ids of documents of which the vectors are known.
         """
-        changed, replaced = self._changed(validate(documents))
+        changed, replaced, digests = self._changed(validate(documents))
         if self.embedder is None:
             return []
-        parsed = self.parse(changed, self.extractor)
+        parsed = self.parse(changed, self.extractor, digests)
         _, _, new = self._texts_to_embed(parsed, self.engine.parsed(replaced), vectors)
         names = self.engine.new_names(_embedded_names(parsed)) if self.embeds.names else []
         return list(dict.fromkeys((*new, *names)))

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from graphrag_core.errors import DocumentError, ExtractionError, GraphRAGError, InputError
-from graphrag_core.extract import SentenceExtractor
+from graphrag_core.extract import Combined, SentenceExtractor
 from graphrag_core.filters import json_value, posing_key
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.embedding import combined_error
@@ -130,6 +130,8 @@ def extract(extractor: Extractor, chunks: Sequence[Chunk]) -> list[Extraction]:
     """
     if not chunks:
         return []
+    if isinstance(extractor, Combined) and extractor.extractors and type(extractor).extract is Combined.extract:
+        return extractor.join([extract(one, chunks) for one in extractor.extractors])
     kind = type(extractor).__qualname__
     try:
         found = list(extractor.extract(chunks))
@@ -145,8 +147,11 @@ def extract(extractor: Extractor, chunks: Sequence[Chunk]) -> list[Extraction]:
             f"{kind} returned {len(found)} extractions for {len(chunks)} chunks "
             f"(the first of document {chunks[0].document_id!r}): it must return one for each chunk, in order"
         )
-    if type(extractor) is SentenceExtractor:
-        return found
+    return found if type(extractor) is SentenceExtractor else _checked(kind, chunks, found)
+
+
+def _checked(kind: str, chunks: Sequence[Chunk], found: Sequence[Any]) -> list[Extraction]:
+    """Return what an extractor of another kind returned, if it can be stored."""
     checked = []
     for chunk, extraction in zip(chunks, found, strict=True):
         try:

@@ -9,7 +9,7 @@ names.
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple
@@ -52,9 +52,12 @@ def _other_capitals() -> str:
     return "".join(chr(a) if a == b else f"{chr(a)}-{chr(b)}" for a, b in ranges)
 
 
-_UPPER = f"A-Z{_other_capitals()}"
+@cache  # few texts have other capitals, and computing them takes 30 ms
+def _upper() -> str:
+    return f"A-Z{_other_capitals()}"
 
 
+@cache
 def _run_pattern(upper: str) -> re.Pattern[str]:
     """Return the pattern of a run of capitalised words.
 
@@ -74,8 +77,12 @@ def _run_pattern(upper: str) -> re.Pattern[str]:
     return re.compile(rf"{first}(?:{more})*")
 
 
-_RUN = _run_pattern(_UPPER)
-_RUN_ASCII = _run_pattern("A-Z")  # three times as fast, and few passages have other capitals
+@cache
+def _acronym_pattern() -> re.Pattern[str]:
+    return re.compile(rf"\s?\(([{_upper()}][{_upper()}\d&.\-]{{1,9}})\)")
+
+
+_RUN_ASCII = _run_pattern("A-Z")  # three times as fast as that of all capitals, and few passages have others
 _NON_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 _QUOTED = re.compile(r"“([^”\n]{2,80})”|``([^`\n]{2,80}?)''|\"([^\"\n]{2,80})\"")
@@ -131,7 +138,6 @@ _URL = re.compile(  # with a scheme, of a known domain with a path, or an e-mail
     re.IGNORECASE,
 )
 _TOKEN_END = re.compile(r"\s|$")
-_ACRONYM = re.compile(rf"\s?\(([{_UPPER}][{_UPPER}\d&.\-]{{1,9}})\)")
 _SMALL_WORDS = re.compile(r"^(?:(?:for|from|short|of|the|or|as|in)\s+)+")
 _EXPANSION = re.compile(r"\s?\(([^()]{4,80})\)")
 _SUBJECT_VERB = re.compile(
@@ -262,7 +268,7 @@ def find_aliases(text: str, names: list[NameMatch]) -> list[tuple[str, str]]:
     for name in names:
         if text.find("(", name.end, name.end + 2) < 0:
             continue
-        if (after := _ACRONYM.match(text, name.end)) and _abbreviates(after.group(1), name.name):
+        if (after := _acronym_pattern().match(text, name.end)) and _abbreviates(after.group(1), name.name):
             pairs.append((after.group(1), name.name))
         elif (after := _EXPANSION.match(text, name.end)) and _abbreviates(name.name, after.group(1)):
             pairs.append((name.name, _SMALL_WORDS.sub("", after.group(1))))
@@ -273,7 +279,7 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
     """Return the names in runs of capitalised words, in order of position."""
     names: list[NameMatch] = []
     other = "" if text.isascii() else "".join(_NON_ASCII.findall(text))
-    pattern = _RUN if any(map(str.isupper, other)) else _RUN_ASCII
+    pattern = _run_pattern(_upper()) if any(map(str.isupper, other)) else _RUN_ASCII
     openers = None if " the " in text else _openers_of(text)
     has_joints = "_" in text
     for match in pattern.finditer(text):

@@ -79,7 +79,7 @@ _VECTORS = {
 _NAME_KEYS = """
 SELECT json_group_array(
     (SELECT key FROM names
-     WHERE spelling = json_extract(wanted.value, '$[0]') AND surface = json_extract(wanted.value, '$[1]'))
+     WHERE spelling = json_extract(wanted.value, '$[1]') AND surface = json_extract(wanted.value, '$[0]'))
 ) FROM json_each(?) AS wanted
 """
 
@@ -483,10 +483,12 @@ class Records(Tables):
         return found[::-1]
 
     def name_keys(self, names: Iterable[str]) -> dict[str, int]:
-        wanted = list(names)
-        pairs = [(hash64(normalise(name)), name) for name in wanted]
-        found = json.loads(self.rows(_NAME_KEYS, (json.dumps(pairs),))[0][0])
-        return {name: key for name, key in zip(wanted, found, strict=True) if key is not None}
+        return self.keys_of_names({name: hash64(normalise(name)) for name in names})
+
+    def keys_of_names(self, spellings: Mapping[str, int]) -> dict[str, int]:
+        """Return the keys of the names that exist; each is given with its spelling."""
+        found = json.loads(self.rows(_NAME_KEYS, (json.dumps([*spellings.items()]),))[0][0])
+        return {name: key for name, key in zip(spellings, found, strict=True) if key is not None}
 
     def texts_of(self, kind: str, span: Span) -> Iterator[tuple[int, Texts]]:
         """Yield key and fields for keyword search of the chunks in a span, or of their facts, in order."""

@@ -72,8 +72,11 @@ def write(
         released = _delete(db, removed, gone) if removed else []
 
         uses = Counter(chain.from_iterable(names for document in added for names in document.names))
-        known = records.name_keys(uses)
-        rows = _Rows(before + 1, dict(first), dict(known), uses, name_vectors)
+        norms = {name: normalise(name) for name in uses}
+        spellings = {name: hash64(norm) for name, norm in norms.items()}
+        known = records.keys_of_names(spellings)
+        rows = _Rows(before + 1, dict(first), dict(known), name_vectors)
+        rows.add_names([name for name in uses if name not in known], spellings, uses)
         for document in added:
             rows.add_document(document)
         vectors = rows.encode_vectors()
@@ -100,7 +103,7 @@ def write(
         changed[CHECKSUM] = meta_checksum(db, {**meta, **changed})
         db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", changed.items())
     graph_rows: dict[str, Sequence[Row]] = {table: rows.tables[table] for table in GRAPH_COLUMNS}
-    graph_rows["names"] = [(*row[:2], normalise(row[1]), *row[2:]) for row in rows.tables["names"]]
+    graph_rows["names"] = [(*row[:2], norms[row[1]], *row[2:]) for row in rows.tables["names"]]
     graph_rows["chunks"] = [row[:_GRAPH_WIDTH] for row in rows.tables["chunks"]]
     return Batch(Change(before, before + 1, spans, gone), graph_rows, rows.texts, vectors)
 
@@ -113,7 +116,6 @@ class _Rows:
         generation: int,
         following: dict[str, int],
         names: dict[str, int],
-        uses: Mapping[str, int],
         name_vectors: Mapping[str, Matrix],
     ) -> None:
         self.generation = generation
@@ -124,13 +126,17 @@ class _Rows:
         self.texts: dict[str, list[tuple[int, Texts]]] = {"chunks": [], "facts": []}
         self.chunk_names: list[tuple[str, ...]] = []
         self.vectors: dict[str, tuple[list[Keys], list[Matrix]]] = {kind: ([], []) for kind in KINDS}
-        new = [name for name in uses if name not in names]
-        names.update(zip(new, range(following["name"], following["name"] + len(new)), strict=True))
-        following["name"] += len(new)
-        self.tables["names"] = [(names[name], name, hash64(normalise(name)), uses[name]) for name in new]
-        if embedded := [name for name in new if name in name_vectors]:
+        self.name_vectors = name_vectors
+
+    def add_names(self, new: Sequence[str], spellings: Mapping[str, int], uses: Mapping[str, int]) -> None:
+        """Add names that do not exist yet, with their vectors."""
+        first, names = self.next["name"], self.names
+        names.update(zip(new, range(first, first + len(new)), strict=True))
+        self.next["name"] += len(new)
+        self.tables["names"] = [(names[name], name, spellings[name], uses[name]) for name in new]
+        if embedded := [name for name in new if name in self.name_vectors]:
             self.vectors["names"][0].append(np.array([names[name] for name in embedded], np.int64))
-            self.vectors["names"][1].append(np.array([name_vectors[name] for name in embedded], np.float32))
+            self.vectors["names"][1].append(np.array([self.name_vectors[name] for name in embedded], np.float32))
 
     def add_document(self, parsed: ParsedDocument) -> None:
         """Add a document with its chunks, facts, vectors and filterable metadata."""

@@ -26,6 +26,7 @@ from graphrag_core.engine.tables import unpack_headings
 from graphrag_core.key_sets import among, best
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.text import hash64
+from graphrag_core.text.markup import plain
 
 FACTS = 0
 """The field of facts. Those of chunks follow, body first."""
@@ -231,7 +232,9 @@ class Keywords:
             "JOIN documents d ON d.index = c.index AND d.key = c.document WHERE c.index = %s AND c.key = ANY(%s)",
             (self._reads.index, np.unique(chunks)),
         )
-        return [(key, keyword_fields(title, unpack_headings(above), (), text)[0]) for key, title, above, text in rows]
+        return [
+            (key, keyword_fields(title, unpack_headings(above), (), plain(text))[0]) for key, title, above, text in rows
+        ]
 
 
 def _idf(holding: int, size: int) -> float:
