@@ -14,7 +14,6 @@ from langchain_core.documents import Document
 import graphrag_core
 from graphrag_core import Chunk, Chunker, Result
 from graphrag_core.adapter import added_metadata
-from graphrag_core.documents.html import readable
 from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.filters import json_value
 from graphrag_core.ingest.chunker import stated_title
@@ -44,6 +43,8 @@ def to_core_document(document: Document) -> graphrag_core.Document:
     Titles, headings and pages are taken from what loaders and splitters write to the metadata:
     ``title``, ``Header 1``, ``source``, ``page``.
     """
+    from graphrag_core.documents.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
+
     if not isinstance(document, Document):
         raise InputError(f"expected a LangChain Document, got {type(document).__qualname__}")
     metadata, serialised = document.metadata, ""

@@ -29,7 +29,6 @@ from llama_index.core.storage.docstore.utils import json_to_doc
 
 from graphrag_core import Chunk, Document, Result
 from graphrag_core.adapter import CITATION, added_metadata
-from graphrag_core.documents.html import readable
 from graphrag_core.errors import DocumentError
 from graphrag_core.extract.knowledge import strength_of
 from graphrag_core.filters import json_value
@@ -72,11 +71,17 @@ def to_documents(nodes: Iterable[BaseNode]) -> list[Document]:
 def _source_title(first: BaseNode) -> str:
     """Return the title of the document whose first node this is."""
     source = first.source_node
-    return title_of(readable(_bare(first))) or (title_of(Document("", "", metadata=source.metadata)) if source else "")
+    return title_of(_readable(first)) or (title_of(Document("", "", metadata=source.metadata)) if source else "")
+
+
+def _readable(node: BaseNode) -> Document:
+    from graphrag_core.documents.html import readable  # noqa: PLC0415 - with the readers of all formats, slow to import
+
+    return readable(_bare(node))
 
 
 def _to_document(node: BaseNode, source_title: str) -> Document:
-    bare = readable(_bare(node))
+    bare = _readable(node)
     title = "" if stated_title(bare.metadata) else source_title or bare.title
     keeps_object = isinstance(node, IndexNode) and isinstance(node.obj, BaseNode)
     plain = node if keeps_object or not isinstance(node, IndexNode) else node.model_copy(update={"obj": None})

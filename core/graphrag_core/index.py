@@ -13,8 +13,6 @@ from typing import Any
 from typing_extensions import Self
 
 from graphrag_core.engine.address import is_address, is_url, shown
-from graphrag_core.engine.embedded import EmbeddedEngine
-from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.errors import EmbedderMismatch, InputError, ReadOnlyIndex, check_integer
 from graphrag_core.extract import SentenceExtractor
 from graphrag_core.filters import Where, parse_all
@@ -101,7 +99,7 @@ class KnowledgeIndex:
         if engine is not None and merge_similar is not None:
             raise InputError("merge_similar is a setting of the engine: pass it to the engine")
         self.embedding = None if embedder is None else CheckedEmbedder(embedder)
-        self.engine: Engine = EmbeddedEngine(merge_similar=merge_similar) if engine is None else engine
+        self.engine: Engine = _embedded_engine(merge_similar=merge_similar) if engine is None else engine
         self.path = self.engine.path
         self.batch_size = batch_size
         self.pipeline = Pipeline(
@@ -196,6 +194,8 @@ class KnowledgeIndex:
             from graphrag_core.engine.postgres.operations import exists  # noqa: PLC0415 - needs the extra postgres
 
             return exists(str(path))
+        from graphrag_core.engine.embedded.files import Folder  # noqa: PLC0415 - see _embedded_engine
+
         return Folder(Path(path)).records.is_file()
 
     # -- writing
@@ -470,7 +470,14 @@ def open_engine(path: str | Path, *, read_only: bool, merge_similar: float | Non
         raise InputError(f"{shown(path)} is no folder, and no address of PostgreSQL (postgresql://user@host/database)")
     if isinstance(path, Path) and path.parts[:1] in (("postgresql:",), ("postgres:",)):
         raise InputError("the address of a database must be a str: a Path changes it")
-    return EmbeddedEngine(path, read_only=read_only, merge_similar=merge_similar)
+    return _embedded_engine(path, read_only=read_only, merge_similar=merge_similar)
+
+
+def _embedded_engine(path: str | Path | None = None, **settings: Any) -> Engine:
+    # FAISS, tantivy and scipy take longer to import than all the rest.
+    from graphrag_core.engine.embedded import EmbeddedEngine  # noqa: PLC0415
+
+    return EmbeddedEngine(path, **settings)
 
 
 def _restore(

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from graphrag_core import explain as pages
 from graphrag_core.context.context import Context, Style, write_context
 from graphrag_core.context.display import Highlighter, citation, hit_texts, uncovered_words
 from graphrag_core.context.escape import one_line
@@ -540,7 +539,9 @@ class Result:
 
         The page needs no network, and text from documents cannot run in it.
         """
-        return pages.page(self)
+        from graphrag_core.explain import page  # noqa: PLC0415 - Jinja is slow to import, and few need pages
+
+        return page(self)
 
     def show(self, path: str | Path | None = None, *, browser: bool = False) -> Path | None:
         """Display the page in a notebook; elsewhere write it to a file and return the path.
@@ -553,10 +554,14 @@ class Result:
         browser
             True opens the file in a browser.
         """
-        return pages.show(self, path, browser=browser)
+        from graphrag_core.explain import show  # noqa: PLC0415 - Jinja is slow to import, and few need pages
+
+        return show(self, path, browser=browser)
 
     def _repr_html_(self) -> str:
-        return pages.frame(self, self.explain())
+        from graphrag_core.explain import frame  # noqa: PLC0415 - Jinja is slow to import, and few need pages
+
+        return frame(self, self.explain())
 
 
 def _entity_dict(entity: Entity) -> dict[str, Any]:

@@ -12,7 +12,17 @@ import numpy as np
 import pytest
 from support import SERVICES
 
-from graphrag_core import Document, Extraction, Fact, GraphRetriever, KnowledgeIndex, Mark, Mention
+from graphrag_core import (
+    Combined,
+    Document,
+    Extraction,
+    Fact,
+    GraphRetriever,
+    KnowledgeIndex,
+    Mark,
+    Mention,
+    SentenceExtractor,
+)
 from graphrag_core.errors import DocumentError, EmbedderError, ExtractionError, GraphRAGError, InputError
 from graphrag_core.testing import HashEmbedder
 
@@ -139,6 +149,18 @@ def test_a_misbehaving_extractor(tmp_path, kind):
     with KnowledgeIndex.open(tmp_path, HashEmbedder(16)) as index:
         index.add(SERVICES)
         assert index.verify(), str(index.verify())
+
+
+def test_the_parts_of_a_combined_extractor_are_checked_one_by_one():
+    class Broken:
+        def extract(self, chunks):
+            return [Extraction(("no mention",)) for _ in chunks]
+
+    with (
+        KnowledgeIndex(extractor=Combined(SentenceExtractor(), Broken())) as index,
+        pytest.raises(ExtractionError, match="Broken returned a value for document '1'"),
+    ):
+        index.add([Document("1", "Ada wrote to Charles.")])
 
 
 def test_the_error_of_an_extractor_is_also_of_the_type_that_it_raised():

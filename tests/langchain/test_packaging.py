@@ -31,6 +31,11 @@ def run(code: str, *blocked: str) -> str:
     ).stdout
 
 
+def test_the_import_loads_no_library_that_only_an_index_needs():
+    heavy = "{'faiss', 'igraph', 'jinja2', 'json_repair', 'markdown_it', 'psycopg', 'scipy', 'tantivy'}"
+    assert run(f"import sys, langchain_graphrag; print({heavy} & sys.modules.keys())").strip() == "set()"
+
+
 def test_without_langchain_it_says_what_to_install():
     said = run(
         """

@@ -35,6 +35,20 @@ except MissingDependency as error:
     assert "pip install 'hybrid-graphrag[llama]'" in python(code)
 
 
+def test_the_import_loads_no_library_that_only_an_index_needs():
+    code = """
+import sys, warnings
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # warnings of LlamaIndex's dependencies
+    import llama_index.core
+before = set(sys.modules)
+import llama_graphrag
+heavy = {"faiss", "igraph", "jinja2", "json_repair", "markdown_it", "psycopg", "scipy", "tantivy"}
+print(heavy & (sys.modules.keys() - before))
+"""
+    assert python(code).strip() == "set()"
+
+
 def test_nothing_of_langchain_is_imported():
     code = """
 import sys, warnings

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from graphrag_core.errors import MissingDependency, optional_import
 from graphrag_core.ports import Matrix
@@ -62,6 +61,8 @@ class WordLlama:
         return vector
 
     def _embed(self, texts: list[str]) -> Matrix:
+        from scipy.sparse import csr_array  # slow to import
+
         # encode_batch_fast, where available, does not compute character offsets.
         encode = getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
         tokens = [encoding.ids for encoding in encode(texts, add_special_tokens=False)]

@@ -11,7 +11,6 @@ from contextlib import closing, suppress
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from pathlib import Path
 
-import json_repair
 from tqdm import tqdm
 
 from graphrag_core import forks
@@ -212,6 +211,8 @@ def parse_answer(answer: str) -> Extraction:
         # Repair would complete a truncated entry, so cut after the last "}" that is not inside a string.
         end = max((match.end() for match in _STRING_OR_CLOSE.finditer(body) if match[1]), default=0)
         try:
+            import json_repair  # noqa: PLC0415 - slow to import, and rarely needed
+
             data = json_repair.loads(body[:end])
         except RecursionError as error:
             raise ValueError("the JSON is nested too deeply") from error

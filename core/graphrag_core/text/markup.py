@@ -6,6 +6,8 @@ markdown-it-py finds the blocks, with a rule of ours for MyST directives. Inline
 regular expression, because inline tokens have no offsets. Text without any markup takes neither path.
 """
 
+from __future__ import annotations
+
 import html
 import re
 from collections import Counter
@@ -13,14 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, zip_longest
 from operator import attrgetter
-from typing import Any, NamedTuple
-
-from markdown_it import MarkdownIt
-from markdown_it.common.utils import normalizeReference
-from markdown_it.rules_block import StateBlock
-from markdown_it.token import Token
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphrag_core.model import Mark, MarkKind
+
+if TYPE_CHECKING:  # markdown-it has 60 modules: they are imported with the first text that has markup
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.token import Token
 
 BLOCKS = frozenset({"heading", "paragraph", "item", "definition", "table", "code"})
 """The kinds of marks that are blocks."""
@@ -211,6 +213,8 @@ def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
 
 @cache
 def _parser(indented_code: bool) -> MarkdownIt:
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - see above
+
     parser = MarkdownIt("commonmark").enable("table")
     parser.core.ruler.disable(["inline", "text_join"])
     interrupts = ["paragraph", "reference", "blockquote", "list"]
@@ -518,7 +522,11 @@ def _target(match: re.Match[str], references: Mapping[str, Any]) -> str:
     """Return where a link leads; empty for brackets that are no link."""
     if match["target"] is not None:
         return match["target"].strip("<>")
-    known = references.get(normalizeReference(match["ref"] or match["label"])) if references else None
+    if not references:
+        return ""
+    from markdown_it.common.utils import normalizeReference  # noqa: PLC0415 - see above
+
+    known = references.get(normalizeReference(match["ref"] or match["label"]))
     return str(known["href"]) if known else ""
 
 
