@@ -4,7 +4,9 @@ Every number is a ratio to something measured in the same run. Indexing is compa
 embedding the same texts in the same process, before and after. The indexed vectors are precomputed, so the
 embedder's time is not included. Adding the same documents with our WordLlama embedder is timed after that.
 ``CHUNKS=10000`` makes it smaller. The passages of the datasets in ``../shared/data`` (or ``SHARED``), a few thousand
-longer ones, are timed as well if they are there. ``make bench-lengths`` times single documents of different lengths.
+longer ones, are timed as well if they are there. At last 5,000 of them, or of the generated ones, are indexed through
+LangChain, in CPU time up to the first answer, as a ratio to LangChain's ``InMemoryVectorStore`` with the same embedder.
+``make bench-lengths`` times single documents of different lengths.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,8 @@ from graphrag_core.text.mentions import find_names
 
 COUNT = int(os.environ.get("CHUNKS", "100000"))
 SHARED = Path(os.environ.get("SHARED", Path(__file__).parents[2] / "shared"))
+
+_THROUGH_LANGCHAIN = 5_000  # documents
 
 Row = tuple[str, float, str]
 
@@ -98,6 +103,37 @@ def race(folder: str, embed: bool, of: str = "") -> None:
             }
         )
     )
+
+
+def langchain() -> None:
+    """Time indexing 5,000 documents and the first question through LangChain. Runs in a subprocess."""
+    from langchain_core.documents import Document as Passage  # noqa: PLC0415 - for this comparison alone
+    from langchain_core.embeddings import Embeddings  # noqa: PLC0415
+    from langchain_core.vectorstores import InMemoryVectorStore  # noqa: PLC0415
+
+    from langchain_graphrag import GraphRAGRetriever  # noqa: PLC0415
+
+    model = WordLlama()
+
+    class AsEmbeddings(Embeddings):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return model.embed_documents(texts).tolist()  # type: ignore[no-any-return]
+
+        def embed_query(self, text: str) -> list[float]:
+            return model.embed_query(text).tolist()  # type: ignore[no-any-return]
+
+    ready = list(islice(chain(real(), documents(_THROUGH_LANGCHAIN)), _THROUGH_LANGCHAIN))
+    passages = [Passage(id=one.id, page_content=one.text, metadata={"title": one.title}) for one in ready]
+    question, timed = f"What is said of {ready[0].title}?", dict[str, list[float]]()
+    for _ in range(4):  # the first does not count
+        for name, index_all in (
+            ("own", GraphRAGRetriever.from_documents),
+            ("InMemoryVectorStore", lambda *given: InMemoryVectorStore.from_documents(*given).as_retriever()),
+        ):
+            start = time.process_time()
+            index_all(passages, AsEmbeddings()).invoke(question)
+            timed.setdefault(name, []).append(time.process_time() - start)
+    print(json.dumps({name: statistics.median(times[1:]) for name, times in timed.items()}))
 
 
 def index(folder: str, embed: bool) -> None:
@@ -227,6 +263,10 @@ def main() -> None:
             timed = _run("race", f"{folder}/race", "1", "real")
         print(f"\n{count:,} passages of {SHARED.name}/data")
         _show(_times(timed, True))
+    timed = _run("langchain")
+    own, store = timed["own"], timed["InMemoryVectorStore"]
+    print(f"\n{_THROUGH_LANGCHAIN:,} documents through LangChain, up to the first answer")
+    _show([("CPU time", own, "s"), ("", own / store, f"× InMemoryVectorStore with the same embedder ({store:.2f} s)")])
 
 
 def _times(timed: dict[str, float], embed: bool) -> list[Row]:
@@ -268,6 +308,8 @@ if __name__ == "__main__":
         race(sys.argv[2], sys.argv[3] == "1", *sys.argv[4:])
     elif sys.argv[1] == "lengths":
         lengths()
+    elif sys.argv[1] == "langchain":
+        langchain()
     elif sys.argv[1] == "index":
         index(sys.argv[2], sys.argv[3] == "1")
     else:

@@ -149,9 +149,6 @@ def _cheapest_routes(sources: Keys, targets: Keys, costs: npt.NDArray[np.float64
     Of several links between the same vertices, the cheapest counts. Of routes with equal costs, the one through the
     vertex with the lowest number is chosen.
     """
-    from scipy.sparse import csr_array  # noqa: PLC0415 - slow to import, and needed for explanations alone
-    from scipy.sparse.csgraph import dijkstra  # noqa: PLC0415
-
     order = np.lexsort((costs, targets, sources))
     sources, targets, costs = sources[order], targets[order], costs[order]
     distances = np.full(count, np.inf)

@@ -169,8 +169,9 @@ def is_boilerplate(text: str) -> bool:
         return True
     if is_index(text):
         return True
-    letters = [char for char in text if char.isalpha()]
-    return len(letters) >= _LEAST_SHOUTED and sum(map(str.isupper, letters)) > _SHOUTED * len(letters)
+    capitals = sum(map(str.isupper, text))
+    letters = sum(map(str.isalpha, text)) if capitals > _SHOUTED * _LEAST_SHOUTED else 0
+    return letters >= _LEAST_SHOUTED and capitals > _SHOUTED * letters
 
 
 def is_index(text: str) -> bool:
