@@ -33,7 +33,18 @@ from graphrag_core.engine.graph.change import (
 )
 from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
 from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER, is_word
-from graphrag_core.engine.graph.sparse import Array, Flags, Growing, NumberIndex, Numbers, Pairs, Rows, Tables, spans
+from graphrag_core.engine.graph.sparse import (
+    Array,
+    Flags,
+    Growing,
+    NumberIndex,
+    Numbers,
+    Pairs,
+    Rows,
+    Tables,
+    ranges,
+    spans,
+)
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Adjacency, Keys, Kind, Scores
 from graphrag_core.text import EDGE, hash64
@@ -566,22 +577,25 @@ class LiveGraph:
         targets = first + self._rank.values[targets]
         if is_chunk.all():
             return Adjacency(of_chunks, targets, weights, np.round(totals, 6).astype(np.float32))
-        entities = self._slots(nodes[~is_chunk])
-        counts = self._entity_counts.values[entities]
-        totals[~is_chunk] = counts[:, 0] + (SUBJECT - MENTION) * counts[:, 1] + self._link_total.values[entities]
+        is_entity = ~is_chunk
+        entities = self._slots(nodes[is_entity])
+        counted = self._entity_counts.values[entities]
+        totals[is_entity] = counted[:, 0] + (SUBJECT - MENTION) * counted[:, 1] + self._link_total.values[entities]
         to_chunks, links = self._entity_chunks.gather(entities), self._links.gather(entities)
-        parts = (
-            (is_chunk, of_chunks, targets, weights),
-            (~is_chunk, to_chunks[0], self._chunk_positions(to_chunks[1]), to_chunks[2]),
-            (~is_chunk, links[0], first + self._rank.values[links[1]], rounded(links[2])),
-        )
-        counts = np.zeros(len(nodes), np.int64)
-        for which, of_rows, _, _ in parts:
-            counts[which] += of_rows
-        owners = [np.repeat(np.flatnonzero(which), of_rows) for which, of_rows, _, _ in parts]
-        order = np.argsort(np.concatenate(owners), kind="stable")
-        targets, weights = (np.concatenate([part[at] for part in parts])[order] for at in (2, 3))
-        return Adjacency(counts, targets, weights, np.round(totals, 6).astype(np.float32))
+        counts = np.empty(len(nodes), np.int64)
+        counts[is_chunk], counts[is_entity] = of_chunks, to_chunks[0] + links[0]
+        ends = counts.cumsum()
+        starts = ends - counts
+        of_entities = starts[is_entity]
+        all_targets, all_weights = np.empty(int(ends[-1]), np.int64), np.empty(int(ends[-1]), np.float32)
+        for start, size, to, values in (
+            (starts[is_chunk], of_chunks, targets, weights),
+            (of_entities, to_chunks[0], self._chunk_positions(to_chunks[1]), to_chunks[2]),
+            (of_entities + to_chunks[0], links[0], first + self._rank.values[links[1]], rounded(links[2])),
+        ):
+            at = ranges(start, size)
+            all_targets[at], all_weights[at] = to, values
+        return Adjacency(counts, all_targets, all_weights, np.round(totals, 6).astype(np.float32))
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:  # noqa: ARG002 - they are known
         """Return the number of neighbours of each node."""
