@@ -2,10 +2,12 @@
 
 For each size both are built from the same synthetic passages. Then questions are asked in turn: of the folder, of
 PostgreSQL, and one vector search of pgvector alone. Printed are build times, bytes, p50 and p95, and the statements and
-rows of a question, as ratios in the same run. Times are also given as CPU time, which other programs on the machine
-change less: that of this process and, if the server runs on the same machine with Linux, of its processes for our
-connections. ``load SECONDS`` runs 1 and then 8 writers beside 16 readers, in processes of their own: nothing may be
-lost, and every answer must be of one generation.
+rows of a question, as ratios in the same run. Times of questions are also given as CPU time, which other programs on
+the machine change less: that of this process and, if the server runs on the same machine with Linux, of its processes
+for our connections. Last comes what a filter costs that was never used before, as a multiple of the same question
+without one: in CPU time of this process, in elapsed time and in statements. ``filters ADDRESS SIZE`` prints that alone,
+for an index of such passages that is there. ``load SECONDS`` runs 1 and then 8 writers beside 16 readers, in processes
+of their own: nothing may be lost, and every answer must be of one generation.
 
 The server is that of ``DATABASE_URL``, or one that is started for the run, with fsync off.
 """
@@ -42,6 +44,8 @@ QUESTIONS, WARM_UP = 60, 12  # the first ones load what is cached, and the serve
 READERS, WRITERS = 16, 8
 SECONDS = 60.0
 PAIRS = 20
+FILTERED = 20  # questions with each new filter, the first 4 of which are not counted
+FILTER = 3.0  # the most that a filter may cost that was never used before, in questions without one
 GROWTH = 3.0  # the most that a question may take longer with ten times the passages
 
 
@@ -106,6 +110,15 @@ class Counted:
         return time.perf_counter() - start, self.cpu() - first
 
 
+def filterable(size: int) -> Iterator[Document]:
+    """Yield passages with a tenant, a year and three groups."""
+    random = np.random.default_rng(11)
+    for at, one in enumerate(documents(size)):
+        groups = [f"g{number}" for number in random.choice(30, 3, replace=False).tolist()]
+        metadata = {"tenant": f"t{at % FILTERED}", "year": 1900 + at % 200, "groups": groups}
+        yield Document(one.id, one.text, one.title, metadata)
+
+
 def growth(url: str, folder: Path, chosen: list[int]) -> None:
     counted = Counted()
     before: dict[str, float] = {}
@@ -113,7 +126,7 @@ def growth(url: str, folder: Path, chosen: list[int]) -> None:
         schema = f"bench_{uuid.uuid4().hex[:8]}"
         embedded = KnowledgeIndex.open(folder / str(size), ReadyVectors(), progress=False)
         shared = KnowledgeIndex.open(address(url, schema), ReadyVectors(), progress=False)
-        built = [counted.seconds(partial(index.add, documents(size))) for index in (embedded, shared)]
+        built = [counted.seconds(partial(index.add, filterable(size))) for index in (embedded, shared)]
         tables, _ = sizes(address(url, schema))
         data, on_disk = sum(one.data + one.indexes for one in tables), embedded.stats().bytes_on_disk
         print(f"{size:>9,} passages")
@@ -125,6 +138,7 @@ def growth(url: str, folder: Path, chosen: list[int]) -> None:
             f"  bytes       folder {as_size(on_disk)}, PostgreSQL {as_size(data)} ({data / on_disk:.1f}×)", flush=True
         )
         before = _asked(counted, embedded, shared, size, before)
+        _filtered(counted, shared, size, embedded)
         embedded.close()
         shared.close()
         drop(url, schema)
@@ -134,8 +148,7 @@ def _asked(
     counted: Counted, embedded: KnowledgeIndex, shared: KnowledgeIndex, size: int, before: dict[str, float]
 ) -> dict[str, float]:
     """Ask questions in turn and print what they took; return the median CPU times. ``before`` are those of less."""
-    found = [embedded.get(f"d{at}") for at in np.random.default_rng(3).integers(0, size, QUESTIONS).tolist()]
-    texts = [f"Which {d.text.split()[3]} of {d.title} was it?" for d in found if d is not None]
+    texts = _questions(embedded, size)
     both = [GraphRetriever(index, cache=None) for index in (embedded, shared)]
     engine: Any = shared.engine
     times: dict[str, list[tuple[float, float]]] = {"folder": [], "PostgreSQL": [], "pgvector": []}
@@ -171,6 +184,50 @@ def _asked(
     print(f"  a question  {statements:.0f} statements, {rows:,.0f} rows, {as_size(int(size_of))}")
     print(f"  same top 10 {equal} of {len(texts)}", flush=True)
     return middle
+
+
+def _questions(index: KnowledgeIndex, size: int) -> list[str]:
+    found = [index.get(f"d{at}") for at in np.random.default_rng(3).integers(0, size, QUESTIONS).tolist()]
+    return [f"Which {d.text.split()[3]} of {d.title} was it?" for d in found if d is not None]
+
+
+def _filtered(counted: Counted, shared: KnowledgeIndex, size: int, embedded: KnowledgeIndex | None = None) -> None:
+    """Ask questions without and with filters that were never used before, in turn, and print what a filter costs."""
+    random = np.random.default_rng(4)
+    retriever = GraphRetriever(shared, cache=None)
+    folder = None if embedded is None else GraphRetriever(embedded, cache=None)
+    filters: dict[str, Callable[[int], dict[str, Any] | None]] = {
+        "no filter": lambda _: None,
+        "equality": lambda number: {"tenant": f"t{number}"},
+        "range": lambda _: {"year": {"gte": 1900 + 100 * random.random()}},
+        "narrow range": lambda _: {"year": {"gte": (start := 1900 + 180 * random.random()), "lt": start + 10}},
+        "list": lambda _: {"groups": {"in": [f"g{group}" for group in random.choice(30, 3, replace=False).tolist()]}},
+        "ids": lambda _: {"__id__": {"in": [f"d{at}" for at in random.integers(0, size, 500).tolist()]}},
+    }
+    taken: dict[str, list[tuple[float, float, int]]] = {name: [] for name in filters}
+    equal = dict.fromkeys(filters, 0)
+    for number, text in enumerate(_questions(shared, size)[:FILTERED]):
+        for name, make in filters.items():
+            where, statements = make(number), counted.statements
+            start, first = time.perf_counter(), time.process_time()
+            result = retriever.retrieve(text, k=10, where=where)
+            cost = time.process_time() - first, time.perf_counter() - start, counted.statements - statements
+            if folder is not None:
+                other = folder.retrieve(text, k=10, where=where)
+                equal[name] += [hit.chunk.id for hit in result.hits] == [hit.chunk.id for hit in other.hits]
+            if number >= 4:
+                taken[name].append(cost)
+    without = np.median(taken["no filter"], axis=0)
+    for name, costs in taken.items():
+        cpu, elapsed, statements = np.median(costs, axis=0)
+        ratios = cpu / without[0], elapsed / without[1]
+        same = "" if folder is None else f"; same top 10 as in the folder {equal[name]} of {FILTERED}"
+        print(
+            f"  {name:12} {1000 * cpu:.0f} ms of CPU here ({ratios[0]:.1f}×), "
+            f"{1000 * elapsed:.0f} ms ({ratios[1]:.1f}×), {statements:.0f} statements{same}"
+            + (f"; NOT MET: above {FILTER}×" if max(ratios) > FILTER else ""),
+            flush=True,
+        )
 
 
 def drop(url: str, schema: str) -> None:
@@ -268,6 +325,10 @@ def load(url: str, writers: int, duration: float) -> dict[str, float]:
 
 
 def main(arguments: list[str]) -> None:
+    if arguments[:1] == ["filters"]:
+        with KnowledgeIndex.open(arguments[1], ReadyVectors(), read_only=True, progress=False) as index:
+            _filtered(Counted(), index, int(arguments[2]))
+        return
     with server() as url, tempfile.TemporaryDirectory() as folder:
         if arguments[:1] == ["load"]:
             duration = float(arguments[1]) if len(arguments) > 1 else SECONDS

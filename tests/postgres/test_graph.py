@@ -14,9 +14,10 @@ from changes import CHUNKER, some_document
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
 from graphrag_core.engine.embedded import EmbeddedEngine
-from graphrag_core.engine.postgres import PostgresEngine, graph
+from graphrag_core.engine.postgres import PostgresEngine, graph, reads
 from graphrag_core.engine.postgres.database import create
-from graphrag_core.filters import parse
+from graphrag_core.errors import FilterError
+from graphrag_core.filters import matches, parse
 from graphrag_core.testing import HashEmbedder
 
 
@@ -121,6 +122,71 @@ def test_a_lived_graph_is_the_one_built_from_the_rows(urls, seed) -> None:
             if step % 5 == 4:
                 assert_same(wanted, found)
                 assert_same(wanted, found, {"team": "x"})
+
+
+def test_a_scope_is_read_alike_from_derived_tables_and_from_records(urls, monkeypatch) -> None:
+    """With a bitmap and without one; degrees are exact below the number that is asked for."""
+    chance = random.Random(23)
+    with make_index() as wanted, make_index(PostgresEngine(urls())) as found:
+        documents = [replace(some_document(chance), id=f"d{at}") for at in range(40)]
+        for index in (wanted, found):
+            index.add(documents)
+        scopes = {"team": "x"}, {"__id__": {"in": [f"d{at}" for at in range(0, 40, 2)]}}, {"not": {"__id__": "d3"}}
+        for scope in scopes:
+            assert_same(wanted, found, scope)
+            with found.engine.snapshot(parse(scope)) as whole:
+                nodes = whole.top_entities(1_000)
+                exact = dict(zip(labels(whole, nodes), whole.degrees(nodes).tolist(), strict=True))
+            for most in (1.0, 2.5, 1e9):
+                with found.engine.snapshot(parse(scope)) as snapshot:
+                    nodes = snapshot.top_entities(1_000)
+                    degrees = snapshot.degrees(nodes, np.full(len(nodes), most))
+                    for label, degree in zip(labels(snapshot, nodes), degrees.tolist(), strict=True):
+                        assert degree == exact[label] or most <= degree <= max(most, exact[label])
+        monkeypatch.setattr(reads, "_MOST_SENT", -1)
+        for scope in scopes:
+            assert_same(wanted, found, scope)
+
+
+def test_a_filter_is_resolved_by_one_statement(urls, monkeypatch) -> None:
+    """The same chunks, whether those of few documents are looked up or all are looked at."""
+    chance = random.Random(29)
+    scopes = [
+        {"team": "x"},
+        {"n": {"gte": 3, "lt": 9}},
+        {"n": {"in": [1, 4, "4", True]}},
+        {"n": {"in": [2, 5]}},
+        {"tags": {"in": ["a", "b"]}},
+        {"__id__": {"in": ["d1", "d2", "none"]}},
+        {"or": [{"tags": "c"}, {"not": {"n": {"lt": 15}}}]},
+        {"n": {"gt": 100}},
+    ]
+    with make_index(PostgresEngine(urls())) as index:
+        documents = [
+            replace(
+                some_document(chance), id=f"d{at}", metadata={"n": at, "tags": ["a", "b", "c"][: at % 4], "team": "x"}
+            )
+            for at in range(20)
+        ]
+        index.add(documents)
+        for few in (0, 10**9):
+            monkeypatch.setattr(reads, "_FEW", few)
+            for scope in scopes:
+                asked = []
+                wanted = {one.id for one in documents if matches(scope, one.metadata, one.id)}
+                with index.engine.snapshot() as snapshot:
+                    transaction = snapshot._reads.transaction
+                    run = transaction._execute
+                    transaction._execute = lambda *statement, run=run, asked=asked: asked.append(1) or run(*statement)
+                    chunks = transaction.in_scope(parse(scope))
+                    assert len(asked) == 1
+                    assert chunks.tolist() == sorted(chunks.tolist())
+                    rows = transaction.rows("SELECT d.id FROM chunks c JOIN documents d ON d.index = c.index AND "
+                                            "d.key = c.document WHERE c.key = ANY(%s)", (chunks,))  # fmt: skip
+                    assert {row[0] for row in rows} == wanted, scope
+                    assert len(rows) == len(chunks) == sum(len(index.engine.chunks_of(one)) for one in wanted)
+        with pytest.raises(FilterError, match="unknown"), index.engine.snapshot(parse({"unknown": 1})):
+            pass
 
 
 def test_partitions_change_nothing(database) -> None:

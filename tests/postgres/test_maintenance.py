@@ -9,6 +9,7 @@ import numpy as np
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.engine.postgres import PostgresEngine, engine
+from graphrag_core.filters import parse
 from graphrag_core.testing import HashEmbedder
 
 WORDS = "token session ledger harbour quay planner tariff gateway keyring billing cedar nordic".split()
@@ -47,6 +48,19 @@ def test_many_vectors_are_searched_with_an_hnsw_index(url, monkeypatch):
             plan = rows_with(settings, f"EXPLAIN {sql}", parameters)
             assert any("hnsw" in line for (line,) in plan), plan
             assert len(near.search_vectors("facts", query, 5)[0][0]) >= 5
+        for scope, is_large in (({"n": {"in": [0, 1]}}, True), ({"__id__": {"in": ["d001", "d002"]}}, False)):
+            with index.engine.snapshot(parse(scope)) as near, exact.snapshot(parse(scope)) as all_of_them:
+                asked = []
+                rows_with = near._reads.transaction.rows_with
+                near._reads.transaction.rows_with = lambda *statement: asked.append(1) or rows_with(*statement)  # noqa: B023
+                (found,), (expected,) = (one.search_vectors("chunks", query, 10) for one in (near, all_of_them))
+                assert bool(asked) == is_large
+                ids = [
+                    {chunk.id for chunk in one.chunks(keys)}
+                    for one, (keys, _) in ((near, found), (all_of_them, expected))
+                ]
+                assert len(ids[0] & ids[1]) >= len(ids[1]) - 1
+                assert len(ids[0]) == (10 if is_large else 2)
         with index.engine.snapshot(None) as whole:
             assert whole.chunk_count == 150
         exact.close()

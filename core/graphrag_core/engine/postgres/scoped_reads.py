@@ -28,6 +28,7 @@ from graphrag_core.text import EDGE, hash64
 
 _EDGE = hash64(EDGE)
 _UNLIMITED = 1 << 40
+_MERGED_READS = 4  # times the keys of a read: an earlier one of so many at most is merged with it
 _NONE = "SELECT unnest('{}'::bigint[])"
 _SEES_CHUNK, _SEES_FACT = SEES.format("chunk"), SEES.format(f"(fact >> {FACT_BITS})")
 _MERGED = "IN (SELECT unnest(%(merged)s::bigint[]))"  # hashed by the server, unless it is a condition of its own
@@ -204,8 +205,17 @@ class _Rows:
             owners, columns = owners[inside], tuple(column[inside] for column in columns)
         place = keys.searchsorted(owners)
         order = np.argsort(place, kind="stable")
-        counts = np.bincount(place, minlength=len(keys))
-        self._reads.append((keys, counts.cumsum() - counts, counts, [column[order] for column in columns]))
+        counts, rows = np.bincount(place, minlength=len(keys)), [column[order] for column in columns]
+        first = counts.cumsum() - counts
+        while self._reads and len(self._reads[-1][0]) <= _MERGED_READS * len(keys):  # so that there are few of them
+            known, own_first, own_counts, own_rows = self._reads.pop()
+            order = np.argsort(np.concatenate([known, keys]))
+            starts = np.concatenate([own_first, first + len(own_rows[0])])[order]
+            keys, counts = np.concatenate([known, keys])[order], np.concatenate([own_counts, counts])[order]
+            wanted = ranges(starts, counts)
+            rows = [np.concatenate(both)[wanted] for both in zip(own_rows, rows, strict=True)]
+            first = counts.cumsum() - counts
+        self._reads.append((keys, first, counts, rows))
 
     def get(self, keys: Keys) -> tuple[Any, ...]:
         """Return the rows of keys: the place of the key, and the columns."""
