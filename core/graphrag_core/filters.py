@@ -431,6 +431,8 @@ def _condition(key: str, operator: object, operand: Any) -> Filter:
 
 
 def _checked(key: str, value: Any) -> Value:
+    if type(value) is str and value.isascii() and "\x00" not in value:
+        return "text", value  # most of a long list of ids
     try:
         value = json_value(value, key)
     except (ValueError, RecursionError) as error:

@@ -8,6 +8,8 @@ filters read new documents only. Documents that are gone stay in a column until 
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, groupby, pairwise, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -25,6 +27,7 @@ Flags = npt.NDArray[np.bool_]
 
 _FEW = 1_000  # documents that a column may lack, which are read again after each change
 _SMALL = 32  # and the part of it
+_MANY = 200  # values of a list that are looked up one by one
 
 
 class AttributeColumns:
@@ -114,7 +117,8 @@ class AttributeColumns:
             yield "attributes: the documents of chunks differ from the records"
 
 
-class _Kind(NamedTuple):
+@dataclass(frozen=True)
+class _Kind:
     """The values of one kind, in ascending order, and the documents that have each: those from its start on."""
 
     values: list[Any]
@@ -131,10 +135,20 @@ class _Kind(NamedTuple):
 
     def having(self, values: list[Any]) -> Keys:
         """Return the documents that have one of some values."""
-        places = [(bisect_left(self.values, value), value) for value in values]
-        size = len(self.values)
-        at = np.array([at for at, value in places if at < size and self.values[at] == value], np.int64)
+        if len(values) > _MANY:
+            places = self._places
+            found = [places[value] for value in values if value in places]
+        else:
+            own, size = self.values, len(self.values)
+            near = ((bisect_left(own, value), value) for value in values)
+            found = [at for at, value in near if at < size and own[at] == value]
+        at = np.array(found, np.int64)
         return self.documents[ranges(self.starts[at], self.starts[at + 1] - self.starts[at])]
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        """The place of each value, for long lists of values."""
+        return {value: at for at, value in enumerate(self.values)}
 
     def compared(self, operator: str, value: Any) -> Keys:
         """Return the documents with a value greater than one, or less."""

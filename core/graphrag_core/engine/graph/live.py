@@ -52,7 +52,6 @@ from graphrag_core.text import EDGE, hash64
 _T = TypeVar("_T")
 _EDGE = hash64(EDGE)
 _MOST_ADJACENT = 4_000_000  # edges that are put together for queries: 32 MB
-_MOST_CODED = 1 << 62
 _MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup table is worth its memory
 
 
@@ -1159,11 +1158,10 @@ def by_key(keys: Keys, flags: Flags, limit: int) -> Flags:
 
 def unique_pairs(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> Pairs:
     """Return different pairs of numbers once, in order."""
-    width = int(second.max(initial=0)) + 1
-    is_small = int(first.max(initial=0)) < _MOST_CODED // width
-    if is_small and first.min(initial=0) >= 0 and second.min(initial=0) >= 0:  # sorting one array is much faster
-        pairs = np.divmod(distinct(first.astype(np.int64) * width + second), width)
-        return pairs[0], pairs[1]
+    bits = int(second.max(initial=0)).bit_length()
+    if int(first.max(initial=0)).bit_length() + bits < 63 and min(first.min(initial=0), second.min(initial=0)) >= 0:
+        codes = distinct((first.astype(np.int64) << bits) | second)  # sorting one array is much faster
+        return codes >> bits, codes & ((1 << bits) - 1)
     order = np.lexsort((second, first))
     first, second = first[order].astype(np.int64), second[order].astype(np.int64)
     new = np.r_[True, (np.diff(first) != 0) | (np.diff(second) != 0)][: len(first)]

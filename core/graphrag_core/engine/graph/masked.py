@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.graph.change import MENTION, SUBJECT
+from graphrag_core.engine.graph.change import MENTION, MOST_LINKED, SUBJECT
 from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.live import LiveGraph, unique_pairs
 from graphrag_core.engine.graph.names import NEVER
@@ -25,6 +25,7 @@ from graphrag_core.ports import Keys, Scores
 
 _AHEAD = 2  # times as many chunks of an entity are looked at as would be enough, since some are not in scope
 _FEW = 8
+_LEAST_WEIGHT = 0.01  # of a fact that is sure to link its entities
 _MISSING, _APART, _GROUPED = 1, 2, 4
 """States of a spelling: no chunk in scope has it as a name; it is one with others in scope or in the whole graph; and
 that in the whole graph."""
@@ -47,9 +48,10 @@ class MaskedGraph(ScopedGraph):
         self._visible = visible
         self._visible_row: Flags = visible[graph._tables["chunks"]["key"]]
         self._order, self._place = graph.spelling_order()
-        special = graph.in_scopes(_Special)
-        self._groups = special.groups
-        self._state = special.states(visible)
+        self._special = graph.in_scopes(_Special)
+        self._groups = self._special.groups
+        self._state = self._special.states(visible)
+        self._degrees = np.zeros(self.node_limit, np.float32)  # of nodes, as far as they were counted
         self._entity: Numbers | None = None  # the spelling that represents each; None if all represent themselves
         members, representatives = (self._slots(part) for part in self._merged)
         if len(members):
@@ -149,23 +151,60 @@ class MaskedGraph(ScopedGraph):
                 return each_once(owner, self.first_entity + self._place[entities], weights)
         return owner, self.first_entity + self._place[slots], weights
 
+    def names(self, entities: Keys) -> Pairs:
+        """Return the names of entities in scope that chunks in scope write. One of which there is no other is."""
+        graph, slots = self._graph, self._slots(entities)
+        counts, names, _ = graph._names_of.gather(slots)
+        valid, _ = graph.valid(names, slots.repeat(counts))
+        owner, names = np.arange(len(slots)).repeat(counts)[valid], names[valid]
+        counts = np.bincount(owner, minlength=len(slots))
+        several = (counts != 1) | (self._state[slots] > 0)
+        if not several.any():
+            return counts, graph.name_keys[names]
+        alone = ~several[owner]
+        of_several, others = super().names(entities[several])
+        counts[several] = of_several
+        owner = np.concatenate([owner[alone], np.flatnonzero(several).repeat(of_several)])
+        found = np.concatenate([graph.name_keys[names[alone]], others])
+        return counts, found[np.argsort(owner, kind="stable")]
+
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
-        """Return the number of neighbours of each node. Of an entity that enough chunks mention, these are counted."""
+        """Return the number of neighbours of each node. Those of which it is enough to know fewer are not read."""
         if most is None:
             return super().degrees(nodes)
-        found = np.zeros(len(nodes), np.float32)
-        unread = np.flatnonzero((nodes >= self.first_entity) & ~self._edges.have(nodes, self.node_limit))
-        slots, wanted = self._slots(nodes[unread]), most[unread]
-        may = (self._graph._entity_chunks.counts[slots] >= wanted) & (self._state[slots] == 0)
-        if may.any():
-            unread, wanted = unread[may], wanted[may]
-            counts, chunks, _ = self._graph._entity_chunks.gather(slots[may], (_AHEAD * wanted).astype(np.int64) + _FEW)
-            owner = np.arange(len(unread)).repeat(counts)[self._visible_row[chunks]]
-            in_scope = np.bincount(owner, minlength=len(unread))
-            enough = in_scope >= wanted
-            found[unread[enough]] = in_scope[enough]
-        rest = np.flatnonzero(found == 0)
-        found[rest] = super().degrees(nodes[rest])
+        found = self._degrees[nodes]
+        if not (few := found < most).any():
+            return found
+        read = self._edges.have(nodes, self.node_limit)
+        found[read] = self._edges.counts(nodes[read])
+        unread = few & ~read
+        is_chunk = nodes < self.first_entity
+        chunks = np.flatnonzero(unread & is_chunk)
+        found[chunks] = self._special.in_chunks[self._graph._chunk_rows(nodes[chunks])]
+        entities = np.flatnonzero(unread & ~is_chunk)
+        slots = self._slots(nodes[entities])
+        plain = self._state[slots] == 0
+        entities, slots = entities[plain], slots[plain]
+        if len(entities):
+            found[entities] = self._least_degrees(slots, (_AHEAD * most[entities]).astype(np.int64) + _FEW)
+        rest = np.flatnonzero(unread & (found < most))
+        if len(rest):
+            found[rest] = super().degrees(nodes[rest])
+        self._degrees[nodes] = found
+        return found
+
+    def _least_degrees(self, slots: Numbers, limits: Numbers) -> Numbers:
+        """Return how many neighbours entities have at least, from so many chunks and facts of each.
+
+        They have all chunks in scope, and the others in the longest fact.
+        """
+        graph, special, size = self._graph, self._special, len(slots)
+        counts, chunks, _ = graph._entity_chunks.gather(slots, limits)
+        found = np.bincount(np.arange(size).repeat(counts)[self._visible_row[chunks]], minlength=size)
+        counts, facts, _ = graph._entity_facts.gather(slots, limits)
+        others = np.where(self._visible[graph._tables["facts"]["chunk"][facts]], special.in_facts[facts], 0)
+        linked = counts > 0
+        found[linked] += np.maximum.reduceat(others, (counts.cumsum() - counts)[linked]) if len(others) else 0
         return found
 
 
@@ -176,6 +215,9 @@ class _Special:
     ----------
     groups
         The rows of those that are one with others in the whole graph.
+    in_chunks, in_facts
+        How many entities a chunk has, and how many others each entity of a fact is linked with by it, at least: in
+        every scope that has it. Of rows of the tables.
     """
 
     def __init__(self, graph: LiveGraph) -> None:
@@ -190,6 +232,21 @@ class _Special:
         moved = np.flatnonzero((entity >= 0) & (entity != np.arange(len(entity))))
         self.groups = _Groups(graph, distinct(moved, entity[moved]))
         self._state[self.groups.members] |= _APART | _GROUPED
+        self.in_chunks, self.in_facts = self._least(graph)
+
+    def _least(self, graph: LiveGraph) -> tuple[Numbers, Numbers]:
+        aliases = graph._tables["aliases"]
+        named = (graph._spelling.values[graph._at("names", aliases[end])] for end in ("short", "long"))
+        plain = self._state == 0
+        plain[distinct(*named, *graph.similar)] = False  # in some scope they may be one with others
+        found = []
+        for rows in (graph._chunk_entities, graph._fact_entities):
+            counts, slots, _ = rows.gather(np.arange(len(rows.counts)))
+            owner = np.arange(len(counts)).repeat(counts)
+            found.append(np.bincount(owner[plain[slots]], minlength=len(counts)))
+        links = (counts <= MOST_LINKED) & (graph._tables["facts"]["weight"][: len(counts)] >= _LEAST_WEIGHT)
+        links[owner[self._state[slots] & _GROUPED > 0]] = False  # in some scope it may be too long
+        return found[0], np.where(links, np.maximum(found[1] - 1, 0), 0)
 
     def states(self, visible: Flags) -> npt.NDArray[np.int8]:
         """Return the state of each spelling in a scope."""

@@ -26,7 +26,8 @@ Weighted = tuple[Numbers, Keys, npt.NDArray[np.float32]]
 """Rows of a sparse matrix as the places of their owners, in order, with values and weights."""
 
 
-_WEIGHTS = 8  # a power of two above the weights of mentions
+_WEIGHT_BITS = 3  # of the weights of mentions
+_MOST_WEIGHT = (1 << _WEIGHT_BITS) - 1
 
 
 class Uses(Protocol):
@@ -262,9 +263,7 @@ class ScopedGraph:
     def _held_in(self, facts: Keys) -> Pairs:
         """Return the entities that facts hold, also those of hidden facts: the place of the fact, and the entity."""
         owner, entities, _ = self._entities(*self._uses.in_facts(facts))
-        width = max(self.node_limit, 1)
-        owner, entities = np.divmod(distinct(owner * width + entities), width)
-        return owner, entities
+        return unique_pairs(owner, entities)
 
     def hidden(self, facts: Keys) -> Flags:
         """Return which facts no query may see: edges with an end outside, and deleted relations."""
@@ -337,8 +336,8 @@ class ScopedGraph:
         if len(entities):
             owner, targets, weights = self._chunks_of(entities)
             of_links, others, strengths = self._links(entities)
-            width = max(self.node_limit, 1)
-            codes = np.concatenate([owner * width + targets, of_links * width + others])
+            bits = self.node_limit.bit_length()
+            codes = np.concatenate([(owner << bits) | targets, (of_links << bits) | others])
             order = codes.argsort()
             codes, weights = codes[order], np.concatenate([weights, strengths])[order]
             is_first = np.ones(len(codes), np.bool_)
@@ -346,8 +345,8 @@ class ScopedGraph:
             starts = np.flatnonzero(is_first)
             sums = np.bincount(is_first.cumsum() - 1, weights, len(starts)).round(6)
             kept = sums != 0
-            owner, targets = np.divmod(codes[starts[kept]], width)
-            self._edges.add(entities, owner, targets, sums[kept].astype(np.float32))
+            codes = codes[starts[kept]]
+            self._edges.add(entities, codes >> bits, codes & ((1 << bits) - 1), sums[kept].astype(np.float32))
 
     def edges(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         """Return the edges of nodes."""
@@ -415,10 +414,11 @@ class ReadRows:
 
 def each_once(owner: Numbers, values: Keys, weights: npt.NDArray[np.float32]) -> Weighted:
     """Return pairs of an owner and a value once, in order, with the largest weight, which is a small number."""
-    width = int(values.max(initial=0)) + 1
-    codes = np.sort((owner * width + values) * _WEIGHTS - weights.astype(np.int64))
-    pairs = -(-codes // _WEIGHTS)
+    bits = int(values.max(initial=0)).bit_length()
+    lowest = _MOST_WEIGHT - weights.astype(np.int64)  # sorts the largest weight first
+    codes = np.sort(((owner << bits) | values) << _WEIGHT_BITS | lowest)
+    pairs = codes >> _WEIGHT_BITS
     first = np.ones(len(codes), np.bool_)
     np.not_equal(pairs[1:], pairs[:-1], out=first[1:])
-    owner, values = np.divmod(pairs[first], width)
-    return owner, values, (pairs * _WEIGHTS - codes)[first].astype(np.float32)
+    pairs, codes = pairs[first], codes[first]
+    return pairs >> bits, pairs & ((1 << bits) - 1), (_MOST_WEIGHT - (codes & _MOST_WEIGHT)).astype(np.float32)

@@ -151,7 +151,7 @@ class Rows:
             if part is not None:
                 part.extend(rows - len(part))
 
-    def gather(self, rows: Numbers, limit: int | None = None) -> tuple[Numbers, Numbers, Array]:
+    def gather(self, rows: Numbers, limit: int | Numbers | None = None) -> tuple[Numbers, Numbers, Array]:
         """Return rows, or their first entries: their lengths, indices and values (the indices if there are none)."""
         counts: Numbers = self._counts.values[rows].astype(np.int64)
         if limit is not None:
