@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -109,7 +108,7 @@ def _rows(**columns: Iterable[Any] | None) -> list[tuple[Any, ...]]:
 
 def to_document(stored: graphrag_core.Document | Chunk) -> Document:
     """Return a stored document, or a passage of it, as it was added; raw HTML as its readable text."""
-    metadata = copy.deepcopy({key: value for key, value in stored.metadata.items() if key != _STORED_KNOWLEDGE})
+    metadata = {key: value for key, value in stored.metadata.items() if key != _STORED_KNOWLEDGE}
     return Document(id=stored.id, page_content=stored.text, metadata=metadata)
 
 

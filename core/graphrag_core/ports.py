@@ -163,10 +163,7 @@ class Snapshot(Protocol):
         """Return whether there are any chunks, facts or entities, or any vectors of them."""
 
     def search_vectors(self, kind: Kind, vectors: Matrix, k: int) -> list[Ranking]:
-        """Return for each vector the best ``k`` by cosine similarity, and what ties with the last.
-
-        Facts that say the same are returned once, the best of them.
-        """
+        """Return for each vector the nearest ``k`` chunks or entities by cosine, and what ties with the last."""
 
     def search_keywords(self, kind: Kind, text: str, k: int) -> Ranking:
         """Return the best ``k`` chunks or facts by BM25 with a positive score, and what ties with the last.
@@ -189,14 +186,20 @@ class Snapshot(Protocol):
         A chunk's title and headings belong to its text; those of a fact's chunk do not belong to the fact.
         """
 
-    def named_with(self, entities: Keys, terms: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Return which entities have a name all of whose terms are among some; those that an edit renamed may have."""
+    def names_within(self, entities: Keys, terms: Sequence[str]) -> list[tuple[int, list[int]]]:
+        """Return the names of entities all of whose terms are among some: the entity, and the places of these terms.
+
+        Those with the most terms come first. Addresses of sections are left out.
+        """
 
     def copies(self, kind: Kind, keys: Keys) -> list[Keys]:
         """Return for each chunk the others that say the same or a little less, for each fact those that say the same.
 
         In order of id. A chunk with a word, number or name that the other lacks is not a copy.
         """
+
+    def facts_in(self, chunks: Keys) -> Keys:
+        """Return the facts of chunks in the order of ids; of those that say the same the first."""
 
     def similarities(self, kind: Kind, keys: Keys, vector: Matrix | None) -> Scores:
         """Return the cosine similarity of chunks or facts to a vector; 0 where one of the two has no vector."""

@@ -8,7 +8,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from concurrent.futures import Future
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, overload
@@ -22,7 +21,7 @@ from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.embedding import unit_vector
 from graphrag_core.ingest.remembered import Time, changes_between, seconds, visible
 from graphrag_core.llm import as_chat_model
-from graphrag_core.model import Fact
+from graphrag_core.model import Chunk, Fact
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.query.ask import (
     MAX_TOKENS,
@@ -38,7 +37,7 @@ from graphrag_core.query.global_search import run_global_search
 from graphrag_core.query.pipeline import Question, run_search
 from graphrag_core.query.recognise import Recogniser
 from graphrag_core.query.settings import Method, Plan, SearchSettings
-from graphrag_core.result import Explanation, LazyExplanation, Result, Trace
+from graphrag_core.result import Explanation, Hit, LazyExplanation, Result, Trace
 from graphrag_core.text import Tokenizer
 
 _DEFAULTS = SearchSettings()
@@ -577,8 +576,24 @@ class _Cached(NamedTuple):
 
 def _copied(result: Result) -> Result:
     """Return a copy that shares no mutable value, but the explanation, which is computed once for all copies."""
-    hits = [
-        replace(hit, channels=dict(hit.channels), chunk=replace(hit.chunk, metadata=deepcopy(dict(hit.chunk.metadata))))
-        for hit in result.hits
-    ]
-    return replace(result, hits=tuple(hits), inverses=dict(result.inverses))
+    return replace(result, hits=tuple(map(_copied_hit, result.hits)), inverses=dict(result.inverses))
+
+
+def _copied_hit(hit: Hit) -> Hit:
+    """Return a copy of a hit; faster than ``dataclasses.replace``."""
+    chunk = hit.chunk
+    own = Chunk(
+        chunk.id, chunk.document_id, chunk.text, chunk.title, chunk.ordinal, chunk.start, _copied_json(chunk.metadata),
+        chunk.headings, chunk.page, chunk.marks,
+    )  # fmt: skip
+    return Hit(
+        own, hit.score, dict(hit.channels), hit.origin, hit.graph_expansion, hit.copies, hit.via, hit.community,
+        hit.explanation,
+    )  # fmt: skip
+
+
+def _copied_json(value: Any) -> Any:
+    """Return a copy of a JSON value; many times faster than ``copy.deepcopy``."""
+    if isinstance(value, Mapping):
+        return {key: _copied_json(one) for key, one in value.items()}
+    return [_copied_json(one) for one in value] if isinstance(value, list) else value

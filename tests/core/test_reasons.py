@@ -153,9 +153,10 @@ def test_reasons_are_those_of_the_hits_shown_whatever_the_reranker_chose():
             values = np.full((3, 1), 0.5)
             links = Links(strengths, entity, held, ~held, 0 * values, values)
             reasons = Reasons(np.arange(3), terms, links)
-            found = reasons.links_of(snapshot, np.arange(3), ["a", "b", "c"])
+            query = Query("red green blue", snapshot)
+            found = reasons.links_of(query, np.arange(3), ["a", "b", "c"])
             assert [link and (link.rank, link.chunk_id) for link in found] == [None, (1, "a"), (1, "a")]
-            assert reasons.links_of(snapshot, np.array([2, 1]), ["c", "b"]) == [None, None]
+            assert reasons.links_of(query, np.array([2, 1]), ["c", "b"]) == [None, None]
 
 
 def test_chinese_and_identifiers_are_words_and_possessive_endings_are_not():

@@ -31,7 +31,7 @@ def test_many_vectors_are_searched_with_an_hnsw_index(url, monkeypatch):
     monkeypatch.setattr(engine, "APPROXIMATE_FROM", 100)
     with opened(url) as index:
         index.add(documents(150))
-        assert set(index.engine._indexed_kinds()) >= {"chunks", "facts"}
+        assert "chunks" in index.engine._indexed_kinds()
         exact = PostgresEngine(url, exact=True)
         query = HashEmbedder().embed_query("session ledger harbour")[None, :]
         with index.engine.snapshot() as near, exact.snapshot() as all_of_them:
@@ -47,7 +47,6 @@ def test_many_vectors_are_searched_with_an_hnsw_index(url, monkeypatch):
             settings, sql, parameters = asked[0]
             plan = rows_with(settings, f"EXPLAIN {sql}", parameters)
             assert any("hnsw" in line for (line,) in plan), plan
-            assert len(near.search_vectors("facts", query, 5)[0][0]) >= 5
         for scope, is_large in (({"n": {"in": [0, 1]}}, True), ({"__id__": {"in": ["d001", "d002"]}}, False)):
             with index.engine.snapshot(parse(scope)) as near, exact.snapshot(parse(scope)) as all_of_them:
                 asked = []

@@ -97,9 +97,10 @@ def terms(text: str) -> list[str]:
     return list(dict.fromkeys(tokens(text)))
 
 
-def content_terms(text: str) -> list[str]:
+@lru_cache(maxsize=256)  # the stages of a question ask for its terms again
+def content_terms(text: str) -> tuple[str, ...]:
     """Return the terms of a text, each once, without stop words."""
-    return [term for term in dict.fromkeys(tokens(text)) if term not in _STOPWORDS]
+    return tuple(term for term in dict.fromkeys(tokens(text)) if term not in _STOPWORDS)
 
 
 def phrases(text: str) -> list[list[str]]:

@@ -576,6 +576,15 @@ class TableReads:
         text = self._tables.text if length is None else f"substr({self._tables.text}, 1, {length})"
         return [text for _, text in self._by_key(text, "chunks c", chunks)]
 
+    def facts_in(self, chunks: Keys) -> Keys:
+        """Return the facts of chunks."""
+        tables = self._tables
+        sql = (
+            f"SELECT f.key FROM chunks c JOIN facts f ON {tables.holds} "
+            f"WHERE {tables.own['c']}{tables.own['f']}c.key {tables.listed}"
+        )
+        return self._fact_numbers(tables.keys(sql, (tables.array(self._chunk_keys(chunks)),)))
+
     def facts(self, facts: Keys) -> list[tuple[list[int], Fact]]:
         """Return the names that facts hold, and the facts without entities."""
         tables, found = self._tables, []

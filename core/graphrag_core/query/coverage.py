@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.key_sets import among, distinct
-from graphrag_core.ports import Adjacency, Keys, Ranking, Scores, Snapshot
+from graphrag_core.ports import Keys, Ranking, Scores
 from graphrag_core.query.query import Query, word_weights
 from graphrag_core.query.recognise import sides
 from graphrag_core.result import Link, LinkKind
@@ -77,6 +77,32 @@ class Links(NamedTuple):
         return self.entities[entities], _LINK_KINDS[which]
 
 
+class _Names(NamedTuple):
+    """The entities that candidates mention, ascending, and the terms of the question in their names.
+
+    ``held`` and ``subject`` say which candidate mentions an entity and which is about it.
+    """
+
+    entities: Keys
+    terms: Flags
+    held: Flags
+    subject: Flags
+
+    @classmethod
+    def of(cls, query: Query, keys: Keys, terms: Sequence[str]) -> _Names:
+        snapshot = query.snapshot
+        edges, about = snapshot.neighbours(keys, to="entities"), snapshot.subjects(keys)
+        entities = distinct(edges.targets, about.targets)
+        held, subject = (np.zeros((len(keys), len(entities)), np.bool_) for _ in range(2))
+        for flags, found in ((held, edges), (subject, about)):
+            flags[np.arange(len(keys)).repeat(found.counts), entities.searchsorted(found.targets)] = True
+        return cls(entities, snapshot.terms_in("entities", entities, terms), held, subject)
+
+    def in_subjects(self) -> Flags:
+        """Return which terms the names of each candidate's subjects have."""
+        return (self.subject.astype(np.float32) @ self.terms.astype(np.float32)) > 0
+
+
 class Bridges(NamedTuple):
     """Ways from a passage that plain search found through an entity to a candidate, one row for each.
 
@@ -98,11 +124,13 @@ class Bridges(NamedTuple):
             (True, False): "about",
             (False, True): "mentions",
         }
-        columns = (column.tolist() for column in self._replace(strengths=self.strengths.round(6)))
+        shown = np.array(sorted(places), np.int64)
+        between = among(self.starts, shown) & among(self.ends, shown)
+        columns = (column[between].tolist() for column in self._replace(strengths=self.strengths.round(6)))
         ways = [
             _Way(places[end], -strength, places[start], kinds.get((is_about, about), "both_mention"), entity)
             for start, entity, end, strength, about, is_about in zip(*columns, strict=True)
-            if places.get(start, math.inf) < places.get(end, -1)
+            if places[start] < places[end]
         ]
         return sorted(ways)
 
@@ -125,7 +153,7 @@ class Reasons(NamedTuple):
     links: Links | None = None
     bridges: Bridges | None = None
 
-    def links_of(self, snapshot: Snapshot, shown: Keys, ids: Sequence[str]) -> list[Link | None]:
+    def links_of(self, query: Query, shown: Keys, ids: Sequence[str]) -> list[Link | None]:
         """Return the strongest link of each of the chunks shown, which have these ids, to one above it, if any.
 
         Of links that are equally strong, that to the best chunk, through the first entity by id.
@@ -148,8 +176,10 @@ class Reasons(NamedTuple):
                 found[place] = bridge.start, equal, bridge.kind, True
             elif strength >= _LEAST_LINK:
                 found[place] = order[above], *self.links.strongest(rows[at], rows[above]), False
-        keys = distinct(*(linking for _, linking, _, _ in found.values())) if found else shown[:0]
-        known = dict(zip(keys.tolist(), snapshot.entities(keys) if found else (), strict=True))
+        keys = distinct(
+            *(linking for _, linking, _, _ in found.values()), query.entities
+        )  # one read: the result has both
+        known = dict(zip(keys.tolist(), query.snapshot.entities(keys), strict=True))
         for place, (above, linking, kind, followed) in found.items():
             named = [known[key] for key in linking.tolist()]
             if kind == "both_mention":  # a year that two passages share says nothing about them
@@ -266,7 +296,9 @@ class Coverage(Reranker):
             return Reranked(everything, _by_rank(everything), trust=0.0, remark=remark)
         weights = word_weights(snapshot.term_counts(terms), snapshot.statistics_count)
         trust, share = self._trust(query, terms, weights)
-        first = snapshot.terms_in("chunks", plain[0][:_FIRST], terms)
+        keys = _each_once(graph[0][:_GRAPH_CANDIDATES], plain[0][:_PLAIN_CANDIDATES])
+        covered = snapshot.terms_in("chunks", keys, terms)
+        first = covered[among(keys, np.sort(plain[0][:_FIRST]))]
         left_open = float(weights[~first.any(axis=0)].sum())
         reach = 1 / (1 + math.exp((self.open - left_open) / _SLOPE))
         parts = sides(query.text)
@@ -284,23 +316,17 @@ class Coverage(Reranker):
         followed, bridges = _NOTHING, None
         if self.bridge > 0 and trust < 1 and snapshot.linked_share >= self.least_linked:
             followed, bridges = self._bridges(query, plain[0][:_STARTS], terms, weights, most_passages)
-        keys = _each_once(graph[0][:_GRAPH_CANDIDATES], plain[0][:_PLAIN_CANDIDATES], followed[0], kept)
-        covered, about = snapshot.terms_in("chunks", keys, terms), snapshot.subjects(keys)
+        keys = _each_once(keys, followed[0], kept)
+        if len(keys) > len(covered):
+            covered = np.concatenate([covered, snapshot.terms_in("chunks", keys[len(covered) :], terms)])
+        names = _Names.of(query, keys, terms)
 
-        ranks = [{key: rank for rank, key in enumerate(r[0][:_FAR].tolist())} for r in (graph, plain)]
-        by_graph, by_plain = (
-            _OFFSET / (np.array([rank_of.get(key, _FAR) for key in keys.tolist()]) + _OFFSET) for rank_of in ranks
-        )
+        by_graph, by_plain = (_OFFSET / (_values_of(keys, *_ranks(r[0]), _FAR) + _OFFSET) for r in (graph, plain))
         prior = max(trust, _LEAST_GRAPH) * by_graph + (1 - trust) * by_plain
-        if trust > 0:  # the question's words in the name of a chunk's subject
-            in_subject = np.zeros_like(covered)
-            owners = np.repeat(np.arange(len(keys)), about.counts)
-            np.logical_or.at(in_subject, owners, snapshot.terms_in("entities", about.targets, terms))
-            prior += trust * _TITLE * (in_subject @ weights)
+        prior += trust * _TITLE * (names.in_subjects() @ weights)
         follow_weight = (1 - trust) ** 1.5 * self.bridge * reach
-        strength = dict(zip(followed[0].tolist(), followed[1].tolist(), strict=True))
-        bridged = follow_weight * np.array([strength.get(key, 0.0) for key in keys.tolist()])
-        links = self._links(query, keys, about, terms, weights, most_passages, max(trust, reach))
+        bridged = follow_weight * _values_of(keys, *followed, 0.0)
+        links = self._links(query, keys, names, terms, weights, most_passages, max(trust, reach))
         cover = _COVER_PLAIN + (self.cover - _COVER_PLAIN) * trust
         places = {key: place for place, key in enumerate(keys.tolist())}
         pinned = [places[key] for key in plain[0][:_PINNED].tolist()] if trust < 0.5 else []
@@ -382,7 +408,7 @@ class Coverage(Reranker):
         self,
         query: Query,
         keys: Keys,
-        about: Adjacency,
+        names: _Names,
         terms: list[str],
         weights: Values,
         most_passages: float,
@@ -390,21 +416,14 @@ class Coverage(Reranker):
     ) -> Links:
         """Return the strength of the link between each two chunks, and what it consists of.
 
-        ``about`` are the subjects of the chunks, ``counts`` is how far links count, from 0 to 1. Entities count that
-        at least two of the chunks mention, and not too many of the index.
+        ``names`` are those in the chunks, ``counts`` is how far links count, from 0 to 1. Entities count that at least
+        two of the chunks mention, and not too many of the index.
         """
         snapshot = query.snapshot
-        edges = snapshot.neighbours(keys, to="entities")
-        entities, holders = np.unique(edges.targets, return_counts=True)
-        mentions, _ = snapshot.entity_counts(entities)
-        usable = (holders > 1) & (mentions <= most_passages)
-        entities, mentions = entities[usable], mentions[usable]
-        held = np.zeros((len(keys), len(entities)), np.bool_)
-        subject = np.zeros_like(held)
-        for flags, found in ((held, edges), (subject, about)):
-            inside = among(found.targets, entities)
-            owners = np.repeat(np.arange(len(keys)), found.counts)[inside]
-            flags[owners, np.searchsorted(entities, found.targets[inside])] = True
+        mentions, _ = snapshot.entity_counts(names.entities)
+        usable = (names.held.sum(axis=0) > 1) & (mentions <= most_passages)
+        entities, mentions, besides = names.entities[usable], mentions[usable], ~names.terms[usable]
+        held, subject = names.held[:, usable], names.subject[:, usable]
         # The best sentence of a chunk that mentions an entity: how much of the question it covers besides the name.
         evidence = np.zeros(held.shape)
         facts = snapshot.facts_of(entities)
@@ -413,10 +432,8 @@ class Coverage(Reranker):
         kept = among(rows.entities, entities) & among(rows.chunks, np.sort(keys))[fact]
         fact, column = fact[kept], np.searchsorted(entities, rows.entities[kept])
         if len(fact):
-            used, place = np.unique(fact, return_inverse=True)
-            named, own = np.unique(column, return_inverse=True)
-            besides = ~snapshot.terms_in("entities", entities[named], terms)
-            stated = snapshot.terms_in("facts", facts[used], terms)[place] & besides[own]
+            used = distinct(fact)
+            stated = snapshot.terms_in("facts", facts[used], terms)[used.searchsorted(fact)] & besides[column]
             order = np.argsort(keys, kind="stable")
             row = order[np.searchsorted(keys[order], rows.chunks[fact])]
             np.maximum.at(evidence, (row, column), stated @ weights)
@@ -482,6 +499,17 @@ def _with_kept(keys: Keys, kept: Keys) -> Keys:
     missing = [key for key in kept.tolist() if key not in head]
     gone = set(others[len(others) - len(missing) :]) if missing else set()
     return _each_once(np.array([*(key for key in head if key not in gone), *missing], np.int64), keys)
+
+
+def _ranks(keys: Keys) -> tuple[Keys, Keys]:
+    """Return the first chunks of a ranking, and their ranks counted from 0."""
+    return keys[:_FAR], np.arange(len(keys[:_FAR]))
+
+
+def _values_of(keys: Keys, known: Keys, values: npt.NDArray[Any], otherwise: float) -> Values:
+    """Return the values of keys, some of which are known."""
+    of = dict(zip(known.tolist(), values.tolist(), strict=True))
+    return np.array([of.get(key, otherwise) for key in keys.tolist()], np.float64)
 
 
 def _each_once(*keys: Keys) -> Keys:

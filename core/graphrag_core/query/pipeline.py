@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -17,7 +18,7 @@ from graphrag_core.errors import DatabaseError, EmbedderError
 from graphrag_core.filters import Filter
 from graphrag_core.ingest.embedding import CheckedEmbedder, question_error
 from graphrag_core.ingest.pipeline import NO_EMBEDDER
-from graphrag_core.key_sets import among
+from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Engine, Keys, Matrix, Ranking, Snapshot
 from graphrag_core.query.calibration import signals_of
 from graphrag_core.query.coverage import Reranked
@@ -27,7 +28,17 @@ from graphrag_core.query.paths import stated_strengths
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.settings import Plan
 from graphrag_core.query.steering import steer, without_documents
-from graphrag_core.result import CONFIDENCE_WITHOUT_GRAPH, Channel, Hit, LazyExplanation, Link, Result, Step, Trace
+from graphrag_core.result import (
+    CONFIDENCE_WITHOUT_GRAPH,
+    Channel,
+    Explanation,
+    Hit,
+    LazyExplanation,
+    Link,
+    Result,
+    Step,
+    Trace,
+)
 
 EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask again when it works"
 
@@ -150,7 +161,7 @@ def _run_once(question: Question) -> Result:
         found = search(query, plan)
         ended.append(("search", time.perf_counter()))
         entities = seeds
-        if plan.method in ("hybrid", "graph"):
+        if plan.use_graph and plan.method in ("hybrid", "graph"):
             others = plan.recogniser.recognise(question.text, vector, snapshot, found.ranking[0])
             entities = np.concatenate([seeds, others[~among(others, np.sort(seeds))]]) if len(seeds) else others
         query = replace(query, entities=entities, best=found.best)
@@ -160,10 +171,11 @@ def _run_once(question: Question) -> Result:
         ranked = _rank(query, plan, found, graph)
         reranks = plan.reranker and plan.method == "hybrid" and graph.ran
         ended.append(("rerank" if reranks else "fuse", time.perf_counter()))
-        hits, links, best_score = _hits(query, plan, found, graph, ranked)
+        explanation = LazyExplanation(Explanation)
+        hits, links, best_score = _hits(query, plan, found, graph, ranked, explanation)
         named = tuple(snapshot.entities(entities))
         advice = _advice(query, plan, found, graph) if hits else _advice_on_nothing(question, query, found, best_score)
-        explainer = Explainer(
+        explanation.compute = explainer = Explainer(
             engine=engine,
             scope=scope,
             exclude=plan.exclude,
@@ -178,13 +190,13 @@ def _run_once(question: Question) -> Result:
             advice="; ".join(filter(None, (EMBEDDER_FAILED if failures else "", advice, *remarks))),
         )
         at_once = question.explain or not hits
-        explanation = LazyExplanation(explainer, explainer.explain(snapshot) if at_once else None)
+        explanation.computed = explainer.explain(snapshot) if at_once else None
         ended.append(("explain" if at_once else "hits", time.perf_counter()))
         skipped = graph.skipped or (ranked.remark + _unmatched_names(query) if ranked.remark else "")
         return Result(
             question=question.text,
             method=plan.method,
-            hits=tuple(replace(hit, explanation=explanation) for hit in hits),
+            hits=tuple(hits),
             entities=named,
             confidence=graph.confidence,
             route=plan.route,
@@ -311,10 +323,17 @@ def _rank(query: Query, plan: Plan, found: TextSearch, graph: GraphDecision) -> 
 
 
 def _hits(
-    query: Query, plan: Plan, found: TextSearch, graph: GraphDecision, ranked: Reranked
+    query: Query,
+    plan: Plan,
+    found: TextSearch,
+    graph: GraphDecision,
+    ranked: Reranked,
+    explanation: LazyExplanation,
 ) -> tuple[list[Hit], list[Link | None], float]:
-    """Return the hits, without explanation, their links to better ones, and the best score before a limit."""
+    """Return the hits, their links to better ones, and the best score before a limit."""
     snapshot, expansion, ranking = query.snapshot, graph.expansion, (ranked.keys, ranked.scores)
+    if graph.ran:  # those of plain search decide the origin of hits: one read for both
+        snapshot.copies("chunks", distinct(ranked.keys[: plan.k], found.ranking[0][: plan.k]))
     if plan.method == "hybrid":
         (keys, scores), copies = plan.fusion.select(query, found.ranking, graph.ranking, ranking)
     else:
@@ -322,7 +341,7 @@ def _hits(
     chunks = snapshot.chunks(keys)
     links: list[Link | None] = [None] * len(keys)
     if ranked.reasons is not None:
-        links = ranked.reasons.links_of(snapshot, keys, [chunk.id for chunk in chunks])
+        links = ranked.reasons.links_of(query, keys, [chunk.id for chunk in chunks])
     if plan.calibration and plan.method == "hybrid" and (plan.reranker or plan.fusion).scores_are_ranks and len(keys):
         linked = [link is not None for link in links]
         trust = ranked.trust if graph.ran else None
@@ -331,16 +350,13 @@ def _hits(
     if plan.score_threshold is not None:
         keys = keys[: int((np.round(scores, 6) >= round(plan.score_threshold, 6)).sum())]
 
-    channels = found.channels
+    rankings = found.channels
     if graph.ran:
         by_graph = {"graph": (expansion.keys, expansion.scores), "links": ranked.linked}
-        channels = by_graph if plan.method == "graph" and len(expansion.keys) else {**channels, **by_graph}
-    ranks: list[dict[str, tuple[int, float]]] = [{} for _ in keys]
-    for name, (places, own) in channels.items():
-        for hit, place in np.argwhere(keys[:, None] == places[None, :]).tolist():
-            ranks[hit][name] = (place + 1, float(own[place]))
+        rankings = by_graph if plan.method == "graph" and len(expansion.keys) else {**rankings, **by_graph}
+    channels = _channels(keys, rankings)
     by_graph_too = {
-        key for key, names in zip(keys.tolist(), ranks, strict=True) if not GRAPH_CHANNELS.isdisjoint(names)
+        key for key, names in zip(keys.tolist(), channels, strict=True) if not GRAPH_CHANNELS.isdisjoint(names)
     }
     # What plain search alone would have returned; without copies it gets further down.
     plain = set(found.ranking[0][: plan.k].tolist()) if plan.method != "graph" else set()
@@ -355,20 +371,34 @@ def _hits(
     }
     hits = []
     for place, key in enumerate(keys.tolist()):
-        total = sum(1 / rank for rank, _ in ranks[place].values())
         others = snapshot.chunks(copies[place][:_MAX_COPIES]) if len(copies[place]) else ()
         hits.append(
             Hit(
                 chunks[place],
                 float(scores[place]),
-                {name: Channel(rank, own, 1 / rank / total) for name, (rank, own) in ranks[place].items()},
+                channels[place],
                 "graph" if key in of_graph else "plain",
                 expansion.queries.get(key, ""),
                 tuple(copy.id for copy in others),
                 (steps[via[key][0]], via[key][1]) if key in via else None,
+                explanation=explanation,
             )
         )
     return hits, links[: len(hits)], best_score
+
+
+def _channels(keys: Keys, rankings: Mapping[str, Ranking]) -> list[dict[str, Channel]]:
+    """Return how each of some chunks was ranked."""
+    found: list[dict[str, tuple[int, float]]] = [{} for _ in keys]
+    for name, (places, scores) in rankings.items():
+        hits, ranks = (keys[:, None] == places).nonzero()
+        for hit, rank, score in zip(hits.tolist(), ranks.tolist(), scores[ranks].tolist(), strict=True):
+            found[hit][name] = rank + 1, score
+    totals = (sum(1 / rank for rank, _ in own.values()) for own in found)
+    return [
+        {name: Channel(rank, score, 1 / rank / total) for name, (rank, score) in own.items()}
+        for own, total in zip(found, totals, strict=True)
+    ]
 
 
 # -- remarks

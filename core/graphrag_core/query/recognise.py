@@ -155,27 +155,16 @@ class Recogniser:
         subjects = snapshot.subjects(plain[: self.subjects_of]).targets
         mentioned = snapshot.neighbours(plain[: self.names_of], to="entities").targets
         entities = without(np.concatenate([subjects, mentioned]), exact)
-        entities = entities[snapshot.named_with(entities, terms)]
-        if len(entities) == 0:
-            return entities
+        if not (names := snapshot.names_within(entities, terms)):
+            return np.empty(0, np.int64)
         taken = np.logical_or.reduce(snapshot.terms_in("entities", exact, terms), axis=0)
-        places = {term: place for place, term in enumerate(terms)}
-        spelt = [(key, name) for key, entity in zip(entities.tolist(), snapshot.entities(entities), strict=True)
-                 for name in (entity.name, *entity.aliases)]  # fmt: skip
-        known = snapshot.find_entities({normalise(name) for _, name in spelt})
-        named: list[tuple[int, str, int, list[int]]] = []
-        for key, name in spelt:
-            words = snapshot.terms(name)
-            at = sorted(places[word] for word in words if word in places)
-            # The place that a link leads to has the name of a section, but a question does not mean the place.
-            if words and len(at) == len(words) == at[-1] - at[0] + 1 and known.get(normalise(name)) == key:
-                named.append((-len(at), name, key, at))
-        found: list[int] = []
-        for _, _, key, at in sorted(named):
-            if key not in found and 2 * np.count_nonzero(taken[at]) <= len(at):
-                found.append(key)
+        found: dict[int, None] = {}
+        for entity, at in names:
+            is_adjacent = at[-1] - at[0] + 1 == len(at)
+            if is_adjacent and entity not in found and 2 * np.count_nonzero(taken[at]) <= len(at):
+                found[entity] = None
                 taken[at] = True
-        return np.array(found, np.int64)
+        return np.array([*found], np.int64)
 
 
 def _candidates(question: str, most_words: int) -> list[Span]:
@@ -184,17 +173,24 @@ def _candidates(question: str, most_words: int) -> list[Span]:
     words = [match.group() for match in matches]
     lower = [word.lower() for word in words]
     all_lower_case = not any(word[0].isupper() for word in words[1:])
+    # Of ASCII words with single spaces between them the normalised form is known: the first is no article.
+    is_plain = [word.isascii() and word.isalnum() for word in words]
+    ends = [match.end() for match in matches]
+    joins = [question[end : match.start()] == " " for end, match in zip(ends, matches[1:], strict=False)]
     spans = []
     for start, word in enumerate(words):
         alone = word[0].isdigit() or (word[0].isupper() and lower[start] not in OPENERS) or all_lower_case
         if alone and lower[start] not in FUNCTION:
-            spans.append((start, start + 1, normalise(word)))
+            spans.append((start, start + 1, lower[start] if is_plain[start] else normalise(word)))
         if lower[start] in _ARTICLES:  # names are compared without their article
             continue
+        name, known = lower[start], is_plain[start]
         for end in range(start + 2, min(start + most_words, len(words)) + 1):
+            known = known and is_plain[end - 1] and joins[end - 2]
+            name = f"{name} {lower[end - 1]}"
             if not (lower[start] in FUNCTION and lower[end - 1] in FUNCTION):
-                text = question[matches[start].start() : matches[end - 1].end()]
-                spans.append((start, end, normalise(text)))
+                text = name if known else normalise(question[matches[start].start() : ends[end - 1]])
+                spans.append((start, end, text))
     for quote in islice(_QUOTED.finditer(question), _MAX_QUOTES):  # a quoted name may be long or in lower case
         inside = [i for i, match in enumerate(matches) if quote.start() < match.start() < quote.end()]
         if inside:

@@ -33,6 +33,7 @@ Method = Literal["hybrid", "vector", "keyword", "graph", "global", "agentic"]
 
 _METHODS: tuple[str, ...] = get_args(Method)
 _LIMITS = ("min_score", "min_confidence", "min_graph_score")  # fields of the gate, too
+_MOST_REPLACED = 256  # settings that are kept for the changes that come with a question
 _PAGE_RANK = PageRank()
 _ROUTER = Router()
 _OBJECTS: tuple[tuple[str, type, tuple[type, ...]], ...] = (  # fields, their classes, and what else is allowed
@@ -214,12 +215,30 @@ class SearchSettings:
         InputError
             A name is no field, or a value cannot be used.
         """
-        names = [one.name for one in fields(self)]
         for name in given:
-            if name not in names:
-                raise InputError(unknown_name(name, names, "search setting"))
+            if name not in self.__dataclass_fields__:
+                raise InputError(unknown_name(name, [*self.__dataclass_fields__], "search setting"))
         changed = {name: value for name, value in given.items() if value is not None}
-        return replace(self, **changed) if changed else self
+        if not changed:
+            return self
+        # The same few changes come with every question: the settings that they give are checked once.
+        try:
+            key = frozenset((name, type(value), value) for name, value in changed.items())
+        except TypeError:  # a value that cannot be hashed
+            return replace(self, **changed)
+        found = self._replaced.get(key)
+        if found is None:
+            if len(self._replaced) >= _MOST_REPLACED:
+                self._replaced.clear()
+            found = self._replaced[key] = replace(self, **changed)
+        return found
+
+    @cached_property
+    def _replaced(self) -> dict[Any, SearchSettings]:
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:  # without what is computed from the fields
+        return {name: self.__dict__[name] for name in self.__dataclass_fields__}
 
     @cached_property
     def plan(self) -> Plan:
@@ -254,6 +273,14 @@ class Plan(SearchSettings):
 
     def __post_init__(self) -> None:
         """Check nothing: the settings were checked."""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """The hash of the fields that are compared; a cache asks for it with every question."""
+        return hash(tuple(getattr(self, one.name) for one in fields(self) if one.compare and one.hash is not False))
 
 
 def search_options() -> list[Option]:

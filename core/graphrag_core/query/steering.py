@@ -165,6 +165,10 @@ class _Without:
     def search_keywords(self, kind: Kind, text: str, k: int) -> Ranking:
         return self._ranked(kind, self._inner.search_keywords(kind, text, k))
 
+    def facts_in(self, chunks: Keys) -> Keys:
+        facts = self._inner.facts_in(chunks)
+        return facts[self._facts(facts)]
+
     def _ranked(self, kind: Kind, ranking: Ranking) -> Ranking:
         keys, scores = ranking
         if kind == "chunks" or not len(keys):

@@ -264,8 +264,8 @@ class EngineSuite:
             }  # fmt: skip
             assert _copies(index, {"tenant": "acme"})["p"] == ["q"]
             with index.engine.snapshot() as snapshot:
-                vector = HashEmbedder().embed_query(same)[None, :]
-                for facts in (snapshot.search_vectors("facts", vector, 5)[0][0],
+                chunks = snapshot.find_chunks(["p", "q"])
+                for facts in (snapshot.facts_in(np.array([chunks["q"], chunks["p"]])),
                               snapshot.search_keywords("facts", "Malmö", 5)[0]):  # fmt: skip
                     assert _fact_ids(snapshot, facts) == ["p/0"]
                     assert [_fact_ids(snapshot, others) for others in snapshot.copies("facts", facts)] == [["q/0"]]

@@ -544,7 +544,8 @@ class EmbeddedReads(TableReads):
 
     def __init__(self, indexes: SearchIndexes, records: Records, accesses: Accesses, scope: Filter | None) -> None:
         graph, id_places = indexes.current_graph()
-        self._tables, self._accesses, self._all = records, accesses, graph
+        self._tables = self._records = records
+        self._accesses, self._all = accesses, graph
         self._vectors, self._keywords = indexes.vectors, indexes.keywords
         self.graph, self.generation = graph, indexes.generation
         self.names = records.names
@@ -625,6 +626,14 @@ class EmbeddedReads(TableReads):
 
     def name_terms(self, names: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
         return self._all.name_terms(names)
+
+    def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]:
+        """Return the types and descriptions that chunks in scope give to names."""
+        return super().claims(names) if self._records.has_claims else []
+
+    def facts_in(self, chunks: Keys) -> Keys:
+        """Return the facts of chunks."""
+        return self._all.facts_of_chunks(chunks)
 
     def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]:
         """Return the weights of facts, and numbers that are the same for those that say the same."""

@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from graphrag_core.engine.embedded.files import Folder, release_memory
 from graphrag_core.engine.embedded.graph_tables import GraphTables
 from graphrag_core.engine.embedded.keywords import TantivyKeywords, is_damage, stored_generation
 from graphrag_core.engine.embedded.records import Records, reported
-from graphrag_core.engine.embedded.schema import KINDS, Change
+from graphrag_core.engine.embedded.schema import Change
 from graphrag_core.engine.embedded.vectors import FaissVectors
 from graphrag_core.engine.embedded.writer import Batch
 from graphrag_core.engine.graph.edits import GraphEdits
@@ -106,7 +107,9 @@ class SearchIndexes:
         self.attributes = AttributeColumns(self._records)
 
     def _unread_vectors(self) -> dict[str, FaissVectors]:
-        return {kind: FaissVectors(partial(self._stored_vectors, kind)) for kind in KINDS}
+        found = {kind: FaissVectors(partial(self._stored_vectors, kind)) for kind in ("chunks", "names")}
+        # Facts are compared with a question, but never searched: their vectors need no inverted lists.
+        return found | {"facts": FaissVectors(partial(self._stored_vectors, "facts"), approximate_from=sys.maxsize)}
 
     def _stored_vectors(self, kind: str) -> Iterator[tuple[Keys, Matrix]]:
         return self._records.vectors(kind, self._records.everything().added[kind])

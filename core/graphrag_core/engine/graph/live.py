@@ -519,6 +519,11 @@ class LiveGraph:
         first = table["key"][np.searchsorted(table["chunk"], chunks)]
         return np.searchsorted(self.chunk_keys, chunks), table["key"][rows] - first
 
+    def facts_of_chunks(self, chunks: Keys) -> Keys:
+        """Return the facts of chunks."""
+        _, facts = self._facts_in(self._chunk_rows(chunks))
+        return facts if self._fact_position is None else self._fact_position[facts]
+
     def facts_in(self, chunks: Flags, limit: int) -> Flags:
         """Return which facts are those of some chunks, both by key. Keys of facts are below ``limit``."""
         table = self._tables["facts"]

@@ -33,7 +33,6 @@ _HASH = re.compile(r"~[0-9a-f]{8}$")  # of a value in an address
 _MAX_DESCRIPTIONS = 8  # of one entity
 _TOP_CANDIDATES = 3  # for each entity wanted, since numbers are left out
 _MOST_SEARCHED = 5_000  # facts, to find enough that are not equal
-_AHEAD = 4  # times as many facts are searched at once, as a second search would take as long as the first
 _NAMES_PER_ENTITY = 4  # searched for each entity wanted, since several names may be one entity
 _AS_IS = Shown()
 _NONE: Keys = np.empty(0, np.int64)
@@ -100,6 +99,7 @@ class Reads(Protocol):
     def signatures(self, chunks: Keys) -> list[tuple[int, Sequence[int]]]: ...
     def chunks(self, chunks: Keys) -> list[Chunk]: ...
     def texts(self, chunks: Keys, length: int | None = None) -> list[str]: ...
+    def facts_in(self, chunks: Keys) -> Keys: ...
     def fact_places(self, facts: Keys) -> tuple[Keys, Keys]: ...
     def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]: ...
     def fact_copies(self, facts: Keys) -> list[Keys]: ...
@@ -137,7 +137,6 @@ class StoreSnapshot:
         # What was read so far: the stages of a query ask for the same again.
         self._terms: dict[int, tuple[bytes, bytes]] = {}
         self._entities: dict[int, Entity] = {}
-        self._analysed: dict[str, list[str]] = {}
         self._counts: dict[str, int] = {}  # chunks that have a term
         self._copies: dict[int, Keys] = {}  # of chunks
         self._searched: tuple[Matrix, Keys, Scores] | None = None  # the last vector, its chunks in order, their scores
@@ -149,8 +148,6 @@ class StoreSnapshot:
     # -- search
 
     def search_vectors(self, kind: Kind, vectors: Matrix, k: int) -> list[Ranking]:
-        if kind == "facts":
-            return [self._search_facts(vector, k) for vector in vectors]
         if kind == "entities":
             found = self._reads.nearest("names", vectors, k * _NAMES_PER_ENTITY)
             return [self._entities_of_names(*ranking, k) for ranking in found]
@@ -172,25 +169,11 @@ class StoreSnapshot:
         order = order[np.sort(first)][:k]
         return entities[order], scores[order]
 
-    def _search_facts(self, wanted: str | Matrix, k: int) -> Ranking:
-        """Return the best facts for a text or a vector, each statement once, in its best place.
-
-        Of vectors more are searched than are asked for, in case some say the same.
-        """
-        count, ahead = k, k if isinstance(wanted, str) else k * _AHEAD
-        everything: Ranking | None = None
+    def _search_facts(self, text: str, k: int) -> Ranking:
+        """Return the best facts for a text, each statement once, in its best place."""
+        count = k
         while True:
-            if everything is None or count > ahead:
-                ahead = max(count, ahead)
-                everything = (
-                    self._reads.keywords("facts", wanted, ahead)
-                    if isinstance(wanted, str)
-                    else self._reads.nearest("facts", wanted[None, :], ahead)[0]
-                )
-            found, scores = everything
-            if len(found) > count:  # the first, and what ties with the last of them
-                kept = scores >= scores[count - 1]
-                found, scores = found[kept], scores[kept]
+            found, scores = self._reads.keywords("facts", text, count)
             is_all = len(found) < count
             seen = ~self._graph.hidden(found)
             found, scores = found[seen], scores[seen]
@@ -207,9 +190,7 @@ class StoreSnapshot:
         return self._reads.keywords(kind, text, k)
 
     def terms(self, text: str) -> list[str]:
-        if text not in self._analysed:
-            self._analysed[text] = content_terms(text)
-        return [*self._analysed[text]]
+        return [*content_terms(text)]
 
     def term_counts(self, terms: Sequence[str]) -> Keys:
         if missing := [term for term in terms if term not in self._counts]:
@@ -244,12 +225,23 @@ class StoreSnapshot:
             found[row, column[column >= 0]] = True
         return found
 
-    def named_with(self, entities: Keys, terms: Sequence[str]) -> Flags:
-        found = np.zeros(len(entities), np.bool_)
-        owner, name, _, sizes = self._matched_names(entities, terms)
-        found[owner[(np.bincount(name, minlength=len(sizes)) == sizes) & (sizes > 0)]] = True
-        found[[row for row, _ in self._renamed(entities)]] = True
-        return found
+    def names_within(self, entities: Keys, terms: Sequence[str]) -> list[tuple[int, list[int]]]:
+        owner, name, column, sizes = self._matched_names(entities, terms)
+        whole = np.flatnonzero((np.bincount(name, minlength=len(sizes)) == sizes) & (sizes > 0))
+        found = [(int(owner[at]), sorted(column[name == at].tolist())) for at in whole.tolist()]
+        for row, shown in self._renamed(entities):
+            own = matched(terms_of_names([shown])[1], terms)
+            found += [(row, sorted(own.tolist()))] if len(own) and own.min() >= 0 else []
+        if not found:
+            return []
+        places = np.array([row for row, _ in found])
+        ids, addresses = self._graph.ids(entities[places]).tolist(), self._graph.are_addresses(entities[places])
+        order = sorted(
+            (-len(at), at, own, row)
+            for (row, at), own, is_address in zip(found, ids, addresses.tolist(), strict=True)
+            if not is_address
+        )
+        return [(int(entities[row]), at) for _, at, _, row in order]
 
     def _matched_names(self, entities: Keys, terms: Sequence[str]) -> tuple[Keys, Keys, Keys, Keys]:
         """Return the place of the entity of each name, pairs of a name and a term that it has, and the sizes of names.
@@ -362,6 +354,13 @@ class StoreSnapshot:
             facts = self._graph.facts_of(wanted, limit)[1]
             facts = distinct(facts) if len(wanted) > 1 else facts
         return facts if relations is None or len(facts) == 0 else self._reads.with_relations(facts, relations)
+
+    def facts_in(self, chunks: Keys) -> Keys:
+        facts = self._reads.facts_in(chunks)
+        facts = facts[~self._graph.hidden(facts)]
+        facts = facts[np.argsort(self.id_order("facts", facts))]
+        _, first = np.unique(self._reads.fact_columns(facts)[1], return_index=True)
+        return facts[np.sort(first)]
 
     def outgoing_facts(self, entity: int, limit: int) -> tuple[Keys, Scores, npt.NDArray[np.float64]]:
         facts = self.facts_of(np.array([entity]))

@@ -170,7 +170,7 @@ class PostgresEngine(SqlEngine):
             return
         partitions = int(self.database.value("SELECT value FROM meta WHERE name = 'partitions'"))
         for kind, table in VECTORS.items():
-            if kind in self._indexed_kinds():
+            if kind == "facts" or kind in self._indexed_kinds():  # facts are compared with a question, never searched
                 continue
             count = self.database.value(f"SELECT count(*) FROM {table} WHERE index = %s", (self.index,))
             if count < APPROXIMATE_FROM:

@@ -12,6 +12,8 @@ from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
 Doubles = npt.NDArray[np.float64]
+_DISCOVERING = 4  # rounds in which further nodes are pushed; later ones change little
+_FACTS = 30  # of keyword search, which vectors may put into another order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,7 @@ class PageRank(GraphStrategy):
     iterations
         The maximum number of push rounds.
     candidates
-        How many facts are considered as seeds, and how many passages are returned at least.
+        How many passages are returned at least.
 
     References
     ----------
@@ -53,14 +55,16 @@ class PageRank(GraphStrategy):
     passages: int = 10
     damping: float = 0.85
     tolerance: float = 4e-5
-    iterations: int = 15
+    iterations: int = 12
     candidates: int = 100
 
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
         """Return the chunks with the highest PageRank, best first."""
-        by_vector = query.by_vector("facts", self.candidates)
-        by_keyword = query.snapshot.search_keywords("facts", query.text, self.candidates)
-        facts, scores = query.blend("facts", by_vector, by_keyword)
+        # The facts nearest to the question are those of the nearest passages: no vector of another fact is looked at.
+        embedded = query.vector is not None and query.snapshot.has("facts", vectors=True)
+        near = query.snapshot.facts_in(plain[0][: self.passages]) if embedded else plain[0][:0]
+        by_keyword = query.snapshot.search_keywords("facts", query.text, _FACTS if len(near) else self.facts)
+        facts, scores = query.blend("facts", (near, np.empty(len(near), np.float32)), by_keyword)
         facts, scores = facts[: self.facts], scores[: self.facts]
         rows = query.snapshot.fact_rows(facts)
         entities = np.concatenate([query.entities, rows.entities])
@@ -92,53 +96,67 @@ class PageRank(GraphStrategy):
     def _push(self, snapshot: Snapshot, seeds: Keys, weights: Doubles) -> tuple[Keys, Doubles]:
         """Return the chunks that forward push reaches, and their PageRank.
 
-        In double precision: the order of the sums, which is that of the keys, must not show in a rounded score.
+        The edges of a node are read when it is first pushed; from then on it is pushed in every round. In double
+        precision: the order of the sums, which is that of the keys, must not show in a rounded score.
         """
         size = snapshot.node_limit
         try:
             scratch = _SPARE.pop()
         except IndexError:  # the first walk, or another thread has it
-            scratch = _Scratch(np.zeros(0), np.empty(0, np.int32))
+            scratch = _Scratch(np.zeros(0), np.empty(0, np.int32), np.zeros(0, np.bool_))
         if len(scratch.residual) < size:
-            scratch = _Scratch(np.zeros(size), np.empty(size, np.int32))
-        residual, last_seen = scratch
+            scratch = _Scratch(np.zeros(size), np.empty(size, np.int32), np.zeros(size, np.bool_))
+        residual, last_seen, is_pushed = scratch
         np.add.at(residual, seeds, weights)
-        active = _unique(seeds, last_seen)
-        visited, settled, settled_mass = [active], [], []
-        for _ in range(self.iterations):
-            mass = residual[active]
-            residual[active] = 0
-            settled.append(active)
-            settled_mass.append(mass)
-            edges = snapshot.walk(active, mass, self.damping, self.tolerance)
-            if (grown := snapshot.node_limit - len(residual)) > 0:  # a remote engine numbers nodes as it sees them
-                residual, last_seen = scratch = _Scratch(np.pad(residual, (0, grown)), np.pad(last_seen, (0, grown)))
-            per_weight = self.damping * mass / np.maximum(edges.totals, 1e-12)
-            np.add.at(residual, edges.targets, edges.weights * per_weight.repeat(edges.counts))
-            visited.append(edges.targets)
-            active = _unique(edges.targets[residual[edges.targets] > self.tolerance], last_seen)
-            mass = residual[active]
-            most = (mass / self.tolerance + 1) if self.tolerance > 0 else None  # from there on it is not pushed
-            active = active[mass > self.tolerance * snapshot.degrees(active, most)]
-            if len(active) == 0:
-                break
-        everything, owners = np.concatenate(visited), np.concatenate(settled)
+        new = _unique(seeds, last_seen)
+        nodes, counts, targets, shares = new[:0], new[:0], new[:0], weights[:0]
+        settled = shares
+        for turn in range(self.iterations):
+            if len(new):
+                edges = snapshot.walk(new, residual[new], self.damping, self.tolerance)
+                if (grown := snapshot.node_limit - len(residual)) > 0:  # a remote engine numbers nodes as it sees them
+                    residual, last_seen, is_pushed = scratch = scratch.grown(grown)
+                is_pushed[new] = True
+                nodes, counts = np.concatenate([nodes, new]), np.concatenate([counts, edges.counts])
+                per_weight = self.damping / np.maximum(edges.totals.astype(np.float64), 1e-12)
+                shares = np.concatenate([shares, edges.weights * per_weight.repeat(edges.counts)])
+                targets = np.concatenate([targets, edges.targets])
+                settled = np.concatenate([settled, np.zeros(len(new))])
+            mass = residual[nodes]
+            residual[nodes] = 0
+            settled += mass
+            np.add.at(residual, targets, shares * mass.repeat(counts))
+            if turn < _DISCOVERING:
+                near = targets[residual[targets] > self.tolerance]
+                new = _unique(near[~is_pushed[near]], last_seen)
+                mass = residual[new]
+                most = (mass / self.tolerance + 1) if self.tolerance > 0 else None  # from there on it is not pushed
+                new = new[mass > self.tolerance * snapshot.degrees(new, most)]
+            else:
+                new = new[:0]
+        everything = np.concatenate([nodes, targets])
         reached = _unique(everything[everything < snapshot.first_entity], last_seen)
         last_seen[reached] = np.arange(len(reached))
-        are_chunks = owners < snapshot.first_entity
-        rank = np.zeros(len(reached))
-        np.add.at(rank, last_seen[owners[are_chunks]], (1 - self.damping) * np.concatenate(settled_mass)[are_chunks])
-        rank += (1 - self.damping) * residual[reached]
+        are_chunks = nodes < snapshot.first_entity
+        rank = residual[reached]
+        rank[last_seen[nodes[are_chunks]]] += settled[are_chunks]
         residual[everything] = 0
+        is_pushed[nodes] = False
         _SPARE[:] = [scratch]
-        return reached[rank > 0], rank[rank > 0]
+        return reached[rank > 0], (1 - self.damping) * rank[rank > 0]
 
 
 class _Scratch(NamedTuple):
-    """A number for each node of a graph: its residual, 0 at first, and where a list has it."""
+    """A number for each node of a graph: its residual, 0 at first; where a list has it; and whether it was pushed."""
 
     residual: Doubles
     last_seen: npt.NDArray[np.int32]
+    is_pushed: npt.NDArray[np.bool_]
+
+    def grown(self, nodes: int) -> "_Scratch":
+        """Return room for so many more nodes."""
+        width = 0, nodes
+        return _Scratch(np.pad(self.residual, width), np.pad(self.last_seen, width), np.pad(self.is_pushed, width))
 
 
 _SPARE: list[_Scratch] = []
