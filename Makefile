@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint types layers check torture torture-sample notebooks docs wheel check-wheels test-oldest test-browser \
-	screenshots test-frameworks-oldest bench-index bench-lengths bench-speed bench-quality bench-calibration \
+	screenshots test-frameworks-oldest bench-index bench-lengths bench-speed bench-latency bench-quality bench-calibration \
 	bench-settings bench-live bench-postgres bench-postgres-load bench-growth bench-serve bench-adapters \
 	bench-peers bench-graph bench-entities bench-hops clean
 
@@ -84,6 +84,10 @@ bench-lengths: $(VENV)/.dev
 
 bench-speed: $(VENV)/.dev
 	$(BIN)/python benchmarks/speed.py
+
+# A question through LangChain as a multiple of embedding it and searching FAISS, and what a new filter costs
+bench-latency: $(VENV)/.dev
+	$(BIN)/python benchmarks/latency.py
 
 bench-quality: $(VENV)/.dev
 	$(BIN)/python benchmarks/quality.py

@@ -11,6 +11,7 @@ import pytest
 from graphrag_core import Coverage, Document, GraphRetriever, KnowledgeIndex, Link, PageRank, Weighted
 from graphrag_core.demo import sample_documents
 from graphrag_core.query.coverage import Links, Reasons, Reranker
+from graphrag_core.query.query import Query
 from graphrag_core.testing import HashEmbedder
 
 MANUAL = [
