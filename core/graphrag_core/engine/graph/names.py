@@ -10,8 +10,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs
 from graphrag_core.key_sets import distinct
@@ -137,13 +135,30 @@ def resolve(aliases: Pairs, similar: Pairs, mentions: Numbers, ids: Numbers) -> 
     if len(short) + len(similar[0]) == 0:
         return np.arange(size)
     ends = np.concatenate([short, similar[0]]), np.concatenate([long, similar[1]])
-    graph = coo_array((np.ones(len(ends[0])), ends), shape=(size, size))
-    count, group = connected_components(graph, directed=False)
+    group = _groups(ends, size)
     is_short = np.zeros(size, np.bool_)
     is_short[short] = True
     order = np.lexsort((ids, -mentions, is_short, group))
     first = np.flatnonzero(np.r_[True, np.diff(group[order]) > 0])
-    representative = np.empty(count, np.int64)
+    representative = np.empty(size, np.int64)
     representative[group[order[first]]] = order[first]
     found: Numbers = representative[group]
     return found
+
+
+def _groups(ends: Pairs, size: int) -> Numbers:
+    """Return for each of ``size`` nodes the smallest one of its connected component. ``ends`` are those of the links.
+
+    Of two linked groups the smaller number is passed to the other, in whole arrays, until nothing changes. scipy's
+    function does the same; importing it takes longer than opening an index.
+    """
+    group = np.arange(size)
+    while True:
+        roots = group[ends[0]], group[ends[1]]
+        smaller = group.copy()
+        for root in roots:
+            np.minimum.at(smaller, root, np.minimum(*roots))
+        smaller = smaller[smaller]
+        if np.array_equal(smaller, group):
+            return group
+        group = smaller
