@@ -42,7 +42,7 @@ from graphrag_core.engine.rows import Accesses, check_expected
 from graphrag_core.engine.tables import SqlEngine, TableReads, Tables, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
 from graphrag_core.filters import Filter
-from graphrag_core.key_sets import among
+from graphrag_core.key_sets import among, best
 from graphrag_core.model import Stats, Verification
 from graphrag_core.ports import Keys, Kind, Matrix, ParsedDocument, Ranking, Scores
 
@@ -54,6 +54,8 @@ _READING = (
     "an index cannot be changed while the same thread reads it: leave the snapshot first. If a query of this thread "
     "was interrupted, close the index and open it again"
 )
+_AHEAD = 4  # times as many names are searched as are wanted in a large scope
+_LARGE_SCOPE = 0.125  # of all chunks
 _ATTEMPTS = 3  # of a read to bring the search indexes to the generation of the records
 _SYMPTOMS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, zlib.error)
 _MOST_INSIDE = 16  # readers at once
@@ -597,11 +599,25 @@ class EmbeddedReads(TableReads):
 
     def nearest(self, kind: str, vectors: Matrix, k: int) -> list[Ranking]:
         """Return for each vector the best ``k`` chunks, facts or names, and what ties with the last."""
-        found = self._vectors[kind].search(vectors, k, self._inside(kind))
         if kind == "names":
-            return found
+            return self._nearest_names(vectors, k)
+        found = self._vectors[kind].search(vectors, k, self._inside(kind))
         number = self._chunk_numbers if kind == "chunks" else self._fact_numbers
         return [(number(keys), scores) for keys, scores in found]
+
+    def _nearest_names(self, vectors: Matrix, k: int) -> list[Ranking]:
+        """Return for each vector the best ``k`` names. In a large scope more are searched, and those in it chosen."""
+        store, wanted = self._vectors["names"], _AHEAD * k
+        if self._sees is None or self.chunk_count < _LARGE_SCOPE * self.statistics_count or not store.exact:
+            return store.search(vectors, k, self._inside("names"))
+        while True:
+            found = []
+            for keys, scores in store.search(vectors, wanted):
+                seen = self._all.are_named(keys, self._visible["chunks"])
+                found.append(best(keys[seen], scores[seen], k))
+            if wanted >= len(store.keys) or all(len(keys) >= k for keys, _ in found):
+                return found
+            wanted *= _AHEAD
 
     def keywords(self, kind: str, text: str, k: int) -> Ranking:
         """Return the best ``k`` chunks or facts by BM25, and what ties with the last."""

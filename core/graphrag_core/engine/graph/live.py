@@ -529,11 +529,20 @@ class LiveGraph:
         table = self._tables["facts"]
         return by_key(table["key"], chunks[table["chunk"]], limit)
 
+    def are_named(self, names: Keys, chunks: Flags) -> Flags:
+        """Return which names, given by key, some chunks mention, which are flags by key."""
+        table = self._tables["mentions"]
+        owner, rows = self._of_spellings(self._mentions_of, self._spelling.values[self._at("names", names)])
+        used = chunks[table["chunk"][rows]] & (table["name"][rows] == names[owner])
+        found = np.zeros(len(names), np.bool_)
+        found[owner[used]] = True
+        return found
+
     def names_in(self, chunks: Flags, limit: int) -> Flags:
         """Return which names some chunks mention, both by key. Keys of names are below ``limit``."""
         table = self._tables["mentions"]
         found = np.zeros(limit, np.bool_)
-        found[table["name"][chunks[table["chunk"]]]] = True
+        found[table["name"][spans(table["chunk"], np.flatnonzero(chunks))[0]]] = True
         return found
 
     def entities_of(self, facts: Keys) -> Pairs:
