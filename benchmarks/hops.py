@@ -1,4 +1,4 @@
-"""How many of our functions and modules one query and one ``add`` run through: ``make bench-hops``.
+"""How many of our functions and modules one query and one ``add`` run through, and their calls: ``make bench-hops``.
 
 Counts distinct functions with ``sys.setprofile``, in all threads, for one LangChain ``invoke`` over two documents
 and one ``add`` of two documents. Comprehensions and generator expressions are part of their function. ``-v``
@@ -30,11 +30,14 @@ DOCUMENTS = [
 Function = tuple[str, int, str]
 
 
-def functions(work: Callable[[], object]) -> set[Function]:
-    """Return module, line and name of every function of ours that runs."""
+def functions(work: Callable[[], object]) -> tuple[set[Function], int]:
+    """Return module, line and name of every function of ours that runs, and the number of calls of any function."""
     seen: set[Function] = set()
+    calls = 0
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
         code = frame.f_code
         if event == "call" and not code.co_name.endswith(("comp>", "<genexpr>")):
             parts = Path(code.co_filename).parts
@@ -49,7 +52,7 @@ def functions(work: Callable[[], object]) -> set[Function]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    return seen
+    return seen, calls
 
 
 def main() -> None:
@@ -62,9 +65,9 @@ def main() -> None:
         "invoke": functions(lambda: retriever.invoke("Which vendor does the Auth Service rely on?")),
         "add": functions(lambda: index.add(DOCUMENTS)),
     }
-    for name, seen in runs.items():
+    for name, (seen, calls) in runs.items():
         modules = len({module for module, _, _ in seen})
-        print(f"{name:<8}{len(seen)} functions in {modules} modules (at most {LIMITS[name]})")
+        print(f"{name:<8}{len(seen)} functions in {modules} modules (at most {LIMITS[name]}), {calls:,} calls")
         if "-v" in sys.argv:
             print("\n".join(f"        {module}:{line} {function}" for module, line, function in sorted(seen)))
 

@@ -23,7 +23,7 @@ from graphrag_core import Document, GraphRetriever, KnowledgeIndex, PageRank, Re
 from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.ports import Matrix
 
-TARGETS = {10_000: 8.0, 100_000: 1.5, 1_000_000: 0.5}
+TARGETS = {10_000: 8.0, 100_000: 1.0, 1_000_000: 0.3}
 RERANK = 3.0  # milliseconds
 DIM = 384
 QUESTIONS = 60

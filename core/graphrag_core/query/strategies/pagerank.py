@@ -12,8 +12,8 @@ from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
 Doubles = npt.NDArray[np.float64]
-_DISCOVERING = 4  # rounds in which further nodes are pushed; later ones change little
-_FACTS = 30  # of keyword search, which vectors may put into another order
+_DISCOVERING = 5  # rounds in which further nodes are pushed; later ones change little
+_FACTS = 100  # of keyword search, which vectors may put into another order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class PageRank(GraphStrategy):
     passages: int = 10
     damping: float = 0.85
     tolerance: float = 4e-5
-    iterations: int = 12
+    iterations: int = 15
     candidates: int = 100
 
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
