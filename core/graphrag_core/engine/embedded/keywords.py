@@ -111,6 +111,7 @@ class TantivyKeywords:
         self._read_only = read_only
         self._changing = threading.RLock()
         self._weights = dict(list(FIELDS.items())[:fields])
+        self._used: set[str] = set()  # the fields that some text has; the others are not searched
         self._writer: tantivy.IndexWriter | None = None
         self._in_step = False  # whether the stored generation is known to be that of the texts
         self._half_done = False  # whether a change began and did not end
@@ -167,6 +168,7 @@ class TantivyKeywords:
         if self.folder is not None:
             state = _read_state(self.folder / _STATE)
             self.generation, self.tombstones = state.get("generation", -1), state.get("tombstones", 0)
+            self._used = set(state.get("fields", ()))
         self._index.reload()
 
     def apply(self, generation: int, removed: Keys | None, added: Iterable[tuple[int, Texts]]) -> None:
@@ -190,17 +192,19 @@ class TantivyKeywords:
                 for key in gone:
                     self._writer.delete_documents_by_term("key", key)
                 tombstones = self.tombstones + len(gone)
+            used = set() if removed is None else {*self._used}
             for key, texts in added:
                 document = tantivy.Document()
                 document.add_integer("key", key)
                 for field, text in zip(self._weights, texts, strict=False):
                     if text:
+                        used.add(field)
                         document.add_text(field, analysis.prepare(text))
                 self._writer.add_document(document)
             with forks.fork_waits():
                 self._writer.commit()
                 self._index.reload()
-            self.tombstones = tombstones
+            self.tombstones, self._used = tombstones, used
             self._write_state(generation=generation, texts=self._searcher.num_docs)
             self.generation, self._in_step, self._half_done = generation, True, False
 
@@ -218,7 +222,12 @@ class TantivyKeywords:
     def _write_state(self, **checks: Any) -> None:
         """Store the generation, and what an index at rest can be checked by; nothing of that during a change."""
         if self.folder is not None and not self._read_only:
-            state = {"generation": self.generation, "tombstones": self.tombstones, **checks}
+            state = {
+                "generation": self.generation,
+                "tombstones": self.tombstones,
+                "fields": [field for field in self._weights if field in self._used],
+                **checks,
+            }
             new = self.folder / f"{_STATE}.new"
             new.write_text(json.dumps({**state, "checksum": _checksum(state)}), "utf-8")
             new.replace(self.folder / _STATE)
@@ -303,7 +312,7 @@ class TantivyKeywords:
         schema = self._index.schema
         parts = []
         for field, weight in self._weights.items():
-            for term in terms:
+            for term in terms if field in self._used else ():
                 part = tantivy.Query.term_query(schema, field, term, "freq")
                 parts.append(part if weight == 1 else tantivy.Query.boost_query(part, weight))
         for phrase in analysis.phrases(text) if len(self._weights) > 1 else ():

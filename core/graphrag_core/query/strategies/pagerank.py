@@ -12,7 +12,7 @@ from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
 Doubles = npt.NDArray[np.float64]
-_DISCOVERING = 5  # rounds in which further nodes are pushed; later ones change little
+_DISCOVERING = 4  # rounds in which further nodes are pushed; later ones change little
 _FACTS = 100  # of keyword search, which vectors may put into another order
 
 
@@ -111,7 +111,7 @@ class PageRank(GraphStrategy):
         new = _unique(seeds, last_seen)
         nodes, counts, targets, shares = new[:0], new[:0], new[:0], weights[:0]
         settled = shares
-        for turn in range(self.iterations):
+        for _ in range(min(_DISCOVERING + 1, self.iterations)):
             if len(new):
                 edges = snapshot.walk(new, residual[new], self.damping, self.tolerance)
                 if (grown := snapshot.node_limit - len(residual)) > 0:  # a remote engine numbers nodes as it sees them
@@ -126,14 +126,22 @@ class PageRank(GraphStrategy):
             residual[nodes] = 0
             settled += mass
             np.add.at(residual, targets, shares * mass.repeat(counts))
-            if turn < _DISCOVERING:
-                near = targets[residual[targets] > self.tolerance]
-                new = _unique(near[~is_pushed[near]], last_seen)
-                mass = residual[new]
-                most = (mass / self.tolerance + 1) if self.tolerance > 0 else None  # from there on it is not pushed
-                new = new[mass > self.tolerance * snapshot.degrees(new, most)]
-            else:
-                new = new[:0]
+            near = targets[residual[targets] > self.tolerance]
+            new = _unique(near[~is_pushed[near]], last_seen)
+            mass = residual[new]
+            most = (mass / self.tolerance + 1) if self.tolerance > 0 else None  # from there on it is not pushed
+            new = new[mass > self.tolerance * snapshot.degrees(new, most)]
+        # From here on the same nodes are pushed: only edges between them matter, and at the end the others.
+        last_seen[nodes] = np.arange(len(nodes))
+        inside, owners = is_pushed[targets], np.arange(len(nodes)).repeat(counts)
+        start, end, share = owners[inside], last_seen[targets[inside]], shares[inside]
+        mass, pushed = residual[nodes], np.zeros(len(nodes))
+        for _ in range(self.iterations - _DISCOVERING - 1):
+            pushed += mass
+            mass = np.bincount(end, share * mass[start], len(nodes))
+        settled += pushed
+        residual[nodes] = mass
+        np.add.at(residual, targets[~inside], shares[~inside] * pushed[owners[~inside]])
         everything = np.concatenate([nodes, targets])
         reached = _unique(everything[everything < snapshot.first_entity], last_seen)
         last_seen[reached] = np.arange(len(reached))
