@@ -78,7 +78,7 @@ class Links(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """The entities that candidates mention, ascending, and the terms of the question in their names.
+    """The entities that link candidates or that they are about, ascending, and the question's terms in their names.
 
     ``held`` and ``subject`` say which candidate mentions an entity and which is about it.
     """
@@ -96,6 +96,9 @@ class _Names(NamedTuple):
         held, subject = (np.zeros((len(keys), len(entities)), np.bool_) for _ in range(2))
         for flags, found in ((held, edges), (subject, about)):
             flags[np.arange(len(keys)).repeat(found.counts), entities.searchsorted(found.targets)] = True
+        # What only one candidate mentions, and none is about, says nothing: its names are not read.
+        needed = (held.sum(axis=0) > 1) | subject.any(axis=0)
+        entities, held, subject = entities[needed], held[:, needed], subject[:, needed]
         return cls(entities, snapshot.terms_in("entities", entities, terms), held, subject)
 
     def in_subjects(self) -> Flags:
