@@ -34,10 +34,9 @@ def client():
 @pytest.mark.parametrize(
     "where",
     [
-        {"\ud800": 1}, {"tenant": "\ud800"}, {"__id__": "\ud800"}, {"a\x00": {"exists": True}}, nested(30), nested(99),
-        {"or": [{"tenant": str(number)} for number in range(600)]},
+        {"\ud800": 1}, {"tenant": "\ud800"}, {"__id__": "\ud800"}, {"a\x00": {"exists": True}},
     ],
-    ids=["key", "value", "id", "nul", "nested", "nested more", "many parts"],
+    ids=["key", "value", "id", "nul"],
 )  # fmt: skip
 def test_a_filter_that_no_database_takes_is_refused(client, path, where):
     body = {"where": where, "text" if "explore" in path else "question": "Who calls the Keyring?"}
@@ -48,7 +47,11 @@ def test_a_filter_that_no_database_takes_is_refused(client, path, where):
 
 def test_a_filter_that_is_nested_too_deeply_does_not_speak_of_the_disk():
     with index_of(OURS) as index, pytest.raises(FilterError, match="nested too deeply"):
-        GraphRetriever(index).retrieve("x", where=nested(40))
+        list(index.document_ids(nested(40)))  # as SQL: a question reads metadata from memory
+    with index_of(OURS) as index:
+        many = {"or": [{"tenant": str(number)} for number in range(600)]}
+        assert not GraphRetriever(index).retrieve("Keyring", where=many).hits
+        assert GraphRetriever(index).retrieve("Keyring", where=nested(40)).hits
 
 
 @pytest.mark.parametrize("argument", ["seed_entities", "exclude"])

@@ -138,7 +138,7 @@ class PageRank(GraphStrategy):
         mass, pushed = residual[nodes], np.zeros(len(nodes))
         for _ in range(self.iterations - _DISCOVERING - 1):
             pushed += mass
-            mass = np.bincount(end, share * mass[start], len(nodes))
+            mass = np.bincount(end, share * mass[start], len(nodes)).astype(np.float64, copy=False)
         settled += pushed
         residual[nodes] = mass
         np.add.at(residual, targets[~inside], shares[~inside] * pushed[owners[~inside]])
