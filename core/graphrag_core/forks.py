@@ -12,6 +12,7 @@ Objects that need care are passed to :func:`watch`, functions to :func:`run_in_c
 """
 
 import ctypes
+import gc
 import os
 import threading
 import weakref
@@ -27,6 +28,7 @@ _watched: dict[int, "weakref.ref[Watched]"] = {}
 _functions: list[Callable[[], None]] = []
 _forking = threading.RLock()
 _is_child = False
+_collects = True  # whether garbage was collected before a fork
 
 
 class Watched(Protocol):
@@ -107,7 +109,11 @@ def _alive() -> Iterator[Any]:
 
 
 def _before() -> None:
+    global _collects  # noqa: PLW0603 - of one fork at a time
     _forking.acquire()
+    # Until all owners have let go: a collection in the child would free what is garbage and has threads in the parent.
+    _collects = gc.isenabled()
+    gc.disable()
     for owner in _alive():
         if hasattr(owner, "before_fork"):
             owner.before_fork()
@@ -123,6 +129,8 @@ def _after_in_parent() -> None:
     for owner in _alive():
         if hasattr(owner, "after_fork_in_parent"):
             owner.after_fork_in_parent()
+    if _collects:
+        gc.enable()
     _forking.release()
 
 
@@ -135,6 +143,8 @@ def _after_in_child() -> None:
         function()
     for owner in _alive():
         owner.after_fork_in_child()
+    if _collects:
+        gc.enable()
 
 
 if hasattr(os, "register_at_fork"):
