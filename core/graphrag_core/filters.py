@@ -133,7 +133,7 @@ def parse(where: Where) -> Filter:
 
 
 def parse_all(*filters: Where | None) -> Filter | None:
-    """Return one filter for the documents that match all of some filters; None if there is none but None.
+    """Return one filter for the documents that match all the given filters; None if all of them are None.
 
     Each is read once. Use it to narrow a scope: no filter can widen another.
     """

@@ -547,7 +547,7 @@ def _names(names: Any, argument: str) -> tuple[str, ...]:
 
 
 class _Warming(Future[int]):
-    """The number of warmed questions. A forked process is told that the thread is not there, instead of waiting."""
+    """The number of questions that were warmed. In a forked process, which has no such thread, waiting raises."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -572,7 +572,7 @@ class TableReads:
         return [chunk_of(rows[key]) for key in keys.tolist()]
 
     def texts(self, chunks: Keys, length: int | None = None) -> list[str]:
-        """Return the texts of chunks, or their beginnings."""
+        """Return the texts of chunks, or their first ``length`` characters."""
         text = self._tables.text if length is None else f"substr({self._tables.text}, 1, {length})"
         return [text for _, text in self._by_key(text, "chunks c", chunks)]
 

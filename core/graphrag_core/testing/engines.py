@@ -348,7 +348,7 @@ class EngineSuite:
             assert index.verify()
 
     def test_told_facts_are_stored_hidden_and_deleted_exactly(self) -> None:
-        """With their validity. What is rejected or not valid is in no search, edge or count."""
+        """A fact that is rejected, or not valid now, is in no search, edge or count."""
         with self._filled() as index:
             before = _description(index)
             index.memory.remember("Alpha", "owns", "Echo", valid_from=100.0, valid_to=200.0, confidence=0.5)

@@ -122,7 +122,7 @@ class GraphTables:
         self._drop()
 
     def edit(self, edits: GraphEdits, *, applied: bool = False) -> None:
-        """Use these edits instead of all earlier ones. ``applied`` says that the view was saved with them."""
+        """Replace all edits. ``applied`` says that the saved graph already includes them."""
         if edits.text == self._edits.text:
             return
         self._edits = edits

@@ -209,7 +209,7 @@ class TantivyKeywords:
             self.generation, self._in_step, self._half_done = generation, True, False
 
     def _roll_back(self) -> None:
-        """Forget what a change that did not end has not committed, and see what it has."""
+        """Drop the uncommitted part of a change that failed, and reload the committed part."""
         if self._writer is not None:
             try:
                 self._writer.rollback()

@@ -43,11 +43,12 @@ class MaskedGraph(ScopedGraph):
     """
 
     def __init__(self, graph: LiveGraph, visible: Flags) -> None:
-        super().__init__(LiveUses(graph, visible), graph.linked_share, GraphEdits(), has_edits=False)
+        uses = LiveUses(graph, visible)
+        super().__init__(uses, graph.linked_share, GraphEdits(), has_edits=False)
         self._graph = graph
         self._visible = visible
         self._visible_row: Flags = visible[graph._tables["chunks"]["key"]]
-        self._order, self._place = graph.spelling_order()
+        self._slots, self._nodes = uses.slots, uses.nodes
         self._special = graph.in_scopes(_Special)
         self._groups = self._special.groups
         self._state = self._special.states(visible)
@@ -55,18 +56,15 @@ class MaskedGraph(ScopedGraph):
         self._entity: Numbers | None = None  # the spelling that represents each; None if all represent themselves
         members, representatives = (self._slots(part) for part in self._merged)
         if len(members):
-            self._entity = np.arange(len(self._order))
+            self._entity = np.arange(self.node_limit - self.first_entity)
             self._entity[members] = representatives
             self._state[members] |= _APART
-
-    def _slots(self, entities: Keys) -> Numbers:
-        return self._order[entities - self.first_entity]
 
     def _spellings_of(self, slots: Numbers) -> Pairs:
         """Return the spellings of entities, which are given by spelling: the place of the entity, and the spelling."""
         if self._entity is None:
             return np.arange(len(slots)), slots
-        place, nodes = self._members(self.first_entity + self._place[slots])
+        place, nodes = self._members(self._nodes(slots))
         return place, self._slots(nodes)
 
     # -- rows of the live graph, of which those of groups are replaced by those of their spellings
@@ -130,8 +128,8 @@ class MaskedGraph(ScopedGraph):
             owner, slots = owner[there], slots[there]
             if is_apart:
                 entities = slots if self._entity is None else self._entity[slots]
-                return unique_pairs(owner, self.first_entity + self._place[entities])
-        return owner, self.first_entity + self._place[slots]
+                return unique_pairs(owner, self._nodes(entities))
+        return owner, self._nodes(slots)
 
     def _mentioned_in(self, chunks: Keys) -> Weighted:
         rows = self._graph._chunk_rows(chunks)
@@ -148,8 +146,8 @@ class MaskedGraph(ScopedGraph):
             owner, slots, weights = owner[there], slots[there], weights[there]
             if is_apart:
                 entities = slots if self._entity is None else self._entity[slots]
-                return each_once(owner, self.first_entity + self._place[entities], weights)
-        return owner, self.first_entity + self._place[slots], weights
+                return each_once(owner, self._nodes(entities), weights)
+        return owner, self._nodes(slots), weights
 
     def names(self, entities: Keys) -> Pairs:
         """Return the names of entities in scope that chunks in scope write. One of which there is no other is."""
@@ -266,7 +264,7 @@ class _Groups:
         everything = np.zeros(graph.key_limit, np.bool_)
         everything[graph.chunk_keys] = True
         uses = LiveUses(graph, everything)
-        spellings = uses._nodes(members)
+        spellings = uses.nodes(members)
         owner, chunks, subject, _ = uses.chunks_of(spellings)
         weights = np.where(subject, SUBJECT, MENTION).astype(np.float32)
         self._owner, chunks, self._weights = each_once(owner, chunks, weights)
@@ -316,22 +314,24 @@ class LiveUses:
         self.first_entity = graph.first_entity
         self.node_limit = graph.first_entity + len(self._order)
 
-    def _slots(self, nodes: Keys) -> Numbers:
+    def slots(self, nodes: Keys) -> Numbers:
+        """Return where the graph has the spellings of nodes."""
         return self._order[nodes - self.first_entity]
 
-    def _nodes(self, slots: Numbers) -> Keys:
+    def nodes(self, slots: Numbers) -> Keys:
+        """Return the nodes of spellings."""
         return self.first_entity + self._place[slots]
 
     def find(self, hashes: Sequence[int]) -> dict[int, int]:
         """Return the spellings with some hashes."""
         slots = self._graph.slots(hashes)
         known = np.flatnonzero(slots >= 0)
-        nodes = self._nodes(slots[known]).tolist()
+        nodes = self.nodes(slots[known]).tolist()
         return {hashes[at]: node for at, node in zip(known.tolist(), nodes, strict=True)}
 
     def hashes(self, spellings: Keys) -> Keys:
         """Return the hashes of spellings."""
-        return self._graph._hash.values[self._slots(spellings)]
+        return self._graph._hash.values[self.slots(spellings)]
 
     def places(self, nodes: Keys) -> Keys:
         """Return numbers that sort chunks by key, then spellings by hash."""
@@ -344,12 +344,12 @@ class LiveUses:
         if len(keys) == 0 or len(names) == 0:
             return np.full(len(names), -1, np.int64)
         is_name = (keys[at] == names) & (graph._named.values[at] > NEVER)
-        return np.where(is_name, self._nodes(graph._spelling.values[at]), -1)
+        return np.where(is_name, self.nodes(graph._spelling.values[at]), -1)
 
     def _mentions(self, spellings: Keys) -> Pairs:
         """Return the mentions of spellings as a name: the place of the spelling, and the row."""
         graph, table = self._graph, self._tables["mentions"]
-        owner, rows = graph._of_spellings(graph._mentions_of, self._slots(spellings))
+        owner, rows = graph._of_spellings(graph._mentions_of, self.slots(spellings))
         seen = self._visible[table["chunk"][rows]]
         owner, rows = owner[seen], rows[seen]
         kept = graph._is_kept(graph._at("names", table["name"][rows]), table["subject"][rows])
@@ -369,7 +369,7 @@ class LiveUses:
         """
         mentions = self._tables["mentions"]
         owner, rows = self._mentions(spellings)
-        of_lower, facts = self._lower(self._slots(spellings))
+        of_lower, facts = self._lower(self.slots(spellings))
         chunks = np.concatenate([mentions["chunk"][rows], self._tables["facts"]["chunk"][facts]])
         subject = np.concatenate([mentions["subject"][rows], np.zeros(len(facts), np.bool_)])
         owners = np.concatenate([owner, of_lower])
@@ -384,7 +384,7 @@ class LiveUses:
 
     def facts_of(self, spellings: Keys) -> Pairs:
         """Return the facts that hold spellings, also in lower case: the place of the spelling, and the fact."""
-        graph, slots = self._graph, self._slots(spellings)
+        graph, slots = self._graph, self.slots(spellings)
         owner, rows = graph._of_spellings(graph._held_of, slots)
         facts = graph._at("facts", self._tables["fact_names"]["fact"][rows])
         seen = self._visible[self._tables["facts"]["chunk"][facts]]
@@ -409,7 +409,7 @@ class LiveUses:
         spelling = np.concatenate([spelling, lower])
         doubtful = graph._is_place.values[spelling]
         doubtful[len(owner) :] = True
-        return owners, self._nodes(spelling), np.concatenate([subject, np.zeros(len(lower), np.bool_)]), doubtful
+        return owners, self.nodes(spelling), np.concatenate([subject, np.zeros(len(lower), np.bool_)]), doubtful
 
     def in_facts(self, facts: Keys) -> tuple[Numbers, Keys, Flags]:
         """Return the spellings that facts hold: the place of the fact, spelling, and whether it may not exist."""
@@ -421,7 +421,7 @@ class LiveUses:
         doubtful[len(stated[0]) :] = True
         if graph.has_edits:  # the title of what an edge leads to
             doubtful[:] = True
-        return owners, self._nodes(spellings), doubtful
+        return owners, self.nodes(spellings), doubtful
 
     def aliases(self) -> Pairs:
         """Return the short and the long spellings of aliases that chunks in scope state."""
@@ -430,17 +430,17 @@ class LiveUses:
         ends = [graph._at("names", table[end][rows]) for end in ("short", "long")]
         named = [graph._named.values[end] > NEVER for end in ends]
         both = named[0] & named[1]
-        short, long = (self._nodes(graph._spelling.values[end[both]]) for end in ends)
+        short, long = (self.nodes(graph._spelling.values[end[both]]) for end in ends)
         return short, long
 
     def similar(self) -> Pairs:
         """Return the spellings whose vectors are so similar that they are one entity."""
         first, second = self._graph.similar
-        return self._nodes(first), self._nodes(second)
+        return self.nodes(first), self.nodes(second)
 
     def are_addresses(self, spellings: Keys) -> Flags:
         """Return which spellings are addresses of sections."""
-        return self._graph._is_place.values[self._slots(spellings)]
+        return self._graph._is_place.values[self.slots(spellings)]
 
     def hidden(self, facts: Keys) -> Flags:
         """Return which facts no query may see in any scope."""
