@@ -61,14 +61,16 @@ def create_memory_search_tool(
         settings = {**memory_tool.search_settings(arguments), "filter": scope, "_results": results}
         with _reported_errors():
             documents = retriever.invoke(query, {"callbacks": callbacks}, **settings)
-            return memory_tool.to_content(results[0], context), documents
+            found = memory_tool.limited(results[0], arguments)
+            return memory_tool.to_content(found, context), documents[: len(found)]
 
     async def asearch(query: str, callbacks: Callbacks = None, **arguments: Any) -> tuple[str, list[Document]]:
         results: list[Result] = []
         settings = {**memory_tool.search_settings(arguments), "filter": scope, "_results": results}
         with _reported_errors():
             documents = await retriever.ainvoke(query, {"callbacks": callbacks}, **settings)
-            return await run_in_executor(None, memory_tool.to_content, results[0], context), documents
+            found = memory_tool.limited(results[0], arguments)
+            return await run_in_executor(None, memory_tool.to_content, found, context), documents[: len(found)]
 
     more = {"coroutine": asearch, "response_format": "content_and_artifact"}
     return _structured_tool(name, description, memory_tool.SEARCH_ARGUMENTS, search, **more)

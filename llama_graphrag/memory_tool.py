@@ -74,11 +74,12 @@ def memory_search_tool(
         return Memories(to_nodes(result, retriever.add_metadata), memory_tool.to_content(result, context, count_tokens))
 
     def search(query: str, **arguments: Any) -> Memories:
-        return to_memories(retriever.search(query, where=where, **memory_tool.search_settings(arguments)))
+        result = retriever.search(query, where=where, **memory_tool.search_settings(arguments))
+        return to_memories(memory_tool.limited(result, arguments))
 
     async def asearch(query: str, **arguments: Any) -> Memories:
         result = await retriever.asearch(query, where=where, **memory_tool.search_settings(arguments))
-        return await asyncio.to_thread(to_memories, result)
+        return await asyncio.to_thread(to_memories, memory_tool.limited(result, arguments))
 
     return FunctionTool.from_defaults(
         fn=search,

@@ -289,7 +289,7 @@ class _Writer:
             self.catalogue = open_catalogue(settings.url, run=settings.run)
 
     def __call__(self, batch: Any) -> Rows:
-        documents: list[Document] = []
+        documents: dict[str, Document] = {}  # several files may have the same paper
         counts: Counter[int] = Counter()
         ends = []
         for row in batch.to_pylist():
@@ -297,14 +297,14 @@ class _Writer:
             if isinstance(item, _FileEnd):
                 ends.append(row)
                 continue
-            documents.append(item)
+            documents[item.id] = item
             if file >= 0:
                 counts[file] += 1
                 self.catalogue.add_document(CatalogueEntry(file), item.id)
         try:
             if counts:
                 self.catalogue.commit()  # documents are recorded before they are indexed
-            added = self.index.add(iter(documents))  # of long ones in several transactions
+            added = self.index.add(iter(documents.values()))  # of long ones in several transactions
         except GraphRAGError as error:
             problem = {"kind": type(error).__name__, "text": str(error), "id": getattr(error, "document_id", None)}
             return {"result": [json.dumps({"error": problem})]}

@@ -8,12 +8,13 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphrag_core.communities import Communities
 from graphrag_core.engine.shortest_path import shortest_path
+from graphrag_core.engine.subgraph import subgraph
 from graphrag_core.errors import ChangedMeanwhile, InputError, check_integer
 from graphrag_core.filters import Where, parse_all
 from graphrag_core.ingest import remembered
@@ -24,6 +25,9 @@ from graphrag_core.memory import Memory
 from graphrag_core.model import Community, Document, Edit, EditAction, Entity, Fact, GraphPath
 from graphrag_core.ports import Keys, Snapshot
 from graphrag_core.text import REFERS_TO, normalise
+
+if TYPE_CHECKING:
+    from igraph import Graph
 
 _ALL = 1 << 40  # more entities than there are
 _ATTEMPTS = 10  # to change a setting that other processes change, too
@@ -95,6 +99,59 @@ class KnowledgeGraph:
         check_integer(max_hops, "max_hops")
         with self._snapshot(where) as snapshot:
             return shortest_path(snapshot, _entity_keys(snapshot, start), _entity_keys(snapshot, end), max_hops)
+
+    def to_igraph(
+        self,
+        around: str | Iterable[str] | None = None,
+        *,
+        hops: int = 2,
+        limit: int = 5_000,
+        where: Where | None = None,
+    ) -> Graph:
+        """Return entities, passages and what links them as an ``igraph.Graph``, for its algorithms and pictures.
+
+        Parameters
+        ----------
+        around
+            Names of entities to begin at, in any spelling or case; None for the most mentioned ones of the index.
+        hops
+            How many facts to follow from these.
+        limit
+            The maximum number of edges, the strongest, of which at most half are between entities.
+
+        Returns
+        -------
+        igraph.Graph
+            Vertices have ``kind`` (``"entity"`` or ``"passage"``), ``key`` and ``name``, the id of a passage. Edges
+            have ``weight``, ``relation`` and ``fact``, the id of a fact; from a passage the relation is
+            ``"mentions"`` or ``"about"``.
+
+        Raises
+        ------
+        InputError
+            There is no entity of one of the names.
+
+        Examples
+        --------
+        >>> from graphrag_core import KnowledgeIndex
+        >>> index = KnowledgeIndex()
+        >>> _ = index.memory.remember("Harbour Team", "owns", "Keyring")
+        >>> graph = index.graph.to_igraph("Keyring")
+        >>> [(edge["relation"], edge["weight"]) for edge in graph.es if edge["fact"]]
+        [('owns', 5.0)]
+        """
+        check_integer(hops, "hops")
+        check_integer(limit, "limit")
+        with self._snapshot(where) as snapshot:
+            if around is None:
+                starts = snapshot.top_entities(limit)
+            else:
+                names = [around] if isinstance(around, str) else list(around)
+                found = {name: _entity_keys(snapshot, name) for name in names}
+                if unknown := [name for name, keys in found.items() if not len(keys)]:
+                    raise InputError(f"there is no entity {unknown[0]!r}: see entities()")
+                starts = np.concatenate([*found.values()]) if found else np.empty(0, np.int64)
+            return subgraph(snapshot, starts, np.empty(0, np.int64), hops, limit)
 
     def entities(
         self,

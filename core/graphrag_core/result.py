@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import opcode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,6 +19,7 @@ from graphrag_core.text import Tokenizer
 CONFIDENCE_WITHOUT_GRAPH = 0.5
 """The confidence of a result in which plain search decides."""
 
+_UNPACK_TWO = opcode.opmap["UNPACK_SEQUENCE"], 2
 _SNIPPET = 240  # characters
 
 StepKind = Literal["question", "entity", "fact", "chunk"]
@@ -293,6 +296,8 @@ class Result:
         The communities that matter for the question, of the method ``"global"``.
     generation
         The number of changes of the index that the question saw.
+    context_tokens, published_format
+        The defaults of :meth:`context`, from the settings of the question.
     explanation
         From which the attributes below are read; computed when it is first read.
     """
@@ -312,6 +317,8 @@ class Result:
     embedder_failed: bool = False
     communities: tuple[Community, ...] = ()
     generation: int = field(default=0, compare=False)
+    context_tokens: int | None = None
+    published_format: bool = False
     explanation: LazyExplanation = field(default=_NOTHING, repr=False, compare=False)
 
     @property
@@ -349,16 +356,19 @@ class Result:
         return {"plain": len(self.hits) - by_graph, "graph": by_graph}
 
     @property
-    def graph_confidence(self) -> float:
-        """The confidence to show: ``confidence``, but at most 0.5 where the graph does not lead."""
-        return min(self.confidence, CONFIDENCE_WITHOUT_GRAPH) if self.expansion_skipped else self.confidence
-
-    @property
     def graph_used(self) -> bool:
         """Whether the graph contributed to the hits."""
         return self.graph_ran and any("graph" in hit.channels or hit.path for hit in self.hits)
 
     def __iter__(self) -> Iterator[Hit]:
+        # "results, metadata = retrieve(...)" would silently assign two hits to them if there are two.
+        here = inspect.currentframe()
+        caller = here.f_back if here else None
+        if caller and tuple(caller.f_code.co_code[caller.f_lasti : caller.f_lasti + 2]) == _UNPACK_TWO:
+            raise TypeError(
+                "a Result is not a pair: use results, metadata = result.hits, result.to_dict()['metadata'], "
+                "or result.hits[0] and result.hits[1] for the first two hits"
+            )
         return iter(self.hits)
 
     def __len__(self) -> int:
@@ -366,7 +376,7 @@ class Result:
 
     def context(
         self,
-        max_tokens: int = 500,
+        max_tokens: int | None = None,
         *,
         style: Style = "graph",
         tokenizer: Tokenizer | None = None,
@@ -380,8 +390,8 @@ class Result:
         Parameters
         ----------
         max_tokens
-            The budget. It is never exceeded: an item that does not fit is skipped; if none fits, the
-            first passage is cut.
+            The budget; by default ``context_tokens`` of the settings, or 500. It is never exceeded: an
+            item that does not fit is skipped; if none fits, the first passage is cut.
         style
             ``"graph"``: the question's entities, related entities, the relevant relationships and the
             passages in the order of the hits, numbered for citations. ``"passages"``: the passages
@@ -414,7 +424,7 @@ class Result:
         """
         return write_context(
             self,
-            max_tokens=max_tokens,
+            max_tokens=self.context_tokens or 500 if max_tokens is None else max_tokens,
             style=style,
             tokenizer=tokenizer,
             organise=organise,
@@ -488,7 +498,7 @@ class Result:
             "facts": [fact.text for fact in self.facts],
             "entities": [entity.name for entity in self.entities],
             "method": self.method,
-            "confidence": self.graph_confidence,
+            "confidence": self.confidence,
             "route": self.route,
             "expansion_skipped": self.expansion_skipped,
             "gate": self.gate,
@@ -501,7 +511,7 @@ class Result:
     def explain(self) -> str:
         """Return a report for a person: each hit with its channels, its best sentence, its path, and what it adds."""
         named = ", ".join(one_line(entity.name) for entity in self.entities) or "no known entity"
-        graph = f"graph confidence {self.graph_confidence:.2f}" if self.graph_used else "graph not used"
+        graph = f"graph confidence {self.confidence:.2f}" if self.graph_used else "graph not used"
         lines = [one_line(self.question), f"  entities: {named}; method {self.method}, {graph}"]
         remarks = (
             self.route,

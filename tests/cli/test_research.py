@@ -149,8 +149,8 @@ def test_findings_are_indexed_and_synced_like_files(run, tmp_path):
     assert "3 unchanged" in run("index", ".").stdout, "a folder that holds findings reads them as findings"
     answer = json.loads(run("query", "Which papers cite From Local to Global?", "--method", "agentic", "--json").stdout)
     assert answer["method"] == "graph"
-    assert answer["hits"][0]["document_id"] == "findings.json#arxiv:2404.16130"
-    assert "findings.json#arxiv:2501.03236" in [hit["document_id"] for hit in answer["hits"]]
+    assert answer["hits"][0]["document_id"] == "arxiv:2404.16130"
+    assert "arxiv:2501.03236" in [hit["document_id"] for hit in answer["hits"]]
 
 
 def test_a_file_without_findings_is_one_line(run, tmp_path, docs):

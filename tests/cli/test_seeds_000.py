@@ -23,7 +23,7 @@ def answer(run, *options: str):
 
 def test_the_published_neighbourhood_adds_up_to_four_passages(run, kb, retriever_settings):
     plain = answer(run, "-k", "3", "--no-use-graph")
-    found = answer(run, "-k", "3", "--strategy", "neighbourhood", "--as-published")
+    found = answer(run, "-k", "3", "--design", "hybrid")
     assert plain["expansion_skipped"] == "the graph was not used"
     assert len(plain["hits"]) == 3
     assert {hit["id"] for hit in plain["hits"]} <= {hit["id"] for hit in found["hits"]}
@@ -40,7 +40,7 @@ def test_the_published_neighbourhood_adds_up_to_four_passages(run, kb, retriever
 
 
 def test_the_published_expansion_queries_are_joined_with_vector_search(run, kb):
-    found = answer(run, "--strategy", "expansion", "--as-published")
+    found = answer(run, "--design", "kg2rag")
     assert not any("keyword" in hit["channels"] for hit in found["hits"])
     assert any("graph" in hit["channels"] for hit in found["hits"])
 
@@ -74,8 +74,8 @@ def test_explain_says_why_the_graph_adds_nothing(run, kb):
 
 def test_options_that_do_not_fit_are_refused(run, kb):
     for options, message in (
-        (["--as-published"], "--strategy"),
-        (["--strategy", "pagerank", "--as-published"], "published"),
+        (["--design", "kg2rg"], "did you mean 'kg2rag'"),
+        (["--strategy", "pagerank", "--design", "hybrid"], "leave one of them out"),
         (["--strategy", "magic"], "magic"),
     ):
         failed = run("query", QUESTION, *options)

@@ -16,7 +16,7 @@ def _kb(indexed, monkeypatch, run):
 
 def test_the_strategy_with_its_gate(run, retriever_settings):
     retriever_settings("min_score = 0.2")
-    found = json.loads(run("query", QUESTION, "--json", "--strategy", "related", "--as-published").stdout)
+    found = json.loads(run("query", QUESTION, "--json", "--design", "confident").stdout)
     by_origin = [hit["origin"] for hit in found["hits"]]
     assert found["counts"] == {"plain": by_origin.count("plain"), "graph": by_origin.count("graph")}
     scores = [hit["score"] for hit in found["hits"]]

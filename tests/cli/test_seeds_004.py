@@ -55,7 +55,7 @@ def test_the_calls_of_the_document(run, embedder, query, method, first):
     shown = run("query", query, "--method", method)
     answer = json.loads(run("query", query, "--method", method, "--json").stdout)
     assert shown.exit_code == 0
-    assert answer["hits"][0]["document_id"] == f"academic_research_output.json#{first}"
+    assert answer["hits"][0]["document_id"] == first
     assert answer["method"] == ("hybrid" if method == "agentic" else method)
 
 
@@ -71,7 +71,7 @@ def test_statistics(run, embedder):
 
 def test_an_id_is_found_first(run, embedder):
     answer = json.loads(run("query", "What is arXiv 2404.16130 about?", "--method", "agentic", "--json").stdout)
-    assert answer["hits"][0]["document_id"] == "academic_research_output.json#arxiv:2404.16130"
+    assert answer["hits"][0]["document_id"] == "arxiv:2404.16130"
     assert answer["method"] == "keyword"
 
 
@@ -80,7 +80,7 @@ def test_the_published_graph_search_and_fusion(run, embedder, retriever_settings
     answer = json.loads(
         run("query", "semantic memory", "--method", "graph", "--strategy", "citations", "--json").stdout
     )
-    scores = {hit["document_id"].partition("#")[2]: hit["channels"]["graph"]["score"] for hit in answer["hits"]}
+    scores = {hit["document_id"]: hit["channels"]["graph"]["score"] for hit in answer["hits"]}
     assert scores == {"arxiv:2501.03236": 1.0, "arxiv:2404.16130": 0.5}
     # Reciprocal ranks: the paper is first in the graph and first by keyword, 0.3/61 + 0.7/61 = 0.0163934.
     retriever_settings(
@@ -122,6 +122,6 @@ def test_without_wordllama_the_message_names_the_way_without_a_model(run, tmp_pa
 @pytest.mark.parametrize("embedder", ["hash"], indirect=True)
 def test_the_routing_rules_of_the_document_are_one_option_away(run, embedder):
     call = ("query", "arXiv 2501.03236", "--method", "agentic", "--json")
-    published = json.loads(run(*call, "--strategy", "citations", "--as-published").stdout)
+    published = json.loads(run(*call, "--design", "research").stdout)
     assert published["method"] == "vector"  # the document: "arxiv" in query -> VECTOR
     assert json.loads(run(*call).stdout)["method"] == "keyword"

@@ -63,7 +63,7 @@ class TestExactPageRank(StrategySuite):
 
 class TestNeighbourhood(StrategySuite):
     def make(self):
-        return Neighbourhood(min_graph_score=0.1, hops=2)
+        return Neighbourhood(hops=2)
 
 
 class TestExpansionQueries(StrategySuite):

@@ -361,7 +361,7 @@ def test_a_score_is_in_the_scale_of_what_ranked(chain):
 
 
 def test_thresholds_that_leave_nothing_say_so(chain):
-    strict = GraphRetriever(chain.index, gate=Gate(min_graph_score=1.0), graph=Neighbourhood(min_graph_score=0.0))
+    strict = GraphRetriever(chain.index, gate=Gate(min_graph_score=1.0), graph=Neighbourhood())
     assert "weaker than 1" in strict.retrieve("Auth Service").expansion_skipped
     assert Gate.strict() == Gate(min_confidence=0.5, min_graph_score=0.3, needs_entity=True)
 

@@ -28,6 +28,7 @@ from graphrag_core import (
     Weighted,
 )
 from graphrag_core.context.relations import inverse
+from graphrag_core.designs import HYBRID
 from graphrag_core.errors import InputError
 from graphrag_core.query.query import Query
 from graphrag_core.query.strategies import GraphStrategy
@@ -71,13 +72,13 @@ def test_names_of_one_to_three_words_are_looked_up_and_at_most_five_returned():
             return [entity.name for entity in result.entities]
 
         assert found(Recogniser(), question) == names
-        assert found(Recogniser.as_published(), question) == names[:5]
+        assert found(HYBRID.recogniser, question) == names[:5]
         assert found(Recogniser(), "the Long Name Of Five Words") == ["Long Name Of Five Words"]
-        assert found(Recogniser.as_published(), "the Long Name Of Five Words") == []
+        assert found(HYBRID.recogniser, "the Long Name Of Five Words") == []
 
 
 def test_without_a_name_the_three_nearest_names_from_075_on_are_taken():
-    published = Recogniser.as_published()
+    published = HYBRID.recogniser
     assert (published.nearest, published.least_similarity, published.most_words, published.most) == (3, 0.75, 3, 5)
     facts = {"one": [triple("Auth Service", "uses", "Session Store", 5)]}
     with KnowledgeIndex(HashEmbedder(), extractor=FixedExtractor(facts), embed_names=True) as index:
@@ -110,12 +111,11 @@ def test_the_score_is_that_of_the_design(weight, hop, mentions, expected):
 
 
 def test_the_published_defaults():
-    strategy = Neighbourhood.as_published()
-    assert (strategy.hops, strategy.max_chunks, strategy.min_graph_score) == (1, 4, 0.0)
-    assert isinstance(strategy.fusion, Additive)
-    assert strategy.fusion.fusion == Weighted(alpha=0.7, beta=0.3)
+    assert (HYBRID.graph.hops, HYBRID.graph.max_chunks, HYBRID.plan.gate.min_graph_score) == (1, 4, 0.0)
+    assert isinstance(HYBRID.fusion, Additive)
+    assert HYBRID.fusion.fusion == Weighted(alpha=0.7, beta=0.3)
     # 0.7 · 0.9 + 0.3 · 0.5 = 0.63 + 0.15
-    assert strategy.fusion.fusion.score(0.9, 0.5) == pytest.approx(0.78)
+    assert HYBRID.fusion.fusion.score(0.9, 0.5) == pytest.approx(0.78)
 
 
 def test_it_works_on_sentences_out_of_the_box():
@@ -212,7 +212,7 @@ def test_the_limit_of_an_additive_result_and_its_scores():
         assert len(few.retrieve("Hub", k=2).hits) == 3
         assert len(few.retrieve("Hub", k=2, use_graph=False).hits) == 2
         assert len(few.retrieve("Hub", k=2, method="graph").hits) == 2
-        published = GraphRetriever(index, graph=Neighbourhood.as_published())
+        published = GraphRetriever(index, HYBRID)
         plain = {hit.chunk.id: hit.score for hit in published.retrieve("Hub", k=9, use_graph=False).hits}
         hits = published.retrieve("Hub", k=2).hits
         assert len(hits) == 2 + 4
@@ -237,7 +237,7 @@ class TestAdditive(FusionSuite):
 
 class TestPublished(StrategySuite):
     def make(self):
-        return Neighbourhood.as_published()
+        return HYBRID.graph
 
 
 # -- plain search: vector and text weight
@@ -301,13 +301,13 @@ def test_a_question_without_a_known_entity_is_named_as_the_reason(strategy):
     assert "embed_names=True" in result.expansion_skipped
 
 
-def test_scores_below_the_threshold_are_named_as_the_reason():
+def test_a_threshold_that_no_passage_reaches_is_named_as_the_reason():
     with KnowledgeIndex(HashEmbedder()) as index:
         index.add(CHAIN)
-        strategy = Neighbourhood(min_graph_score=0.3)
-        result = GraphRetriever(index, graph=strategy).retrieve("What is the Auth Service?")
+        retriever = GraphRetriever(index, graph=Neighbourhood(), min_graph_score=0.3)
+        result = retriever.retrieve("What is the Auth Service?")
         # 0.2385, as worked out above
-        assert result.expansion_skipped == "the graph adds nothing: every score is below 0.3, the highest is 0.24"
+        assert "all its passages are weaker than 0.3" in result.expansion_skipped
         assert result.hits
 
 
@@ -332,7 +332,7 @@ def test_a_strategy_of_ones_own_may_leave_the_reason_to_the_pipeline():
 # -- the context formatter
 
 
-@pytest.mark.parametrize("strategy", [Neighbourhood.as_published(), PageRank()])
+@pytest.mark.parametrize("strategy", [HYBRID.graph, PageRank()])
 def test_the_block_is_that_of_the_design(shown, strategy):
     result = GraphRetriever(shown, graph=strategy).retrieve(QUESTION)
     context = result.context(2_000, style="both")
@@ -356,7 +356,7 @@ def test_the_blast_radius_can_be_traced(shown):
 
 
 def test_both_holds_the_passages_and_then_the_block(shown):
-    result = GraphRetriever(shown, graph=Neighbourhood.as_published()).retrieve(QUESTION)
+    result = GraphRetriever(shown, HYBRID).retrieve(QUESTION)
     context = result.context(2_000, style="both", tokenizer=lambda text: len(text.split()))
     passages, block = context.split("## Knowledge Graph Context")
     assert passages.count("[Score: ") == len(result.hits)

@@ -23,6 +23,7 @@ from graphrag_core import (
     RelatedEntities,
     SpreadingActivation,
 )
+from graphrag_core.designs import CONFIDENT
 from graphrag_core.errors import InputError
 from graphrag_core.testing import CHAIN, FixedExtractor, HashEmbedder
 
@@ -43,10 +44,10 @@ def told():
 
 STRATEGIES = [
     PageRank(),
-    Neighbourhood(min_graph_score=0),
+    Neighbourhood(),
     ExpansionQueries(hits=6),
     SpreadingActivation(),
-    RelatedEntities(min_graph_score=0),
+    RelatedEntities(),
 ]
 
 
@@ -112,21 +113,21 @@ def test_confidence_counts_the_best_hit_that_min_score_allows(told):
 
 
 def test_the_defaults_of_the_design_are_one_setting_away(told):
-    assert Gate.as_published() == Gate(
+    assert CONFIDENT.gate == Gate(
         min_confidence=0.5, min_graph_score=0.3, needs_entity=True, min_score=0.7, weigh_by_confidence=True
     )
-    retriever = GraphRetriever(told, graph=RelatedEntities.as_published()).settings.plan
-    assert (retriever.k, retriever.gate) == (5, Gate.as_published())
-    assert (retriever.graph.hops, retriever.graph.max_chunks, retriever.graph.min_graph_score) == (1, 4, 0.3)
+    retriever = GraphRetriever(told, settings=CONFIDENT).settings.plan
+    assert (retriever.k, retriever.gate) == (5, CONFIDENT.gate)
+    assert (retriever.graph.hops, retriever.graph.max_chunks) == (1, 4)
     assert retriever.fusion == OwnScores(max_chunks=None, same_start=100)
     assert retriever.recogniser == Recogniser(phrases=5, nearest=0)
-    own = GraphRetriever(told, graph=RelatedEntities.as_published(), gate=Gate(), recogniser=Recogniser()).settings
+    own = GraphRetriever(told, settings=CONFIDENT, gate=Gate(), recogniser=Recogniser()).settings
     assert (own.gate, own.recogniser) == (Gate(), Recogniser())
 
 
 def test_the_retrieval_of_the_document_step_by_step(told):
     """mergeResults: vector hits keep their score, the graph's have strength / 10 · confidence, sorted by score."""
-    result = GraphRetriever(told, graph=RelatedEntities.as_published()).retrieve(QUESTION)
+    result = GraphRetriever(told, settings=CONFIDENT).retrieve(QUESTION)
     assert [hit.chunk.id for hit in result] == list(ANSWER)
     assert [hit.score for hit in result] == pytest.approx(list(ANSWER.values()), abs=ROUNDING)
     assert [hit.origin for hit in result] == ["plain", "plain", "graph", "graph"]
@@ -137,7 +138,7 @@ def test_the_retrieval_of_the_document_step_by_step(told):
 
 
 def test_the_graph_is_skipped_where_the_confidence_is_low_or_no_entity_is_named(told):
-    retriever = GraphRetriever(told, graph=RelatedEntities.as_published())
+    retriever = GraphRetriever(told, settings=CONFIDENT)
     # "Auth Service": 12 characters: 0.036 + 0.3 + 0.35 = 0.686, so the graph runs; without hits 0.336.
     assert retriever.retrieve("Auth Service").confidence == pytest.approx(0.686, abs=ROUNDING)
     low = retriever.retrieve("Auth Service", min_score=0.95, min_confidence=0.5)
@@ -152,7 +153,7 @@ def test_the_graph_is_skipped_where_the_confidence_is_low_or_no_entity_is_named(
 
 
 def test_without_the_graph_only_vector_search_answers_with_confidence_one_half(told):
-    result = GraphRetriever(told, graph=RelatedEntities.as_published()).retrieve(QUESTION, use_graph=False)
+    result = GraphRetriever(told, settings=CONFIDENT).retrieve(QUESTION, use_graph=False)
     assert [hit.chunk.id for hit in result] == ["auth", "lunch"]
     assert [hit.score for hit in result] == pytest.approx([0.875, 0.75], abs=ROUNDING)
     assert result.confidence == 0.5
@@ -160,7 +161,7 @@ def test_without_the_graph_only_vector_search_answers_with_confidence_one_half(t
 
 
 def test_keyword_search_answers_where_vectors_are_unavailable(told):
-    retriever = GraphRetriever(told, graph=RelatedEntities.as_published(), on_embedder_error="keyword")
+    retriever = GraphRetriever(told, settings=CONFIDENT, on_embedder_error="keyword")
     result = retriever.retrieve("Lunch at noon", embedding=OSError("no model"))
     assert result.hits[0].chunk.id == "lunch"
     assert "keyword search only" in result.fallback
@@ -189,11 +190,9 @@ def test_passages_that_begin_alike_count_as_one():
     facts = {"graph": [triple("Auth Service", "depends_on", "OAuth Provider", 8)]}
     with KnowledgeIndex(Cosines(), extractor=FixedExtractor(facts), embed_names=False) as index:
         index.add([Document(name, text) for name, text in texts.items()])
-        result = GraphRetriever(index, graph=RelatedEntities.as_published()).retrieve(QUESTION)
+        result = GraphRetriever(index, settings=CONFIDENT).retrieve(QUESTION)
         assert [hit.chunk.id for hit in result] == ["vector"], "the vector hit is kept"
-        both = GraphRetriever(index, graph=RelatedEntities.as_published(), fusion=OwnScores(same_start=0)).retrieve(
-            QUESTION
-        )
+        both = GraphRetriever(index, settings=CONFIDENT, fusion=OwnScores(same_start=0)).retrieve(QUESTION)
         assert [hit.chunk.id for hit in both] == ["vector", "graph"]
 
 
@@ -214,7 +213,7 @@ def test_strengths_are_weighed_by_the_confidence_with_any_fusion(told):
     ],
 )
 def test_phrases_name_entities_by_a_part_of_their_name(services, question, named):
-    result = GraphRetriever(services, recogniser=RelatedEntities.as_published().recogniser).retrieve(question)
+    result = GraphRetriever(services, recogniser=CONFIDENT.recogniser).retrieve(question)
     assert {entity.name for entity in result.entities} >= named
     assert named or not result.entities
     assert GraphRetriever(services).retrieve("Who is Lindqvist?").entities == ()
@@ -264,7 +263,7 @@ def test_a_low_confidence_says_what_would_raise_it(told):
 
 
 def test_the_result_in_the_form_of_the_document(told):
-    found = GraphRetriever(told, graph=RelatedEntities.as_published()).retrieve(QUESTION).to_dict()
+    found = GraphRetriever(told, settings=CONFIDENT).retrieve(QUESTION).to_dict()
     assert json.loads(json.dumps(found)) == found
     assert list(found) == ["chunks", "graph_context", "confidence", "metadata"]
     vector, _, graph, _ = found["chunks"]
@@ -280,11 +279,7 @@ def test_the_result_in_the_form_of_the_document(told):
     assert found["metadata"] == {
         "vector_results": 2, "graph_results": 2, "entities_recognized": 1, "expansion_skipped": "",
     }  # fmt: skip
-    skipped = (
-        GraphRetriever(told, graph=RelatedEntities.as_published())
-        .retrieve("what is everything all about then")
-        .to_dict()
-    )
+    skipped = GraphRetriever(told, settings=CONFIDENT).retrieve("what is everything all about then").to_dict()
     assert skipped["graph_context"] is None
     assert "names no known entity" in skipped["metadata"]["expansion_skipped"]
     words = GraphRetriever(told, method="keyword").retrieve("Lunch").to_dict()
@@ -305,16 +300,18 @@ def answered():
     """Two passages: one found by vector search, one added by the graph."""
     with KnowledgeIndex(Cosines(), extractor=KnowledgeExtractor(knowledge=KNOWN), embed_names=False) as index:
         index.add([Document(name, PASSAGES[name], metadata={}) for name in ("auth", "oauth")])
-        yield GraphRetriever(index, graph=RelatedEntities.as_published()).retrieve(QUESTION)
+        yield GraphRetriever(index, settings=CONFIDENT).retrieve(QUESTION)
 
 
 def test_the_context_of_the_document(answered):
     """ContextFormatter: entities with types and descriptions, passages with scores, separated by rules."""
-    context = answered.context(4_000, style="passages", include_sources=False)
-    assert context == (
-        "## Related Entities\n\n**Auth Service** (concept)\nIssues tokens."
-        f"\n\n---\n\n[Score: 0.88]\n{PASSAGES['auth']}"
-        f"\n\n---\n\n[Score: 0.60]\n{PASSAGES['oauth']}"
+    context = answered.context(style="passages")
+    assert context == "\n---\n\n".join(
+        [
+            "## Related Entities\n\n**Auth Service** (concept)\n\nIssues tokens.\n\n",
+            f"[Score: 0.88]\n{PASSAGES['auth']}\n",
+            f"[Score: 0.60]\n{PASSAGES['oauth']}\n",
+        ]
     )
     # Rough count of the document: a token for four characters.
     counted = answered.context(4_000, style="passages", tokenizer=lambda text: math.ceil(len(text) / 4))
@@ -323,7 +320,6 @@ def test_the_context_of_the_document(answered):
 
 def test_sources_are_those_of_chunks_and_of_the_entity_that_the_graph_followed(answered):
     cited = answered.context(4_000, style="passages")
-    assert f"[Score: 0.88] auth\n{PASSAGES['auth']}" in cited
     assert {(source.kind, source.id) for source in cited.sources} == {
         ("entity", "auth service"), ("chunk", "auth"), ("chunk", "oauth"), ("entity", "oauth provider"),
     }  # fmt: skip
@@ -342,7 +338,7 @@ def test_relationships_are_listed_on_demand(answered):
     assert line not in answered.context(style="both", include_relationships=False)
     assert line not in answered.context(style="passages")
     listed = answered.context(style="passages", include_relationships=True)
-    assert f"\n\n---\n\n## Relationships\n\n{line}\n\n---\n\n[Score: 0.88]" in listed
+    assert f"\n---\n\n## Relationships\n\n{line}\n\n\n---\n\n[Score: 0.88]" in listed
     assert listed.index("## Related Entities") < listed.index("## Relationships")
 
 
@@ -354,7 +350,9 @@ def test_the_strategy_refuses_more_than_three_hops_and_follows_two():
         index.add([Document(name, f"Text {name}.") for name in "abc"])
 
         def scores(**settings):
-            retriever = GraphRetriever(index, graph=RelatedEntities(**settings), gate=Gate(), method="graph")
+            retriever = GraphRetriever(
+                index, graph=RelatedEntities(**settings), gate=Gate(min_graph_score=0.3), method="graph"
+            )
             result = retriever.retrieve("Alpha")
             return {hit.chunk.id: round(hit.score, 2) for hit in result if "graph" in hit.channels}
 
@@ -364,5 +362,5 @@ def test_the_strategy_refuses_more_than_three_hops_and_follows_two():
 
 
 def test_nothing_strong_enough_is_told(told):
-    result = GraphRetriever(told, graph=RelatedEntities(min_graph_score=0.9), gate=Gate()).retrieve(QUESTION)
+    result = GraphRetriever(told, graph=RelatedEntities(), gate=Gate(min_graph_score=0.9)).retrieve(QUESTION)
     assert result.expansion_skipped == "the graph adds nothing: every relation is below 0.9, the strongest has 0.80"

@@ -14,6 +14,7 @@ from graphrag_core import (
     ReciprocalRank,
     Recogniser,
 )
+from graphrag_core.designs import KG2RAG
 from graphrag_core.query.query import Query
 from graphrag_core.testing import CountingEmbedder, FixedExtractor, HashEmbedder, StrategySuite
 
@@ -52,7 +53,7 @@ def query_on(index: KnowledgeIndex, question: str) -> Query:
 
 def test_the_expansion_queries_of_the_example():
     with make() as index:
-        queries = ExpansionQueries.as_published().queries(query_on(index, QUESTION))
+        queries = KG2RAG.graph.queries(query_on(index, QUESTION))
     # One hop: 1 / (1 + 1) = 0.5; two hops: 1 / (1 + 2) = 0.33. The seed alone comes last, as a fallback.
     assert [text for text, _ in queries] == [*PAIRS, "FastAPI"]
     assert [score for _, score in queries] == pytest.approx([0.5, 0.5, 1 / 3, 1 / 3])
@@ -148,7 +149,7 @@ def test_results_come_in_the_order_of_the_queries_and_carry_them():
 
 
 def test_three_results_for_each_query():
-    assert ExpansionQueries.as_published().hits == 3
+    assert KG2RAG.graph.hits == 3
     texts = {f"n{i}": f"FastAPI Pydantic note {i} {'a b c d e f g'[: 2 * i]}" for i in range(6)}
     with make(facts={"n0": [triple("FastAPI", "uses", "Pydantic")]}, texts=texts) as index:
         strategy = ExpansionQueries(in_order=True)
@@ -176,7 +177,7 @@ def test_of_passages_with_the_same_first_hundred_characters_one_is_kept():
                 return sorted(chunk.id for chunk in snapshot.chunks(strategy.expand(query, None, 5).keys))
 
         assert found(ExpansionQueries()) == ["a", "b", "c"]
-        kept = found(ExpansionQueries.as_published())
+        kept = found(KG2RAG.graph)
         assert len(kept) == 2
         assert "c" in kept
         assert found(ExpansionQueries(same_start=len(head) + 3)) == ["a", "b", "c"]
@@ -184,7 +185,7 @@ def test_of_passages_with_the_same_first_hundred_characters_one_is_kept():
 
 def test_pure_vector_search_can_be_the_vanilla_list_and_rrf_joins_both():
     with make() as index:
-        retriever = GraphRetriever(index, graph=ExpansionQueries.as_published(), text_weight=0)
+        retriever = GraphRetriever(index, settings=KG2RAG)
         assert retriever.settings.plan.fusion == ReciprocalRank(k=60)
         vanilla = [hit.chunk.id for hit in GraphRetriever(index, method="vector").retrieve(QUESTION).hits]
         result = retriever.retrieve(QUESTION)
@@ -207,7 +208,7 @@ def test_found_through_an_expansion_query_and_by_nothing_else_is_of_the_graph():
 
 def test_an_empty_graph_gives_no_expansion_queries():
     with make(facts={"none": []}) as index:
-        strategy = ExpansionQueries.as_published()
+        strategy = KG2RAG.graph
         assert strategy.queries(query_on(index, QUESTION)) == []
         result = GraphRetriever(index, graph=strategy).retrieve(QUESTION)
     assert result.hits
@@ -216,4 +217,4 @@ def test_an_empty_graph_gives_no_expansion_queries():
 
 class TestPublished(StrategySuite):
     def make(self):
-        return ExpansionQueries.as_published()
+        return KG2RAG.graph

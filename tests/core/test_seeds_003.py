@@ -23,6 +23,7 @@ from graphrag_core import (
     Relevance,
     SpreadingActivation,
 )
+from graphrag_core.designs import MEMORY
 from graphrag_core.errors import DocumentError, ExtractionError, InputError, ReadOnlyIndex
 from graphrag_core.ingest import remembered
 from graphrag_core.query.strategies.activation import WEEK
@@ -71,7 +72,7 @@ def index():
 
 
 def retriever_of(index: KnowledgeIndex, **settings) -> GraphRetriever:
-    settings = {"graph": SpreadingActivation.as_published(), "method": "graph", **settings}
+    settings = {"graph": MEMORY.graph, "method": "graph", **settings}
     return GraphRetriever(index, **settings)
 
 
@@ -102,7 +103,7 @@ def test_what_is_jacq_surfaces_technologies_and_not_the_project_alone(index):
 
 
 def test_the_published_settings_are_the_defaults():
-    assert SpreadingActivation.as_published() == SpreadingActivation()
+    assert MEMORY.graph == SpreadingActivation()
     assert SpreadingActivation() == SpreadingActivation(anchors=3, hops=2, max_facts=30, facts_per_entity=10)
     weights = dict(Relevance().sources)
     assert weights == {"user_edit": 2.0, "file": 1.5, "system": 1.2, "conversation": 1.0}

@@ -23,10 +23,10 @@ from graphrag_core import (
     Neighbourhood,
     PageRank,
     ReciprocalRank,
-    Router,
     SentenceExtractor,
     SpreadingActivation,
 )
+from graphrag_core.designs import RESEARCH
 from graphrag_core.errors import EmbedderMismatch, InputError
 from graphrag_core.query.strategies import GraphStrategy
 from graphrag_core.research import FindingsExtractor, research_documents
@@ -91,7 +91,7 @@ def test_the_worked_example_of_the_document():
     # The document rounds the second term to 0.0081 and the sum to 0.0163; 0.5 / 63 is 0.0079.
     expected = 0.0161332
     assert ReciprocalRank(plain_weight=0.5, graph_weight=0.5).score(1, 3) == pytest.approx(expected, abs=1e-7)
-    scores = dict(ReciprocalRank.as_published().fuse_all({"vector": ["d", "x"], "graph": ["y", "z", "d"]}))
+    scores = dict(RESEARCH.fusion.fuse_all({"vector": ["d", "x"], "graph": ["y", "z", "d"]}))
     assert scores["d"] == pytest.approx(expected, abs=1e-7)
 
 
@@ -120,7 +120,7 @@ def test_weights_that_make_no_sense_are_refused():
     with pytest.raises(InputError, match="2 rankings and 1 weights"):
         ReciprocalRank().fuse_all(["a", "b"], [1.0])
     with pytest.raises(InputError, match="those of vector, graph"):
-        ReciprocalRank.as_published().fuse_all({"recency": ["a"]})
+        RESEARCH.fusion.fuse_all({"recency": ["a"]})
     with KnowledgeIndex() as index, pytest.raises(InputError, match="no ranking is named 'text'"):
         GraphRetriever(index, fusion=ReciprocalRank(weights={"text": 1.0}))
 
@@ -143,7 +143,7 @@ class InThisOrder(GraphStrategy):
     """A graph strategy whose ranking is given."""
 
     ids: tuple[str, ...]
-    fusion = ReciprocalRank.as_published()
+    fusion = RESEARCH.fusion
 
     def expand(self, query, plain, k):
         keys, _ = query.by_vector("chunks", 10)
@@ -187,7 +187,7 @@ def test_a_retriever_fuses_three_rankings_with_a_weight_each():
 
 class TestPublishedFusion(FusionSuite):
     def make(self):
-        return ReciprocalRank.as_published()
+        return RESEARCH.fusion
 
 
 # -- graph retrieval: 1.0 for each concept, 0.5 for each citation
@@ -267,7 +267,7 @@ def test_exact_terms_are_found_by_keyword(index, question, first):
     ],
 )
 def test_the_published_rules(question, method, rule):
-    route = Router.as_published().route(question)
+    route = RESEARCH.router.route(question)
     assert (route.method, route.rule) == (method, rule)
 
 
@@ -402,7 +402,7 @@ def test_findings_added_again_are_unchanged(index):
 @pytest.mark.parametrize("method", ["hybrid", "keyword", "graph", "agentic"])
 @pytest.mark.parametrize(
     "strategy",
-    [PageRank(), Neighbourhood(min_graph_score=0), ExpansionQueries(), SpreadingActivation(), CitationGraph()],
+    [PageRank(), Neighbourhood(), ExpansionQueries(), SpreadingActivation(), CitationGraph()],
 )
 def test_every_method_and_strategy_serves_an_index_without_vectors(method, strategy):
     with KnowledgeIndex(progress=False) as index:
@@ -504,5 +504,5 @@ def test_without_a_passage_of_a_weighted_ranking_the_advice_is_to_weigh_another(
         result = by_graph.retrieve("Ada Lovelace", use_graph=False)
         assert not result.hits
         assert "give vector or keyword search a weight" in result.advice
-        both = GraphRetriever(index, fusion=ReciprocalRank.as_published())
+        both = GraphRetriever(index, fusion=RESEARCH.fusion)
         assert "lower min_score" in both.retrieve("What are notes?", use_graph=False, min_score=1.0).advice

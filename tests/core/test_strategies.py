@@ -77,23 +77,22 @@ def test_a_neighbour_scores_by_weight_hop_and_mentions():
 
 def test_the_neighbourhood_has_the_defaults_of_its_source():
     strategy = Neighbourhood()
-    assert (strategy.hops, strategy.max_chunks, strategy.min_graph_score) == (1, 4, 0.0)
+    assert (strategy.hops, strategy.max_chunks) == (1, 4)
     assert isinstance(strategy.fusion, Weighted)
     assert (strategy.fusion.alpha, strategy.fusion.beta) == (0.7, 0.3)
 
 
 def test_passages_of_one_hop_neighbours_are_found_and_scored(told):
-    # OAuth Provider: weight 8, in 2 passages; Login Flow: weight 5, in 1; Session Store: weight 2, below 0.3.
+    # OAuth Provider: weight 8, in 2 passages; Login Flow: weight 5, in 1; Session Store: weight 2.
     expected = {"auth": 0.8 * boost(2), "google": 0.8 * boost(2), "login": 0.5 * boost(1)}
-    assert strengths(told, Neighbourhood(min_graph_score=0.3)) == pytest.approx(expected)
     assert strengths(told, Neighbourhood()) == pytest.approx({**expected, "store": 0.2 * boost(1)})
 
 
 def test_two_hops_count_half(told):
-    found = strengths(told, Neighbourhood(hops=2, min_graph_score=0.0))
+    found = strengths(told, Neighbourhood(hops=2))
     # Google OAuth: weight 9 over the second hop, in 1 passage; but "google" also holds OAuth Provider, one hop away.
     assert found["google"] == pytest.approx(max(0.8 * boost(2), 0.9 * 0.5 * boost(1)))
-    deep = Neighbourhood(hops=2, min_graph_score=0.0, relation_types=("depends_on", "implements"))
+    deep = Neighbourhood(hops=2, relation_types=("depends_on", "implements"))
     assert set(strengths(told, deep)) == {"auth", "google"}
 
 
@@ -294,7 +293,7 @@ def test_without_name_vectors_activation_starts_at_what_is_named():
 
 
 def test_the_gate_leaves_weak_graph_results_to_plain_search(told):
-    strategy = Neighbourhood(min_graph_score=0.0)
+    strategy = Neighbourhood()
     assert "store" in strengths(told, strategy)
     strict = GraphRetriever(told, graph=strategy, gate=Gate(min_graph_score=0.3), method="graph")
     assert {hit.chunk.id for hit in strict.retrieve("Auth Service").hits} == {"auth", "google", "login"}

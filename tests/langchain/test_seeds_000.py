@@ -8,13 +8,12 @@ from seeds_000 import BLOCK, DOCUMENTS, QUESTION
 
 from graphrag_core import (
     Additive,
-    ExpansionQueries,
     GraphRetriever,
     KnowledgeExtractor,
     KnowledgeIndex,
     Neighbourhood,
-    Recogniser,
 )
+from graphrag_core.designs import HYBRID, KG2RAG
 from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool
@@ -27,8 +26,7 @@ def retriever():
         documents,
         HashEmbedder(),
         extractor=KnowledgeExtractor(),
-        graph=Neighbourhood.as_published(),
-        recogniser=Recogniser.as_published(),
+        settings=HYBRID,
         k=2,
     ) as retriever:
         yield retriever
@@ -46,8 +44,7 @@ def ids(documents) -> list[str]:
 
 
 def test_the_published_settings_return_what_the_core_returns(retriever, core):
-    settings = {"graph": Neighbourhood.as_published(), "recogniser": Recogniser.as_published(), "k": 2}
-    expected = GraphRetriever(core, **settings).retrieve(QUESTION)
+    expected = GraphRetriever(core, HYBRID, k=2).retrieve(QUESTION)
     found = retriever.invoke(QUESTION)
     assert ids(found) == [hit.chunk.id for hit in expected.hits]
     assert [hit.score for hit in retriever.search(QUESTION)] == [hit.score for hit in expected.hits]
@@ -85,7 +82,7 @@ def test_weights_and_inverses_are_fields(retriever, core):
 
 def test_additive_fusion_and_expansion_queries(retriever):
     assert len(retriever.invoke(QUESTION, fusion=Additive(max_chunks=1))) == 3
-    retriever = retriever.model_copy(update={"graph": ExpansionQueries.as_published(), "text_weight": 0.0})
+    retriever = retriever.model_copy(update={"graph": KG2RAG.graph, "text_weight": 0.0})
     hits = retriever.search(QUESTION, k=7)
     assert any(hit.graph_expansion == "Auth Service OAuth Provider" for hit in hits)
     assert not any("keyword" in hit.channels for hit in hits)

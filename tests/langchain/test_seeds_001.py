@@ -8,7 +8,8 @@ import pytest
 from confident import ANSWER, CONFIDENCE, PASSAGES, QUESTION, RELATIONS, ROUNDING, SUBJECTS, Cosines
 from langchain_core.documents import Document
 
-from graphrag_core import Gate, RelatedEntities
+from graphrag_core import Gate
+from graphrag_core.designs import CONFIDENT
 from graphrag_core.testing import FixedExtractor
 from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool
 
@@ -49,7 +50,7 @@ def confident():
     with GraphRAGRetriever.from_graph_documents(
         graph_documents(),
         Cosines(),
-        graph=RelatedEntities.as_published(),
+        settings=CONFIDENT,
         extractor=FixedExtractor({}),
         embed_names=False,
     ) as retriever:
@@ -85,6 +86,20 @@ async def test_thresholds_of_a_call(confident):
     assert {"auth", "login"} <= {document.id for document in found}
     assert not {"store", "redis"} & {document.id for document in found}
     assert "is below 0.99" in confident.search(QUESTION, min_confidence=0.99).expansion_skipped
+
+
+def test_the_tool_returns_as_many_passages_as_asked_for(confident):
+    assert len(confident.invoke(QUESTION, k=2)) > 2, "the graph adds to the two of vector search"
+    call = {"name": "memory_search", "args": {"query": QUESTION, "max_results": 2}, "id": "1", "type": "tool_call"}
+    message = create_memory_search_tool(confident).invoke(call)
+    assert len(message.artifact) == 2
+    assert message.content.count("[Score: ") == 2
+
+
+def test_a_call_of_the_tool_lowers_the_threshold(confident):
+    tool = create_memory_search_tool(confident)
+    assert "remembers" not in tool.invoke({"query": QUESTION})
+    assert PASSAGES["store"] in tool.invoke({"query": QUESTION, "min_graph_score": 0.1})
 
 
 def test_the_memory_tool_says_what_to_do(confident):

@@ -6,6 +6,7 @@ import pytest
 from langchain_core.embeddings import Embeddings
 
 from graphrag_core import SpreadingActivation
+from graphrag_core.designs import MEMORY
 from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever, create_memory_search_tool, create_memory_tools
@@ -17,7 +18,7 @@ ADA = {"user": "ada"}
 def memory():
     with GraphRAGRetriever.from_texts(
         ["An unrelated note."], HashEmbedder(), metadatas=[ADA], embed_names=True, filter=ADA,
-        graph=SpreadingActivation.as_published(), method="graph",
+        graph=MEMORY.graph, method="graph",
     ) as retriever:  # fmt: skip
         yield retriever
 

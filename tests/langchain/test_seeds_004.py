@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from langchain_core.documents import Document
 
-from graphrag_core import CitationGraph, ReciprocalRank, Router
+from graphrag_core import ReciprocalRank
+from graphrag_core.designs import RESEARCH
 from graphrag_core.errors import EmbedderMismatch
 from graphrag_core.research import research_documents
 from graphrag_core.testing import HashEmbedder
@@ -57,9 +58,7 @@ def test_findings_as_documents_have_their_facts_too(retriever):
 
 def test_the_published_system(retriever):
     retriever.index.add_research_findings(FINDINGS)
-    system = GraphRAGRetriever(
-        index=retriever.index, method="agentic", k=10, graph=CitationGraph(), router=Router.as_published()
-    )
+    system = GraphRAGRetriever(index=retriever.index, method="agentic", k=10, settings=RESEARCH)
     results = system.search("Which papers cite it? semantic memory")
     assert results.method == "graph"
     # 1 for the concept, 0.5 for the citation; strengths are divided by the best

@@ -9,13 +9,12 @@ from seeds_000 import BLOCK, DOCUMENTS, QUESTION
 
 from graphrag_core import (
     Additive,
-    ExpansionQueries,
     GraphRetriever,
     KnowledgeExtractor,
     KnowledgeIndex,
     Neighbourhood,
-    Recogniser,
 )
+from graphrag_core.designs import HYBRID, KG2RAG
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever, memory_search_tool
 
@@ -42,7 +41,7 @@ def core():
         yield index
 
 
-PUBLISHED = {"graph": Neighbourhood.as_published(), "recogniser": Recogniser.as_published()}
+PUBLISHED = {"settings": HYBRID}
 
 
 def test_the_published_settings_return_what_the_core_returns(index, core):
@@ -78,7 +77,7 @@ def test_weights_inverses_and_additive_fusion_are_settings(index, core):
 
 
 def test_expansion_queries_are_embedded_as_queries(index, model):
-    retriever = GraphRAGRetriever(index, graph=ExpansionQueries.as_published(), text_weight=0, similarity_top_k=7)
+    retriever = GraphRAGRetriever(index, settings=KG2RAG, similarity_top_k=7)
     model.asked.clear()
     found = retriever.search(QUESTION)
     ways = {way for way, _ in model.asked}

@@ -15,7 +15,8 @@ from llama_index.core.graph_stores.types import (
 )
 from llama_index.core.schema import TextNode
 
-from graphrag_core import Gate, RelatedEntities
+from graphrag_core import Gate
+from graphrag_core.designs import CONFIDENT
 from graphrag_core.testing import FixedExtractor
 from llama_graphrag import GraphRAGRetriever, memory_search_tool
 
@@ -41,7 +42,7 @@ def make_nodes() -> list[TextNode]:
 @pytest.fixture
 def confident():
     with GraphRAGRetriever.from_nodes(
-        make_nodes(), Cosines(), graph=RelatedEntities.as_published(), extractor=FixedExtractor({}), embed_names=False
+        make_nodes(), Cosines(), settings=CONFIDENT, extractor=FixedExtractor({}), embed_names=False
     ) as retriever:
         yield retriever
 

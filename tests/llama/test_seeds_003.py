@@ -6,7 +6,7 @@ import pytest
 from llama_index.core.schema import MetadataMode, TextNode
 from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
-from graphrag_core import SpreadingActivation
+from graphrag_core.designs import MEMORY
 from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
 from llama_graphrag import GraphRAGRetriever, memory_tools
@@ -19,7 +19,7 @@ def memory():
     filters = MetadataFilters(filters=[MetadataFilter(key="user", value="ada")])
     note = TextNode(id_="note", text="An unrelated note.", metadata=ADA)
     with GraphRAGRetriever.from_nodes(
-        [note], HashEmbedder(), embed_names=True, filters=filters, graph=SpreadingActivation.as_published(),
+        [note], HashEmbedder(), embed_names=True, filters=filters, graph=MEMORY.graph,
         method="graph",
     ) as retriever:  # fmt: skip
         yield retriever

@@ -6,7 +6,8 @@ import pytest
 from llama_index.core.schema import Document, TextNode
 from llama_support import Hashed
 
-from graphrag_core import CitationGraph, ReciprocalRank, Router
+from graphrag_core import ReciprocalRank
+from graphrag_core.designs import RESEARCH
 from graphrag_core.errors import EmbedderMismatch
 from graphrag_core.research import research_documents
 from llama_graphrag import GraphRAGRetriever
@@ -59,9 +60,7 @@ def test_findings_as_documents_have_their_facts_too(embed_model):
 
 def test_the_published_system(retriever):
     retriever.index.add_research_findings(FINDINGS)
-    system = GraphRAGRetriever(
-        retriever.index, method="agentic", similarity_top_k=10, graph=CitationGraph(), router=Router.as_published()
-    )
+    system = GraphRAGRetriever(retriever.index, method="agentic", similarity_top_k=10, settings=RESEARCH)
     result = system.search("Which papers cite it? semantic memory")
     assert result.method == "graph"
     # 1 for the concept, 0.5 for the citation

@@ -58,6 +58,17 @@ def test_a_query_takes_a_filter_a_method_and_steering(client):
     assert "oauth" not in [hit["document_id"] for hit in client.post("/v1/query", json=body).json()["hits"]]
 
 
+def test_a_query_takes_the_name_of_a_design(client):
+    found = client.post("/v1/query", json={"question": QUESTION, "design": "kg2rag", "k": 2}).json()
+    assert any(hit["graph_expansion"] for hit in found["hits"])
+    assert not any("keyword" in hit["channels"] for hit in found["hits"])
+    assert len(found["hits"]) == 2
+    assert client.post("/v1/ask", json={"question": QUESTION, "design": "research"}).status_code == 200
+    refused = client.post("/v1/query", json={"question": QUESTION, "design": "kg3rag"})
+    assert refused.status_code == 422
+    assert "kg2rag" in refused.text
+
+
 def test_explain_returns_a_report_or_a_page(client):
     found = client.post("/v1/explain", json={"question": QUESTION}).json()
     assert "graph confidence" in found["explanation"]

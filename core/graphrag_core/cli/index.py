@@ -52,6 +52,13 @@ class FileJob:
             "Stored with the index. Default: as it was built; a new one has a graph.",
         ),
     ] = None
+    embed_names: Annotated[
+        bool | None,
+        typer.Option(
+            help="Whether the names of entities are embedded, so that a question finds them by similarity. Stored with "
+            "the index. Default: as it was built; a new one does with wordllama.",
+        ),
+    ] = None
     metadata: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add metadata to every document. Can be repeated.")
     ] = None
@@ -109,6 +116,7 @@ class FileJob:
             batch_size=_BATCH_SIZE_WITH_LLM if self.llm_extractor else _BATCH_SIZE,
             edges=_parse_edges(self.edge),
             embed_facts=options.CONFIG.get().index.embed_facts,
+            embed_names=self.embed_names,
         )
 
     def source(self, paths: Sequence[str]) -> FileSource:
@@ -210,6 +218,7 @@ def _sync(
             "chunker": job.settings.chunker,
             "extractor": job.extractor,
             "batch_size": index.batch_size,
+            "embed_names": job.embed_names,
         }
         progress = None if show_progress else False
         return bulk.sync_files(

@@ -18,12 +18,11 @@ from graphrag_core import (
     GraphRetriever,
     KnowledgeExtractor,
     KnowledgeIndex,
-    Recogniser,
-    Router,
     SentenceExtractor,
 )
 from graphrag_core.cli.render import program
 from graphrag_core.config import NAME, STRATEGIES, Config
+from graphrag_core.designs import DESIGNS
 from graphrag_core.documents.catalogue import Catalogue, open_catalogue, read_setting
 from graphrag_core.documents.rows import parse_value
 from graphrag_core.embedders import FastEmbed, OllamaEmbedder, Onnx, OpenAIEmbedder, WordLlama
@@ -194,35 +193,25 @@ class StrategySearch(Search):
     strategy: Annotated[
         str | None, typer.Option(metavar="NAME", help=f"How the graph is searched: {', '.join(STRATEGIES)}.")
     ] = None
-    as_published: Annotated[bool, typer.Option("--as-published", help="Use the published settings of --strategy.")] = (
-        False
-    )
+    design: Annotated[
+        str | None, typer.Option(metavar="NAME", help=f"All settings of a published design: {', '.join(DESIGNS)}.")
+    ] = None
 
     def retriever(self, index: KnowledgeIndex, **defaults: Any) -> GraphRetriever:
         """Return a retriever with the settings of the options.
 
-        ``--as-published`` includes what belongs to the design besides its strategy: how names are recognised, how the
-        method is chosen, and which plain search the graph is joined with.
+        A design replaces the settings of the command and of the settings file; other options change its fields.
         """
-        name = self.strategy
-        if name is None:
-            if self.as_published:
-                raise typer.BadParameter("name the design with --strategy", param_hint="--as-published")
+        for option, name, known in (("strategy", self.strategy, STRATEGIES), ("design", self.design, DESIGNS)):
+            if name is not None and name not in known:
+                raise typer.BadParameter(unknown_name(name, known, option), param_hint=f"--{option}")
+        if self.design is not None:
+            if self.strategy is not None:
+                raise typer.BadParameter("a design has its strategy: leave one of them out", param_hint="--design")
+            return GraphRetriever(index, DESIGNS[self.design], **self.settings)
+        if self.strategy is None:
             return super().retriever(index, **defaults)
-        if name not in STRATEGIES:
-            raise typer.BadParameter(unknown_name(name, STRATEGIES, "strategy"), param_hint="--strategy")
-        kind: Any = STRATEGIES[name]
-        design: dict[str, Any] = {"graph": kind()}
-        if self.as_published:
-            if name == "pagerank":
-                raise typer.BadParameter(f"{name} has its published settings already", param_hint="--as-published")
-            others: dict[str, dict[str, Any]] = {
-                "neighbourhood": {"recogniser": Recogniser.as_published()},
-                "citations": {"router": Router.as_published()},
-                "expansion": {"text_weight": 0.0},
-            }
-            design = {"graph": getattr(kind, "as_published", kind)(), **others.get(name, {})}
-        return make_retriever(index, {**design, **self.settings}, **defaults)
+        return make_retriever(index, {"graph": STRATEGIES[self.strategy](), **self.settings}, **defaults)
 
 
 def make_retriever(index: KnowledgeIndex, given: dict[str, Any], **defaults: Any) -> GraphRetriever:

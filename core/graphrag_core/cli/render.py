@@ -190,7 +190,7 @@ def show_explanation(result: Result) -> None:
     """Print the recognised entities, the method, each hit's scores, path, link and new words, and the facts."""
     print_line((result.question, "title"))
     entities = (f"{entity.name} ({entity.type})" if entity.type else entity.name for entity in result.entities)
-    graph = f"graph confidence {result.graph_confidence:.2f}" if result.graph_used else "graph not used"
+    graph = f"graph confidence {result.confidence:.2f}" if result.graph_used else "graph not used"
     rows = [
         ("entities", ", ".join(entities) or "none recognised"),
         ("method", f"{result.method}, {graph}"),
@@ -278,7 +278,7 @@ def result_to_dict(result: Result) -> dict[str, Any]:
     names = ("question", "method", "route", "expansion_skipped", "gate", "fallback", "uncovered", "counts", "advice")
     return {
         **{name: getattr(result, name) for name in (*names, "entities", "communities")},
-        "confidence": round(result.graph_confidence, 4),
+        "confidence": round(result.confidence, 4),
         "hits": [
             {"rank": rank, "snippet": texts.snippet(hit, _MAX_PASSAGE), **hit.to_dict()}
             for rank, hit in enumerate(result.hits, 1)

@@ -54,15 +54,19 @@ def write_context(
     """Render a result in a style within a token budget.
 
     Falls back to the ``"passages"`` style if the result has no facts (for ``"graph"`` and ``"both"``: neither
-    facts nor descriptions) or the graph was not used. ``Context.style`` is the style that was used. The
-    parameters are those of :meth:`graphrag_core.Result.context`. Raises ``InputError`` if the style is
-    unknown or the budget is not a positive integer.
+    facts nor descriptions) or the graph was not used; for ``"both"`` also if it found none of the hits, in
+    the published format.
+    ``Context.style`` is the style that was used. The parameters are those of
+    :meth:`graphrag_core.Result.context`. Raises ``InputError`` if the style is unknown or the budget is not a
+    positive integer.
     """
     if style not in get_args(Style):
         raise InputError(f"unknown style {style!r}: use one of {', '.join(get_args(Style))}")
     check_integer(max_tokens, "max_tokens")
     count = token_counter(tokenizer)
     described = style in ("graph", "both") and any(entity.description for entity in result.entities)
+    if style == "both" and result.published_format and not any("graph" in hit.channels for hit in result.hits):
+        style = "passages"
     if not result.graph_ran or (not result.facts and not described):
         style = "passages"
     in_block = include_relationships is not False

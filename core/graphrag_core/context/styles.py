@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, groupby, zip_longest
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
@@ -247,7 +248,7 @@ def passages(
     items = []
     for rank, hit in enumerate(result.hits, 1):
         head = f"[{rank}]" if numbered else f"[Score: {hit.score:.2f}]"
-        if cited:
+        if cited and (numbered or not result.published_format):
             head = f"{head} {_cite(hit)}" if numbered else _scored(hit)
         items.append(_passage_items(texts, hit, head, (_PASSAGES, place[hit.chunk.id])))
     facts = [replace(item, slot=(_FACTS,)) for item in chain(*_relationships(result))] if relationships else []
@@ -256,23 +257,28 @@ def passages(
         if entity.type or entity.description:
             text = f"**{one_line(entity.name)}**"
             text += f" ({one_line(entity.type)})" if entity.type else ""
-            text += f"\n{one_line(entity.description)}" if entity.description else ""
+            line = "\n\n" if result.published_format else "\n"
+            text += f"{line}{one_line(entity.description)}" if entity.description else ""
             described.append(Item((_ENTITIES,), text, (ContextSource("entity", entity.id, entity.name),)))
     themes = [Item((_COMMUNITIES,), _theme(community)) for community in result.communities]
     first, *more = zip_longest(*items) if items else [()]
     rest = [item for item in chain.from_iterable(more) if item is not None]
-    return [*first[:1], *themes, *described, *first[1:], *facts, *rest], _render_passages
+    render = partial(_render_passages, published=result.published_format)
+    return [*first[:1], *themes, *described, *first[1:], *facts, *rest], render
 
 
-def _render_passages(items: Sequence[Item]) -> str:
+def _render_passages(items: Sequence[Item], *, published: bool) -> str:
+    """Return sections and passages with rules between them; ``published`` has the line breaks of document 001."""
     entities = [item.text for item in items if item.slot == (_ENTITIES,)]
     themes = [item.text for item in items if item.slot == (_COMMUNITIES,)]
     parts = ["\n".join(["## Themes of the collection\n", *themes])] if themes else []
     parts += ["\n\n".join(["## Related Entities", *entities])] if entities else []
     facts = [item.text for item in items if item.slot == (_FACTS,)]
     parts += ["\n".join(["## Relationships\n", *facts])] if facts else []
-    parts += [item.text for slot, group in _by_slot(items) if slot[0] == _PASSAGES for item in group]
-    return "\n\n---\n\n".join(parts)
+    texts = [item.text for slot, group in _by_slot(items) if slot[0] == _PASSAGES for item in group]
+    if published:
+        return "\n---\n\n".join([*(f"{part}\n\n" for part in parts), *(f"{text}\n" for text in texts)])
+    return "\n\n---\n\n".join([*parts, *texts])
 
 
 def _theme(community: Community) -> str:
@@ -337,9 +343,12 @@ def narrative(result: Result) -> tuple[list[Item], Render]:
     """
     ids = [_entity(result, fact.entities[0]).id if fact.entities else "" for fact in result.facts]
     names = {subject: _entity(result, subject).name for subject in dict.fromkeys(ids) if subject}
-    # What a document says of an entity "User" is not what the user said.
+
+    def is_told(fact: Fact) -> bool:  # what a document says of an entity "User" is not what the user said
+        return result.published_format or fact.source in _OF_USERS
+
     subject_of = [
-        (subject, bool(subject) and names[subject].lower() == "user" and fact.source in _OF_USERS)
+        (subject, is_told(fact) and bool(subject) and names[subject].lower() == "user")
         for fact, subject in zip(result.facts, ids, strict=True)
     ]
     distinct = [subject for subject in dict.fromkeys(subject_of) if subject[0]]

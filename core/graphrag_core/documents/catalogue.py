@@ -39,7 +39,8 @@ CREATE TABLE IF NOT EXISTS catalogue_files (
     UNIQUE ("index", path), UNIQUE ("index", name)
 );
 CREATE TABLE IF NOT EXISTS catalogue_documents (
-    "index" INTEGER NOT NULL, id TEXT NOT NULL, file INTEGER NOT NULL, run INTEGER NOT NULL, PRIMARY KEY ("index", id)
+    "index" INTEGER NOT NULL, id TEXT NOT NULL, file INTEGER NOT NULL, run INTEGER NOT NULL,
+    PRIMARY KEY ("index", id, file)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS catalogue_documents_file ON catalogue_documents ("index", file);
 """
@@ -132,7 +133,7 @@ class Catalogue:
 
     def __init__(self, tables: _Tables, run: int | None) -> None:
         self._tables = tables
-        self._unwritten: dict[str, int] = {}  # documents that were added, and the keys of their files
+        self._unwritten: set[tuple[str, int]] = set()  # documents that were added, and the keys of their files
         self.run = 0 if run is None else run
         if run is None:  # begin one, with a number above that of every run before
             found = self._rows(
@@ -220,7 +221,7 @@ class Catalogue:
 
     def add_document(self, entry: CatalogueEntry, document_id: str) -> None:
         """Record a document before it is indexed."""
-        self._unwritten[document_id] = entry.key
+        self._unwritten.add((document_id, entry.key))
         if len(self._unwritten) >= _PAGE:
             self._write_documents()
 
@@ -228,9 +229,8 @@ class Catalogue:
         # In order of id, so that two runs that record the same documents do not wait for each other in a circle.
         self._tables.execute(
             'INSERT INTO catalogue_documents ("index", id, file, run) VALUES (%(index)s, %(id)s, %(file)s, %(run)s) '
-            'ON CONFLICT ("index", id) DO UPDATE SET file = excluded.file, '
-            "run = greatest(catalogue_documents.run, excluded.run)",
-            [{"id": document, "file": file, "run": self.run} for document, file in sorted(self._unwritten.items())],
+            'ON CONFLICT ("index", id, file) DO UPDATE SET run = greatest(catalogue_documents.run, excluded.run)',
+            [{"id": document, "file": file, "run": self.run} for document, file in sorted(self._unwritten)],
         )
         self._unwritten.clear()
 
@@ -243,12 +243,30 @@ class Catalogue:
         )
         return [row[0] for row in self._rows(sql, key=entry.key, stale=stale)]
 
+    def shared_documents(self) -> dict[str, set[int]]:
+        """Return the documents that several files have, such as a paper, and the keys of these files."""
+        self._write_documents()
+        found: dict[str, set[int]] = {}
+        for document, file in self._rows(
+            'SELECT id, file FROM catalogue_documents WHERE "index" = %(index)s AND id IN (SELECT id FROM '
+            'catalogue_documents WHERE "index" = %(index)s GROUP BY id HAVING count(*) > 1)'
+        ):
+            found.setdefault(document, set()).add(file)
+        return found
+
+    def remove_from_file(self, entry: CatalogueEntry, document_ids: list[str]) -> None:
+        """Remove documents that a file no longer has."""
+        self._tables.execute(
+            'DELETE FROM catalogue_documents WHERE "index" = %(index)s AND id = %(id)s AND file = %(key)s',
+            [{"id": document_id, "key": entry.key} for document_id in sorted(document_ids)],
+        )
+
     def remove_documents(self, document_ids: list[str]) -> None:
         """Remove documents that were deleted from the index; the next run reads their files again."""
         self._write_documents()
         rows = [{"id": document_id} for document_id in sorted(document_ids)]
         self._tables.execute(
-            "UPDATE catalogue_files SET digest = '' WHERE \"index\" = %(index)s AND key = "
+            "UPDATE catalogue_files SET digest = '' WHERE \"index\" = %(index)s AND key IN "
             '(SELECT file FROM catalogue_documents WHERE "index" = %(index)s AND id = %(id)s)',
             rows,
         )

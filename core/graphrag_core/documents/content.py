@@ -34,6 +34,7 @@ _MAX_CONTROL_SHARE = 0.01  # of a text's characters; binary files have more
 class Content:
     """A text with title and metadata. ``key`` identifies a row within its file; empty for a whole file.
 
+    ``is_id`` says that the key is the id of the document, which other files may have too, as of a paper.
     ``problem`` says why a row cannot be read. ``marks`` are pages, anchors, links and terms in the text.
     """
 
@@ -41,6 +42,7 @@ class Content:
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     key: str = ""
+    is_id: bool = False
     problem: str = ""
     marks: tuple[Mark, ...] = ()
 

@@ -59,7 +59,8 @@ def load_documents(
     """Yield the documents of folders, files and glob patterns, one at a time.
 
     A document's id is its file's path relative to the given folder. Rows of tables and objects
-    of JSON files append their own id or their number: ``people.csv#17``.
+    of JSON files append their own id or their number: ``people.csv#17``. A paper or a project of research findings has
+    its own id in every file: ``arxiv:2501.03236``.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ def _to_document(
     }
     stem = _SEPARATORS.sub(" ", file.path.stem).strip()
     title = content.title or (f"{stem} {content.key}" if content.key else stem)
-    document_id = f"{name}#{content.key}" if content.key else name
+    document_id = content.key if content.is_id else f"{name}#{content.key}" if content.key else name
     document = Document(document_id, content.text, " ".join(title.split())[:200], {**own, **given}, content.marks)
     try:
         validate([document])

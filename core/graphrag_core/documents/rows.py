@@ -82,7 +82,7 @@ def read_json(data: bytes) -> Iterator[Content]:
     value = _parse_json(decode(data))
     if is_findings(value):
         for document in research_documents(value):
-            yield Content(document.text, document.title, document.metadata, document.id)
+            yield Content(document.text, document.title, document.metadata, document.id, is_id=True)
         return
     if isinstance(value, dict):
         lists = {key: items for key in _LIST_FIELDS if isinstance(items := value.get(key), list) and items}

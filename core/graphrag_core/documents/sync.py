@@ -157,6 +157,7 @@ class SyncRun:
     waiting: int = 0  # files that were read, but may not be written yet
     read: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # completely; with their digests
     shrunk: list[tuple[CatalogueEntry, str]] = field(default_factory=list)  # indexed; stale documents to delete
+    shared: set[str] = field(default_factory=set)  # documents that other files may have, too, and that were read
 
     def documents(self) -> Iterator[Document]:
         """Yield new and changed documents. Each is in the catalogue before its batch is indexed."""
@@ -201,6 +202,10 @@ class SyncRun:
                 self.add_problem(item)
                 continue
             self.catalogue.add_document(entry, item.id)
+            if not item.id.startswith(entry.name):
+                if item.id in self.shared:
+                    continue
+                self.shared.add(item.id)
             # A table's rows share its bytes. Of other files with many documents, the text's length is the estimate.
             share = min(size / rows if rows > 1 else size if item.id == entry.name else len(item.text), left)
             self.unwritten, left = self.unwritten + share, left - share
@@ -257,10 +262,10 @@ class SyncRun:
 
     def _delete_stale(self) -> None:
         """Delete rows that are no longer in their files."""
-        stale_of = [self.catalogue.documents(entry, stale=True) for entry, _ in self.shrunk]
-        self._delete([document_id for stale in stale_of for document_id in stale])
-        for (entry, digest), stale in zip(self.shrunk, stale_of, strict=True):
-            self.catalogue.remove_documents(stale)
+        stale = {entry: self.catalogue.documents(entry, stale=True) for entry, _ in self.shrunk}
+        self._delete(stale)
+        for entry, digest in self.shrunk:
+            self.catalogue.remove_from_file(entry, stale[entry])
             self.catalogue.set_digest(entry, digest)
         self.catalogue.commit()
 
@@ -276,7 +281,7 @@ class SyncRun:
                     continue
                 if matches is None or matches.fullmatch(Path(entry.path).relative_to(folder).as_posix()):
                     gone[entry] = self.catalogue.documents(entry)
-        self._delete([document_id for documents in gone.values() for document_id in documents])
+        self._delete(gone)
         for entry in gone:
             self.catalogue.remove_file(entry)
         self.catalogue.commit()
@@ -284,7 +289,13 @@ class SyncRun:
             if self.on_change is not None:
                 self.on_change(FileChange(entry.path, "removed", len(documents)))
 
-    def _delete(self, document_ids: list[str]) -> None:
+    def _delete(self, lost: Mapping[CatalogueEntry, list[str]]) -> None:
+        """Delete documents that files have lost, unless another file has them."""
+        left = self.catalogue.shared_documents() if lost else {}
+        for entry, documents in lost.items():
+            for document_id in documents:
+                left.setdefault(document_id, {entry.key}).discard(entry.key)
+        document_ids = [document_id for document_id, files in left.items() if not files]
         for start in range(0, len(document_ids), _DELETED_AT_ONCE):
             self.report.removed += self.index.delete(document_ids[start : start + _DELETED_AT_ONCE])
 

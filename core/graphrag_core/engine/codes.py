@@ -1,7 +1,8 @@
-"""How vectors are stored: a byte per component for chunks, half a byte for facts and names.
+"""How vectors are stored: a byte per component for chunks and names, half a byte for facts.
 
-Each vector has a scale of its own. With eight bits the cosine of two vectors moves by less than 0.002. Facts and names
-are many and short, so theirs have four bits: the cosine moves by less than 0.015. On MuSiQue, 2WikiMultihopQA and
+Each vector has its own scale. With eight bits the cosine of two vectors moves by less than 0.002. Names need that, as
+they are compared with a threshold. Facts are many and short, so theirs have four bits: the cosine moves by less than
+0.015. On MuSiQue, 2WikiMultihopQA and
 HotpotQA recall moves by at most 0.5 points in either direction, and by nothing with eight bits.
 """
 
@@ -25,12 +26,12 @@ Codes = npt.NDArray[np.uint8]
 
 def code_size(kind: str, dim: int) -> int:
     """Return the bytes of a vector."""
-    return 4 + (dim if kind == "chunks" else (dim + 1) // 2)
+    return 4 + ((dim + 1) // 2 if kind == "facts" else dim)
 
 
 def encode(kind: str, vectors: Matrix) -> Codes:
     """Return the codes of vectors of chunks, facts or names, one row for each."""
-    code = _eight_bits if kind == "chunks" else _four_bits
+    code = _four_bits if kind == "facts" else _eight_bits
     pages = [code(vectors[start : start + _PAGE]) for start in range(0, len(vectors), _PAGE)]
     return np.concatenate(pages) if pages else np.empty((0, code_size(kind, vectors.shape[1])), np.uint8)
 
@@ -38,10 +39,10 @@ def encode(kind: str, vectors: Matrix) -> Codes:
 def decode(kind: str, codes: Codes, dim: int) -> Matrix:
     """Return the vectors of codes: unit vectors, or zero."""
     scale = np.ascontiguousarray(codes[:, :4]).view("<f4")
-    if kind == "chunks":
-        levels = np.ascontiguousarray(codes[:, 4:]).view(np.int8).astype(np.float32)
-    else:
+    if kind == "facts":
         levels = _PAIRS.take(codes[:, 4:]).view(np.float32)[:, :dim]
+    else:
+        levels = np.ascontiguousarray(codes[:, 4:]).view(np.int8).astype(np.float32)
     levels *= scale
     return levels
 

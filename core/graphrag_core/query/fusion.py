@@ -60,11 +60,11 @@ class Fusion(ABC):
         *,
         lead: Lead,
     ) -> Ranking:
-        """Return the ranking of a query: that of plain search if the graph found nothing.
+        """Return the ranking of a query. Its scores have the same scale whether or not the graph found anything.
 
         ``channels`` are the rankings of vector and keyword search, of which ``plain`` is the weighted mean.
         """
-        return self.fuse(plain, graph, lead=lead) if len(graph[0]) else plain
+        return self.fuse(plain, graph, lead=lead)
 
     def select(
         self,
@@ -165,11 +165,6 @@ class ReciprocalRank(Fusion):
                 raise InputError("weights is empty: name at least one ranking, such as {'vector': 0.5, 'graph': 0.5}")
             object.__setattr__(self, "weights", dict(self.weights))
             object.__setattr__(self, "weighed", tuple(self.weights))
-
-    @classmethod
-    def as_published(cls) -> ReciprocalRank:
-        """Return the fusion of the retrieval system's own document: vector search and graph, 0.5 each, k = 60."""
-        return cls(weights={"vector": 0.5, "graph": 0.5})
 
     def fuse_all(
         self, rankings: Mapping[str, Iterable[T]] | Sequence[Iterable[T]], weights: Sequence[float] | None = None
@@ -357,7 +352,6 @@ class Gate:
         Passages that the graph finds with a lower strength (0 to 1) are left to plain search;
         :meth:`strict` uses 0.3. The strength is that of the relation that leads to the passage, divided by 10.
         Where no strength was stated, as between entities of a sentence, it is the strategy's own.
-        A strategy's own threshold applies as well.
     needs_entity
         True skips the graph if the question names no known entity.
     min_score
@@ -381,11 +375,6 @@ class Gate:
     def strict(cls) -> Gate:
         """Return a gate that prefers to skip the graph rather than to add noise."""
         return cls(min_confidence=0.5, min_graph_score=0.3, needs_entity=True)
-
-    @classmethod
-    def as_published(cls) -> Gate:
-        """Return the gate of the "confident retriever" design: :meth:`strict`, and vector hits from 0.7 on."""
-        return cls(min_confidence=0.5, min_graph_score=0.3, needs_entity=True, min_score=0.7, weigh_by_confidence=True)
 
     def skipped(self, confidence: float, entities: int) -> str:
         """Return why the graph must not run; empty if it may."""

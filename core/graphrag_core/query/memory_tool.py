@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from graphrag_core.context.context import Style
@@ -86,8 +86,16 @@ def search_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"k": given.pop("max_results"), **given}
 
 
+def limited(result: Result, arguments: Mapping[str, Any]) -> Result:
+    """Return the first hits of a result, as many as a model asks for. Some fusions add to the ``k`` of plain search."""
+    return replace(result, hits=result.hits[: search_settings(arguments)["k"]])
+
+
 class ContextSettings(TypedDict, total=False):
-    """What :meth:`Result.context <graphrag_core.Result.context>` takes; ``max_tokens`` is 1,000 by default."""
+    """What :meth:`Result.context <graphrag_core.Result.context>` takes; ``max_tokens`` is 1,000 by default.
+
+    Settings with ``context_tokens`` have another default.
+    """
 
     max_tokens: int
     style: Style
@@ -99,7 +107,7 @@ def to_content(result: Result, settings: ContextSettings, tokenizer: Tokenizer |
     """Return what the agent reads: the context, and what to do if there is none or the graph was skipped."""
     if not result.hits:
         return f"{NOTHING_FOUND} {one_line(result.advice[:1].upper() + result.advice[1:])}."
-    given: dict[str, Any] = {"max_tokens": MAX_TOKENS, "style": "passages", **settings}
+    given: dict[str, Any] = {"max_tokens": result.context_tokens or MAX_TOKENS, "style": "passages", **settings}
     context = str(result.context(**given, tokenizer=tokenizer))
     is_noted = result.advice and (not result.graph_ran or result.embedder_failed)
     return f"{context}\n\nNote: {one_line(result.advice)}." if is_noted else context

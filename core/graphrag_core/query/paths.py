@@ -48,7 +48,7 @@ def related_entities(query: Query, hops: int, *, sentences: bool = True) -> tupl
     found: list[tuple[Keys, Scores, Keys]] = []
     for hop in range(1, hops + 1):
         facts = snapshot.facts_of(frontier, limit=_MAX_SCANNED)
-        rows = snapshot.fact_rows(facts if sentences else _with_strength(query, facts))
+        rows = snapshot.fact_rows(facts if sentences else stated_facts(query, facts))
         fact = np.repeat(np.arange(len(rows.keys)), rows.counts)
         starts = among(rows.entities, frontier)
         in_fact = np.bincount(fact, weights=starts, minlength=len(rows.keys))
@@ -65,7 +65,7 @@ def related_entities(query: Query, hops: int, *, sentences: bool = True) -> tupl
     return keys, values, distances
 
 
-def _with_strength(query: Query, facts: Keys) -> Keys:
+def stated_facts(query: Query, facts: Keys) -> Keys:
     """Return the facts whose strength someone stated; a triple may have the weight of a sentence."""
     weights = query.snapshot.fact_rows(facts).weights
     unclear = facts[weights == SENTENCE_WEIGHT][:_MAX_READ]
@@ -151,14 +151,10 @@ def _cheapest_routes(sources: Keys, targets: Keys, costs: npt.NDArray[np.float64
     """
     order = np.lexsort((costs, targets, sources))
     sources, targets, costs = sources[order], targets[order], costs[order]
-    distances = np.full(count, np.inf)
-    distances[0] = 0.0
-    while True:  # Bellman and Ford: few rounds, since the links go two hops from the question
-        nearer = distances.copy()
-        np.minimum.at(nearer, targets, distances[sources] + costs)
-        if np.array_equal(nearer, distances):
-            break
-        distances = nearer
+    import igraph  # noqa: PLC0415 - imports matplotlib if that is installed, which takes long
+
+    graph = igraph.Graph(count, np.column_stack([sources, targets]).tolist(), directed=True)
+    distances = np.array(graph.distances(0, weights=costs.tolist())[0])
     with np.errstate(invalid="ignore"):  # infinite for what cannot be reached
         is_cheapest = np.abs(distances[sources] + costs - distances[targets]) < _SAME_COST
     previous = np.full(count, -1, np.int64)

@@ -94,6 +94,8 @@ class Question:
             method=plan.method,
             vector_weight=plan.vector_weight,
             text_weight=plan.text_weight,
+            relative_scores=plan.relative_scores,
+            min_graph_score=plan.gate.min_graph_score,
             uncounted=self.uncounted,
             on_embedder_error=plan.on_embedder_error,
             failures=failures,
@@ -202,12 +204,14 @@ def _run_once(question: Question) -> Result:
             route=plan.route,
             expansion_skipped=skipped,
             gate="" if skipped else ranked.gate,
-            fallback="; ".join(filter(None, (problem, graph.expansion.remark))),
+            fallback="; ".join(filter(None, (problem, _missing_names(query, plan), graph.expansion.remark))),
             trace=Trace({stage: (end - start) * 1000 for (_, start), (stage, end) in pairwise(ended)}),
             graph_ran=graph.ran,
             inverses=dict(plan.inverses),
             embedder_failed=bool(failures),
             generation=snapshot.generation,
+            context_tokens=plan.context_tokens,
+            published_format=plan.published_format,
             explanation=explanation,
         )
 
@@ -282,7 +286,7 @@ def _expand(question: Question, query: Query, found: TextSearch) -> GraphDecisio
     if skipped := gate.skipped(trust, len(query.entities)):
         return GraphDecision(lead="plain", confidence=trust, skipped=skipped)
     expansion = strong = plan.graph.expand(query, found.ranking, max(plan.candidates, plan.k))
-    if gate.min_graph_score > 0 and len(expansion.keys):
+    if gate.min_graph_score > 0 and len(expansion.keys) and not plan.graph.heeds_min_graph_score:
         # The strength of the relation that leads to a chunk counts, and the strategy's own where none was stated.
         stated = stated_strengths(query, expansion.keys)
         strengths = np.where(np.isnan(stated), expansion.strengths, stated)
@@ -316,6 +320,8 @@ def _rank(query: Query, plan: Plan, found: TextSearch, graph: GraphDecision) -> 
         return plan.reranker.rerank(query, found.ranking, graph.ranking)
     if plan.reranker:
         return Reranked(*plan.reranker.rerank_plain(query, found.ranking), trust=0.0)
+    if not plan.use_graph and not plan.fusion.weighed:
+        return Reranked(*found.ranking, trust=0.0)
     keys, scores = plan.fusion.fuse_query(query, found.channels, found.ranking, graph.ranking, lead=graph.lead)
     keys, scores = np.asarray(keys, np.int64), np.asarray(scores)
     order = query.order("chunks", keys, scores)
@@ -428,6 +434,14 @@ def _why_nothing(query: Query, expansion: Expansion) -> str:
         names = ", ".join(entity.name for entity in query.snapshot.entities(query.entities))
         reason = f"no link leads from {names} to a passage"
     return f"the graph adds nothing: {reason}"
+
+
+def _missing_names(query: Query, plan: Plan) -> str:
+    """Return a remark if the settings need vectors of names and the index has none."""
+    has = query.snapshot.has
+    if not plan.needs_name_vectors or not has("entities") or has("entities", vectors=True):
+        return ""
+    return "entities are not found by similarity, as the index has no vectors of names: build it with embed_names=True"
 
 
 def _unmatched_names(query: Query) -> str:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.engine.subgraph import subgraph
 from graphrag_core.errors import EmbedderError
 from graphrag_core.ingest.embedding import CheckedEmbedder, question_error
 from graphrag_core.key_sets import distinct
 from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores, Snapshot
+
+if TYPE_CHECKING:
+    from igraph import Graph
 
 OnEmbedderError = Literal["raise", "keyword"]
 """What a query does if the embedder fails: raise, or search by keyword and graph."""
@@ -50,6 +54,10 @@ class Query:
         The method that runs, ``"hybrid"`` or ``"graph"`` for a strategy.
     vector_weight, text_weight
         The weights of vector and keyword search where they are blended.
+    relative_scores
+        Whether cosine similarities are divided by the best one before they are weighted.
+    min_graph_score
+        The strength, from 0 to 1, that a passage of the graph needs; see ``GraphStrategy.heeds_min_graph_score``.
     uncounted
         Collects the facts that are read, where reading does not count as an access.
     on_embedder_error
@@ -67,6 +75,8 @@ class Query:
     method: str = "hybrid"
     vector_weight: float = VECTOR_WEIGHT
     text_weight: float = TEXT_WEIGHT
+    relative_scores: bool = True
+    min_graph_score: float = 0.0
     uncounted: list[Keys] | None = None
     on_embedder_error: OnEmbedderError = "raise"
     failures: list[str] = field(default_factory=list)
@@ -97,6 +107,28 @@ class Query:
             return [self.snapshot.search_keywords("chunks", text, k) for text in texts], problem
         return self.snapshot.search_vectors("chunks", vectors, k), ""
 
+    def surroundings(self, passages: Keys | None = None, *, hops: int = 2, limit: int = 5_000) -> Graph:
+        """Return the graph around the question as an ``igraph.Graph``, for strategies that use igraph's algorithms.
+
+        It begins at the entities that the question names and at what the best plain passages mention.
+
+        Parameters
+        ----------
+        passages
+            The passages to begin at, instead of :attr:`best`.
+        hops
+            How many facts to follow.
+        limit
+            The maximum number of edges, the strongest, of which at most half are between entities.
+
+        Returns
+        -------
+        igraph.Graph
+            Vertices have ``kind`` (``"entity"`` or ``"passage"``), ``key`` and ``name``; edges ``weight``, ``relation``
+            and ``fact``. A strategy returns the keys of passages.
+        """
+        return subgraph(self.snapshot, self.entities, self.best if passages is None else passages, hops, limit)
+
     def best_of(self, texts: Sequence[str]) -> Keys:
         """Return the chunk that vector and keyword search together rank first for each text, if there is one."""
         vectors, _ = self._embed(texts)
@@ -121,14 +153,18 @@ class Query:
             return None, problem
 
     def blend(self, kind: Kind, by_vector: Ranking, by_keyword: Ranking) -> Ranking:
-        """Blend two rankings: the weighted mean of cosine and BM25, each divided by its best score."""
+        """Blend two rankings: the weighted mean of cosine and BM25, each divided by its best score.
+
+        Without ``relative_scores`` a cosine counts as it is.
+        """
         keys, words = by_keyword
         scores = words / max(float(words.max(initial=0)), 1e-9)
         if self.vector is not None and len(by_vector[0]):
             matched = keys
             keys = distinct(by_vector[0], matched)
             cosine = np.maximum(self.snapshot.similarities(kind, keys, self.vector), 0)
-            cosine /= max(float(cosine.max(initial=0)), 1e-9)
+            if self.relative_scores:
+                cosine /= max(float(cosine.max(initial=0)), 1e-9)
             keyword_share = np.zeros(len(keys), np.float32)
             keyword_share[np.searchsorted(keys, matched)] = scores
             share = self.vector_weight / (self.vector_weight + self.text_weight)

@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from graphrag_core.key_sets import without
+from graphrag_core.key_sets import among, without
 from graphrag_core.ports import Keys, Matrix, Snapshot
 from graphrag_core.text import FUNCTION, OPENERS, normalise
 from graphrag_core.text.cjk import CJK, has_cjk
@@ -23,7 +23,7 @@ _QUOTED = re.compile(
     r"|(?<!\w)'([^']{1,200})'(?!\w)|「([^」]{1,200})」|『([^』]{1,200})』|《([^》]{1,200})》"
 )
 _CAPITALISED = re.compile(r"[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*")
-_PASSAGES_OF_PHRASE = 50
+_SINGULAR = re.compile(r"ies$")
 _ARTICLES = ("the", "a", "an")
 _MAX_CJK_UNITS_PER_NAME = 24
 _MAX_CJK_UNITS = 600
@@ -78,6 +78,10 @@ class Recogniser:
     phrases
         How many entities each capitalised or quoted phrase of the question may name by a part of their name,
         most mentioned first: "Lindqvist" for Mara Lindqvist. 0 takes whole names only.
+    every_part
+        True looks up every sequence of words, in any case, in the singular and the plural, also inside longer names:
+        "auth services" names Auth Service, Auth and Service. By default the longest name counts, and a single word
+        only if it is capitalised.
     """
 
     subjects_of: int = 10
@@ -86,13 +90,8 @@ class Recogniser:
     least_similarity: float = 0.75
     most_words: int = 7
     most: int | None = None
-
-    @classmethod
-    def as_published(cls) -> Recogniser:
-        """Return the settings of the design it comes from: exact names of one to three words, at most five."""
-        return cls(subjects_of=0, names_of=0, most_words=3, most=5)
-
     phrases: int = 0
+    every_part: bool = False
 
     def recognise(self, question: str, vector: Matrix | None, snapshot: Snapshot, plain: Keys | None = None) -> Keys:
         """Return the entities that a question names: first exact names in the order of its words, then others.
@@ -102,7 +101,7 @@ class Recogniser:
         found: dict[int, int] = {}
         used: set[int] = set()
         for start, end, entity in self.known_names(question, snapshot):
-            if used.isdisjoint(range(start, end)):
+            if self.every_part or used.isdisjoint(range(start, end)):
                 used.update(range(start, end))
                 found.setdefault(entity, start)
         exact = np.array(sorted(found, key=found.__getitem__), np.int64)
@@ -117,15 +116,13 @@ class Recogniser:
         """Return entities whose names have all words of a capitalised or quoted phrase."""
         found: dict[int, None] = {}
         for phrase in self.phrases_in(question):
-            if not (terms := snapshot.terms(phrase)):
+            if not (terms := snapshot.terms(phrase)) or not normalise(phrase):
                 continue
-            # An entity is mentioned by some passage that has its name.
-            passages, _ = snapshot.search_keywords("chunks", phrase, _PASSAGES_OF_PHRASE)
-            entities = without(snapshot.neighbours(passages, to="entities").targets, exact)
+            inside = max((_same_start(word, term) for word in normalise(phrase).split() for term in terms), key=len)
+            entities = snapshot.search_names("", inside)  # most mentioned first
+            entities = entities[~among(entities, np.sort(exact))]
             entities = entities[snapshot.terms_in("entities", entities, terms).all(axis=1)]
-            known = zip(entities.tolist(), snapshot.entities(entities), strict=True)
-            named = [(-entity.mentions, entity.id, key) for key, entity in known if not entity.id.startswith("→")]
-            found.update(dict.fromkeys(key for _, _, key in sorted(named)[: self.phrases]))
+            found.update(dict.fromkeys(entities[: self.phrases].tolist()))
         return np.array(list(found), np.int64)
 
     def phrases_in(self, question: str) -> list[str]:
@@ -139,7 +136,8 @@ class Recogniser:
 
         Case matters here and almost nowhere else: a single word is a name if it is capitalised, or if no word is.
         """
-        spans = _candidates(_POSSESSIVE.sub("", question), self.most_words)
+        text = _POSSESSIVE.sub("", question)
+        spans = (_every_part if self.every_part else _candidates)(text, self.most_words)
         known = snapshot.find_entities({norm for _, _, norm in spans})
         longest_first = sorted((start - end, start, end, norm) for start, end, norm in spans if norm in known)
         return [(start, end, known[norm]) for _, start, end, norm in longest_first]
@@ -198,6 +196,23 @@ def _candidates(question: str, most_words: int) -> list[Span]:
     if not question.isascii():
         spans.extend(_cjk_candidates(question))
     return [span for span in spans if span[2]]
+
+
+def _same_start(one: str, other: str) -> str:
+    """Return the characters with which two words begin alike, as forms of a word do."""
+    return one[: next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(other))]
+
+
+def _every_part(question: str, most_words: int) -> list[Span]:
+    """Return every sequence of words, also with its last word in the singular or plural; the exact form first."""
+    matches = list(islice(_WORD.finditer(question), _MAX_WORDS))
+    spans: list[Span] = []
+    for start, first in enumerate(matches):
+        for end in range(start + 1, min(start + most_words, len(matches)) + 1):
+            name = normalise(question[first.start() : matches[end - 1].end()])
+            forms = (name, f"{name}s", name.removesuffix("s"), name.removesuffix("es"), _SINGULAR.sub("y", name))
+            spans.extend((start, end, form) for form in dict.fromkeys(forms) if form)
+    return [*spans, *(_cjk_candidates(question) if not question.isascii() else ())]
 
 
 def _cjk_candidates(question: str) -> list[Span]:

@@ -96,29 +96,10 @@ class Router:
     "routed to graph by the rule 'citation': the question has 'cite'"
     >>> Router().route("Which cities excite you?").rule
     'default'
-
-    :meth:`as_published` has the rules of the retrieval system's own document: parts of words count, and an arXiv id
-    alone is no cue.
     """
 
     rules: tuple[Rule, ...] = RULES
     otherwise: TargetMethod = "hybrid"
-
-    @classmethod
-    def as_published(cls) -> Router:
-        """Return the rules as they were published: "cite" and "reference" anywhere in the question, and so on.
-
-        >>> Router.as_published().route("Which cities excite you?").method
-        'graph'
-        """
-        return cls(
-            rules=(
-                Rule("citation", "graph", patterns=("cite", "reference")),
-                Rule("paper", "vector", patterns=("arxiv", "paper:")),
-                Rule("comparison", "hybrid", patterns=("vs", "compare")),
-                Rule("overview", "hybrid", patterns=("overview", "survey")),
-            )
-        )
 
     def route(self, question: str) -> Route:
         """Return the route of a question."""

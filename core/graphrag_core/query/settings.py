@@ -109,6 +109,9 @@ class SearchSettings:
     vector_weight, text_weight
         The weights of vector and keyword search in plain search, of which the sum is taken as 1. A channel with
         weight 0 is not searched.
+    relative_scores
+        Whether cosine similarities are divided by the best one of the question before they are weighted with those of
+        keyword search. False keeps them, so that a weak best hit has a low score.
     inverses
         Names of relations seen from their object, such as ``{"feeds": "fed_by"}``, for the context of a result.
         Each pair holds in both directions.
@@ -131,6 +134,15 @@ class SearchSettings:
         :class:`~graphrag_core.errors.EmbedderError`, which is also of the type that the embedder raised, and whose
         ``__cause__`` is that exception. ``"keyword"`` searches by keyword and graph, logs a warning, and says so in
         ``fallback``, ``advice`` and ``embedder_failed`` of the result, which is not cached.
+    needs_name_vectors
+        True if the index should have vectors of names (``embed_names=True``). ``fallback`` says so if it has none.
+    context_tokens
+        The token budget of :meth:`Result.context <graphrag_core.Result.context>`, unless a call has another. None for
+        500, and 1,000 in the memory tools.
+    published_format
+        True formats :meth:`Result.context <graphrag_core.Result.context>` exactly as the documents of the five designs
+        do. By default passages are cited by name, what documents say about an entity called "User" is not
+        shown as what the user said, and the style ``"both"`` has a graph block even if the graph found no hit.
 
     Raises
     ------
@@ -166,6 +178,7 @@ class SearchSettings:
     candidates: int = 100
     vector_weight: float = VECTOR_WEIGHT
     text_weight: float = TEXT_WEIGHT
+    relative_scores: bool = True
     inverses: Mapping[str, str] = field(default_factory=dict, hash=False)
     calibration: Calibration | bool = True
     score_threshold: float | None = field(
@@ -176,6 +189,9 @@ class SearchSettings:
     min_confidence: float | None = None
     min_graph_score: float | None = None
     on_embedder_error: OnEmbedderError = "raise"
+    needs_name_vectors: bool = False
+    context_tokens: int | None = None
+    published_format: bool = False
 
     def __post_init__(self) -> None:
         for name, allowed in (("method", _METHODS), ("on_embedder_error", get_args(OnEmbedderError))):
@@ -188,6 +204,7 @@ class SearchSettings:
             "use_graph": bool(self.use_graph),
             "reranker": ScoreReranker(self.reranker) if scores else self.reranker,  # type: ignore[arg-type]
             "inverses": dict(self.inverses),
+            "context_tokens": self.context_tokens and check_integer(self.context_tokens, "context_tokens"),
         }
         for name in ("vector_weight", "text_weight"):
             checked[name] = check_number(getattr(self, name), name)

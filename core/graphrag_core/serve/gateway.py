@@ -20,6 +20,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 from typing_extensions import Self
 
+from graphrag_core.designs import DESIGNS
 from graphrag_core.errors import GraphRAGError, InputError, check_integer
 from graphrag_core.explore.explorer import find_entity, strongest
 from graphrag_core.filters import (
@@ -242,6 +243,7 @@ class Gateway:
         seed_entities: api.SeedEntities = None,
         exclude: api.Exclude = None,
         as_of: api.AsOf = None,
+        design: api.Design = None,
         **settings: Any,
     ) -> Result:
         """Return the result of a question within the scope of a key. ``settings`` are search settings."""
@@ -252,6 +254,7 @@ class Gateway:
             seed_entities=seed_entities,
             exclude=exclude,
             as_of=as_of,
+            settings=DESIGNS.get(design or ""),
             **settings,
         )
 
@@ -319,9 +322,12 @@ class Gateway:
         assert not isinstance(answer, str)  # noqa: S101 - the last one is the whole answer
         return answer
 
-    def _open_answer(self, key: Key, question: str, *, where: Where | None = None, **arguments: Any) -> AnswerStream:
+    def _open_answer(
+        self, key: Key, question: str, *, where: Where | None = None, design: api.Design = None, **arguments: Any
+    ) -> AnswerStream:
         """Search the passages of an answer. The stream that is returned calls the language model."""
-        return self.retriever.ask_stream(question, self.llm, where=self.scope(key, where), **arguments)
+        settings, scope = DESIGNS.get(design or ""), self.scope(key, where)
+        return self.retriever.ask_stream(question, self.llm, where=scope, settings=settings, **arguments)
 
     def _count_ended_reader(self) -> None:
         """Count a thread that ended. One whose client went away ends when the language model writes or times out."""
@@ -539,7 +545,7 @@ def _response(result: Result, context_tokens: int | None) -> dict[str, Any]:
     return {
         **{name: getattr(result, name) for name in same},
         "hits": [hit.to_dict() for hit in result.hits],
-        "confidence": result.graph_confidence,
+        "confidence": result.confidence,
         "context": None if context_tokens is None else str(result.context(context_tokens)),
     }
 

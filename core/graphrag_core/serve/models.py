@@ -40,6 +40,10 @@ Exclude = Annotated[
 AsOf = Annotated[
     str | None, Field(description="Use the remembered facts that were valid then.", examples=["2024-05-01"])
 ]
+Design = Annotated[
+    Literal["hybrid", "confident", "kg2rag", "memory", "research"] | None,
+    Field(description="All settings of a published design, instead of the server's; other settings change its fields."),
+]
 ContextTokens = Annotated[
     int | None, Field(ge=1, le=100_000, description="Also return the result as prompt text of at most so many tokens.")
 ]

@@ -347,6 +347,23 @@ class EngineSuite:
             assert counts == {"Alpha owns Bravo": (2, 124.0), "Bravo, Erin": (0, None), "Alpha, Bravo": (2, 124.0)}
             assert index.verify()
 
+    def test_the_graph_is_the_same_igraph_in_every_engine(self) -> None:
+        """Vertices and edges in the same order; keys are the engine's."""
+        with self._filled() as index:
+            graph = index.graph.to_igraph()
+            names = graph.vs["name"]
+            assert list(zip(graph.vs["kind"], names, strict=True)) == sorted(zip(graph.vs["kind"], names, strict=True))
+            edges = [(names[edge.source], names[edge.target], *edge.attributes().values()) for edge in graph.es]
+            assert ("Alpha", "Bravo") in {edge[:2] for edge in edges}
+            with KnowledgeIndex(
+                HashEmbedder(), extractor=FixedExtractor(_FACTS, _SUBJECTS), chunker=None
+            ) as other:  # in memory
+                other.add(_DOCUMENTS)
+                same = other.graph.to_igraph()
+                assert same.vs["name"] == names
+                found = [(names[edge.source], names[edge.target], *edge.attributes().values()) for edge in same.es]
+                assert found == edges
+
     def test_told_facts_are_stored_hidden_and_deleted_exactly(self) -> None:
         """A fact that is rejected, or not valid now, is in no search, edge or count."""
         with self._filled() as index:

@@ -136,11 +136,11 @@ def test_a_card_shows_the_sentence_that_matches_and_the_whole_passage_on_request
     assert "**visibility timeout**" in whole.text
 
 
-def test_where_plain_search_leads_confidence_is_not_high():
+def test_the_confidence_is_the_same_everywhere():
     led = replace(PORTAL, confidence=0.9, expansion_skipped="plain search leads: no name")
-    assert (led.graph_confidence, led.details(led.hits[0])["confidence"]) == (0.5, 0.5)
-    assert "0.50" in parse(led.html()).one("p", "meter").text
-    assert "graph confidence 0.50" in led.explain()
+    assert led.details(led.hits[0])["confidence"] == led.to_dict()["confidence"] == 0.9
+    assert "0.90" in parse(led.html()).one("p", "meter").text
+    assert "graph confidence 0.90" in led.explain()
     assert "graph confidence 0.79" in PORTAL.explain()
     assert "graph not used" in PLAIN.explain()
     assert not parse(PLAIN.html()).all("p", "meter")

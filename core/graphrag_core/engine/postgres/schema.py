@@ -181,7 +181,7 @@ CREATE TABLE catalogue_files (
     UNIQUE (index, path), UNIQUE (index, name)
 );
 CREATE TABLE catalogue_documents (index integer NOT NULL, id text COLLATE "C" NOT NULL, file bigint NOT NULL,
-    run bigint NOT NULL, PRIMARY KEY (index, id));
+    run bigint NOT NULL, PRIMARY KEY (index, id, file));
 CREATE INDEX catalogue_documents_file ON catalogue_documents (index, file);
 CREATE SEQUENCE chunk_keys MINVALUE 0 START 0 INCREMENT {BLOCK};
 """

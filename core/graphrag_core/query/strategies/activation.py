@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from math import log10
 
 import numpy as np
-from typing_extensions import Self
 
 from graphrag_core.model import Fact
 from graphrag_core.ports import Keys, Ranking
@@ -91,11 +90,6 @@ class SpreadingActivation(GraphStrategy):
     max_facts: int = 30
     facts_per_entity: int = 10
     relevance: Relevance = field(default_factory=Relevance)
-
-    @classmethod
-    def as_published(cls) -> Self:
-        """Return the settings of the published design, which are the defaults: 3 anchors, 2 hops, 30 facts, 10 each."""
-        return cls(anchors=3, hops=2, max_facts=30, facts_per_entity=10, relevance=Relevance())
 
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of the activated facts, best first."""

@@ -34,7 +34,7 @@ class CitationGraph(GraphStrategy):
         The relations that count as a citation, followed from the first entity of a fact to the second.
     """
 
-    fusion = ReciprocalRank.as_published()
+    fusion = ReciprocalRank(weights={"vector": 0.5, "graph": 0.5})
 
     depth: int = 2
     relations: tuple[str, ...] = ("cites",)

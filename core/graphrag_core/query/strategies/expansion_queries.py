@@ -31,7 +31,7 @@ class ExpansionQueries(GraphStrategy):
     hits
         How many passages each query returns.
     most_queries, most_neighbours
-        The maximum number of pairs, and of links followed per entity.
+        The maximum number of pairs, and of links followed per entity; None for all.
     in_order
         True lists the results of the first query, then new ones of the second, and so on, with the proximity
         as score, instead of joining them by reciprocal rank.
@@ -49,18 +49,10 @@ class ExpansionQueries(GraphStrategy):
     depth: int = 2
     min_weight: float = 0.0
     hits: int = 3
-    most_queries: int = 20
-    most_neighbours: int = 10
+    most_queries: int | None = 20
+    most_neighbours: int | None = 10
     in_order: bool = False
     same_start: int = 0
-
-    @classmethod
-    def as_published(cls) -> ExpansionQueries:
-        """Return the settings of the design it comes from: results in the order of the queries, each beginning once.
-
-        The design fuses them with vector search alone: ``GraphRetriever(..., text_weight=0)``.
-        """
-        return cls(in_order=True, same_start=100)
 
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages that the expansion queries find, best first."""
@@ -82,7 +74,7 @@ class ExpansionQueries(GraphStrategy):
         kept = np.isin(keys, query.without_same_start(keys, self.same_start))
         keys, scores = keys[kept], scores[kept]
         strength = scores if self.in_order else scores / scores.max(initial=1e-9)
-        texts = {key: text for key, (_, text) in best.items()}
+        texts = {key: best[key][1] for key in keys.tolist()}
         return Expansion(keys, scores, strength, queries=texts, remark=remark)
 
     def queries(self, query: Query) -> list[tuple[str, float]]:
@@ -93,9 +85,7 @@ class ExpansionQueries(GraphStrategy):
         seeds = query.entities.tolist()
         pairs: dict[frozenset[int], tuple[float, float, int, int]] = {}
         for seed in seeds:
-            linked = linked_entities(
-                query.snapshot, [seed], self.depth, self.most_neighbours, min_weight=self.min_weight
-            )
+            linked = linked_entities(query, [seed], self.depth, self.most_neighbours, min_weight=self.min_weight)
             for other, hop, weight in linked:
                 pair, key = (1 / (1 + hop), weight, seed, other), frozenset((seed, other))
                 if key not in pairs or pair[:2] > pairs[key][:2]:

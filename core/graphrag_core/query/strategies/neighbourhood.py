@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import log2
@@ -10,8 +9,10 @@ from math import log2
 import numpy as np
 
 from graphrag_core.errors import check_integer
-from graphrag_core.ports import Keys, Ranking, Snapshot
-from graphrag_core.query.fusion import Additive, Fusion, Weighted
+from graphrag_core.key_sets import among
+from graphrag_core.ports import Keys, Ranking
+from graphrag_core.query.fusion import Fusion, Weighted
+from graphrag_core.query.paths import stated_facts
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.strategies.strategy import GraphStrategy
 
@@ -38,11 +39,11 @@ class Neighbourhood(GraphStrategy):
     max_chunks
         How many passages the graph may add to the first ``k`` of plain search. Those that plain search has
         already are scored without limit.
-    min_graph_score
-        Lower scores are left out. A link by a single sentence has weight 3 and scores at most 0.3, one by a
-        triple of full strength between 0.76 and 1.
+    strongest
+        True weighs a link by the strongest relation between two entities, and by a sentence only where no relation
+        is stated. By default a link weighs the sum of all its facts, at most 10.
     most_neighbours
-        How many of an entity's strongest links are followed.
+        How many of an entity's strongest links are followed; None for all.
     fusion
         How its scores are joined with those of plain search.
     """
@@ -50,18 +51,9 @@ class Neighbourhood(GraphStrategy):
     hops: int = 1
     relation_types: tuple[str, ...] | None = None
     max_chunks: int = 4
-    min_graph_score: float = 0.0
-    most_neighbours: int = 50
+    strongest: bool = False
+    most_neighbours: int | None = 50
     fusion: Fusion = _WEIGHTED
-
-    @classmethod
-    def as_published(cls) -> Neighbourhood:
-        """Return the settings of the design it comes from: one hop, and up to 4 passages beyond those of plain search.
-
-        The score of a passage is 0.7 · plain score + 0.3 · graph score, and plain search loses no result
-        (:class:`~graphrag_core.Additive`).
-        """
-        return cls(fusion=Additive(max_chunks=None))
 
     def __post_init__(self) -> None:
         check_integer(self.hops, "hops", most=3)
@@ -81,7 +73,9 @@ class Neighbourhood(GraphStrategy):
         reached = [
             link
             for seed in query.entities.tolist()
-            for link in linked_entities(snapshot, [seed], self.hops, self.most_neighbours, self.relation_types)
+            for link in linked_entities(
+                query, [seed], self.hops, self.most_neighbours, self.relation_types, strongest=self.strongest
+            )
         ]
         if not reached:
             return Expansion(nothing=self._no_links(query))
@@ -89,15 +83,11 @@ class Neighbourhood(GraphStrategy):
         best: dict[int, float] = {}
         for (entity, hop, weight), count in zip(reached, mentions.tolist(), strict=True):
             best[entity] = max(best.get(entity, 0.0), self.score(weight, hop, count))
-        kept = {entity: score for entity, score in best.items() if score >= self.min_graph_score}
-        if not kept:
-            highest = f"{max(best.values()):.2f}"
-            return Expansion(nothing=f"every score is below {self.min_graph_score:g}, the highest is {highest}")
-        entities = np.array(list(kept), np.int64)
+        entities = np.array(list(best), np.int64)
         edges = snapshot.neighbours(entities, to="chunks")
         chunks, position = np.unique(edges.targets, return_inverse=True)
         scores = np.zeros(len(chunks), np.float32)
-        np.maximum.at(scores, position, np.repeat(np.array(list(kept.values()), np.float32), edges.counts))
+        np.maximum.at(scores, position, np.repeat(np.array(list(best.values()), np.float32), edges.counts))
         # Among passages with the same score, those most similar to the question are chosen.
         similarity = snapshot.similarities("chunks", chunks, query.vector)
         order = query.order("chunks", chunks, scores, similarity)
@@ -129,23 +119,26 @@ class Neighbourhood(GraphStrategy):
 
 
 def linked_entities(
-    snapshot: Snapshot,
+    query: Query,
     seeds: Iterable[int],
     hops: int,
-    limit: int,
+    limit: int | None,
     relations: tuple[str, ...] | None = None,
+    *,
     min_weight: float = 0.0,
+    strongest: bool = False,
 ) -> Iterator[tuple[int, int, float]]:
     """Yield the entities around some seeds in breadth-first order: entity, hop and link weight (0 to 10).
 
     Each entity comes once, at its nearest hop, with the weight of the strongest link to it. Only the
-    ``limit`` strongest links of an entity are followed, and none below ``min_weight``.
+    ``limit`` strongest links of an entity are followed, and none below ``min_weight``. For ``strongest`` see
+    :class:`Neighbourhood`.
     """
     frontier = list(seeds)
     seen = set(frontier)
     for hop in range(1, hops + 1):
         found: dict[int, float] = {}
-        for other, weight in _links(snapshot, frontier, limit, relations):
+        for other, weight in _links(query, frontier, limit, relations, strongest=strongest):
             if other not in seen and weight >= min_weight:
                 found[other] = max(found.get(other, 0.0), weight)
         seen.update(found)
@@ -154,24 +147,30 @@ def linked_entities(
 
 
 def _links(
-    snapshot: Snapshot, entities: list[int], limit: int, relations: tuple[str, ...] | None
+    query: Query, entities: list[int], limit: int | None, relations: tuple[str, ...] | None, *, strongest: bool
 ) -> Iterator[tuple[int, float]]:
     """Yield the strongest links of each entity: target and weight (0 to 10)."""
-    nodes = np.array(entities, np.int64)
-    if relations is None:
+    snapshot, nodes = query.snapshot, np.array(entities, np.int64)
+    if relations is None and not strongest:
         edges = snapshot.neighbours(nodes, to="entities", limit=limit)
         for target, weight in zip(edges.targets.tolist(), edges.weights.tolist(), strict=True):
             yield target, min(round(10 * weight, 4), 10.0)
         return
-    rows = snapshot.fact_rows(snapshot.facts_of(nodes, relations=relations))
-    totals: dict[int, dict[int, float]] = {entity: defaultdict(float) for entity in entities}
+    facts = snapshot.facts_of(nodes, relations=relations)
+    stated = among(facts, stated_facts(query, facts)) if strongest else np.ones(len(facts), np.bool_)
+    rows = snapshot.fact_rows(facts)
+    links: dict[int, dict[int, float]] = {entity: {} for entity in entities}
+    by_sentence: dict[int, dict[int, float]] = {entity: {} for entity in entities}
     end = 0
-    for count, weight in zip(rows.counts.tolist(), rows.weights.tolist(), strict=True):
+    for count, weight, is_stated in zip(rows.counts.tolist(), rows.weights.tolist(), stated.tolist(), strict=True):
         held = rows.entities[end : end + count].tolist()
         end += count
-        for entity in totals.keys() & set(held):
+        for entity in links.keys() & set(held):
+            own = links[entity] if is_stated else by_sentence[entity]
             for other in held:
                 if other != entity:
-                    totals[entity][other] = min(totals[entity][other] + weight, 10.0)
-    for links in totals.values():
-        yield from sorted(links.items(), key=lambda link: (-link[1], link[0]))[:limit]
+                    before = own.get(other, 0.0)
+                    own[other] = max(before, weight) if strongest else min(before + weight, 10.0)
+    for entity, own in links.items():
+        joined = {**by_sentence[entity], **own}
+        yield from sorted(joined.items(), key=lambda link: (-link[1], link[0]))[:limit]

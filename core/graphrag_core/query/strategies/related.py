@@ -16,7 +16,7 @@ from graphrag_core.query.strategies.strategy import GraphStrategy
 
 _MAX_FACTS = 30
 _OWN_SCORES = OwnScores()
-_GATE = Gate(weigh_by_confidence=True)
+_GATE = Gate(min_graph_score=0.3, weigh_by_confidence=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,15 +32,15 @@ class RelatedEntities(GraphStrategy):
         How far to go, 1 to 3. The strength of the last relation counts.
     max_chunks
         How many passages of each related entity are returned, those most similar to the question.
-    min_graph_score
-        Relations with a lower strength / 10 are not followed. A sentence that holds two entities has 0.3.
     fusion, gate, recogniser
-        Apply unless the retriever is given others.
+        Apply unless the retriever is given others. Relations whose strength / 10 is below the ``min_graph_score`` of
+        the gate, 0.3, are not followed. A sentence that holds two entities has 0.3.
     """
+
+    heeds_min_graph_score = True
 
     hops: int = 1
     max_chunks: int = 4
-    min_graph_score: float = 0.3
     fusion: Fusion = _OWN_SCORES
     gate: Gate | None = _GATE
     recogniser: Recogniser | None = None
@@ -48,23 +48,14 @@ class RelatedEntities(GraphStrategy):
     def __post_init__(self) -> None:
         check_integer(self.hops, "hops", most=3)
 
-    @classmethod
-    def as_published(cls) -> RelatedEntities:
-        """Return the settings of the design it comes from.
-
-        Vector hits count from a similarity of 0.7 on; the graph is skipped if the confidence is below 0.5 or the
-        question names no entity; capitalised and quoted phrases name entities by a part of their name.
-        """
-        return cls(gate=Gate.as_published(), recogniser=Recogniser(phrases=5, nearest=0))
-
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:  # noqa: ARG002
         """Return the passages of related entities, strongest relation first."""
         snapshot = query.snapshot
         entities, strengths, hops = related_entities(query, self.hops)
-        strong = np.round(strengths, 6) >= round(self.min_graph_score, 6)
+        strong = np.round(strengths, 6) >= round(query.min_graph_score, 6)
         if not strong.any():
             most = f", the strongest has {strengths.max():.2f}" if len(strengths) else ""
-            return Expansion(nothing=f"every relation is below {self.min_graph_score:g}{most}" if most else "")
+            return Expansion(nothing=f"every relation is below {query.min_graph_score:g}{most}" if most else "")
         entities, strengths, hops = entities[strong], strengths[strong], hops[strong]
         edges = snapshot.neighbours(entities, to="chunks")
         similarity = snapshot.similarities("chunks", edges.targets, query.vector)
@@ -80,5 +71,8 @@ class RelatedEntities(GraphStrategy):
                     scores[key], via[key] = strength, (entity, hop)
         keys, values = query.best_first(scores)
         facts = np.intersect1d(snapshot.facts_of(entities), snapshot.facts_of(query.entities))
-        facts = facts[query.order("facts", facts, snapshot.fact_rows(facts).weights)[:_MAX_FACTS]]
+        weights = snapshot.fact_rows(facts).weights
+        strong = np.round(weights / 10, 6) >= round(query.min_graph_score, 6)
+        facts, weights = facts[strong], weights[strong]
+        facts = facts[query.order("facts", facts, weights)[:_MAX_FACTS]]
         return Expansion(keys, values, values, facts, via=via)

@@ -22,12 +22,16 @@ class GraphStrategy(ABC):
         Orders the passages, if the settings have the default reranker and fusion; None for none.
     gate, recogniser
         Apply unless the settings have others; None for the defaults.
+    heeds_min_graph_score
+        Whether :meth:`expand` leaves out what is weaker than ``query.min_graph_score``. Otherwise the pipeline does,
+        by the strengths of stated relations.
     """
 
     fusion: Fusion = Anchored()
     reranker: Reranker | None = None
     gate: Gate | None = None
     recogniser: Recogniser | None = None
+    heeds_min_graph_score: bool = False
 
     @abstractmethod
     def expand(self, query: Query, plain: Ranking, k: int) -> Expansion:
