@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
 from graphrag_core import forks
 from graphrag_core.context.escape import list_item, one_line, without_tags
@@ -168,6 +167,8 @@ class Communities:
         state = self.state(scope)
         missing = [community for community in state.of_level(level) if summary_key(community) not in state.summaries]
         disable = None if progress is None else not progress
+        from tqdm import tqdm  # noqa: PLC0415 - takes long to import
+
         for community in tqdm(
             missing, "Summarising", unit=" communities", disable=disable, leave=False, dynamic_ncols=True
         ):

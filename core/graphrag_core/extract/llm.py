@@ -11,8 +11,6 @@ from contextlib import closing, suppress
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from pathlib import Path
 
-from tqdm import tqdm
-
 from graphrag_core import forks
 from graphrag_core.errors import DiskError
 from graphrag_core.extract.knowledge import parse_knowledge
@@ -121,6 +119,8 @@ class LLMExtractor:
         for prompt, chunk in zip(prompts, chunks, strict=True):
             first.setdefault(prompt, chunk)
         with ThreadPoolExecutor(max(1, self.concurrency)) as pool:
+            from tqdm import tqdm  # noqa: PLC0415 - takes long to import
+
             results = tqdm(
                 pool.map(self._extract, first),
                 total=len(first),

@@ -11,7 +11,6 @@ from itertools import islice
 from types import MappingProxyType
 
 import numpy as np
-from tqdm import tqdm
 
 from graphrag_core import forks
 from graphrag_core.errors import ChangedMeanwhile, DocumentError, InputError, ReadOnlyIndex
@@ -126,6 +125,8 @@ class Pipeline:
         """
         total = len(documents) if isinstance(documents, Sized) else None
         shown = self.progress if progress is None else progress
+        from tqdm import tqdm  # noqa: PLC0415 - takes long to import
+
         bar = tqdm(
             total=total,
             desc="indexing",
@@ -394,6 +395,8 @@ class Pipeline:
         if self.embedder is None and self.embeds.facts:
             raise InputError("the facts of this index are embedded: open it with its embedder to change its edges")
         ids = list(self.engine.document_ids())
+        from tqdm import tqdm  # noqa: PLC0415
+
         bar = tqdm(ids, "edges", unit=" documents", disable=None if self.progress is None else not self.progress)
         self.edges = tuple(edges)
         settings = {EDGES: json.dumps(self.edges), UNFINISHED: "yes"}
