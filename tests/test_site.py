@@ -64,7 +64,7 @@ def test_the_reference_names_nothing_twice_and_nothing_that_is_not_there():
 def test_every_page_is_in_the_navigation():
     pages = _pages(CONFIG["nav"])
     assert len(pages) == len(set(pages))
-    generated = {"index.md", "changelog.md", "contributing.md", "security.md"}
+    generated = {"readme.md", "changelog.md", "contributing.md", "security.md"}
     written = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
     assert set(pages) == written | generated, "put the page into 'nav' of mkdocs.yml"
 

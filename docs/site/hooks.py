@@ -19,7 +19,7 @@ from mkdocs.utils import get_relative_url
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
-    "README.md": "index.md",
+    "README.md": "readme.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",

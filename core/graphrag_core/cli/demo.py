@@ -1,6 +1,8 @@
 """The command ``demo``: three questions on sample documents, answered by every method, side by side."""
 
+import tempfile
 import time
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -18,6 +20,7 @@ from graphrag_core.query.settings import Method
 _METHODS: tuple[Method, ...] = ("vector", "keyword", "graph", "hybrid")
 _TOP = 5
 _MAX_WIDTH = 120
+_PAGE = "hybrid-graphrag-demo.html"
 
 
 def demo() -> None:
@@ -38,12 +41,17 @@ def demo() -> None:
         render.print_indented(Text.assemble(("Harbourlight", "title"), introduction), 0)
         retriever = GraphRetriever(index)
         gained = sum(_show_question(i, question, retriever, console) for i, question in enumerate(QUESTIONS, 1))
+        page = Path(tempfile.gettempdir()) / _PAGE
+        page.write_text(retriever.retrieve(QUESTIONS[0].text).html(), "utf-8")
     console.print()
     if gained:
         documents = "document" if gained == 1 else "documents"
         console.print(f"The graph added {gained} {documents} that vector search did not have in its top {_TOP}.")
     else:
         console.print("On these questions, vector search found everything that the graph found.")
+    console.print()
+    console.print("Why each passage of the first question was found, as a page. Open it in a browser:")
+    console.print(Text(page.as_uri(), "bold"), soft_wrap=True)
     console.print()
     steps = {
         "index your files": "index FOLDER",
