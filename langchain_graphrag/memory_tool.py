@@ -47,8 +47,8 @@ def create_memory_search_tool(
     filter
         Narrows the retriever's filter.
     context
-        ``max_tokens`` (1,000), ``style`` (``"passages"``), ``include_relationships`` and ``include_sources`` of
-        :meth:`graphrag_core.Result.context`.
+        ``max_tokens`` (1,000, or ``context_tokens`` of the settings), ``style`` (``"passages"``),
+        ``include_relationships`` and ``include_sources`` of :meth:`graphrag_core.Result.context`.
     """
     if not isinstance(retriever, GraphRAGRetriever):
         raise InputError(f"expected a GraphRAGRetriever, got {type(retriever).__qualname__}")

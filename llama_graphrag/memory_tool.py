@@ -64,8 +64,8 @@ def memory_search_tool(
     filters, node_ids, doc_ids
         Narrow the retriever's own, too.
     context
-        ``max_tokens`` (1,000), ``style`` (``"passages"``), ``include_relationships`` and ``include_sources`` of
-        :meth:`graphrag_core.Result.context`.
+        ``max_tokens`` (1,000, or ``context_tokens`` of the settings), ``style`` (``"passages"``),
+        ``include_relationships`` and ``include_sources`` of :meth:`graphrag_core.Result.context`.
     """
     signature(Result.context).bind(None, **context)
     where = parse_all(where, to_where(filters), *ids_where(node_ids, doc_ids))  # read once

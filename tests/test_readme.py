@@ -31,7 +31,9 @@ def test_links_lead_somewhere(page):
 
 
 def test_the_list_of_modules_is_complete():
-    listed = (ROOT / "docs" / "architecture.md").read_text("utf-8").split("core/graphrag_core/\n", 1)[1].split("```", 1)[0]
+    listed = (
+        (ROOT / "docs" / "architecture.md").read_text("utf-8").split("core/graphrag_core/\n", 1)[1].split("```", 1)[0]
+    )
     package = ROOT / "core" / "graphrag_core"
     own = [f"{path.name}/" for path in package.iterdir() if (path / "__init__.py").is_file() and path.name != "engine"]
     own += [path.name for path in package.glob("*.py") if not path.name.startswith("__")]

@@ -12,6 +12,7 @@ import re
 import urllib.parse
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, runtime_checkable
 
 from graphrag_core.errors import GraphRAGError, InputError, LLMError, LLMUnreachable, optional_import
@@ -224,9 +225,10 @@ class OpenAIChat:
 
     def _problem(self, error: Exception, *, streaming: bool = False) -> LLMError:  # noqa: PLR0911 - one for each kind
         """Return an exception of the client as one that says what to do."""
-        import httpx  # noqa: PLC0415 - what openai uses
         import openai  # noqa: PLC0415 - as above
 
+        # The HTTP library that openai uses, which depends on its version.
+        httpx: Any = import_module(openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
         if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
             return self._unreachable(
                 f"{self.base_url} rejects the API key (HTTP {error.status_code}): set {KEY_VARIABLE}"

@@ -317,3 +317,11 @@ def stored_documents(records) -> int:
 def test_invalid_metadata_leaves_no_index_behind(run, docs, tmp_path):
     assert run("index", docs, "--metadata", "tenant").exit_code == 2
     assert not (tmp_path / "kb").exists()
+
+
+def test_a_folder_without_readable_files_says_so(run, tmp_path):
+    folder = tmp_path / "nothing"
+    folder.mkdir()
+    assert "No file was found that can be read" in run("index", folder).stdout
+    (folder / "note.md").write_text("The Auth Service uses Keyring.", "utf-8")
+    assert "No file was found" not in run("index", folder).stdout

@@ -171,3 +171,13 @@ def test_ctrl_c_keeps_finished_work_and_the_next_run_continues(server, tmp_path)
     assert "35 added, 0 changed, 0 removed, 25 unchanged" in done.stdout
     assert len(server.bodies) <= 60 + 4, "only calls in flight may be repeated"
     assert paid >= 41
+
+
+def test_a_server_that_is_not_there_is_named_whichever_http_library_openai_uses(nobody, monkeypatch):
+    import openai
+
+    used = openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]
+    for name in {"httpx", "httpx2"} - {used}:
+        monkeypatch.setitem(sys.modules, name, None)  # not installed
+    with pytest.raises(LLMUnreachable, match="is the server running"):
+        OpenAIChat("tiny", nobody)("x")

@@ -52,6 +52,13 @@ def test_a_relation_keeps_its_strength(confident):
     assert weights == {"oauth provider": 8.0, "login flow": 5.0, "session store": 2.0}
 
 
+def test_the_tool_returns_as_many_passages_as_asked_for(confident):
+    assert len(confident.retrieve(QUESTION, k=2)) > 2, "the graph adds to the two of vector search"
+    output = memory_search_tool(confident).call(query=QUESTION, max_results=2)
+    assert len(output.raw_output) == 2
+    assert output.content.count("[Score: ") == 2
+
+
 def test_a_relation_of_a_property_graph_keeps_its_strength():
     store = SimplePropertyGraphStore()
     source = {TRIPLET_SOURCE_KEY: "auth"}

@@ -347,6 +347,8 @@ def _print_report(report: SyncReport, documents: int, job: IndexJob) -> None:
     if report.other_formats:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in report.other_formats.most_common(5))
         render.print_line((f"Other formats skipped: {kinds}", "quiet"))
+    if report.files == 0 and not report.problems:
+        render.print_line(("No file was found that can be read: see the formats with index --help", "bad"))
     if report.added and documents == report.added:
         render.print_line((f'Next: {render.program()} query "your question" --kb {shown(job.kb)}', "quiet"))
     if job.llm_extractor and (usage := job.llm_extractor.report).calls:

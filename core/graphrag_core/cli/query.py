@@ -34,7 +34,9 @@ def query(
     context: Annotated[
         Style | None, typer.Option("--context", "-c", help="Print a context for an LLM instead of hits.")
     ] = None,
-    max_tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Token limit of the context.")] = 500,
+    max_tokens: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Token limit of the context. Default: 500, or the design's.")
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Search for passages that answer a question. [retriever] in hybrid-graphrag.toml has more settings."""

@@ -33,6 +33,7 @@ OtherRetriever = Callable[[str], Iterable["str | Chunk"]]
 """Another retriever to compare with: returns document ids or chunks for a question, best first."""
 
 _SIGNIFICANCE = 0.05
+_NO_DIFFERENCE = 0.3  # a p-value above it says nothing of a direction
 _FEW = 5  # questions below which an interval says nothing
 _PER_DOCUMENT = 4  # passages that are retrieved for each document that counts
 
@@ -338,10 +339,14 @@ class Report:
         counts = f"{more} on {found.better} of {len(self.judged)} questions, {less} on {found.worse}"
         interval = f"95 % interval {low * 100:+.0f} to {high * 100:+.0f}"
         points = f"{measure} {found.value * 100:+.0f} points ({interval}), {counts}"
-        if found.p_value > _SIGNIFICANCE:
-            leaning = "looks better" if found.value > 0 else "looks worse" if found.value < 0 else "looks no different"
-            return f"The graph {leaning}, which may be chance: {points}. Ask more questions."
-        return f"The graph {'helps' if found.value > 0 else 'does not help'}: {points}."
+        if found.p_value > _NO_DIFFERENCE or found.value == 0:
+            said, then = "These questions show no difference", ""
+        elif found.p_value > _SIGNIFICANCE:
+            leaning = "better" if found.value > 0 else "worse"
+            said, then = f"The graph looks {leaning}, which may be chance", " Ask more questions."
+        else:
+            said, then = f"The graph {'helps' if found.value > 0 else 'does not help'}", ""
+        return f"{said}: {points}.{then}"
 
     # -- output
 

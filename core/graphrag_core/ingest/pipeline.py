@@ -50,12 +50,11 @@ class Embeds:
 class BatchLimit:
     """Counts documents and says where a batch ends.
 
-    A batch has ``documents`` documents. Fewer long ones fill it too: a batch of books would take minutes,
-    and much memory.
+    A batch has ``documents`` documents. Fewer long ones fill it too: an interrupted run loses a few seconds of work.
     """
 
     documents: int
-    characters: int = 2_000_000
+    characters: int = 300_000
     _documents: int = 0
     _characters: int = 0
 
