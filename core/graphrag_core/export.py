@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TextIO, get_args
@@ -24,7 +24,7 @@ from xml.sax.saxutils import escape
 from graphrag_core.errors import FileError, InputError, optional_import
 from graphrag_core.filters import Where
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.model import Entity, Fact
+from graphrag_core.model import SENTENCE_WEIGHT, Entity, Fact
 from graphrag_core.text import fingerprint
 
 Format = Literal["graphml", "csv", "parquet"]
@@ -45,6 +45,10 @@ _NODE_FIELDS = {
     "label": "string", "name": "string", "kind": "string", "type": "string", "description": "string",
     "aliases": "string", "mentions": "int",
 }  # fmt: skip
+_DEFAULTS: Mapping[str, Any] = {
+    "kind": _ENTITY, "weight": SENTENCE_WEIGHT, "confidence": 1.0, "source": "file", "status": "confirmed",
+}  # fmt: skip
+"""What GraphML states once for all nodes and edges that have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ def export_graph(
     """
     target = Path(path)
     nodes: set[str] = set()
+    ids: dict[str, str] = {}  # of entities that facts hold by another name
     listed = facts = edges = others = 0
     try:
         with _open_writer(target, format, spreadsheet=spreadsheet) as writer:
@@ -121,14 +126,19 @@ def export_graph(
                     if not fact.relation and not sentences:
                         continue
                     for name in fact.entities:
-                        if (node := _node_id(name)) not in nodes:  # such as a year, which only facts hold
+                        if name in ids or _node_id(name) in nodes:
+                            continue
+                        # Such as a year, which only facts hold, or a section, which may be an entity of another id.
+                        entity = index.graph.entity(name, where=where) or Entity(name, name)
+                        ids[name] = entity.id
+                        if (node := _node_id(entity.id)) not in nodes:
                             nodes.add(node)
-                            writer.node(_ENTITY, index.graph.entity(name, where=where) or Entity(name, name))
+                            writer.node(_ENTITY, entity)
                             others += 1
                     if fact.value and (node := _node_id(fact.value, _VALUE)) not in nodes:
                         nodes.add(node)
                         writer.node(_VALUE, Entity(fact.value, fact.value))
-                    written = writer.fact(fact)
+                    written = writer.fact(replace(fact, entities=tuple(ids.get(one, one) for one in fact.entities)))
                     edges += written
                     facts += written > 0
     except OSError as error:
@@ -193,18 +203,25 @@ def _graphml(path: Path) -> Iterator[_Writer]:
         file.write('<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n')
         for kind, fields in (("node", _NODE_FIELDS), ("edge", _EDGE_FIELDS)):
             for name, type_ in fields.items():
-                file.write(f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{type_}"/>\n')
+                default = f"<default>{_DEFAULTS[name]}</default>" if name in _DEFAULTS else ""
+                key = f'id="{_key(kind, name)}" for="{kind}" attr.name="{name}" attr.type="{type_}"'
+                file.write(f"<key {key}>{default}</key>\n")
         file.write('<graph id="G" edgedefault="directed">\n')
 
+        numbers: dict[str, int] = {}
+
         def write_node(kind: str, entity: Entity) -> None:
+            number = numbers[_node_id(entity.id, kind)] = len(numbers)
             values = {name: getattr(entity, name) for name in _NODE_FIELDS if name not in ("label", "kind")}
             values |= {"label": entity.name, "kind": kind, "aliases": "\n".join(entity.aliases)}
-            file.write(f'<node id="{_node_id(entity.id, kind)}">{_xml_data("node", values)}</node>\n')
+            file.write(f'<node id="n{number}">{_xml_data("node", values)}</node>\n')
 
         def write_fact(fact: Fact) -> int:
-            edges = _edges(fact)
-            data = _xml_data("edge", _edge_values(fact)) if edges else ""
-            file.writelines(f'<edge source="{one}" target="{other}">{data}</edge>\n' for one, other in edges)
+            edges, values = _edges(fact), _edge_values(fact)
+            data = _xml_data("edge", values) if edges else ""
+            for one, other in edges:
+                file.write(f'<edge source="n{numbers[one]}" target="n{numbers[other]}">{data}</edge>\n')
+                data = _xml_data("edge", {"weight": values["weight"]})  # the text is written once
             return len(edges)
 
         yield _Writer(write_node, write_fact)
@@ -213,10 +230,15 @@ def _graphml(path: Path) -> Iterator[_Writer]:
 
 def _xml_data(kind: str, values: Mapping[str, Any]) -> str:
     return "".join(
-        f'<data key="{kind}_{name}">{escape(_INVALID.sub("", str(value)))}</data>'
+        f'<data key="{_key(kind, name)}">{escape(_INVALID.sub("", str(value)))}</data>'
         for name, value in values.items()
-        if value is not None and value != ""
+        if value is not None and value != "" and value != _DEFAULTS.get(name)
     )
+
+
+def _key(kind: str, name: str) -> str:
+    """Return the id of a field of nodes or edges."""
+    return kind[0] + str(list(_NODE_FIELDS if kind == "node" else _EDGE_FIELDS).index(name))
 
 
 @contextmanager

@@ -138,7 +138,7 @@ class KnowledgeGraph:
         >>> _ = index.memory.remember("Harbour Team", "owns", "Keyring")
         >>> graph = index.graph.to_igraph("Keyring")
         >>> [(edge["relation"], edge["weight"]) for edge in graph.es if edge["fact"]]
-        [('owns', 5.0)]
+        [('owns', 10.0)]
         """
         check_integer(hops, "hops")
         check_integer(limit, "limit")
