@@ -308,7 +308,9 @@ class Highlighter:
         self._texts = {hit.chunk.id: unwrap(readable(body_text(hit.chunk))) for hit in result.hits}
         self._sentences = {key: _candidates(text) for key, text in self._texts.items()}
         self._names = name_pattern(name for entity in result.entities for name in (entity.name, *entity.aliases))
-        self._asked = {stem for word in _words(_POSSESSIVE.sub("", result.question)) if (stem := _stem(word))}
+        asked = _words(_POSSESSIVE.sub("", result.question))
+        # A digit alone is a part of a number such as 3.0, and in every other number.
+        self._asked = {stem for word in asked if (stem := _stem(word)) and not (len(word) == 1 and word.isdigit())}
         counts: Counter[str] = Counter()
         count = 0
         for key, spans in self._sentences.items():

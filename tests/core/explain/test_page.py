@@ -65,8 +65,21 @@ def test_each_hit_has_a_card_with_its_channels_and_its_path():
     assert cards[0].one("p", "text").text == "The Partner Portal signs in with Oauth."
     assert cards[1].one("p", "path").text == "Partner Portal → Partner Portal needs Oauth. → Oauth → this passage"
     assert "vector #2 0.5 · 25 %" in cards[1].one("p", "channels").text
-    assert cards[2].one("span", "graph-only").text == "added by the graph"
+    assert cards[2].one("span", "graph-only").text == "moved up by the graph"  # vector search has it, too
     assert cards[3].one("p", "path").text == "Found by plain search: vector rank 2."
+
+
+def test_a_passage_that_only_the_graph_found_is_added_and_its_logarithm_is_not_shown():
+    hits = (replace(PORTAL.hits[2], channels={"graph": Channel(1, -4.2, 1.0)}),)
+    card = parse(replace(PORTAL, hits=hits).html()).one("li", "hit")
+    assert card.one("span", "graph-only").text == "added by the graph"
+    assert card.one("p", "channels").text == "graph #1 · 100 %"
+
+
+def test_a_number_is_not_marked_in_another_one():
+    hit = replace(PLAIN.hits[0], chunk=replace(PLAIN.hits[0].chunk, text="Version 4.0 replaces what version 2 did."))
+    root = parse(replace(PLAIN, question="What is new in version 3.0?", hits=(hit,)).html())
+    assert {mark.text.lower() for mark in root.all("mark")} == {"version"}
 
 
 def test_shares_are_a_bar_that_is_divided_as_they_are():
