@@ -33,9 +33,9 @@ QUESTIONS = (
         ("inc-2103", "joaquim-prates"),
     ),
     DemoQuestion(
-        "What is the background of the author of ADR-019?",
-        "the decision record and its author",
-        ("adr-019", "rosa-millan"),
+        "What does the Tide Feed serve when a national service is silent?",
+        "one passage, which plain search finds: the graph adds nothing",
+        ("tide-feed",),
     ),
 )
 
