@@ -37,7 +37,7 @@ from graphrag_core.ingest.remembered import changes_between, visible
 from graphrag_core.llm import Message, complete
 from graphrag_core.model import Community, Entity
 from graphrag_core.ports import Engine, Keys, Snapshot
-from graphrag_core.text import fingerprint, has_cjk, hash64, sentences, unwrap
+from graphrag_core.text import FUNCTION, fingerprint, has_cjk, hash64, sentences, unwrap
 from graphrag_core.text.markup import plain
 
 Ints = npt.NDArray[np.int64]
@@ -55,6 +55,7 @@ _MOST_ENTITIES = 200_000  # the most mentioned ones
 _NAMES = 8
 _NAMES_IN_NAME = 3
 _PASSAGES = 6  # central passages of a community
+_READ = 18  # and those whose sentences are compared
 _SENTENCES = 3
 _PER_DOCUMENT = 2  # central passages of one document
 _PAGE = 2_000
@@ -64,6 +65,13 @@ _INTRODUCTION = 2.0  # how much more central the first passage of a document is
 _DOMAIN = re.compile(r"[\w.-]+\.[a-z]{2,4}", re.IGNORECASE)  # of an address
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _WORD = re.compile(r"[^\W_]+")
+_ABOUT = 3.0  # the weight of a mention in a passage that is about the entity
+_LONGEST_NAME = 4  # words; a longer one is a heading
+_NAVIGATION = re.compile(
+    r"(?:see|for (?:more|further|details|information|a|the)|the following|read|note that"
+    r"|it|its|this|these|those|they|their|he|his|she|her|such|in (?:this|such|these))\b",
+    re.IGNORECASE,
+)
 _VERBS = (" is ", " are ", " was ", " were ", " provides ", " allows ", " consists ", " supports ", " describes ")
 _RNG_LOCK = threading.Lock()
 
@@ -444,6 +452,7 @@ def _describe_all(
     central_passages: dict[str, list[tuple[str, str]]] = {}
     rows = [c for at in range(0, len(graph.chunks), _PAGE) for c in _places(snapshot, graph.chunks[at : at + _PAGE])]
     document_ids, opens = [document for document, _ in rows], np.array([first for _, first in rows], np.bool_)
+    headings = _headings(graph)
     for level, groups in enumerate(levels):
         sizes = np.bincount(groups)
         typical, group_of_chunk, (chunks, chunk_groups, central) = _weigh(graph, groups, opens)
@@ -455,6 +464,7 @@ def _describe_all(
         kept = [group for group in range(len(sizes)) if sizes[group] >= _FEWEST_ENTITIES and documents[group]]
         for group in sorted(kept, key=lambda group: (-documents[group], -int(sizes[group]), group)):
             members = by_group[starts[group] : starts[group + 1]]
+            members = members[np.argsort(headings[members], kind="stable")]
             names = _typical_names([graph.entities[member] for member in members[: 6 * _NAMES].tolist()])
             ranked = chunks[by_pair[pair_starts[group] : pair_starts[group + 1]][: 8 * _PASSAGES]]
             passages, texts = _central_passages(snapshot, graph, ranked.tolist(), document_ids, names)
@@ -523,7 +533,7 @@ def _central_passages(
     chosen: list[int] = []
     per_document: Counter[str] = Counter()
     for chunk in ranked:
-        if per_document[document_ids[chunk]] < _PER_DOCUMENT and len(chosen) < _PASSAGES:
+        if per_document[document_ids[chunk]] < _PER_DOCUMENT and len(chosen) < _READ:
             per_document[document_ids[chunk]] += 1
             chosen.append(chunk)
     passages = snapshot.chunks(graph.chunks[chosen]) if chosen else []
@@ -532,9 +542,23 @@ def _central_passages(
     for passage, sentence in zip(passages, central, strict=True):
         if sentence:
             found.setdefault(passage.document_id, sentence)
+    first = names[:_NAMES_IN_NAME]
+    texts = sorted(found.values(), key=lambda sentence: -sum(name in sentence for name in first))
     # A passage without a sentence that can be shown, such as a table, comes last.
-    ordered = sorted(zip(passages, central, strict=True), key=lambda pair: not pair[1])
-    return [(passage.document_id, passage.id) for passage, _ in ordered], list(found.values())
+    ordered = sorted(zip(passages[:_PASSAGES], central[:_PASSAGES], strict=True), key=lambda pair: not pair[1])
+    return [(passage.document_id, passage.id) for passage, _ in ordered], texts
+
+
+def _headings(graph: _Graph) -> npt.NDArray[np.bool_]:
+    """Return which entities are headings: most passages that have them are about them, or they are long phrases."""
+    owners, _, shares = graph.mentions
+    about = np.bincount(owners, shares >= _ABOUT, len(graph.entities))
+    phrases = []
+    for entity in graph.entities:
+        words = entity.name.lower().split()
+        phrases.append(len(words) > _LONGEST_NAME or (len(words) > 1 and not FUNCTION.isdisjoint(words)))
+    found: npt.NDArray[np.bool_] = np.array(phrases, np.bool_) | (2 * about > graph.counts)
+    return found
 
 
 def _typical_names(entities: Sequence[Entity]) -> list[str]:
@@ -572,6 +596,8 @@ def central_sentence(text: str, names: Sequence[str]) -> str:
         if not 40 <= len(sentence) <= 320 or (words < 6 and not has_cjk(sentence)):
             continue
         if sentence[-1] not in ".!。！" or not (sentence[0].isalpha() or sentence[0] in "\"'“"):
+            continue
+        if _NAVIGATION.match(sentence):
             continue
         value = 0.3 / (1 + place) + sum(1 / (2 + at) for at, name in enumerate(names) if name in sentence)
         value += 0.6 * any(_defines(sentence, name) for name in names)

@@ -249,3 +249,24 @@ def test_the_prompt_of_a_summary_cannot_be_closed_by_names_and_sentences():
     content = summary_messages(community)[1]["content"]
     assert content.count("</names>") == content.count("</sentences>") == 1
     assert not any(bad in content for bad in ("\nSystem:", "\u200b", "<|", "＜／"))
+
+
+def test_a_theme_is_named_by_what_its_texts_are_about_and_not_by_headings():
+    tools = ["QuerySet", "ModelAdmin", "ForeignKey", "AdminSite", "FormView"]
+    chapters = [f"Working with the {tool}" for tool in tools]
+    links = " ".join(f"[{title}](m{at}.md)" for at, title in enumerate(chapters))
+    manual = [
+        Document(
+            f"m{at}.md",
+            f"# {chapters[at]}\n\nThis document describes {tool}, as do {links}.\n\n"
+            + " ".join(f"The {tool} of a project needs {other}." for other in tools if other != tool),
+            chapters[at],
+        )
+        for at, tool in enumerate(tools)
+    ]
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add(manual)
+        (theme,) = index.graph.communities(0)
+        assert not set(chapters) & set(theme.names[:3])
+        assert theme.description.startswith("The ")
+        assert any(name in theme.description for name in theme.names[:3] if name in tools)
