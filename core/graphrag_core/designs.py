@@ -25,7 +25,10 @@ from graphrag_core.query.strategies import (
     SpreadingActivation,
 )
 
-HYBRID = SearchSettings(
+# No document has our second stage, our scores or our format of the context.
+_PUBLISHED = SearchSettings(gate=Gate(), reranker=False, calibration=False, published_format=True)
+
+HYBRID = _PUBLISHED.replace(
     method="hybrid",
     k=5,
     vector_weight=0.6,
@@ -36,60 +39,45 @@ HYBRID = SearchSettings(
     ),
     graph=Neighbourhood(hops=1, max_chunks=4, strongest=True, most_neighbours=None),
     fusion=Additive(max_chunks=None, fusion=Weighted(alpha=0.7, beta=0.3)),
-    gate=Gate(),
-    reranker=False,
-    calibration=False,
     needs_name_vectors=True,
     on_embedder_error="raise",
-    published_format=True,
     context_tokens=1_000,
 )
 """Document 000: 0.7 · plain score + 0.3 · graph proximity; the graph adds up to 4 passages and removes none."""
 
-CONFIDENT = SearchSettings(
+CONFIDENT = _PUBLISHED.replace(
     method="hybrid",
     k=5,
     recogniser=Recogniser(phrases=5, nearest=0),
     graph=RelatedEntities(hops=1, max_chunks=4),
     fusion=OwnScores(same_start=100),
     gate=Gate(min_confidence=0.5, min_graph_score=0.3, needs_entity=True, min_score=0.7, weigh_by_confidence=True),
-    reranker=False,
-    calibration=False,
     on_embedder_error="keyword",
-    published_format=True,
     context_tokens=4_000,
 )
 """Document 001: vector hits from cosine 0.7 on, and the passages of related entities, if the confidence allows it."""
 
-KG2RAG = SearchSettings(
+KG2RAG = _PUBLISHED.replace(
     method="hybrid",
     k=5,
     text_weight=0.0,
     graph=ExpansionQueries(depth=2, hits=3, most_queries=None, most_neighbours=None, in_order=True, same_start=100),
     fusion=ReciprocalRank(k=60),
-    gate=Gate(),
-    reranker=False,
-    calibration=False,
     on_embedder_error="raise",
-    published_format=True,
 )
 """Document 002: searches for "{seed} {neighbour}", joined with vector search by reciprocal rank."""
 
-MEMORY = SearchSettings(
+MEMORY = _PUBLISHED.replace(
     method="graph",
     k=30,
     graph=SpreadingActivation(anchors=3, hops=2, max_facts=30, facts_per_entity=10, relevance=Relevance()),
     fusion=ReciprocalRank(k=60),
-    gate=Gate(),
-    reranker=False,
-    calibration=False,
     needs_name_vectors=True,
     on_embedder_error="keyword",
-    published_format=True,
 )
 """Document 003: facts around the 3 entities nearest to the question, by relevance; ``context(style="narrative")``."""
 
-RESEARCH = SearchSettings(
+RESEARCH = _PUBLISHED.replace(
     method="agentic",
     k=10,
     candidates=10,
@@ -104,11 +92,7 @@ RESEARCH = SearchSettings(
     ),
     graph=CitationGraph(depth=2, relations=("cites",)),
     fusion=ReciprocalRank(k=60, weights={"vector": 0.5, "graph": 0.5}),
-    gate=Gate(),
-    reranker=False,
-    calibration=False,
     on_embedder_error="raise",
-    published_format=True,
 )
 """Document 004: rules choose vector, graph or both; both are joined by reciprocal rank with 0.5 each."""
 

@@ -259,7 +259,7 @@ def test_there_is_a_query_for_every_neighbour_and_for_the_seed():
 
     with KnowledgeIndex(Counting(), extractor=FixedExtractor(facts), embed_names=False) as index:
         index.add([Document("a", "One.")])
-        GraphRetriever(index, KG2RAG.replace(graph=KG2RAG.graph)).retrieve("Alpha")
+        GraphRetriever(index, KG2RAG).retrieve("Alpha")
     assert len(Counting.asked) == 61
     assert Counting.asked[-1] == "Alpha"
 

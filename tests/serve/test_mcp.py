@@ -72,6 +72,15 @@ async def test_search_returns_passages_to_cite_and_is_steered():
         assert [passage["document_id"] for passage in narrowed["passages"]] == ["oauth"]
 
 
+async def test_search_takes_the_name_of_a_design():
+    async with connected() as client:
+        found = await call(client, "search", question=QUESTION, design="kg2rag", k=2)
+        # Reciprocal rank of two rankings: at most 1/61 + 1/61. Other scores are probabilities.
+        assert all(0 < passage["score"] <= 2 / 61 + 1e-6 for passage in found["passages"])
+        assert len(found["passages"]) == 2
+        assert "kg2rag" in await advice(client, "search", question=QUESTION, design="kg3rag")
+
+
 async def test_the_graph_tools():
     async with connected(write=True) as client:
         entity = await call(client, "entity", name="oauth provider")

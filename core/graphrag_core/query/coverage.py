@@ -121,7 +121,7 @@ class Bridges(NamedTuple):
     end_is_about: Flags
 
     def between(self, places: Mapping[int, int]) -> list[_Way]:
-        """Return the ways from chunks at some places down to others, strongest first."""
+        """Return the links from higher-ranked hits to lower-ranked ones, strongest first. ``places`` are ranks."""
         kinds: dict[tuple[bool, bool], LinkKind] = {
             (True, True): "both_about",
             (True, False): "about",

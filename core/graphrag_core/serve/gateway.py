@@ -140,7 +140,7 @@ class Gateway:
         return key
 
     def scope(self, key: Key, where: Where | None = None) -> Filter | None:
-        """Return the filter of a request: that of the key and, within it, that of the caller.
+        """Return the filter of a request: both the API key's filter and the caller's must match.
 
         Raises
         ------

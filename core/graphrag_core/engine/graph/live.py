@@ -76,7 +76,7 @@ _PARTS = ("starts", "counts", "indices", "data")  # of Rows
 
 
 class LiveGraph:
-    """The graph of all chunks, which follows the tables.
+    """The graph of all chunks in memory. It is updated with each change of the tables.
 
     Queries see numbers: chunks and facts have those of their keys in ascending order, entities those that follow the
     chunks, in the order of their ids. The tables must be in the order of their keys. Not safe to read while it changes.

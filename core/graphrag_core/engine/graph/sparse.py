@@ -1,4 +1,4 @@
-"""Arrays that grow, and sparse rows that change one at a time: what a live graph is kept in."""
+"""The data structures of the graph in memory: growing arrays, and sparse rows that can be changed one by one."""
 
 from __future__ import annotations
 
