@@ -10,7 +10,7 @@ from model_server import StreamServer
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, OpenAIChat, as_chat_model
 from graphrag_core.errors import InputError, LLMError, LLMUnreachable, MissingDependency
-from graphrag_core.query.ask import INSTRUCTIONS, NOT_FOUND, CitationReader, build_messages
+from graphrag_core.query.ask import INSTRUCTIONS, NO_SENTENCE, NOT_FOUND, CitationReader, build_messages
 from graphrag_core.testing import HashEmbedder
 
 QUESTION = "To whom does the Auth Service delegate?"
@@ -254,6 +254,24 @@ def test_an_extract_repeats_nothing_and_says_so_if_nothing_fits():
         assert retriever.ask(QUESTION).text.count("delegates") == 1
         nothing = retriever.ask("Wer gewann 1998 das Finale?")
         assert (nothing.kind, nothing.text) == ("none", NOT_FOUND)
+
+
+def test_where_no_sentence_fits_the_passages_are_listed():
+    with KnowledgeIndex(None) as index:
+        index.add([Document("a", "Cranes lift containers from ships. The harbour opened in 1921.", "Harbour")])
+        answer = GraphRetriever(index).ask(
+            "Which painter restored seventeen baroque altarpieces in Lisbon for the harbour?"
+        )
+    assert answer.text == f"{NO_SENTENCE}\n- Harbour [1]"
+    assert (answer.kind, [one.number for one in answer.citations]) == ("none", [1])
+
+
+def test_a_sentence_that_refers_back_is_shown_with_the_one_before_it():
+    text = "Copies are kept by Halden. It deletes every backup of the ledger after ninety days. Audits are yearly."
+    with KnowledgeIndex(None) as index:
+        index.add([Document("a", text, "Copies"), Document("b", "Ships carry ore. They sail at night.", "Ships")])
+        answer = GraphRetriever(index).ask("When is a backup of the ledger deleted?")
+    assert answer.text.startswith("Copies are kept by Halden. It deletes every backup of the ledger after ninety days.")
 
 
 # -- an endpoint

@@ -60,7 +60,8 @@ def _print_answer(stream: AnswerStream, model: OpenAIChat | None) -> None:
                 sys.stdout.write(for_terminal("\n"))
             raise
         sys.stdout.write(for_terminal("\n"))
-    _print_citations(stream.answer)
+    if stream.answer.kind != "none":  # its text names the passages
+        _print_citations(stream.answer)
     for remark in _remarks(stream.answer, model):
         render.print_indented(Text(remark, "partial"), 0)
 

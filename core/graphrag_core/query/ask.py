@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from threading import Event
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ import numpy as np
 from typing_extensions import Self
 
 from graphrag_core.communities import central_sentence
-from graphrag_core.context.display import body_text, lines_of, readable, section, without_code
+from graphrag_core.context.display import body_text, citation, lines_of, readable, section, without_code
 from graphrag_core.context.escape import one_line, without_tags
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.embedding import CheckedEmbedder
@@ -50,6 +51,9 @@ MAX_TOKENS = 3_000
 
 NOT_FOUND = "The documents do not contain the answer."
 """The text of an answer of the kind ``"none"``."""
+
+NO_SENTENCE = "No sentence answers this question. The passages are:"
+"""What the answer without a language model says if passages were found and none of their sentences fits."""
 
 _SENTINEL = "NOT IN THE DOCUMENTS"
 _LONGEST_OPENING = 1_000  # characters of blanks and marks before the sentinel
@@ -393,13 +397,16 @@ def write_nothing() -> Generator[str, None, End]:
     return End("none")
 
 
-_MOST_SENTENCES = 4
+_FIRST_PASSAGES = 5  # sentences of later passages are used only if a chosen sentence leads to them
+_LENGTH = 700  # characters of the answer
+_EXCERPT = 300  # characters of a sentence with those that follow it
 _LONGEST_SENTENCE = 400  # characters
 _FEWEST_WORDS = 4
 _SHARE_OF_BEST = 0.45  # a sentence worth less than this share of the best one is left out
-_LEAST_COVERED = 0.2  # of the question's rare words: below, the passages do not answer it
-_LEAST_SIMILAR = 0.45  # cosine of a sentence and the question, if it covers less
-_SIMILARITY, _RANK, _FIRST = 0.4, 0.15, 0.15  # what similarity, the rank of the passage and its first sentence add
+_LEAST_COVERED = 0.28  # share of the question's words, weighted by rarity: below it, no sentence answers the question
+_LEAST_SIMILAR = 0.5  # cosine of a sentence and the question, if it covers less
+_HEADING, _NEIGHBOUR, _AGAIN = 0.5, 0.2, 0.5  # what a word counts in a heading, in the next sentence, a second time
+_SIMILARITY, _RANK, _FIRST = 0.6, 0.3, 0.15  # what similarity, the rank of the passage and its first sentence add
 _TIME = 0.4  # the bonus of a sentence with a year, where the question asks when
 _ASKS_TIME = re.compile(
     r"\b(?:when|year|date|born|died|how old|wann|jahr|datum)\b|什么时候|何时|哪年|年份|日期", re.IGNORECASE
@@ -409,14 +416,12 @@ _TITLE_BRIDGE = 0.8  # the bonus of a passage whose title a chosen sentence name
 _DISAMBIGUATION = re.compile(r"\s*\([^)]*\)$")
 _BRIDGE = 0.2  # the bonus of a passage that the graph reached through a name in a chosen sentence
 _SAME = 0.7  # share of common words from which two sentences say the same
-_NO_PROSE = 0.35  # the worth of a sentence that is code, or a row of a table
-_INTRODUCTION = 0.5  # of a sentence that ends in a colon: what it introduces is not shown
+_NO_PROSE = 0.5  # the worth of a sentence that is code, or a row of a table
+_LEAST_FUNCTION_WORDS = 0.12  # share of the words of a sentence
 _EDGES = ".,;:!?\"'()¿¡"
 _WORD = re.compile(r"[^\W_]+")
-_CODE = re.compile(
-    r"[{}<>|\\]|\w\(|\)\.|==? |^(?:[$#>]|//|/\*|--)|\w\[|;$|https?://|/\w+/\w+"
-    r"|^(?:import|from|def|class|return|SELECT|INSERT) "
-)
+_CODE = re.compile(r"[{}|\\]|==|^(?:[$#>]|//|/\*|--)|;$|https?://\S+$|^(?:import|from|def|class|return|SELECT|INSERT) ")
+_REFERS_BACK = re.compile(r"(?:It|This|That|These|Those|They|He|She|Such|Its|Their|His|Her|But|So|Otherwise)\b")
 
 
 @dataclass(frozen=True)
@@ -435,25 +440,29 @@ class _Sentence:
 def write_extract(
     question: str, result: Result, snapshot: Snapshot, embedder: CheckedEmbedder | None = None
 ) -> tuple[str, End]:
-    """Return the sentences of the passages that answer a question best, and what they cite.
+    """Return the sentences of the passages that answer a question best, a paragraph for each passage.
 
-    A sentence is worth the words of the question that it has and that no better one has, weighted by their inverse
-    document frequency; those of its title and headings count half. To this its cosine similarity is added if
-    ``embedder`` is given, and a bonus if its passage was reached through what a chosen sentence names. What repeats a
-    chosen sentence is left out. The sentences are in the order of the passages.
+    A sentence is worth the words of the question that it has, weighted by their inverse document frequency; a word in
+    its headings or in the sentences beside it counts less, and so does one that a chosen sentence has. To this its
+    cosine similarity is added if ``embedder`` is given, and a bonus if its passage was reached through what a chosen
+    sentence names. A chosen sentence is shown with those that follow it. If no sentence fits, the text lists the
+    passages.
     """
     if result.communities:
         return _themes(question, result, snapshot)
     chosen = _choose(question, result, snapshot, embedder)
     if not chosen:
-        return NOT_FOUND, End("none")
-    written: list[str] = []
-    for at, sentence in enumerate(chosen):
-        following = chosen[at + 1] if at + 1 < len(chosen) else None
-        gap = bool(following and following.rank == sentence.rank and following.place > sentence.place + 1)
-        cite = "" if following and following.rank == sentence.rank and not gap else f" [{sentence.rank}]"
-        written.append(f"{sentence.text}{cite}")
-    return " ".join(written), End("extract", frozenset(sentence.rank for sentence in chosen))
+        names = [f"- {one_line(citation(hit.chunk))} [{rank}]" for rank, hit in enumerate(result.hits, 1)]
+        return "\n".join([NO_SENTENCE, *names]), End("none", frozenset(range(1, len(names) + 1)))
+    written = []
+    for rank, group in groupby(chosen, key=lambda sentence: sentence.rank):
+        text, place = "", 0
+        for sentence in group:
+            gap = " … " if sentence.place > place + 1 else " "
+            text += f"{gap}{sentence.text}" if text else sentence.text
+            place = sentence.place
+        written.append(f"{text} [{rank}]")
+    return "\n\n".join(written), End("extract", frozenset(sentence.rank for sentence in chosen))
 
 
 def _themes(question: str, result: Result, snapshot: Snapshot) -> tuple[str, End]:
@@ -488,40 +497,72 @@ def _choose(question: str, result: Result, snapshot: Snapshot, embedder: Checked
     idf = np.log(1 + (max(snapshot.statistics_count, 1) - counts + 0.5) / (counts + 0.5)).clip(0.05)
     weight_of = dict(zip(asked, idf / max(float(idf.sum()), 1e-9), strict=True))
     weights = np.array(list(weight_of.values()))
-    # Which of the words each sentence has itself, and which its title and headings have.
-    own, around = (
+    # Which of the words each sentence has, and which its title and headings and the sentences beside it have.
+    own, heading = (
         np.array([[term in terms for term in weight_of] for terms in sets], bool).reshape(len(candidates), len(weights))
-        for sets in ([one.terms for one in candidates], [one.around - one.terms for one in candidates])
+        for sets in ([one.terms for one in candidates], [one.around for one in candidates])
     )
+    ranks = np.array([one.rank for one in candidates])
+    follows = (ranks[1:] == ranks[:-1])[:, None]
+    beside = np.zeros_like(own)
+    beside[1:] |= own[:-1] & follows
+    beside[:-1] |= own[1:] & follows
+    share = np.maximum(own, np.maximum(_HEADING * heading, _NEIGHBOUR * beside))
     similar = np.zeros(len(candidates))
     if embedder is not None:
         vectors = embedder.documents([sentence.text for sentence in candidates], ["the answer"] * len(candidates))
         similar = (vectors @ embedder.query(question)).clip(0)
-    best_similar = max(float(similar.max()), 1e-9)
-    covered = own @ weights
-    if (covered + 0.5 * around @ weights).max() < _LEAST_COVERED and best_similar < _LEAST_SIMILAR:
-        return []
     asks_time = bool(_ASKS_TIME.search(question))
-    fixed = _SIMILARITY * similar / best_similar
-    fixed += [_RANK / one.rank + _FIRST * (one.place == 0) for one in candidates]
+    fixed = _SIMILARITY * similar / max(float(similar.max()), 1e-9) + _RANK / ranks
+    fixed += [_FIRST * (one.place == 0) for one in candidates]
     fixed += [_TIME * bool(asks_time and _YEAR.search(one.text)) for one in candidates]
     quality = np.array([one.quality for one in candidates])
     chosen: list[int] = []
     best = 0.0
-    while len(chosen) < _MOST_SENTENCES:
-        left = weights * ~own[chosen].any(axis=0)
-        new = own @ left
-        values = (new + 0.5 * around @ left + 0.3 * (covered - new) + fixed) * quality
-        bridges = [_bridge(question, hit, [candidates[at].text for at in chosen]) for hit in result.hits]
-        values += [bridges[one.rank - 1] for one in candidates]
+    length = 0
+    while True:
+        left = np.where(own[chosen].any(axis=0), _AGAIN, 1.0)
+        values = (share @ (weights * left) + fixed) * quality
+        bridges = np.array([_bridge(question, hit, [candidates[at].text for at in chosen]) for hit in result.hits])
+        values = np.where((bridges[ranks - 1] > 0) | (ranks <= _FIRST_PASSAGES), values + bridges[ranks - 1], 0)
         values[[any(_repeats(one, candidates[at]) for at in chosen) for one in candidates]] = 0
-        values[chosen] = 0
         at = int(values.argmax())
-        if values[at] <= 0 or values[at] < _SHARE_OF_BEST * best:
+        excerpt = _excerpt(candidates, at, chosen, _LENGTH - length)
+        if not excerpt or values[at] <= 0 or values[at] < _SHARE_OF_BEST * best:
             break
         best = max(best, float(values[at]))
-        chosen.append(at)
-    return sorted((candidates[at] for at in chosen), key=lambda sentence: (sentence.rank, sentence.place))
+        chosen += excerpt
+        length += sum(len(candidates[one].text) for one in excerpt)
+    if (share[chosen].max(axis=0, initial=0) @ weights) < _LEAST_COVERED and similar[chosen].max(
+        initial=0
+    ) < _LEAST_SIMILAR:
+        return []
+    return [candidates[at] for at in sorted(chosen)]
+
+
+def _excerpt(candidates: Sequence[_Sentence], at: int, taken: Sequence[int], room: int) -> list[int]:
+    """Return the places of a sentence and of those beside it that are shown with it; none if it has no room.
+
+    These are the sentence before it if it refers back to that, and those after it up to a length.
+    """
+
+    def fits(other: int) -> bool:
+        one = candidates[other] if 0 <= other < len(candidates) else None
+        return one is not None and one.rank == candidates[at].rank and other not in taken and len(one.text) <= room
+
+    if not fits(at):
+        return []
+    excerpt = [at]
+    room = min(room, max(_EXCERPT, len(candidates[at].text))) - len(candidates[at].text)
+    if _REFERS_BACK.match(candidates[at].text) and fits(at - 1):
+        excerpt.insert(0, at - 1)
+        room -= len(candidates[at - 1].text)
+    while fits(after := excerpt[-1] + 1) and candidates[after].quality == 1:
+        room -= len(candidates[after].text)
+        excerpt.append(after)
+    while excerpt[-1] != at and candidates[excerpt[-1]].text.endswith((":", "：")):  # what it introduces is not shown
+        excerpt.pop()
+    return excerpt
 
 
 def _sentences_of(rank: int, hit: Hit, snapshot: Snapshot) -> Iterator[_Sentence]:
@@ -537,12 +578,17 @@ def _sentences_of(rank: int, hit: Hit, snapshot: Snapshot) -> Iterator[_Sentence
         if len(flat) > _LONGEST_SENTENCE:
             flat = flat[: flat.rfind(" ", _LONGEST_SENTENCE // 2, _LONGEST_SENTENCE)].rstrip(" ,;:") + " …"
         line = one_line(flat)
-        words = _WORD.findall(flat.lower())
-        is_prose = has_cjk(flat) or (not FUNCTION.isdisjoint(words) and not _CODE.search(flat) and is_statement(whole))
         terms = frozenset(snapshot.terms(line))
+        words = _WORD.findall(flat.lower())
         own = terms if has_cjk(flat) else frozenset(words) - FUNCTION
-        quality = _NO_PROSE if not is_prose else _INTRODUCTION if flat.endswith((":", "：")) else 1.0
-        yield _Sentence(rank, place, line, terms, own, around, quality)
+        yield _Sentence(rank, place, line, terms, own, around, 1.0 if _is_prose(whole, words) else _NO_PROSE)
+
+
+def _is_prose(text: str, words: Sequence[str]) -> bool:
+    if has_cjk(text):
+        return True
+    functions = sum(word in FUNCTION for word in words)
+    return functions >= max(1, _LEAST_FUNCTION_WORDS * len(words)) and not _CODE.search(text) and is_statement(text)
 
 
 def _bridge(question: str, hit: Hit, texts: Sequence[str]) -> float:
