@@ -213,7 +213,7 @@ def _blocks(ray: Any, documents: Iterable[Document]) -> Iterator[Any]:
             raise DocumentError(document.id, "this id came before in the same call: keep one of the two")
         ids.add(number)
         rows.append(_row(document))
-        if limit.is_full(document):
+        if limit.count(document):
             yield ray.data.from_items(rows)
             rows = []
     if rows:

@@ -36,7 +36,7 @@ from graphrag_core.errors import FileError
 _CHANNELS = {"graph": "magenta", "vector": "cyan", "keyword": "yellow", "links": "blue"}
 _STYLES = {"title": "bold", "match": "bold", "quiet": "dim", "good": "green", "bad": "red", "partial": "yellow"}
 _THEME = Theme({**_STYLES, **_CHANNELS})
-_MAX_PASSAGE = 320  # characters
+_MAX_PASSAGE = 400  # characters
 _MAX_FACTS = 8
 _BAR_WIDTH = 24
 _UNLIMITED = 100_000  # columns

@@ -13,7 +13,6 @@ from graphrag_core.documents.catalogue import Catalogue, CatalogueEntry
 from graphrag_core.documents.load import FORMATS, MAX_BYTES, file_documents
 from graphrag_core.documents.walk import File, Problem, as_paths, folder_of, walk_files
 from graphrag_core.index import KnowledgeIndex
-from graphrag_core.ingest.pipeline import BatchLimit
 from graphrag_core.model import Added, Document
 
 _DELETED_AT_ONCE = 10_000  # documents
@@ -161,10 +160,9 @@ class SyncRun:
 
     def documents(self) -> Iterator[Document]:
         """Yield new and changed documents. Each is in the catalogue before its batch is indexed."""
-        limit = BatchLimit(self.index.batch_size)  # as the index counts
         for file in self.files():
             if (changed := self.register(file)) is not None:
-                yield from self._file_documents(file, *changed, limit)
+                yield from self._file_documents(file, *changed)
         self.catalogue.commit()
 
     def files(self) -> Iterator[File]:
@@ -191,9 +189,7 @@ class SyncRun:
         self.catalogue.set_digest(entry, "")
         return entry, digest, rows
 
-    def _file_documents(
-        self, file: File, entry: CatalogueEntry, digest: str, rows: int, limit: BatchLimit
-    ) -> Iterator[Document]:
+    def _file_documents(self, file: File, entry: CatalogueEntry, digest: str, rows: int) -> Iterator[Document]:
         size = max(file.size, 1)
         complete, empty, left = True, False, float(size)
         for item in file_documents(file, entry.name, self.source.metadata, self.source.max_bytes):
@@ -209,7 +205,7 @@ class SyncRun:
             # A table's rows share its bytes. Of other files with many documents, the text's length is the estimate.
             share = min(size / rows if rows > 1 else size if item.id == entry.name else len(item.text), left)
             self.unwritten, left = self.unwritten + share, left - share
-            at_end_of_batch = limit.is_full(item)
+            at_end_of_batch = self.index.pipeline.limit.ends_with(item)
             if at_end_of_batch:
                 self.catalogue.commit()
             yield item

@@ -2,8 +2,9 @@
 
 import gc
 import json
-import sys
+import math
 import threading
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -46,26 +47,45 @@ class Embeds:
     names: bool
 
 
+_SECONDS = 5  # of work in a batch
+_FEWEST_CHARACTERS = 3_000
+_MOST_CHARACTERS = 300_000
+
+
 @dataclass
 class BatchLimit:
-    """Counts documents and says where a batch ends.
+    """Says where a batch of documents ends: at a number of documents, or of characters.
 
-    A batch has ``documents`` documents. Fewer long ones fill it too: an interrupted run loses a few seconds of work.
+    With :meth:`adapt` the characters are as many as are written in five seconds, so that an interrupted run loses no
+    more work than that. The first batch is small, because nothing is known yet.
     """
 
     documents: int
-    characters: int = 300_000
+    characters: float = 30_000
     _documents: int = 0
     _characters: int = 0
 
-    def is_full(self, document: Document) -> bool:
+    def ends_with(self, document: Document) -> bool:
+        """Return whether a document is the last of its batch, without counting it."""
+        characters = self._characters + _length(document)
+        return self._documents + 1 >= self.documents or characters >= self.characters
+
+    def count(self, document: Document) -> bool:
         """Count a document; return whether it is the last of its batch."""
-        self._documents += 1
-        self._characters += len(document.text) if isinstance(document, Document) else 0
-        full = self._documents >= self.documents or self._characters >= self.characters
-        if full:
-            self._documents = self._characters = 0
+        full = self.ends_with(document)
+        self._documents, self._characters = (
+            (0, 0) if full else (self._documents + 1, self._characters + _length(document))
+        )
         return full
+
+    def adapt(self, batch: Iterable[Document], seconds: float) -> None:
+        """Set the length of the next batches by the time that a batch took."""
+        written = sum(map(_length, batch))
+        self.characters = min(max(written * _SECONDS / max(seconds, 1e-3), _FEWEST_CHARACTERS), _MOST_CHARACTERS)
+
+
+def _length(document: Document) -> int:
+    return len(document.text) if isinstance(document, Document) else 0  # anything else is reported later
 
 
 @dataclass(eq=False, kw_only=True)
@@ -83,6 +103,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()
+        self.limit = BatchLimit(self.batch_size)  # of the call that adds documents now
         forks.watch(self)
         self._identities = (
             NO_EMBEDDER if self.embedder is None else self.embedder.identity,
@@ -162,14 +183,16 @@ class Pipeline:
 
     def _batches(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
         """Yield documents in batches. The next document is read when the batch before is written."""
-        limit = BatchLimit(self.batch_size)
-        if isinstance(documents, Sequence):  # a call of up to batch_size documents is all or nothing
-            limit.characters = sys.maxsize
+        atomic = isinstance(documents, Sequence)  # a call of up to batch_size documents is all or nothing
+        self.limit = BatchLimit(self.batch_size, math.inf) if atomic else BatchLimit(self.batch_size)
         batch = []
         for document in documents:
             batch.append(document)
-            if limit.is_full(document):
+            if self.limit.count(document):
+                start = time.monotonic()
                 yield batch
+                if not atomic:
+                    self.limit.adapt(batch, time.monotonic() - start)
                 batch = []
         if batch:
             yield batch
