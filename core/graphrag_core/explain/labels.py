@@ -6,7 +6,7 @@ Widths are conservative estimates, because the reader's font is unknown when the
 import unicodedata
 
 _NARROW = frozenset("iIljtfr.,:;'|!()[]{}/\\-` ")
-_WIDE = frozenset("mwMWQO@%—…&")
+_WIDE = frozenset("mwMWQO@%—…&<>=+")
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f")
 
 

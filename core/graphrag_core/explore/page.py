@@ -117,9 +117,8 @@ def _export(
                 waiting.extend(node["id"] for node in answer["neighbours"]["nodes"])
     communities = {one["id"]: explorer.community(one["id"], where) for one in overview["communities"]}
     whole = {**overview, "fields": [], "graph": dict(overview["graph"])}  # the explorer keeps its own
-    graphs = [answer["graph"] for answer in (whole, *communities.values())]
-    graphs += [answer["neighbours"] for answer in entities.values()]
-    for graph in graphs:  # without entities that are not exported
+    graphs = [whole["graph"], *(answer["neighbours"] for answer in entities.values())]
+    for graph in graphs:  # without entities that are not exported; a community shows those too
         graph["nodes"] = [node for node in graph["nodes"] if node["id"] in entities]
         graph["edges"] = [one for one in graph["edges"] if one["source"] in entities and one["target"] in entities]
     edges = {(edge["source"], edge["target"]): edge for graph in graphs for edge in graph["edges"]}

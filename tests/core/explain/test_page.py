@@ -53,7 +53,7 @@ def test_it_shows_the_question_what_it_names_and_how_it_was_answered():
     assert "Method" in header
     assert "hybrid" in header
     assert "0.79" in header
-    assert "The graph was used; 1 of 4 passages added by it." in header
+    assert "The graph was used; 1 of 4 passages were added or moved up by it." in header
     assert "Route: The question names what a passage is about." in header
     assert root.one("head").one("title").text == "Why: Who runs what the Partner Portal signs in with?"
     assert root.one("footer").text == "1.8 ms: embed 0.5 · search 1.2"

@@ -567,6 +567,12 @@ def test_an_export_works_from_disk(visit, tmp_path):
     seen.page.click("#expand")
     seen.follow(seen.page.go_back)
     assert seen.title() == "OAuth Provider"
+    drawn = seen.nodes()
+    seen.page.fill("#query", "Nobody At All")
+    seen.page.keyboard.press("Enter")
+    seen.page.wait_for_selector("#message:visible")
+    assert 'it has no entity "Nobody At All"' in seen.page.text_content("#message")
+    assert (seen.title(), seen.nodes()) == ("OAuth Provider", drawn), "the view stays"
 
 
 class Chain:

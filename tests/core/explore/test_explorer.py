@@ -233,6 +233,8 @@ def test_an_export_holds_as_many_entities_as_asked_and_no_link_leads_outside(exp
     for answer in data["entities"].values():
         assert {node["id"] for node in answer["neighbours"]["nodes"]} <= data["entities"].keys()
     assert {node["id"] for node in data["overview"]["graph"]["nodes"]} <= data["entities"].keys()
+    for answer in data["communities"].values():
+        assert len(answer["graph"]["nodes"]) == answer["community"]["entities"], "a community is drawn whole"
 
 
 def test_an_export_is_the_same_each_time_and_within_its_scope(index, explorer):

@@ -110,7 +110,7 @@
   function fittingScale() {
     const wide = (stage.clientWidth - 12) / natural.width, high = Math.max(420, innerHeight * 0.72) / natural.height;
     const whole = Math.max(Math.min(wide, high), Math.min(wide, 0.85));
-    return Math.min(1.15, Math.max(stage.clientWidth < 620 ? 0.78 : 0.64, whole));
+    return Math.min(1.15, Math.max(stage.clientWidth < 620 ? wide : 0.64, whole));
   }
   function zoom(to, x, y) {
     const before = graph.getBoundingClientRect(), frame = stage.getBoundingClientRect();

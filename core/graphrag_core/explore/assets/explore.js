@@ -187,6 +187,7 @@
         el("p.kind", dot(community.root), "Community", parent && [" in ", el("a", { href: address.write({ ...view, kind: "community", value: parent.id }) }, parent.name)]),
         el("h1", { dir: "auto" }, community.name),
         el("p.numbers", el("span", el("b", number(community.entities)), ` ${community.entities === 1 ? "entity" : "entities"}`), el("span", el("b", number(community.documents)), ` ${community.documents === 1 ? "document" : "documents"}`)),
+        answer.graph.nodes.length < community.entities && el("p.hint", `The graph shows the ${number(answer.graph.nodes.length)} entities that are mentioned most.`),
         community.description && el("p", { dir: "auto" }, community.description),
         community.sentences.length > 0 && section("Central sentences", el("ul.sentences", community.sentences.map((one) => el("li", { dir: "auto" }, one)))),
         children.length > 0 && section("Consists of", el("ul.communities", children.map((one) => el("li", communityCard(one))))),
@@ -197,7 +198,7 @@
     async entity(wanted, signal) {
       const answer = await load("entity", { name: wanted.value }, signal);
       if (signal.aborted) return;
-      if (!answer.entity) { missing(`There is no entity "${wanted.value}" in this scope.`); return; }
+      if (!answer.entity) { missing(source.offline ? `This page is an export: it has no details of "${wanted.value}".` : `There is no entity "${wanted.value}" in this scope.`); return; }
       const { entity, neighbours } = answer;
       const drawnAlready = shown && graph.has(entity.id);
       if (!drawnAlready) graph.show({ nodes: [entity, ...neighbours.nodes], edges: neighbours.edges });
@@ -227,7 +228,7 @@
     async question(wanted, signal) {
       query.value = wanted.value;
       if (shown?.kind !== "question" || shown.value !== wanted.value) {
-        graph.clear();
+        if (source.knows(wanted.value)) graph.clear();
         drawDetails(wanted.value, el("p.kind", "Question"), el("h1", { dir: "auto" }, wanted.value), el("p.hint", "Searching …"));
       }
       const answer = await load("question", { text: wanted.value }, signal);
@@ -242,8 +243,8 @@
   };
 
   function missing(text) {
-    graph.clear();
-    nothing(text);
+    if (!source.offline) graph.clear();
+    nothing(graph.drawn().length ? "" : text);
     drawDetails("", el("h1", "Not found"), el("p", text), el("p", el("a", { href: address.write({ ...view, kind: "overview" }) }, "Start page")));
   }
 
@@ -536,7 +537,9 @@
     try {
       const found = await load("search", { text, type: null });
       const same = found.entities.find((node) => node.name.toLowerCase() === text.toLowerCase()) ?? (found.exact || source.offline ? found.entities[0] : null);
-      if (same) take({ node: same }); else take({ ask: text });
+      if (same) take({ node: same });
+      else if (source.knows(text)) take({ ask: text });
+      else fail(new Error(`This page is an export: it has no entity "${text}" and answers no new questions.`));
     } catch (error) { fail(error); }
   });
 

@@ -24,6 +24,7 @@ const Explore = {};
       if (this.cache.size > 60) this.cache.delete(this.cache.keys().next().value);
       return answer;
     }
+    knows() { return true; }  // answers any question
     // An answer in words: yields {piece} while it is written, then {answer}.
     async *answer(question, where, signal) {
       const response = await this.send("../v1/ask", JSON.stringify({ question, where, stream: true }), signal);
@@ -93,11 +94,12 @@ const Explore = {};
         case "between": return this.between(body.source, body.target);
         case "community": return Object.hasOwn(data.communities, body.id) ? data.communities[body.id] : { community: null };
         case "question":
-          if (Object.hasOwn(data.questions, body.text)) return data.questions[body.text];
+          if (this.knows(body.text)) return data.questions[body.text];
           throw new RequestError("This page is an export: it answers no new questions. Search one of its entities, or start the server.", 404);
         default: throw new RequestError(`unknown request ${name}`, 404);
       }
     }
+    knows(question) { return Object.hasOwn(this.data.questions, question); }
     search(text, type) {
       const wanted = text.trim().toLowerCase(), groups = [[], [], []];
       for (const { entity } of Object.values(this.data.entities)) {
