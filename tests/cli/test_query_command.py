@@ -156,7 +156,7 @@ def test_explain_writes_a_page(run, kb, tmp_path):
 def test_stats_are_shown_and_read(run, kb):
     assert "Keyring" in run("stats").stdout or "Auth Service" in run("stats").stdout
     stats = json.loads(run("stats", "--json").stdout)
-    assert stats["documents"] == 36
+    assert stats["documents"] == 39
     assert stats["embedder"].startswith("wordllama")
 
 

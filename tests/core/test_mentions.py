@@ -130,6 +130,8 @@ def test_a_title_has_its_bare_and_its_full_name():
         ("Ivo Kask met Mara Lindqvist in Tallinn.", ["Ivo Kask", "Mara Lindqvist"]),
         ("He met Mara Lindqvist in Tallinn. He left Tallinn.", ["Mara Lindqvist", "Tallinn", "Tallinn"]),
         ("She runs Norden Works in the Netherlands.", ["Norden Works"]),
+        ("He joined Kelvaag Instruments on Monday.", ["Kelvaag Instruments"]),
+        ('Then "__exit__()" is called.', ["__exit__"]),
         ("It left the Ministry of Defence in London.", ["Ministry of Defence"]),
         ("We saw Rosa Millan in October 2005.", ["Rosa Millan", "2005"]),
         ("We read Alice in Wonderland.", ["Alice in Wonderland"]),

@@ -406,6 +406,7 @@ def test_a_short_form_is_the_person_that_the_document_names_in_full():
     assert entities(first, "Later Bruce left the project. Nobody followed Perens.") == [["Bruce Perens"]] * 2
     assert entities(f"{first} Later Bruce left the project.") == [["Bruce Perens"]]
     assert entities("Later Bruce left the project.") == [["Bruce"]]
+    assert entities("To: Bruce Perens\n\nDear Bruce, the mill is yours.") == [["Bruce Perens"]]
     assert entities(f"{first} We met Bruce Wayne.", "Later Bruce left.")[1] == ["Bruce"]
     assert entities("We read the Redis Handbook, and his friends asked Redis.") == [["Redis Handbook", "Redis"]]
     assert (

@@ -28,9 +28,9 @@ QUESTIONS = (
         ("oauth-provider", "auth-service", "partner-portal", "adr-007", "keyring"),
     ),
     DemoQuestion(
-        "Who is the boss of the man who called every port after INC-2103?",
-        "the incident report and the person who called",
-        ("inc-2103", "joaquim-prates"),
+        "Who is the contact at the owner of the maker of the sensor at Quay 7?",
+        "a note that names the maker, news of its new owner, and a mail from there",
+        ("quay-7-note", "supplier-news", "mail-from-edda-brekke"),
     ),
     DemoQuestion(
         "What does the Tide Feed serve when a national service is silent?",

@@ -158,7 +158,9 @@ def _graph_use(result: Result) -> str:
         return "The graph was not used."
     graph_only = sum(hit.origin == "graph" for hit in result.hits)
     used = (result.gate or "the graph was used").rstrip(".")
-    return _sentence(f"{used}; {graph_only} of {len(result.hits)} passages were added or moved up by it" if graph_only else used)
+    return _sentence(
+        f"{used}; {graph_only} of {len(result.hits)} passages were added or moved up by it" if graph_only else used
+    )
 
 
 def _sentence(text: str) -> str:

@@ -35,6 +35,7 @@ _ACTS = re.compile(
     r"|decided|reported|reports|signed|died|married|taught|retired|lives|lived|checks|checked|manages|managed|leads|led"
     r"|tested|plans|talks|talked|approves|approved|negotiates|presented|founded|orders|ordered|attended)\b"
 )
+_GREETED = re.compile(r"\b(?:Dear|Hello|Hi) ([^\W\d_a-z][\w'’-]+)")
 # A person is not written "the Bruce" or "in Bruce". A place, a people, a company or a product often is.
 _NO_PERSON = re.compile(r"\b(?:[Ii]n|[Aa]t|[Nn]ear|[Tt]he|[Aa]n?|[Aa]cross|[Ww]ithin|[Uu]sing)\s+([^\W\d_][\w'’-]*)")
 _LOWER = re.compile(r"(?<![\w.@/<-])[^\W\d_A-Z][^\W_]*(?=[\s,;:!?)]|\.\s|\Z)")  # not in an address
@@ -58,7 +59,7 @@ def with_document_names(chunks: Sequence[Chunk], extractions: list[Extraction]) 
     others = {word for text in texts for word in _NO_PERSON.findall(text)}
     full = {word: name for word, name in full.items() if word not in others}
     if full:
-        acting = {word for text in texts for pattern in (_ACTS, _ADDRESSED) for word in pattern.findall(text)}
+        acting = {word for text in texts for pattern in (_ACTS, _ADDRESSED, _GREETED) for word in pattern.findall(text)}
         of_person = any(map(_PERSON.search, texts))
         acting |= {word for text in texts for word in _IS.findall(text)} if of_person else set()
         full = {

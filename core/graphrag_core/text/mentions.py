@@ -116,6 +116,7 @@ _CASES = bytes(
 _IDENTIFIER = re.compile(
     r"(?<![\w.])(?:"
     r"[a-zA-Z]\w*(?:_\w+)+"  # snake_case
+    r"|__[a-z]\w*__"  # of Python's own methods
     r"|[a-z]\w+(?:\.[A-Za-z_]\w+)+"  # dotted.name
     r"|[a-z]+[A-Z]\w*"  # camelCase
     r"|(?:[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])(?:\.(?:25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})){3}(?![.\-+]?\w)"  # IPv4
@@ -130,7 +131,7 @@ _VERSION_WORD = re.compile(  # or a word with the number of a footnote
 )
 _COMMIT = re.compile(r"(?=.*[0-9].*[0-9])[0-9a-f]{7,40}")  # such as the hash of a commit
 _WORD = re.compile(r"\S+")
-_PLACE = re.compile(r"(?<=[^\s,]) (?:in|at)(?: the)? (?=\S)")
+_PLACE = re.compile(r"(?<=[^\s,]) (?:in|at|on)(?: the)? (?=\S)")
 _URL = re.compile(  # with a scheme, of a known domain with a path, or an e-mail address
     r"(?<![\w@])(?:[a-z][a-z+.-]{1,9}://|www\.)[^\s<>\"`|]+"
     r"|(?<![\w@./-])(?:[\w-]+\.)+(?:com|org|net|io|dev|edu|gov)/[^\s<>\"`|]*"
@@ -412,7 +413,8 @@ def _names_in(run: str, initial: bool, dated: bool) -> tuple[tuple[str, int, boo
         capitals = [word for word in words if not word.islower()]
         is_dated = run[place.end() : place.end() + _LONGEST_PLACED].split(" ", 1)[0].casefold() in CALENDAR
         small = {word for word in words if word.islower()}
-        if is_dated or (len(capitals) > 1 and small <= ({"of"} if place.group().startswith(" in") else set())):
+        is_placed = len(capitals) > 1 and small <= ({"of"} if place.group().startswith(" in") else set())
+        if is_dated or (is_placed and not place.group().startswith(" on")):  # "Kelvaag Instruments on Monday"
             names += _part_of(run, start, place.start(), initial, dated)
             start = place.end()
     if start == 0:
