@@ -421,6 +421,7 @@ _LEAST_FUNCTION_WORDS = 0.12  # share of the words of a sentence
 _EDGES = ".,;:!?\"'()¿¡"
 _WORD = re.compile(r"[^\W_]+")
 _CODE = re.compile(r"[{}|\\]|==|^(?:[$#>]|//|/\*|--)|;$|https?://\S+$|^(?:import|from|def|class|return|SELECT|INSERT) ")
+_TERM = re.compile(r"-{0,2}\w[\w.-]*[_-]\w[\w.-]*(?: .{0,60}[^.!?:,;])?")  # an option, above its description
 _REFERS_BACK = re.compile(r"(?:It|This|That|These|Those|They|He|She|Such|Its|Their|His|Her|But|So|Otherwise)\b")
 
 
@@ -569,8 +570,12 @@ def _sentences_of(rank: int, hit: Hit, snapshot: Snapshot) -> Iterator[_Sentence
     text = unwrap(readable(without_code(body_text(hit.chunk))))
     around = frozenset(snapshot.terms(section(hit.chunk)))
     lines = [line for start, end in sentences(text) for line in lines_of(text[start:end])]
+    term = ""
     for place, whole in enumerate(lines):
-        flat = whole
+        if _TERM.fullmatch(whole):
+            term = whole
+            continue
+        flat, term = f"{term}: {whole}" if term else whole, ""
         if len(_WORD.findall(flat)) < _FEWEST_WORDS and not (has_cjk(flat) and len(flat) > 6):
             continue
         if flat.endswith(("?", "？")):
@@ -581,7 +586,7 @@ def _sentences_of(rank: int, hit: Hit, snapshot: Snapshot) -> Iterator[_Sentence
         terms = frozenset(snapshot.terms(line))
         words = _WORD.findall(flat.lower())
         own = terms if has_cjk(flat) else frozenset(words) - FUNCTION
-        yield _Sentence(rank, place, line, terms, own, around, 1.0 if _is_prose(whole, words) else _NO_PROSE)
+        yield _Sentence(rank, place, line, terms, own, around, 1.0 if _is_prose(flat, words) else _NO_PROSE)
 
 
 def _is_prose(text: str, words: Sequence[str]) -> bool:
