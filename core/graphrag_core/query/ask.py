@@ -407,11 +407,21 @@ _LEAST_COVERED = 0.28  # share of the question's words, weighted by rarity: belo
 _LEAST_SIMILAR = 0.5  # cosine of a sentence and the question, if it covers less
 _HEADING, _NEIGHBOUR, _AGAIN = 0.5, 0.2, 0.5  # what a word counts in a heading, in the next sentence, a second time
 _SIMILARITY, _RANK, _FIRST = 0.6, 0.3, 0.15  # what similarity, the rank of the passage and its first sentence add
-_TIME = 0.4  # the bonus of a sentence with a year, where the question asks when
+_KIND = 0.4  # the bonus of a sentence with a year where the question asks when, or with an amount where it asks for one
 _ASKS_TIME = re.compile(
     r"\b(?:when|year|date|born|died|how old|wann|jahr|datum)\b|什么时候|何时|哪年|年份|日期", re.IGNORECASE
 )
 _YEAR = re.compile(r"(?<!\d)(?:1\d|20)\d\d(?!\d)")
+_ASKS_AMOUNT = re.compile(
+    r"\bhow (?:much|many|long|large|big|far|often|high|fast|deep|old|wide)\b|\b(?:which|what) (?:size|number|version|port|range)"
+    r"|\b(?:at most|at least|maximum|minimum)\b|\bwie (?:viel|lange|oft|gro\xdf|weit)|多少|多大|多长|几",
+    re.IGNORECASE,
+)
+_AMOUNT = re.compile(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|hundred|thousand|million|half|once|twice"
+    r"|daily|weekly|monthly|yearly|ein|zwei|drei|vier|f\xfcnf)\b|[一二三四五六七八九十百千万]",
+    re.IGNORECASE,
+)
 _TITLE_BRIDGE = 0.8  # the bonus of a passage whose title a chosen sentence names
 _DISAMBIGUATION = re.compile(r"\s*\([^)]*\)$")
 _BRIDGE = 0.2  # the bonus of a passage that the graph reached through a name in a chosen sentence
@@ -513,10 +523,10 @@ def _choose(question: str, result: Result, snapshot: Snapshot, embedder: Checked
     if embedder is not None:
         vectors = embedder.documents([sentence.text for sentence in candidates], ["the answer"] * len(candidates))
         similar = (vectors @ embedder.query(question)).clip(0)
-    asks_time = bool(_ASKS_TIME.search(question))
+    kinds = [answer for asks, answer in ((_ASKS_TIME, _YEAR), (_ASKS_AMOUNT, _AMOUNT)) if asks.search(question)]
     fixed = _SIMILARITY * similar / max(float(similar.max()), 1e-9) + _RANK / ranks
     fixed += [_FIRST * (one.place == 0) for one in candidates]
-    fixed += [_TIME * bool(asks_time and _YEAR.search(one.text)) for one in candidates]
+    fixed += [_KIND * any(kind.search(one.text) for kind in kinds) for one in candidates]
     quality = np.array([one.quality for one in candidates])
     chosen: list[int] = []
     best = 0.0
