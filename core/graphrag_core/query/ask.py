@@ -413,8 +413,9 @@ _ASKS_TIME = re.compile(
 )
 _YEAR = re.compile(r"(?<!\d)(?:1\d|20)\d\d(?!\d)")
 _ASKS_AMOUNT = re.compile(
-    r"\bhow (?:much|many|long|large|big|far|often|high|fast|deep|old|wide)\b|\b(?:which|what) (?:size|number|version|port|range)"
-    r"|\b(?:at most|at least|maximum|minimum)\b|\bwie (?:viel|lange|oft|gro\xdf|weit)|多少|多大|多长|几",
+    r"\bhow (?:much|many|long|large|big|far|often|high|fast|deep|old|wide)\b"
+    r"|\b(?:which|what) (?:size|number|version|port|range)\b|\b(?:at most|at least|maximum|minimum)\b"
+    r"|\bwie (?:viel|lange|oft|gro\xdf|weit)|多少|多大|多长|几",
     re.IGNORECASE,
 )
 _AMOUNT = re.compile(
