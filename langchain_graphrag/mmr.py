@@ -10,25 +10,32 @@ import numpy as np
 
 from graphrag_core import Chunk, KnowledgeIndex, Result
 
+_LEAST = 1e-4
+
 
 def most_diverse(index: KnowledgeIndex, result: Result, *, k: int, lambda_mult: float) -> Result:
     """Return ``k`` hits by maximal marginal relevance, in the order in which they are chosen.
 
-    Each next hit has the highest ``lambda_mult * score - (1 - lambda_mult) * similarity``: its score, and its highest
-    cosine similarity to a hit chosen before. With ``lambda_mult`` 1 the order is that of the result. Vectors are read
-    from the index; nothing is embedded.
+    Each next hit has the highest ``lambda_mult * relevance - (1 - lambda_mult) * similarity``: its relevance, and its
+    highest cosine similarity to a hit chosen before. The relevance is the score of vector search, which is a cosine. Of
+    other methods it is the log odds of the score, from 0 for the last hit to 1 for the first: such scores are
+    probabilities, and after the first hits too small to compare with a cosine. With ``lambda_mult`` 1 the order is that
+    of the result. Vectors are read from the index; nothing is embedded.
     """
     hits = result.hits
     if not hits:
         return result
     vectors = _vectors(index, [hit.chunk for hit in hits])
     similarities = vectors @ vectors.T
-    scores = np.array([hit.score for hit in hits])
-    scores = scores / max(1.0, float(scores.max()))  # BM25 scores exceed 1
+    relevance = np.array([hit.score for hit in hits])
+    if result.method != "vector":
+        scores = (relevance / max(1.0, float(relevance.max()))).clip(_LEAST, 1 - _LEAST)  # BM25 scores exceed 1
+        odds = np.log(scores / (1 - scores))
+        relevance = (odds - odds.min()) / max(float(np.ptp(odds)), _LEAST)
     chosen: list[int] = []
     while len(chosen) < min(k, len(hits)):
         redundancy = similarities[:, chosen].max(axis=1, initial=0) if chosen else np.zeros(len(hits))
-        marginal = lambda_mult * scores - (1 - lambda_mult) * redundancy
+        marginal = lambda_mult * relevance - (1 - lambda_mult) * redundancy
         marginal[chosen] = -np.inf
         chosen.append(int(marginal.argmax()))
     return replace(result, hits=tuple(hits[place] for place in chosen))

@@ -6,13 +6,14 @@ A filter is a mapping from metadata keys to a value, or to operators and values:
     {"year": {"gte": 2020, "lt": 2024}, "tag": {"in": ["release", "incident"]}}
     {"or": [{"team": "search"}, {"not": {"draft": True}}]}
 
-Operators are ``eq ne gt gte lt lte in nin exists``; ``and``, ``or`` and ``not`` combine
-filters. Each may be written with a leading ``$``. Nested keys are written with dots
-(``"author.name"``). A list matches if any of its items does. Numbers, texts, booleans and
-null are never equal to each other, and range operators compare values of the same kind.
-An empty mapping is no filter and matches every document; inside a filter it is refused, as is an
-empty ``and``. An empty ``or`` matches nothing.
+Operators are ``eq ne gt gte lt lte between in nin contains exists``; ``and``, ``or`` and ``not`` combine filters. Each
+may be written with a leading ``$``. ``between`` takes the least and the greatest value. A list in place of a value is
+``in``. Nested keys are written with dots (``"author.name"``). A list in a document's metadata matches if any of its
+items does, which ``contains`` says too. Numbers, texts, booleans and null are never equal to each other, and range
+operators compare values of the same kind. An empty mapping is no filter and matches every document; inside a filter it
+is refused, as is an empty ``and``. An empty ``or`` matches nothing.
 The key ``"__id__"`` is the id of a document: ``{"__id__": {"in": ["a", "b"]}}``.
+A filter has at most 1,000 conditions, nested 20 levels deep.
 
 Metadata is stored as JSON. These values are converted, in documents and in filters alike, so that both compare equal:
 
@@ -67,7 +68,17 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"eq": eq, "gt": gt, "gte": ge
 EXISTS = "{'exists': True}"
 """How an error writes the test whether a document has a key. The command line replaces it."""
 
-_OPERATORS = ("eq", "exists", "gt", "gte", "in", "lt", "lte", "ne", "nin")
+_OPERATORS = ("between", "contains", "eq", "exists", "gt", "gte", "in", "lt", "lte", "ne", "nin")
+_INSTEAD = {
+    "like": "patterns are not supported: search for the words in the question, or store what you filter by as a value",
+    "regex": "patterns are not supported: search for the words in the question, or store what you filter by as a value",
+    "not_contains": "write {'not': {key: value}}",
+    "size": "lengths are not supported: store the number as a value",
+    "all": "write {'and': [{key: value}, ...]}",
+}
+_INSTEAD["ilike"] = _INSTEAD["like"]
+MAX_CONDITIONS = 1_000
+MAX_DEPTH = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +136,22 @@ def parse(where: Where) -> Filter:
     """
     if isinstance(where, (Condition, Not, Group)):
         return where
-    try:
-        parts = tuple(part for key, value in _items(where) for part in _entry(key, value))
-    except RecursionError as error:
-        raise FilterError("the filter is nested too deeply: combine its conditions in one list") from error
+    parsed = _parse(where, MAX_DEPTH)
+    if (count := sum(1 for _ in conditions(parsed))) > MAX_CONDITIONS:
+        raise FilterError(
+            f"the filter has {count:,} conditions, at most {MAX_CONDITIONS:,} are possible: list the values of a key "
+            "in one condition, {'tag': {'in': [...]}}"
+        )
+    return parsed
+
+
+def _parse(where: Where, depth: int) -> Filter:
+    """Return a filter as a frozen value, with its parts nested up to a depth."""
+    if isinstance(where, (Condition, Not, Group)):
+        return where
+    if depth == 0:
+        raise FilterError(f"the filter is nested deeper than {MAX_DEPTH} levels: combine its conditions in one list")
+    parts = tuple(part for key, value in _items(where) for part in _entry(key, value, depth))
     return parts[0] if len(parts) == 1 else Group(all=True, parts=parts)
 
 
@@ -380,27 +403,27 @@ def _listed(key: str, word: str, value: Any, what: str) -> list[Any]:
     return found
 
 
-def _inner(key: str, where: Any) -> Filter:
+def _inner(key: str, where: Any, depth: int) -> Filter:
     """Return a filter inside another one. An empty one would match every document, and open the scope."""
-    parsed = parse(where)
+    parsed = _parse(where, depth - 1)
     if isinstance(parsed, Group) and parsed.all and not parsed.parts:
         raise FilterError(f"{key!r} contains an empty filter, which matches every document: leave it out")
     return parsed
 
 
-def _entry(key: object, value: Any) -> Iterator[Filter]:
+def _entry(key: object, value: Any, depth: int) -> Iterator[Filter]:
     if not isinstance(key, str) or not key:
         raise FilterError(f"the keys of a filter are metadata keys, not {key!r:.80}")
     key = str.__str__(key)  # a subclass may answer differently each time
     _check_text(key, f"the key {key!r:.80}")
     word = key.removeprefix("$")
     if word in ("and", "or"):
-        parts = tuple(_inner(key, part) for part in _listed(key, word, value, "filters"))
+        parts = tuple(_inner(key, part, depth) for part in _listed(key, word, value, "filters"))
         if word == "and" and not parts:
             raise FilterError(f"{key!r} is an empty list, which matches every document: leave it out")
         yield Group(all=word == "and", parts=parts)
     elif word == "not":
-        yield Not(_inner(key, value))
+        yield Not(_inner(key, value, depth))
     elif key.startswith("$"):
         raise FilterError(f"unknown operator {key!r}: use $and, $or, $not or a metadata key")
     elif isinstance(value, Mapping):
@@ -409,13 +432,14 @@ def _entry(key: object, value: Any) -> Iterator[Filter]:
         for operator, operand in operators:
             yield _condition(key, operator, operand)
     else:
-        yield _condition(key, "eq", value)
+        yield _condition(key, "in" if isinstance(value, (list, tuple, set, frozenset)) else "eq", value)
 
 
 def _condition(key: str, operator: object, operand: Any) -> Filter:
     word = str.__str__(operator).removeprefix("$") if isinstance(operator, str) else ""
     if word not in _OPERATORS:
-        raise FilterError(f"{key!r}: unknown operator {operator!r}; use one of {', '.join(_OPERATORS)}")
+        instead = _INSTEAD.get(word, f"use one of {', '.join(_OPERATORS)}")
+        raise FilterError(f"{key!r}: unknown operator {operator!r}; {instead}")
     if word == "exists":
         if not isinstance(operand, bool):
             raise FilterError(f"{key!r}: 'exists' takes True or False, not {operand!r}")
@@ -424,6 +448,12 @@ def _condition(key: str, operator: object, operand: Any) -> Filter:
     if word in ("in", "nin"):
         among = Condition(key, "in", tuple(_checked(key, value) for value in _listed(key, word, operand, "values")))
         return among if word == "in" else Not(among)
+    if word == "between":
+        ends = _listed(key, word, operand, "two values")
+        if len(ends) != 2:
+            raise FilterError(f"{key!r}: 'between' takes the least and the greatest value, not {operand!r:.80}")
+        return Group(all=True, parts=(_condition(key, "gte", ends[0]), _condition(key, "lte", ends[1])))
+    word = "eq" if word == "contains" else word
     value = _checked(key, operand)
     if word in ("gt", "gte", "lt", "lte") and value[0] in ("null", "bool"):
         raise FilterError(f"{key!r}: {word!r} compares numbers or texts, not {operand!r}")

@@ -193,3 +193,34 @@ def test_a_reader_sees_the_metadata_of_new_documents(tmp_path):
             index.delete(["a"])
             reader.refresh()
             assert seen(reader, {"team": "x"}) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("where", "same"),
+    [
+        ({"year": {"$between": [2020, 2022]}}, {"year": {"gte": 2020, "lte": 2022}}),
+        ({"tag": ["a", "b"]}, {"tag": {"in": ["a", "b"]}}),
+        ({"tag": {"$contains": "a"}}, {"tag": "a"}),
+    ],
+)
+def test_other_ways_to_write_a_condition(where, same):
+    assert parse(where) == parse(same)
+
+
+def test_an_operator_that_does_not_exist_says_what_to_write():
+    with pytest.raises(FilterError, match="patterns are not supported: search for the words"):
+        parse({"team": {"$like": "sea%"}})
+    with pytest.raises(FilterError, match="write .'not'"):
+        parse({"team": {"$not_contains": "sea"}})
+
+
+def test_a_filter_is_bounded():
+    parse({"or": [{"team": str(n)} for n in range(1_000)]})
+    with pytest.raises(FilterError, match="1,001 conditions, at most 1,000"):
+        parse({"or": [{"team": str(n)} for n in range(1_001)]})
+    deep = {"team": "x"}
+    for _ in range(19):
+        deep = {"not": deep}
+    parse(deep)
+    with pytest.raises(FilterError, match="deeper than 20 levels"):
+        parse({"not": deep})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 from langchain_classic.chains.query_constructor.schema import AttributeInfo
@@ -166,10 +167,12 @@ class TestDiversity:
         assert ids(store.max_marginal_relevance_search(question, 2, fetch_k=2, **diverse)) == plain
 
     def test_is_computed_as_the_formula_says(self, similar):
-        """lambda * score - (1 - lambda) * the highest similarity to a chosen one, worked out with other code."""
+        """lambda * relevance - (1 - lambda) * the highest similarity to a chosen one, worked out with other code."""
         question, weight = "Auth Service tokens", 0.4
         vectors = dict(zip("abc", HashEmbedder().embed_documents(list(self.TEXTS)), strict=True))
-        scores = {hit.chunk.id: hit.score for hit in similar.search(question, k=3)}
+        odds = {hit.chunk.id: math.log(hit.score / (1 - hit.score)) for hit in similar.search(question, k=3)}
+        least, most = min(odds.values()), max(odds.values())
+        scores = {name: (one - least) / (most - least) for name, one in odds.items()}
         chosen = [max(scores, key=scores.get)]
         while len(chosen) < 3:
             marginal = {
