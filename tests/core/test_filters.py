@@ -210,7 +210,7 @@ def test_other_ways_to_write_a_condition(where, same):
 def test_an_operator_that_does_not_exist_says_what_to_write():
     with pytest.raises(FilterError, match="patterns are not supported: search for the words"):
         parse({"team": {"$like": "sea%"}})
-    with pytest.raises(FilterError, match="write .'not'"):
+    with pytest.raises(FilterError, match=r"write .'not'"):
         parse({"team": {"$not_contains": "sea"}})
 
 
