@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from llama_index.core.schema import (
     QueryType,
     TransformComponent,
 )
+from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import MetadataFilters
 from typing_extensions import Self
@@ -66,6 +68,7 @@ from llama_graphrag.llm import count_tokens, to_chat_model
 from llama_graphrag.nodes import SOURCE, is_node, knowledge_of, metadata_of, source_hash, source_of, to_nodes
 from llama_graphrag.rerank import to_reranker
 from llama_graphrag.sources import ReadNodes, read_property_graph, read_vector_index
+from llama_graphrag.vector_store import GraphRAGVectorStore, read_docstore
 
 _log = logging.getLogger(__name__)
 _OF_CALL: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  # noqa: B039 - never changed
@@ -420,7 +423,34 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         with closed_on_error(index):
             return cls(index, **fields)
 
-    # -- engines
+    # -- other interfaces
+
+    def with_filters(
+        self,
+        filters: MetadataFilters | None = None,
+        *,
+        node_ids: Sequence[str] | None = None,
+        doc_ids: Sequence[str] | None = None,
+    ) -> Self:
+        """Return this retriever restricted further, such as to the tenant of a request.
+
+        It shares the index, the settings and the cache, and costs microseconds. What it finds also matches the filters
+        of this retriever: nothing can widen them.
+        """
+        narrowed = copy(self)
+        both = [one for one in (self._filters, filters) if one is not None]
+        narrowed._filters = MetadataFilters(filters=[*both]) if len(both) > 1 else both[0] if both else None  # noqa: SLF001
+        narrowed._scope = parse_all(self._scope, to_where(filters), *ids_where(node_ids, doc_ids))  # noqa: SLF001
+        return narrowed
+
+    def as_vector_store(self) -> GraphRAGVectorStore:
+        """Return a LlamaIndex vector store over the same index, such as for an ``IngestionPipeline``."""
+        return GraphRAGVectorStore(self)
+
+    @property
+    def docstore(self) -> KVDocumentStore:
+        """The nodes within the filters as a docstore to read from, such as for ``PrevNextNodePostprocessor``."""
+        return read_docstore(self)
 
     def as_query_engine(self, llm: LLM | None = None, **settings: Any) -> RetrieverQueryEngine:
         """Return a query engine that answers from what this retriever finds.

@@ -1,0 +1,76 @@
+"""``GraphRAGMemoryBlock``: a retriever as the long-term memory of a LlamaIndex agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatMessage, MessageRole
+from llama_index.core.memory import BaseMemoryBlock
+from llama_index.core.schema import TextNode
+from pydantic import Field
+from typing_extensions import override
+
+from graphrag_core.text import fingerprint
+from llama_graphrag.llm import count_tokens
+from llama_graphrag.retriever import GraphRAGRetriever
+
+
+class GraphRAGMemoryBlock(BaseMemoryBlock[str]):
+    """Remembers the messages that leave the short-term memory, and finds those that answer the newest message.
+
+    Messages are nodes of the retriever's index with ``role`` and, if there is one, ``session_id`` in their metadata.
+    Documents of the index are found too. Restrict the retriever with ``with_filters`` to keep users apart.
+
+    Parameters
+    ----------
+    retriever
+        What is searched, and whose index is written.
+    metadata
+        Metadata of the messages that are remembered, such as ``{"user": "ada"}``.
+    max_tokens
+        The budget of what is found.
+    name, description, priority, accept_short_term_memory
+        As for every memory block.
+
+    Examples
+    --------
+    ::
+
+        memory = Memory.from_defaults(session_id="1", memory_blocks=[GraphRAGMemoryBlock(retriever=retriever)])
+        await FunctionAgent(llm=llm, tools=[]).run("Who owns the Auth Service?", memory=memory)
+    """
+
+    name: str = "long_term_memory"
+    description: str | None = "Passages and earlier messages that belong to the question."
+    priority: int = 0  # never truncated: max_tokens limits it
+    retriever: GraphRAGRetriever
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    max_tokens: int = 1_000
+
+    @override
+    async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
+        asked = [message.content for message in messages or () if message.role == MessageRole.USER and message.content]
+        if not asked or not asked[-1]:
+            return ""
+        result = await self.retriever.asearch(asked[-1])
+        return str(result.context(self.max_tokens, tokenizer=count_tokens)) if result.hits else ""
+
+    @override
+    async def _aput(self, messages: list[ChatMessage]) -> None:
+        nodes = []
+        for message in messages:
+            if message.content and message.role in (MessageRole.USER, MessageRole.ASSISTANT):
+                session = message.additional_kwargs.get("session_id")
+                known = {"role": message.role.value, **({"session_id": session} if session else {}), **self.metadata}
+                key = fingerprint([message.role.value, message.content, str(session)])
+                hidden = ["session_id", *self.metadata]
+                nodes.append(
+                    TextNode(
+                        id_=f"message/{key}",
+                        text=message.content,
+                        metadata=known,
+                        excluded_embed_metadata_keys=hidden,
+                        excluded_llm_metadata_keys=hidden,
+                    )
+                )
+        await self.retriever.ainsert_nodes(nodes)

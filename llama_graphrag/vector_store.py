@@ -1,0 +1,202 @@
+"""The index as other interfaces of LlamaIndex: a vector store, and a docstore to read from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from llama_index.core.schema import BaseNode, QueryBundle
+from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
+from llama_index.core.storage.docstore.utils import doc_to_json
+from llama_index.core.storage.kvstore.types import DEFAULT_COLLECTION, BaseKVStore
+from llama_index.core.vector_stores.types import (
+    BasePydanticVectorStore,
+    MetadataFilters,
+    VectorStoreQuery,
+    VectorStoreQueryResult,
+)
+from pydantic import PrivateAttr
+from typing_extensions import override
+
+from graphrag_core.errors import InputError, ReadOnlyIndex
+from graphrag_core.filters import parse_all
+from llama_graphrag.filters import ids_where, to_where
+from llama_graphrag.nodes import stored_node
+
+if TYPE_CHECKING:
+    from llama_graphrag.retriever import GraphRAGRetriever
+
+
+class GraphRAGVectorStore(BasePydanticVectorStore):
+    """A LlamaIndex vector store over the index of a retriever, for what asks for one.
+
+    Such is ``IngestionPipeline(vector_store=...)``: it deletes the nodes of a document that has changed, so that no
+    stale node stays. A query finds what the retriever finds. Create one with ``retriever.as_vector_store()``.
+    """
+
+    stores_text: bool = True
+    is_embedding_query: bool = True
+
+    _retriever: Any = PrivateAttr()
+
+    def __init__(self, retriever: GraphRAGRetriever) -> None:
+        super().__init__(stores_text=True)
+        self._retriever = retriever
+
+    @classmethod
+    @override
+    def class_name(cls) -> str:
+        return "GraphRAGVectorStore"
+
+    @property
+    @override
+    def client(self) -> Any:
+        """The retriever."""
+        return self._retriever
+
+    @override
+    def add(self, nodes: Sequence[BaseNode], **_: Any) -> list[str]:
+        """Add nodes, or replace those with a known id; return their ids. Their embeddings are used."""
+        self._retriever.insert_nodes(nodes)
+        return [node.node_id for node in nodes]
+
+    @override
+    async def async_add(self, nodes: Sequence[BaseNode], **_: Any) -> list[str]:
+        """Async version of :meth:`add`."""
+        await self._retriever.ainsert_nodes(nodes)
+        return [node.node_id for node in nodes]
+
+    @override
+    def delete(self, ref_doc_id: str, **_: Any) -> None:
+        """Delete the nodes of a source document."""
+        self._retriever.delete_ref_doc(ref_doc_id)
+
+    @override
+    async def adelete(self, ref_doc_id: str, **_: Any) -> None:
+        """Async version of :meth:`delete`."""
+        await self._retriever.adelete_ref_doc(ref_doc_id)
+
+    @override
+    def delete_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **_: Any) -> None:
+        """Delete nodes by their ids, by filters, or by both."""
+        if node_ids is None and filters is None:
+            raise InputError("pass node_ids or filters: delete_nodes deletes nothing without them; clear() deletes all")
+        self._retriever.delete_nodes(self._ids(node_ids, filters))
+
+    @override
+    async def adelete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **_: Any
+    ) -> None:
+        """Async version of :meth:`delete_nodes`."""
+        await asyncio.to_thread(self.delete_nodes, node_ids, filters)
+
+    @override
+    def clear(self) -> None:
+        """Delete all nodes within the retriever's filters."""
+        self._retriever.delete_nodes(self._ids(None, None))
+
+    @override
+    async def aclear(self) -> None:
+        """Async version of :meth:`clear`."""
+        await asyncio.to_thread(self.clear)
+
+    @override
+    def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
+        """Return nodes as they were added; by default all within the retriever's filters."""
+        chunks = (chunk for node_id in self._ids(node_ids, filters) for chunk in self._retriever.index.chunks(node_id))
+        return [stored_node(chunk) for chunk in chunks]
+
+    @override
+    async def aget_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        """Async version of :meth:`get_nodes`."""
+        return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+
+    @override
+    def query(self, query: VectorStoreQuery, **settings: Any) -> VectorStoreQueryResult:
+        """Return the nodes for a query of LlamaIndex. It needs the text of the question, unless the method is vector.
+
+        ``settings`` are those of :meth:`GraphRAGRetriever.search <llama_graphrag.GraphRAGRetriever.search>`.
+        """
+        return self._result(self._retriever.retrieve(*self._read(query), **self._settings(query), **settings))
+
+    @override
+    async def aquery(self, query: VectorStoreQuery, **settings: Any) -> VectorStoreQueryResult:
+        """Async version of :meth:`query`."""
+        found = await self._retriever.aretrieve(*self._read(query), **self._settings(query), **settings)
+        return self._result(found)
+
+    def _ids(self, node_ids: Sequence[str] | None, filters: MetadataFilters | None) -> list[str]:
+        where = parse_all(self._retriever.scope, to_where(filters), *ids_where(node_ids, None))
+        return list(self._retriever.index.document_ids(where))
+
+    def _read(self, query: VectorStoreQuery) -> tuple[QueryBundle]:
+        if not (query.query_str or "").strip() and self._retriever.settings.method != "vector":
+            raise InputError(
+                "the query has no query_str, which keyword and graph search need: pass it, or use a retriever with "
+                "method='vector'"
+            )
+        return (QueryBundle(query.query_str or "the vector", embedding=query.query_embedding),)
+
+    def _settings(self, query: VectorStoreQuery) -> dict[str, Any]:
+        return {
+            "k": query.similarity_top_k,
+            "filters": query.filters,
+            "node_ids": query.node_ids or None,  # an index without a docstore passes an empty list
+            "doc_ids": query.doc_ids or None,
+        }
+
+    def _result(self, found: Sequence[Any]) -> VectorStoreQueryResult:
+        return VectorStoreQueryResult(
+            nodes=[one.node for one in found],
+            similarities=[one.score for one in found],
+            ids=[one.node_id for one in found],
+        )
+
+
+class _StoredNodes(BaseKVStore):
+    """The nodes of an index as a store of keys and values that can be read."""
+
+    def __init__(self, retriever: GraphRAGRetriever) -> None:
+        self._store = GraphRAGVectorStore(retriever)
+
+    @override
+    def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
+        found = self._store.get_nodes([key]) if collection.endswith("/data") else []
+        return doc_to_json(found[0]) if found else None
+
+    @override
+    async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
+        return await asyncio.to_thread(self.get, key, collection)
+
+    @override
+    def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
+        found = self._store.get_nodes() if collection.endswith("/data") else []
+        return {node.node_id: doc_to_json(node) for node in found}
+
+    @override
+    async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
+        return await asyncio.to_thread(self.get_all, collection)
+
+    @override
+    def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
+        raise ReadOnlyIndex("the docstore of a retriever can be read alone: use retriever.insert_nodes")
+
+    @override
+    async def aput(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
+        self.put(key, val, collection)
+
+    @override
+    def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
+        raise ReadOnlyIndex("the docstore of a retriever can be read alone: use retriever.delete_nodes")
+
+    @override
+    async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
+        return self.delete(key, collection)
+
+
+def read_docstore(retriever: GraphRAGRetriever) -> KVDocumentStore:
+    """Return the nodes within a retriever's filters as a docstore to read from."""
+    return KVDocumentStore(_StoredNodes(retriever))

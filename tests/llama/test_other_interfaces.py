@@ -1,0 +1,194 @@
+"""The retriever as a vector store, a docstore and a memory block, and with a filter for each request."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from llama_index.core import Document, VectorStoreIndex
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, LLMMetadata
+from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
+from llama_index.core.llms import MockLLM
+from llama_index.core.llms.function_calling import FunctionCallingLLM
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.memory import Memory
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.postprocessor import PrevNextNodePostprocessor
+from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.storage.docstore import SimpleDocumentStore
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores.types import VectorStoreQuery
+from llama_support import Hashed, ids
+from pydantic import Field
+
+from graphrag_core.errors import InputError, ReadOnlyIndex
+from llama_graphrag import GraphRAGMemoryBlock, GraphRAGRetriever, memory_search_tool
+
+NODES = [
+    TextNode(id_="auth", text="The Auth Service delegates sign-in to the OAuth Provider.", metadata={"tenant": "a"}),
+    TextNode(id_="oauth", text="The OAuth Provider speaks to Keyring.", metadata={"tenant": "a"}),
+    TextNode(id_="secret", text="The Auth Service has a secret door to Keyring.", metadata={"tenant": "b"}),
+]
+QUESTION = "What does the Auth Service need?"
+
+
+def tenant(name):
+    return MetadataFilters(filters=[MetadataFilter(key="tenant", value=name)])
+
+
+@pytest.fixture
+def retriever():
+    with GraphRAGRetriever.from_nodes(NODES, Hashed()) as retriever:
+        yield retriever
+
+
+def test_with_filters_narrows_and_shares_the_index(retriever):
+    own = retriever.with_filters(tenant("a"))
+    assert (own.index is retriever.index, type(own)) == (True, GraphRAGRetriever)
+    assert sorted(ids(own.retrieve(QUESTION))) == ["auth", "oauth"]
+    assert ids(own.with_filters(node_ids=["auth", "secret"]).retrieve(QUESTION)) == ["auth"]
+    assert own.with_filters(tenant("b")).retrieve(QUESTION) == []
+    assert own.with_filters(tenant("b")).filters.condition == "and"
+    assert "secret" in ids(retriever.retrieve(QUESTION)), "the retriever itself is as before"
+
+
+def test_an_engine_of_a_request_sees_its_tenant_alone(retriever):
+    own = retriever.with_filters(tenant("a"))
+    assert "secret" not in str(own.as_query_engine(llm=MockLLM()).query(QUESTION))
+    chat = ContextChatEngine.from_defaults(retriever=own, llm=MockLLM())
+    assert "secret" not in ids(chat.chat(QUESTION).source_nodes)
+
+
+class TestVectorStore:
+    def test_an_ingestion_pipeline_leaves_no_stale_nodes(self, retriever):
+        pipeline = IngestionPipeline(
+            transformations=[SentenceSplitter(chunk_size=40, chunk_overlap=0), Hashed()],
+            vector_store=retriever.as_vector_store(),
+            docstore=SimpleDocumentStore(),
+            docstore_strategy=DocstoreStrategy.UPSERTS_AND_DELETE,
+        )
+        long = " ".join(f"The Harbour Team owns the Quay Planner number {n}." for n in range(20))
+        pipeline.run(documents=[Document(id_="team", text=long), Document(id_="gone", text="The Tide Feed is new.")])
+        assert len(retriever.ref_doc_info["team"].node_ids) > 2
+        pipeline.run(documents=[Document(id_="team", text="The Harbour Team owns the Tide Feed.")])
+        assert len(retriever.ref_doc_info["team"].node_ids) == 1
+        assert "gone" not in retriever.ref_doc_info
+        assert retriever.index.verify()
+
+    async def test_an_index_over_it_finds_what_the_retriever_finds(self, retriever):
+        index = VectorStoreIndex.from_vector_store(retriever.as_vector_store(), embed_model=Hashed())
+        found = index.as_retriever(similarity_top_k=2, filters=tenant("a"))
+        assert ids(found.retrieve(QUESTION)) == ids(retriever.retrieve(QUESTION, k=2, filters=tenant("a")))
+        assert ids(await found.aretrieve(QUESTION)) == ids(found.retrieve(QUESTION))
+        index.insert_nodes([TextNode(id_="new", text="The Auth Service moved to Tallinn.")])
+        assert "new" in retriever.index
+
+    async def test_nodes_are_read_and_deleted_within_the_filters(self, retriever):
+        store = retriever.with_filters(tenant("a")).as_vector_store()
+        assert ids(store.get_nodes()) == ids(await store.aget_nodes()) == ["auth", "oauth"]
+        assert store.get_nodes(["auth"])[0].metadata == {"tenant": "a"}
+        assert store.get_nodes(["secret"]) == []
+        with pytest.raises(InputError, match="deletes nothing without them"):
+            store.delete_nodes()
+        await store.adelete_nodes(["auth", "secret"])
+        assert [document.id for document in retriever.index.documents()] == ["oauth", "secret"]
+        await store.aclear()
+        assert [document.id for document in retriever.index.documents()] == ["secret"]
+
+    def test_a_query_needs_the_question(self, retriever):
+        store = retriever.as_vector_store()
+        vector = Hashed().get_query_embedding(QUESTION)
+        with pytest.raises(InputError, match="has no query_str"):
+            store.query(VectorStoreQuery(query_embedding=vector, similarity_top_k=2))
+        found = store.query(VectorStoreQuery(query_embedding=vector, query_str=QUESTION, similarity_top_k=2))
+        assert len(found.ids) == len(found.nodes) == len(found.similarities) == 2
+
+
+def test_the_docstore_gives_a_postprocessor_the_next_nodes():
+    text = " ".join(f"Sentence {n} of the Quay Planner is here." for n in range(30))
+    splitter = SentenceSplitter(chunk_size=60, chunk_overlap=0)
+    with GraphRAGRetriever.from_documents(
+        [Document(id_="plan", text=text)], Hashed(), transformations=[splitter]
+    ) as retriever:
+        first = retriever.docstore.get_node("plan#0")
+        more = PrevNextNodePostprocessor(docstore=retriever.docstore, num_nodes=2)
+        assert ids(more.postprocess_nodes([NodeWithScore(node=first)])) == ["plan#0", "plan#1", "plan#2"]
+        assert len(retriever.docstore.docs) == len(retriever.index)
+        assert retriever.docstore.get_document("nothing", raise_error=False) is None
+        with pytest.raises(ReadOnlyIndex, match=r"retriever\.insert_nodes"):
+            retriever.docstore.add_documents([first])
+
+
+class Scripted(FunctionCallingLLM):
+    """Searches once, then answers with the tool's output."""
+
+    seen: list = Field(default_factory=list)
+
+    @property
+    def metadata(self):
+        return LLMMetadata(is_function_calling_model=True, model_name="scripted")
+
+    def _respond(self, messages):
+        self.seen.append(list(messages))
+        if messages[-1].role == "tool":
+            return ChatResponse(message=ChatMessage("Keyring.", role="assistant"))
+        return ChatResponse(message=ChatMessage("", role="assistant"))
+
+    def chat(self, messages, **_):
+        return self._respond(messages)
+
+    async def achat(self, messages, **_):
+        return self._respond(messages)
+
+    async def astream_chat(self, messages, **_):
+        async def pieces():
+            yield self._respond(messages)
+
+        return pieces()
+
+    def _prepare_chat_with_tools(self, tools, **settings):
+        return {
+            "messages": [
+                *(settings.get("chat_history") or []),
+                *([settings["user_msg"]] if settings.get("user_msg") else []),
+            ]
+        }
+
+    def get_tool_calls_from_response(self, response, **_):
+        if response.message.content:
+            return []
+        return [ToolSelection(tool_id="1", tool_name="memory_search", tool_kwargs={"query": QUESTION})]
+
+    def complete(self, *_, **__): ...
+    async def acomplete(self, *_, **__): ...
+    def stream_complete(self, *_, **__): ...
+    async def astream_complete(self, *_, **__): ...
+    def stream_chat(self, *_, **__): ...
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+async def test_a_function_agent_searches_with_the_tool(retriever):
+    agent = FunctionAgent(llm=Scripted(), tools=[memory_search_tool(retriever.with_filters(tenant("a")))])
+    answer = await agent.run(QUESTION)
+    assert str(answer) == "Keyring."
+    assert "OAuth Provider speaks to Keyring" in json.dumps(str(agent.llm.seen[-1]))
+    assert "secret" not in str(agent.llm.seen[-1])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")  # of its SQLite
+async def test_the_memory_block_remembers_what_left_the_short_term_memory(retriever):
+    block = GraphRAGMemoryBlock(retriever=retriever.with_filters(tenant("a")), metadata={"tenant": "a"})
+    memory = Memory.from_defaults(
+        session_id="1", token_limit=2_000, chat_history_token_ratio=0.015, token_flush_size=10, memory_blocks=[block]
+    )
+    said = "Mara Lindqvist looks after the OAuth Provider since Monday, and she answers all questions about it."
+    await memory.aput(ChatMessage(said, role="user"))
+    await memory.aput(ChatMessage("Noted.", role="assistant"))
+    await memory.aput(ChatMessage("Who looks after the OAuth Provider?", role="user"))
+    assert any("Mara Lindqvist" in document.text for document in retriever.index.documents())
+    messages = await memory.aget()
+    assert "Mara Lindqvist" in str(messages)
+    assert "secret" not in str(messages)
+    assert await block.aget([]) == ""
