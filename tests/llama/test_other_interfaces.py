@@ -177,7 +177,7 @@ async def test_a_function_agent_searches_with_the_tool(retriever):
     assert "secret" not in str(agent.llm.seen[-1])
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")  # of its SQLite
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 async def test_the_memory_block_remembers_what_left_the_short_term_memory(retriever):
     block = GraphRAGMemoryBlock(retriever=retriever.with_filters(tenant("a")), metadata={"tenant": "a"})
     memory = Memory.from_defaults(
