@@ -164,6 +164,21 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         copied = type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | dict(update))
         return deepcopy(copied) if deep else copied
 
+    @override
+    def configurable_fields(self, **kwargs: Any) -> Any:
+        """Let the configuration of a call set some fields, as LangChain's ``Runnable`` does.
+
+        A value from the configuration replaces that of the retriever, so ``filter`` is refused if the retriever has
+        one. Configure ``search_kwargs``, whose filter narrows it:
+        ``retriever.configurable_fields(search_kwargs=ConfigurableField(id="search"))``.
+        """
+        if "filter" in kwargs and self.filter is not None:
+            raise InputError(
+                "a configured filter would replace that of the retriever, and None would remove it: configure "
+                "search_kwargs, whose filter narrows it, or pass filter with each call"
+            )
+        return super().configurable_fields(**kwargs)
+
     # -- constructors
 
     @classmethod
@@ -269,7 +284,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     ) -> Self:
         """Return a retriever for the documents of a vector store, with the vectors that the store has.
 
-        Reads Chroma, FAISS, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. No document is embedded
+        Reads Chroma, FAISS, LanceDB, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. No document is embedded
         again, and the store is not changed. Documents are not split. Called again with the same ``path``, it adds
         what is new, replaces what has changed and skips the rest.
 
@@ -313,6 +328,8 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         EmbedderMismatch
             The vectors are not from this embedding model, or the index in ``path`` is not.
         """
+        if not isinstance(store, VectorStore):
+            raise InputError(f"from_vectorstore takes a LangChain VectorStore, not {type(store).__qualname__}")
         model = embedding_of(store) if embedding is None else embedding
         if sum(one is not None for one in (where, ids, documents, read)) > 1:
             raise InputError("pass one of where, ids, documents and read")

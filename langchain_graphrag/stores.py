@@ -54,8 +54,8 @@ def read_store(
 ) -> StoreRows:
     """Return the rows of a vector store: id, text, metadata and vector of each document.
 
-    Reads Chroma, FAISS, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. Documents that are deleted while
-    the rows are read are left out.
+    Reads Chroma, FAISS, LanceDB, Qdrant, PGVector, PGVectorStore and InMemoryVectorStore. Documents that are deleted
+    while the rows are read are left out.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ def read_store(
         The store. It is only read.
     where
         Restricts the rows, in the store's own filter language: a dict for Chroma, PGVector and PGVectorStore, a
-        ``models.Filter`` for Qdrant, a dict or a function of the metadata for FAISS, a function of the document for
-        InMemoryVectorStore.
+        ``models.Filter`` for Qdrant, SQL for LanceDB, a dict or a function of the metadata for FAISS, a function of the
+        document for InMemoryVectorStore.
     ids
         The documents to read; by default all. With ids any other store can be read that has ``get_by_ids``, but such
         rows have no vectors.
@@ -299,11 +299,27 @@ def _pgvector(store: Any) -> _Access:
     return _Access(lambda where: [row.id for row in query(stored.id, where=where)], rows)
 
 
+def _lancedb(store: Any) -> _Access:
+    table, id_key, text_key, vector_key = store.get_table(), store._id_key, store._text_key, store._vector_key  # noqa: SLF001
+
+    def query(where: str | None, *columns: str) -> Any:
+        found = table.search() if where is None else table.search().where(where)
+        return found.select(list(columns)).limit(table.count_rows()).to_list()
+
+    def rows(ids: Sequence[Any]) -> Iterator[Row]:
+        listed = ", ".join("'" + str(one).replace("'", "''") + "'" for one in ids)
+        for row in query(f"{id_key} IN ({listed})", id_key, text_key, vector_key, "metadata") if ids else ():
+            yield row[id_key], row[text_key], row["metadata"], row[vector_key]
+
+    return _Access(lambda where: [row[id_key] for row in query(where, id_key)], rows)
+
+
 # By class name, so that no store has to be imported; subclasses are found by their parents' names.
 _ACCESS: Mapping[str, Callable[[Any], _Access]] = {
     "Chroma": _chroma,
     "FAISS": _faiss,
     "InMemoryVectorStore": _in_memory,
+    "LanceDB": _lancedb,
     "PGVector": _pgvector,
     "PGVectorStore": _chroma,
     "Qdrant": _qdrant,

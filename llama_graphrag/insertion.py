@@ -17,6 +17,7 @@ from llama_index.core.settings import Settings
 import graphrag_core
 from graphrag_core import KnowledgeIndex
 from graphrag_core.adapter import overrides
+from graphrag_core.errors import InputError
 from llama_graphrag.embedding import LlamaEmbedder
 from llama_graphrag.events import GraphRAGInsertEvent
 from llama_graphrag.nodes import (
@@ -63,6 +64,11 @@ def _has_coroutine(step: TransformComponent) -> bool:
 
 
 def _copies(documents: Sequence[Document]) -> list[Document]:
+    for document in documents:
+        if not isinstance(document, BaseNode):
+            raise InputError(
+                f"expected a LlamaIndex Document, got {type(document).__qualname__}: wrap a text as Document(text=...)"
+            )
     return [document.model_copy(update={"metadata": dict(document.metadata)}) for document in documents]
 
 

@@ -189,10 +189,40 @@ def _read_lancedb(index: VectorStoreIndex) -> Iterator[BaseNode]:
             yield _with_embedding(node, row[store.vector_column_name])
 
 
+def _read_milvus(index: VectorStoreIndex) -> Iterator[BaseNode]:
+    store: Any = index.vector_store
+    rows = store.client.query_iterator(store.collection_name, batch_size=_NODES_PER_PAGE, output_fields=["*"])
+    try:
+        while page := rows.next():
+            for row in page:
+                text, vector = row.pop(store.text_key, "") or "", row.pop(store.embedding_field, None)
+                yield _with_embedding(_stored_node(row["id"], text, row), vector)
+    finally:
+        rows.close()
+
+
+def _read_pgvector(index: VectorStoreIndex) -> Iterator[BaseNode]:
+    store: Any = index.vector_store
+    store._initialize()  # noqa: SLF001 - its get_nodes asks for ids or filters
+    table, last = store._table_class, 0  # noqa: SLF001
+    while True:
+        with store._session() as session:  # noqa: SLF001
+            page = session.query(table).filter(table.id > last).order_by(table.id).limit(_NODES_PER_PAGE).all()
+            for row in page:
+                yield _with_embedding(
+                    _stored_node(row.node_id, row.text or "", dict(row.metadata_ or {})), row.embedding
+                )
+        if len(page) < _NODES_PER_PAGE:
+            return
+        last = page[-1].id
+
+
 _READERS: dict[str, ReadNodes] = {
     "ChromaVectorStore": _read_chroma,
     "FaissVectorStore": _read_faiss,
     "LanceDBVectorStore": _read_lancedb,
+    "MilvusVectorStore": _read_milvus,
+    "PGVectorStore": _read_pgvector,
     "QdrantVectorStore": _read_qdrant,
     "SimpleVectorStore": _read_simple,
 }
@@ -221,7 +251,7 @@ def _read_with_get_nodes(index: VectorStoreIndex, node_ids: list[str] | None) ->
         pages = [node_ids[start : start + _IDS_PER_REQUEST] for start in range(0, len(node_ids), _IDS_PER_REQUEST)]
     try:
         return [node for page in pages for node in store.get_nodes(node_ids=page, filters=None)]
-    except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
+    except (AssertionError, AttributeError, NotImplementedError, TypeError, ValueError) as error:
         if index._store_nodes_override:  # noqa: SLF001 - it has no public name
             return index.docstore.get_nodes(in_docstore, raise_error=False)
         way = "node_ids=[...] or nodes=[...]" if node_ids is None else "nodes=[...]"

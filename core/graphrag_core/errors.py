@@ -208,6 +208,9 @@ def optional_import(package: str, extra: str, purpose: str) -> Iterator[None]:
         raise MissingDependency(package, extra, purpose) from error
 
 
+_OTHER_NAMES = {"similarity_top_k": "k", "top_k": "k", "limit": "k", "n_results": "k", "search_type": "method"}
+
+
 def unknown_name(name: str, known: Iterable[str], kind: str) -> str:
     """Return the message for an unknown name: the nearest known one, or all of them.
 
@@ -215,6 +218,6 @@ def unknown_name(name: str, known: Iterable[str], kind: str) -> str:
     "unknown setting 'vector_wight': did you mean 'vector_weight'?"
     """
     names = list(known)
-    if near := get_close_matches(name, names, 1):
+    if near := [one for one in (_OTHER_NAMES.get(name),) if one in names] or get_close_matches(name, names, 1):
         return f"unknown {kind} {name!r}: did you mean {near[0]!r}?"
     return f"unknown {kind} {name!r}: use {', '.join(names)}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hostile_text import NAME, TEXT, check_prompt
 from langchain_core.documents import Document
+from langchain_core.runnables import ConfigurableField
 
-from graphrag_core.errors import FilterError
+from graphrag_core.errors import FilterError, InputError
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import (
     GraphContextTransformer,
@@ -104,3 +105,21 @@ def test_what_the_graph_adds_to_a_prompt_is_neutral():
             argument = {"query": "Keyring"} if tool.name == "memory_search" else {"fact_id": f"fact:{NAME}"}
             argument = {"subject": "Keyring", "relation": "is", "object": "x"} if "remember" in tool.name else argument
             check_prompt(str(tool.invoke(argument)))
+
+
+def test_a_configured_filter_cannot_remove_that_of_the_retriever():
+    texts, owners = ["Keyring has keys.", "Keyring has a secret."], [{"tenant": "a"}, {"tenant": "b"}]
+    field = ConfigurableField(id="search")
+    with GraphRAGRetriever.from_texts(texts, None, owners, filter={"tenant": "a"}) as retriever:
+        with pytest.raises(InputError, match="would replace that of the retriever"):
+            retriever.configurable_fields(filter=field)
+        safe = retriever.configurable_fields(search_kwargs=field)
+        for search in ({}, {"filter": None}, {"filter": {"tenant": {"in": ["a", "b"]}}}):
+            found = safe.invoke("Keyring", config={"configurable": {"search": search}})
+            assert [one.metadata["tenant"] for one in found] == ["a"]
+
+
+def test_from_vectorstore_takes_a_vector_store():
+    wrong = pytest.raises(InputError, match="takes a LangChain VectorStore, not GraphRAGRetriever")
+    with GraphRAGRetriever.from_texts(["Keyring."], None) as retriever, wrong:
+        GraphRAGRetriever.from_vectorstore(retriever)

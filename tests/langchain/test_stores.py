@@ -99,6 +99,12 @@ def _qdrant(embedding, location, name):
     return qdrant.QdrantVectorStore(client, "papers", embedding, vector_name=name)
 
 
+def make_lancedb(embedding, tmp_path):
+    pytest.importorskip("lancedb")
+    community = pytest.importorskip("langchain_community.vectorstores")
+    return community.LanceDB(uri=str(tmp_path / "lancedb"), embedding=embedding, mode="append")
+
+
 def make_in_memory(embedding, tmp_path):
     return InMemoryVectorStore(embedding)
 
@@ -111,6 +117,7 @@ MAKERS = {
     "qdrant": make_qdrant,
     "qdrant in a folder": make_qdrant_in_a_folder,
     "in memory": make_in_memory,
+    "lancedb": make_lancedb,
 }
 
 
@@ -219,6 +226,8 @@ class TestEveryStore:
         where = {"kind": "service"}
         if kind == "InMemoryVectorStore":
             where = lambda document: document.metadata["kind"] == "service"  # noqa: E731
+        elif kind == "LanceDB":
+            where = "metadata.kind = 'service'"
         elif kind == "QdrantVectorStore":
             models = pytest.importorskip("qdrant_client").models
             match = models.MatchValue(value="service")

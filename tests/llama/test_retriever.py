@@ -377,3 +377,10 @@ def test_many_threads_may_ask_and_write_at_once(retriever):
         assert all(pool.map(work, range(40)))
     assert len(retriever.index) == 5
     assert retriever.index.verify()
+
+
+def test_a_wrong_input_and_a_setting_of_another_name_are_refused(retriever):
+    with pytest.raises(InputError, match="expected a LlamaIndex Document, got str"):
+        GraphRAGRetriever.from_documents(["text"], Hashed())
+    with pytest.raises(InputError, match="unknown search setting 'similarity_top_k': did you mean 'k'"):
+        retriever.retrieve("Keyring", similarity_top_k=2)
