@@ -102,6 +102,10 @@ class LLMUnreachable(LLMError):
     """The server of a language model does not answer, or rejects the API key."""
 
 
+class DeadlineExceeded(GraphRAGError):
+    """The time limit of a request has passed (:mod:`graphrag_core.deadline`)."""
+
+
 class StorageError(GraphRAGError):
     """The files of an index cannot be opened, read or written."""
 

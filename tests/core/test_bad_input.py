@@ -7,6 +7,7 @@ import shutil
 import signal
 import sqlite3
 import sys
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from graphrag_core.testing import HashEmbedder
 GOOD = Document("good", "A good one by Ada Lovelace.")
 CIRCLE: list[object] = []
 CIRCLE.append(CIRCLE)
+DEEP = reduce(lambda inner, _: {"a": inner}, range(51), {})
 BAD = {
     "empty": (Document("bad", ""), "empty"),
     "blank": (Document("bad", " \n\t "), "empty"),
@@ -40,6 +42,10 @@ BAD = {
     "bytes inside": (Document("bad", "text", metadata={"a": {"tags": [b"x"]}}), "'a.tags' is b'x' of type bytes"),
     "NaN": (Document("bad", "text", metadata={"x": float("nan")}), "'x' is nan"),
     "key": (Document("bad", "text", metadata={1: "x"}), "key 1 of 'metadata' is not a text"),
+    "deep metadata": (
+        Document("bad", "text", metadata=reduce(lambda one, _: {"a": one}, range(51), {})),
+        "nested deeper",
+    ),
     "nested key": (Document("bad", "text", metadata={"a": [{(1, 2): "x"}]}), "the key (1, 2) of 'a' is not a text"),
     "nested surrogate": (Document("bad", "text", metadata={"a": [{"\ud800": 1}]}), "': the metadata has half"),
     "endless number": (Document("bad", "text", metadata={"a": [10**5000]}), "cannot be stored"),

@@ -470,3 +470,24 @@ def test_a_filter_with_a_one_shot_iterable_hides_other_tenants_also_in_the_cache
         assert "secret" not in ids(result)
         assert len(result.hits) == 4
         assert "Wesker" not in result.explain() + str(result.context(max_tokens=2_000))
+
+
+def test_stages_become_spans_if_the_application_uses_opentelemetry(monkeypatch):
+    trace = pytest.importorskip("opentelemetry.trace")
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter").InMemorySpanExporter()
+    export = pytest.importorskip("opentelemetry.sdk.trace.export")
+    provider = sdk.TracerProvider()
+    provider.add_span_processor(export.SimpleSpanProcessor(memory))
+    monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
+    with KnowledgeIndex(HashEmbedder()) as index:
+        index.add([Document("a", "The Auth Service calls the Keyring.")])
+        GraphRetriever(index).retrieve("Who calls the Keyring?", where={"__id__": "a"}, k=3)
+    spans = {span.name: span for span in memory.get_finished_spans()}
+    assert {"graphrag.add", "graphrag.write", "graphrag.retrieve", "graphrag.embed", "graphrag.search"} <= spans.keys()
+    asked = spans["graphrag.retrieve"]
+    assert spans["graphrag.search"].parent.span_id == asked.context.span_id
+    assert asked.attributes["graphrag.hits"] == 1
+    assert asked.attributes["graphrag.filtered"] is True
+    assert asked.start_time <= spans["graphrag.search"].start_time <= asked.end_time
+    assert spans["graphrag.add"].attributes["graphrag.documents"] == 1

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
+import time
 
 import pytest
 from serving import Gateway, client_of, index_of, keys_of, wait_until
 
 from graphrag_core import Document, GraphRetriever
 from graphrag_core.config import load
-from graphrag_core.errors import ConfigError, FilterError, InputError, LLMError
+from graphrag_core.deadline import check_deadline, deadline
+from graphrag_core.errors import ConfigError, DeadlineExceeded, FilterError, InputError, LLMError
 from graphrag_core.explore import Explorer
+from graphrag_core.serve import Limits
+from graphrag_core.serve.errors import TimeLimit
 
 OURS = [Document("a1", "The Auth Service calls the Keyring.", "Auth Service", {"tenant": "a"})]
 
@@ -45,13 +50,51 @@ def test_a_filter_that_no_database_takes_is_refused(client, path, where):
     assert "disk" not in found.text
 
 
-def test_a_filter_that_is_nested_too_deeply_does_not_speak_of_the_disk():
-    with index_of(OURS) as index, pytest.raises(FilterError, match="nested too deeply"):
-        list(index.document_ids(nested(40)))  # as SQL: a question reads metadata from memory
+def test_a_filter_that_is_nested_too_deeply_is_refused():
     with index_of(OURS) as index:
+        with pytest.raises(FilterError, match="nested deeper than 20 levels"):
+            list(index.document_ids(nested(40)))
         many = {"or": [{"tenant": str(number)} for number in range(600)]}
         assert not GraphRetriever(index).retrieve("Keyring", where=many).hits
-        assert GraphRetriever(index).retrieve("Keyring", where=nested(40)).hits
+        assert GraphRetriever(index).retrieve("Keyring", where=nested(18)).hits
+
+
+def test_a_filter_of_many_conditions_costs_nothing():
+    """A read-only key must not keep the server busy: what is too much is refused before documents are looked up."""
+    keys, headers = keys_of(a=({"tenant": "a"}, False))
+    gateway = Gateway(index_of(OURS), keys=keys)
+    key, listed = gateway.authenticate(headers["a"]["Authorization"].removeprefix("Bearer ")), []
+    document_ids = gateway.index.engine.document_ids
+    gateway.index.engine.document_ids = lambda *given: listed.append(given) or document_ids(*given)
+    with pytest.raises(FilterError, match="20,000 conditions"):
+        gateway.scope(key, {"or": [{"tenant": str(number)} for number in range(20_000)]})
+    assert listed == []
+    gateway.scope(key, {"or": [{"tenant": str(number)} for number in range(1_000)]})
+    assert len(listed) == 2, "whether there are documents, and the field once"
+    with pytest.raises(FilterError, match="200 different fields"):
+        gateway.scope(key, {f"field {number}": 1 for number in range(200)})
+    gateway.close()
+
+
+def test_the_time_limit_ends_the_work():
+    gateway, ended = Gateway(index_of(OURS), limits=Limits(seconds=0.1, workers=1)), threading.Event()
+
+    def work():
+        try:
+            while True:
+                check_deadline()
+        finally:
+            ended.set()
+
+    async def run():
+        with pytest.raises(TimeLimit):
+            await gateway.run(work)
+
+    asyncio.run(run())
+    wait_until(ended.is_set)
+    with deadline(time.monotonic() - 1), pytest.raises(DeadlineExceeded):
+        gateway.retriever.retrieve("Who calls the Keyring?")
+    gateway.close()
 
 
 @pytest.mark.parametrize("argument", ["seed_entities", "exclude"])

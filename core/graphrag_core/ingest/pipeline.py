@@ -25,6 +25,7 @@ from graphrag_core.ingest.validation import clean, extract, to_json, validate
 from graphrag_core.model import Added, Chunk, Document, Estimate
 from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
 from graphrag_core.research import FINDING, FindingsExtractor, with_findings, without_labels
+from graphrag_core.telemetry import Stages
 from graphrag_core.text import chunk_text, estimate_tokens, fact_text, fingerprint, hash64, label
 from graphrag_core.text.markup import plain
 
@@ -216,10 +217,13 @@ class Pipeline:
             raise InputError(
                 f"the index was built with {built_with}: adding documents needs an embedder, open it with that one"
             )
+        stages = Stages()
         parsed, name_vectors = self.parse(changed, self.extractor, digests), dict[str, Matrix]()
+        stages.end("extract")
         if self.embedder is not None:
             stored = self.engine.parsed(replaced) if replaced else []
             parsed, name_vectors = self._embed(self.embedder, parsed, stored, vectors, embeddings)
+            stages.end("embed")
         settings: dict[str, str] = {}
         if not built_with:
             dim = 0 if self.embedder is None else self.embedder.dim or 0
@@ -231,6 +235,9 @@ class Pipeline:
         # Another process may have added or deleted the same documents of a shared index meanwhile.
         removed = [document.id for document in changed] if self.engine.shared else replaced
         self._write(parsed, removed, name_vectors, settings, embeddings)
+        stages.end("write")
+        passages = sum(len(one.chunks) for one in parsed)
+        stages.emit("add", {"documents": len(changed), "passages": passages, "replaced": len(replaced)})
         failed = {p.document.id: [e.problem for e in p.extractions if e.problem] for p in parsed if not p.digest}
         problems = {document_id: "; ".join(dict.fromkeys(found)) for document_id, found in failed.items()}
         return Added(len(changed) - len(replaced), len(replaced), len(batch) - len(changed), problems)

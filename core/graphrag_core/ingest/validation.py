@@ -32,6 +32,9 @@ _LONGEST_NAME = 300
 # -- documents
 
 
+_MAX_DEPTH = 50  # of metadata: what reads it may recurse
+
+
 def validate(documents: Iterable[Any]) -> list[Document]:  # noqa: C901 - one check after the other
     """Return documents with their metadata as it is stored.
 
@@ -108,6 +111,10 @@ def _stored_metadata(document: Document) -> Mapping[str, Any]:
         raise DocumentError(document.id, f"the metadata cannot be stored: {error}") from error
     except RecursionError as error:
         raise DocumentError(document.id, "the metadata contains itself, or is nested too deeply") from error
+    if text.count("{") + text.count("[") > _MAX_DEPTH and _depth(metadata) > _MAX_DEPTH:
+        raise DocumentError(
+            document.id, f"the metadata is nested deeper than {_MAX_DEPTH} levels: store a flatter form"
+        )
     _check_characters(document.id, "metadata", _NUL_IN_JSON.sub("\\1\x00", text) if "\\u0000" in text else text)
     if (key := posing_key(metadata)) is not None:
         raise DocumentError(
@@ -115,6 +122,15 @@ def _stored_metadata(document: Document) -> Mapping[str, Any]:
             f"the metadata key {key!r} looks to a filter like a key of the mapping beside it: rename one of them",
         )
     return metadata
+
+
+def _depth(value: Any) -> int:
+    """Return how deep lists and mappings are nested, without recursion."""
+    depth, level = 0, [value]
+    while level := [one for one in level if isinstance(one, (Mapping, list, tuple))]:
+        depth += 1
+        level = [inner for one in level for inner in (one.values() if isinstance(one, Mapping) else one)]
+    return depth
 
 
 # -- what extractors return

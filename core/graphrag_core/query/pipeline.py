@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import NamedTuple
 from weakref import WeakSet
 
@@ -39,6 +37,7 @@ from graphrag_core.result import (
     Step,
     Trace,
 )
+from graphrag_core.telemetry import Stages
 
 EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask again when it works"
 
@@ -150,9 +149,9 @@ def _run_once(question: Question) -> Result:
     plan, engine, scope = question.plan, question.engine, question.scope
     excluded: set[str] = set()
     seeds, remarks = _NOTHING[0], tuple[str, ...]()
-    ended = [("", time.perf_counter())]  # the stages
+    stages = Stages()
     vector, problem, failures = embed(question)
-    ended.append(("embed", time.perf_counter()))
+    stages.end("embed")
     if plan.exclude:
         scope, excluded = without_documents(engine, scope, plan.exclude)
     with engine.snapshot(scope) as snapshot:
@@ -161,18 +160,18 @@ def _run_once(question: Question) -> Result:
             snapshot, seeds, remarks = steer(snapshot, whole, plan.exclude, excluded, plan.seeds)  # noqa: PLW2901
         query = question.query_on(snapshot, vector, failures)
         found = search(query, plan)
-        ended.append(("search", time.perf_counter()))
+        stages.end("search")
         entities = seeds
         if plan.use_graph and plan.method in ("hybrid", "graph"):
             others = plan.recogniser.recognise(question.text, vector, snapshot, found.ranking[0])
             entities = np.concatenate([seeds, others[~among(others, np.sort(seeds))]]) if len(seeds) else others
         query = replace(query, entities=entities, best=found.best)
-        ended.append(("recognise", time.perf_counter()))
+        stages.end("recognise")
         graph = _expand(question, query, found)
-        ended.append(("expand", time.perf_counter()))
+        stages.end("expand")
         ranked = _rank(query, plan, found, graph)
         reranks = plan.reranker and plan.method == "hybrid" and graph.ran
-        ended.append(("rerank" if reranks else "fuse", time.perf_counter()))
+        stages.end("rerank" if reranks else "fuse")
         explanation = LazyExplanation(Explanation)
         hits, links, best_score = _hits(query, plan, found, graph, ranked, explanation)
         named = tuple(snapshot.entities(entities))
@@ -193,7 +192,9 @@ def _run_once(question: Question) -> Result:
         )
         at_once = question.explain or not hits
         explanation.computed = explainer.explain(snapshot) if at_once else None
-        ended.append(("explain" if at_once else "hits", time.perf_counter()))
+        stages.end("explain" if at_once else "hits")
+        counts = {"hits": len(hits), "entities": len(named), "graph_used": graph.ran}
+        stages.emit("retrieve", {"method": plan.method, "k": plan.k, "filtered": scope is not None, **counts})
         skipped = graph.skipped or (ranked.remark + _unmatched_names(query) if ranked.remark else "")
         return Result(
             question=question.text,
@@ -205,7 +206,7 @@ def _run_once(question: Question) -> Result:
             expansion_skipped=skipped,
             gate="" if skipped else ranked.gate,
             fallback="; ".join(filter(None, (problem, _missing_names(query, plan), graph.expansion.remark))),
-            trace=Trace({stage: (end - start) * 1000 for (_, start), (stage, end) in pairwise(ended)}),
+            trace=Trace(stages.milliseconds()),
             graph_ran=graph.ran,
             inverses=dict(plan.inverses),
             embedder_failed=bool(failures),

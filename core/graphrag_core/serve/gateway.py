@@ -20,8 +20,9 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 from typing_extensions import Self
 
+from graphrag_core.deadline import check_deadline, deadline
 from graphrag_core.designs import DESIGNS
-from graphrag_core.errors import GraphRAGError, InputError, check_integer
+from graphrag_core.errors import DeadlineExceeded, FilterError, GraphRAGError, InputError, check_integer
 from graphrag_core.explore.explorer import find_entity, strongest
 from graphrag_core.filters import (
     DOCUMENT_ID,
@@ -52,6 +53,7 @@ _T = TypeVar("_T")
 _ALL = 1 << 40  # more entities than there are
 _MAX_FACTS = 50  # of one entity
 _MAX_PASSAGES = 5  # of one entity
+_MAX_FIELDS = 100  # of a filter
 _ABANDONED = 4  # threads per answer allowed, as a language model that writes nothing cannot be interrupted
 
 
@@ -153,7 +155,11 @@ class Gateway:
         if key.where is None:
             return parsed
         if self._has_documents(key.where):
-            for name in required_keys(parsed):
+            names = dict.fromkeys(required_keys(parsed))
+            if len(names) > _MAX_FIELDS:
+                raise FilterError(f"the filter has {len(names):,} different fields: at most {_MAX_FIELDS} are possible")
+            for name in names:
+                check_deadline()
                 if not self._has_documents(parse_all(key.where, Condition(name, "exists", ()))):
                     raise unknown_key(name, '{"exists": true}')
         return parse_all(key.where, optional(parsed))
@@ -201,9 +207,18 @@ class Gateway:
     async def _run(self, pool: ThreadPool, seconds: float, work: Callable[[], _T]) -> _T:
         if self.closing:
             raise _closing()
-        job = pool.submit(work)
+        until = time.monotonic() + seconds
+
+        def limited() -> _T:
+            with deadline(until):
+                check_deadline()  # it may have waited for a thread
+                return work()
+
+        job = pool.submit(work if pool is self._writer else limited)  # a change is not cut off in the middle
         try:
             return await asyncio.wait_for(asyncio.wrap_future(job), seconds)
+        except DeadlineExceeded as error:
+            raise TimeLimit(f"the request took longer than {seconds:g} seconds", retry_after=1) from error
         except (TimeoutError, asyncio.TimeoutError) as error:
             if job.done() and not job.cancelled() and (failure := job.exception()) is not None:
                 raise failure from None  # a time limit of an embedder, for example
