@@ -404,3 +404,21 @@ def test_a_route_and_a_tool_have_the_parameters_of_their_operation(client):
     assert set(listed) == {"name", "offset", "limit", "where"}
     assert listed["where"]["schema"]["anyOf"][0] == {"type": "string"}
     assert schema["paths"]["/v1/path"]["get"]["description"].startswith("Return the shortest path")
+
+
+def test_metrics_count_requests_and_are_not_for_restricted_keys():
+    keys, headers = keys_of(a=({"tenant": "a"}, False), operator=(None, False))
+    with client_of(Gateway(index_of(), keys=keys)) as client:
+        client.post("/v1/query", json={"question": "Who?"}, headers=headers["a"])
+        client.get("/v1/documents/secret-name", headers=headers["a"])
+        client.get("/nowhere/secret-name")
+        assert client.get("/metrics").status_code == 401
+        refused = client.get("/metrics", headers=headers["a"])
+        assert (refused.status_code, refused.json()["error"]["type"]) == (403, "NotAllowed")
+        found = client.get("/metrics", headers=headers["operator"])
+    assert found.headers["content-type"].startswith("text/plain")
+    assert 'graphrag_requests_total{method="POST",route="/v1/query",status="200"} 1.0' in found.text
+    assert 'route="/v1/documents/{document_id:path}",status="404"' in found.text
+    assert 'graphrag_requests_total{method="other",route="other",status="404"} 1.0' in found.text
+    assert 'graphrag_jobs{pool="search"} 0.0' in found.text
+    assert "secret" not in found.text

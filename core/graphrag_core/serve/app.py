@@ -21,7 +21,7 @@ from graphrag_core.explore import Explorer, server_page
 from graphrag_core.explore.explorer import MAX_DRAWN, MAX_PAGE
 from graphrag_core.explore.page import POLICY
 from graphrag_core.serve import models as api
-from graphrag_core.serve.errors import STATUS
+from graphrag_core.serve.errors import STATUS, NotAllowed
 from graphrag_core.serve.gateway import Gateway
 from graphrag_core.serve.http import (
     EventStream,
@@ -40,12 +40,14 @@ try:
     from fastapi import Depends, FastAPI, Query, Request, Security
     from fastapi.exceptions import RequestValidationError
     from fastapi.openapi.docs import get_swagger_ui_html
-    from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+    from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
     from fastapi.security import HTTPBearer
     from fastapi.staticfiles import StaticFiles
     from pydantic import BaseModel, ConfigDict, Field
     from pydantic_core import to_json
     from starlette.exceptions import HTTPException
+
+    from graphrag_core.serve.metrics import CONTENT_TYPE, Metrics
 except ImportError as _error:
     raise MissingDependency("fastapi and uvicorn", "serve", "The HTTP server") from _error
 
@@ -97,11 +99,13 @@ def create_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None, 
         lifespan=lifespan, responses=_ERRORS,
     )  # fmt: skip
     app.state.gateway = gateway
-    app.add_middleware(Guard, gateway=gateway, hosts=allowed_hosts, log_questions=log_questions)
+    metrics = Metrics(gateway.pools)
+    app.add_middleware(Guard, gateway=gateway, hosts=allowed_hosts, log_questions=log_questions, count=metrics.count)
     app.add_exception_handler(GraphRAGError, _library_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
     _add_pages(app, gateway)
+    _add_metrics(app, metrics)
     _add_operation(app, "POST", "/v1/query", "questions", gateway.query)
     _add_explain(app, gateway)
     _add_ask(app, gateway)
@@ -272,6 +276,15 @@ def _add_pages(app: FastAPI, gateway: Gateway) -> None:
         """Whether the server takes requests. Needs no key."""
         state = "closing" if gateway.closing else "ok"
         return JSONResponse({"status": state, "version": __version__}, 503 if gateway.closing else 200)
+
+
+def _add_metrics(app: FastAPI, metrics: Metrics) -> None:
+    @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
+    async def prometheus(key: _Caller) -> Response:
+        """Return counts of requests for Prometheus. Not for a key that is restricted by a filter."""
+        if key.restricted:
+            raise NotAllowed("this API key is restricted: use one without a filter to read the metrics")
+        return Response(metrics.text(), media_type=CONTENT_TYPE)
 
 
 def _add_explain(app: FastAPI, gateway: Gateway) -> None:

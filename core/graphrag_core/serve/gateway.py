@@ -119,6 +119,7 @@ class Gateway:
         self._refreshing = threading.Lock()
         self._pool = ThreadPool("search", self.limits.workers, self.limits.waiting)
         self._writer = ThreadPool("write", 1, self.limits.waiting)
+        self.pools = {"search": self._pool, "write": self._writer}
         self._lock = threading.Lock()
         self._answers: set[WaitingAnswer] = set()
         self._readers = 0  # threads that read a language model

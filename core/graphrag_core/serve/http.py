@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -105,9 +105,16 @@ class Guard:
     """ASGI middleware: limits bodies, checks hosts, logs requests without their words, answers failures with JSON."""
 
     def __init__(
-        self, app: ASGIApp, gateway: Gateway, hosts: Sequence[str] | None, *, log_questions: bool = False
+        self,
+        app: ASGIApp,
+        gateway: Gateway,
+        hosts: Sequence[str] | None,
+        *,
+        log_questions: bool = False,
+        count: Callable[[str, str | None, int, float], None] | None = None,
     ) -> None:
         self.app = app
+        self.count = count
         self.gateway = gateway
         self.hosts = hosts if hosts is not None else ("*",) if gateway.keys is not None else LOCAL
         self.log_questions = log_questions
@@ -138,7 +145,10 @@ class Guard:
             if (response := _failure(error, started=bool(status))) is not None:
                 await response(scope, receive, sending)
         finally:
-            self._log(scope, status, time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            self._log(scope, status, seconds)
+            if self.count is not None:
+                self.count(scope["method"], getattr(scope.get("route"), "path", None), status, seconds)
 
     def _check_host(self, headers: Headers) -> None:
         if "*" in self.hosts:
