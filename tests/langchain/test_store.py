@@ -1,0 +1,89 @@
+"""LangGraph's store over an index: the same answers as LangGraph's own store gives, and what it adds."""
+
+from __future__ import annotations
+
+import pytest
+from langgraph.store.base import SearchOp
+from langgraph.store.memory import InMemoryStore
+
+from graphrag_core.testing import HashEmbedder
+from langchain_graphrag import GraphRAGRetriever
+from langchain_graphrag.store import GraphRAGStore
+
+ADA, BO = ("users", "ada"), ("users", "bo", "notes")
+
+
+@pytest.fixture
+def retriever():
+    with GraphRAGRetriever.from_texts(["The Auth Service calls Keyring."], HashEmbedder(), ids=["a"]) as retriever:
+        yield retriever
+
+
+def fill(store):
+    store.put(ADA, "1", {"text": "Ada prefers tea.", "kind": "taste", "score": 3})
+    store.put(ADA, "2", {"text": "Ada works on the Auth Service.", "kind": "work", "score": 5})
+    store.put(BO, "1", {"text": "Bo likes boats.", "kind": "taste", "nested": {"deep": [1, {"x": None}]}})
+    store.put(("users",), "1", {"text": "There are two users."})
+    store.put(ADA, "gone", {"text": "Gone."})
+    store.delete(ADA, "gone")
+    store.put(ADA, "1", {"text": "Ada prefers coffee.", "kind": "taste", "score": 4})
+
+
+def seen(items):
+    return sorted((item.namespace, item.key, str(item.value)) for item in items)
+
+
+def test_it_answers_as_the_store_of_langgraph_does(retriever):
+    ours, theirs = GraphRAGStore(retriever), InMemoryStore()
+    assert ours.search(("users",)) == theirs.search(("users",)) == []
+    assert ours.list_namespaces() == theirs.list_namespaces() == []
+    for store in (ours, theirs):
+        fill(store)
+    for namespace in (("users",), ADA, BO, ("user",), ("users", "ad")):
+        assert seen(ours.search(namespace)) == seen(theirs.search(namespace)), namespace
+    for where in ({"kind": "taste"}, {"score": {"$gte": 4}}, {"kind": "work", "score": 5}, {"score": {"$lt": 4}}):
+        assert seen(ours.search(ADA, filter=where)) == seen(theirs.search(ADA, filter=where)), where
+    for key in ("1", "2", "gone", "nothing"):
+        one, other = ours.get(ADA, key), theirs.get(ADA, key)
+        assert (one and one.value) == (other and other.value)
+    assert len(ours.search(("users",), limit=2, offset=1)) == 2
+    for settings in (
+        {}, {"prefix": ("users", "*")}, {"suffix": ("notes",)}, {"max_depth": 2}, {"max_depth": 1}, {"limit": 1},
+    ):  # fmt: skip
+        assert ours.list_namespaces(**settings) == theirs.list_namespaces(**settings), settings
+    item = ours.get(ADA, "1")
+    assert item.created_at < item.updated_at
+
+
+async def test_a_query_searches_items_alone(retriever):
+    store = GraphRAGStore(retriever)
+    assert store.search(("users",), query="Auth Service") == []
+    fill(store)
+    found = store.search(("users",), query="Who works on the Auth Service?", limit=1)
+    assert [(item.namespace, item.key) for item in found] == [(ADA, "2")]
+    assert found[0].score > 0
+    assert [item.key for item in await store.asearch(ADA, query="Auth Service", filter={"kind": "taste"})] == ["1"]
+    assert not [item for item in store.search(("users",), query="Keyring", limit=50) if "Keyring" in str(item.value)]
+    (batch,) = await store.abatch([SearchOp(BO, query="boats")])
+    assert [item.key for item in batch] == ["1"]
+
+
+def test_it_stays_within_the_filter_of_its_retriever(retriever):
+    own = [retriever.model_copy(update={"filter": {"tenant": name}}) for name in "ab"]
+    first, second = (GraphRAGStore(one, metadata={"tenant": name}) for one, name in zip(own, "ab", strict=True))
+    first.put(ADA, "1", {"text": "Ada has a secret."})
+    second.put(BO, "1", {"text": "Bo has none."})
+    assert second.get(ADA, "1") is None
+    assert [item.key for item in second.search((), query="secret")] == ["1"]
+    assert "secret" not in str(second.search((), query="secret"))
+    second.delete(ADA, "1")
+    assert first.get(ADA, "1") is not None
+
+
+def test_what_is_not_indexed_is_stored(retriever):
+    store = GraphRAGStore(retriever)
+    store.put(ADA, "1", {"text": "Ada prefers tea.", "hidden": "boats"}, index=["text"])
+    store.put(ADA, "2", {"text": "Ada prefers boats."}, index=False)
+    assert store.get(ADA, "2").value == {"text": "Ada prefers boats."}
+    texts = [document.text for document in retriever.index.documents(where={"langgraph.key": {"exists": True}})]
+    assert texts == ["Ada prefers tea.", "(no text)"]
