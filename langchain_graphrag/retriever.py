@@ -16,13 +16,14 @@ from langchain_core.retrievers import LangSmithRetrieverParams
 from langchain_core.runnables.config import run_in_executor
 from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field, PrivateAttr
-from typing_extensions import Self, override
+from typing_extensions import Self, Unpack, override
 
 import graphrag_core
 from graphrag_core import Cache, GraphRetriever, KnowledgeIndex, Result, SearchSettings, SentenceExtractor
 from graphrag_core.adapter import (
     AdapterRetriever,
     Call,
+    Options,
     checked_names,
     closed_on_error,
     needs_explanation,
@@ -53,6 +54,24 @@ if TYPE_CHECKING:
 
 _Convert = Callable[[Iterable[Any]], list[graphrag_core.Document]]
 _SEARCH_TYPES = ("similarity", "mmr", "similarity_score_threshold")
+
+
+class RetrieverOptions(Options, total=False):
+    """Keywords of the constructors of :class:`GraphRAGRetriever`."""
+
+    filter: Any
+    search_type: str
+    search_kwargs: dict[str, Any]
+    name: str | None
+    tags: list[str] | None
+    metadata: dict[str, Any] | None
+
+
+class NewOptions(RetrieverOptions, total=False):
+    """Keywords of the constructors that create an index."""
+
+    path: str | Path | None
+    llm: Any
 
 
 class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
@@ -189,7 +208,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         *,
         path: str | Path | None = None,
         llm: Any = None,
-        **settings: Any,
+        **settings: Unpack[RetrieverOptions],
     ) -> Self:
         """Index documents and return a retriever for them.
 
@@ -216,7 +235,9 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return cls._filled(to_core_documents, documents, embedding, path=path, llm=llm, **settings)
 
     @classmethod
-    async def afrom_documents(cls, documents: Iterable[Document], embedding: Embedder | None, **settings: Any) -> Self:
+    async def afrom_documents(
+        cls, documents: Iterable[Document], embedding: Embedder | None, **settings: Unpack[NewOptions]
+    ) -> Self:
         """Async version of :meth:`from_documents`."""
         return await cls._afilled(to_core_documents, documents, embedding, **settings)
 
@@ -227,20 +248,27 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         embedding: Embedder | None,
         metadatas: Iterable[Mapping[str, Any]] | None = None,
         ids: Iterable[str] | None = None,
-        **settings: Any,
+        **settings: Unpack[NewOptions],
     ) -> Self:
         """Index texts and return a retriever for them; ``settings`` as for :meth:`from_documents`."""
         return cls.from_documents(from_texts(texts, metadatas, ids), embedding, **settings)
 
     @classmethod
     async def afrom_texts(
-        cls, texts: Iterable[str], embedding: Embedder | None, metadatas: Any = None, ids: Any = None, **settings: Any
+        cls,
+        texts: Iterable[str],
+        embedding: Embedder | None,
+        metadatas: Any = None,
+        ids: Any = None,
+        **settings: Unpack[NewOptions],
     ) -> Self:
         """Async version of :meth:`from_texts`."""
         return await cls.afrom_documents(from_texts(texts, metadatas, ids), embedding, **settings)
 
     @classmethod
-    def from_graph_documents(cls, graph_documents: Iterable[Any], embedding: Embedder | None, **settings: Any) -> Self:
+    def from_graph_documents(
+        cls, graph_documents: Iterable[Any], embedding: Embedder | None, **settings: Unpack[NewOptions]
+    ) -> Self:
         """Index the sources of graph documents with their nodes and relationships.
 
         Takes what LangChain's ``LLMGraphTransformer`` returns. Each node becomes a typed entity
@@ -253,16 +281,16 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         embedding, settings
             As for :meth:`from_documents`.
         """
-        settings = _unsplit(settings, "relationships of a graph document belong")
-        return cls._filled(from_graph_documents, graph_documents, embedding, **settings)
+        unsplit = _unsplit(settings, "relationships of a graph document belong")
+        return cls._filled(from_graph_documents, graph_documents, embedding, **unsplit)
 
     @classmethod
     async def afrom_graph_documents(
-        cls, graph_documents: Iterable[Any], embedding: Embedder | None, **settings: Any
+        cls, graph_documents: Iterable[Any], embedding: Embedder | None, **settings: Unpack[NewOptions]
     ) -> Self:
         """Async version of :meth:`from_graph_documents`."""
-        settings = _unsplit(settings, "relationships of a graph document belong")
-        return await cls._afilled(from_graph_documents, graph_documents, embedding, **settings)
+        unsplit = _unsplit(settings, "relationships of a graph document belong")
+        return await cls._afilled(from_graph_documents, graph_documents, embedding, **unsplit)
 
     @classmethod
     def from_vectorstore(
@@ -353,7 +381,14 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return await run_in_executor(None, partial(cls.from_vectorstore, store, embedding, **settings))
 
     @classmethod
-    def load(cls, path: str | Path, embedding: Embedder | None, *, read_only: bool = False, **settings: Any) -> Self:
+    def load(
+        cls,
+        path: str | Path,
+        embedding: Embedder | None,
+        *,
+        read_only: bool = False,
+        **settings: Unpack[RetrieverOptions],
+    ) -> Self:
         """Return a retriever for the index in a folder or in PostgreSQL.
 
         Parameters

@@ -34,7 +34,7 @@ from llama_index.core.schema import (
 from llama_index.core.storage.docstore.keyval_docstore import KVDocumentStore
 from llama_index.core.storage.docstore.types import RefDocInfo
 from llama_index.core.vector_stores.types import MetadataFilters
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from graphrag_core import (
     Cache,
@@ -50,6 +50,7 @@ from graphrag_core import (
 from graphrag_core.adapter import (
     AdapterRetriever,
     Call,
+    Options,
     checked_names,
     closed_on_error,
     needs_explanation,
@@ -73,6 +74,42 @@ from llama_graphrag.vector_store import GraphRAGVectorStore, read_docstore
 _log = logging.getLogger(__name__)
 _OF_CALL: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  # noqa: B039 - never changed
 _FILTERS = ("filters", "node_ids", "doc_ids")  # arguments of a call that narrow the scope
+
+
+class RetrieverOptions(Options, total=False):
+    """Keywords of the constructors of :class:`GraphRAGRetriever`."""
+
+    similarity_top_k: int | None
+    filters: MetadataFilters | None
+    doc_ids: Sequence[str] | None
+    as_of: Time | None
+    callback_manager: CallbackManager | None
+    object_map: dict[str, Any] | None
+    objects: list[IndexNode] | None
+    verbose: bool
+
+
+class _NodesOptions(RetrieverOptions, total=False):
+    """Keywords of :meth:`GraphRAGRetriever.from_nodes`."""
+
+    node_ids: Sequence[str] | None
+    transformations: Sequence[TransformComponent] | None
+
+
+class NodeOptions(RetrieverOptions, total=False):
+    """Keywords of the constructors that create an index."""
+
+    path: str | Path | None
+    llm: LLM | None
+    remove_missing: bool
+    node_ids: Sequence[str] | None
+
+
+class DocumentOptions(NodeOptions, total=False):
+    """Keywords of :meth:`GraphRAGRetriever.afrom_documents`."""
+
+    transformations: Sequence[TransformComponent] | None
+    show_progress: bool
 
 
 class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
@@ -201,7 +238,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         *,
         transformations: Sequence[TransformComponent] | None = None,
         show_progress: bool = False,
-        **settings: Any,
+        **settings: Unpack[NodeOptions],
     ) -> Self:
         """Split documents into nodes and index them.
 
@@ -222,14 +259,15 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             As for :meth:`from_nodes`.
         """
         nodes = split(documents, transformations, show_progress=show_progress)
-        settings = {"transformations": transformations, "show_progress": show_progress, **settings}
-        retriever = cls.from_nodes(nodes, embed_model, **settings)
+        retriever = cls.from_nodes(
+            nodes, embed_model, transformations=transformations, show_progress=show_progress, **settings
+        )
         retriever.drop_stale(nodes)
         return retriever
 
     @classmethod
     async def afrom_documents(
-        cls, documents: Sequence[Document], embed_model: EmbedModel | None = None, **settings: Any
+        cls, documents: Sequence[Document], embed_model: EmbedModel | None = None, **settings: Unpack[DocumentOptions]
     ) -> Self:
         """Async version of :meth:`from_documents`; transformations with a coroutine are awaited."""
         progress = bool(settings.get("show_progress"))
@@ -248,7 +286,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         llm: LLM | None = None,
         remove_missing: bool = False,
         show_progress: bool = False,
-        **settings: Any,
+        **settings: Unpack[_NodesOptions],
     ) -> Self:
         """Index nodes without splitting them.
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from typing_extensions import Self
 
@@ -23,7 +23,7 @@ from graphrag_core.ports import Embedder
 from graphrag_core.query.ask import MAX_TOKENS, Answer, AnswerStream
 from graphrag_core.query.external_rerank import search_awaiting, search_now
 from graphrag_core.query.rerank import ScoreReranker
-from graphrag_core.query.settings import SearchSettings
+from graphrag_core.query.settings import Method, SearchSettings
 from graphrag_core.result import Hit, Result
 from graphrag_core.retriever import GraphRetriever
 
@@ -37,6 +37,49 @@ _CALL_ARGUMENTS = frozenset(signature(GraphRetriever.retrieve).parameters) - {"s
 _INDEX_OPTIONS = {*signature(KnowledgeIndex).parameters, *signature(KnowledgeIndex.open).parameters} - {"settings"}
 _NAMED = 5  # blank documents that a warning names
 _log = logging.getLogger(__name__)
+
+
+class Options(TypedDict, total=False):
+    """Keywords of the constructors of both adapters: settings of a question, of a retriever and of an index.
+
+    For type checkers: an unknown keyword is an error. At run time the values are checked where they are used.
+    """
+
+    settings: SearchSettings | None
+    method: Method | None
+    k: int | None
+    graph: Any
+    use_graph: bool | None
+    fusion: Any
+    reranker: Any
+    gate: Any
+    recogniser: Any
+    router: Any
+    candidates: int | None
+    vector_weight: float | None
+    text_weight: float | None
+    relative_scores: bool | None
+    inverses: Mapping[str, str] | None
+    calibration: Any
+    score_threshold: float | None
+    min_score: float | None
+    min_confidence: float | None
+    min_graph_score: float | None
+    on_embedder_error: Literal["raise", "keyword"] | None
+    needs_name_vectors: bool | None
+    context_tokens: int | None
+    published_format: bool | None
+    add_metadata: Iterable[str]
+    cache: Any
+    refresh_every: float | None
+    chunker: Any
+    extractor: Any
+    embed_facts: bool | None
+    embed_names: bool | None
+    merge_similar: float | None
+    batch_size: int
+    progress: bool | None
+    edges: Any
 
 
 def split_options(keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import subprocess
 import sys
 
@@ -13,15 +15,18 @@ from graphrag_core import (
     Combined,
     ExpansionQueries,
     KnowledgeExtractor,
+    KnowledgeIndex,
     LLMExtractor,
     Neighbourhood,
     OwnScores,
     PageRank,
     ReciprocalRank,
     RelatedEntities,
+    SearchSettings,
     SentenceExtractor,
     SpreadingActivation,
     Weighted,
+    adapter,
 )
 from graphrag_core.embedders import Onnx, WordLlama
 from graphrag_core.engine.embedded import EmbeddedEngine
@@ -169,3 +174,14 @@ print("wordllama" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_options_of_the_adapters_are_those_of_settings_and_index():
+    fields = {one.name for one in dataclasses.fields(SearchSettings)}
+    index = set(inspect.signature(KnowledgeIndex).parameters) - {"embedder", "engine"}
+    assert set(adapter.Options.__annotations__) == fields | index | {
+        "settings",
+        "add_metadata",
+        "cache",
+        "refresh_every",
+    }
