@@ -14,6 +14,7 @@ from graphrag_core import KnowledgeIndex
 from graphrag_core.documents import FileSource, load_documents, open_catalogue, sync_files, walk_files
 from graphrag_core.documents import load as load_module
 from graphrag_core.documents.load import file_documents
+from graphrag_core.documents.walk import File
 from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
 
@@ -107,6 +108,21 @@ def test_hidden_files_and_caches_are_skipped(docs, name):
     path.write_text("# Junk")
     found, problems = load(docs)
     assert (len(found), problems) == (DOCUMENTS, [])
+
+
+def test_links_out_of_the_folder_are_followed_only_if_asked(docs, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text("# Secret\n\nHidden.")
+    (docs / "inside.md").symlink_to(docs / "tide.md")
+    (docs / "file.md").symlink_to(outside / "secret.md")
+    (docs / "folder").symlink_to(outside, target_is_directory=True)
+    found = list(walk_files([docs]))
+    links = sorted(one.path for one in found if not isinstance(one, File))
+    assert links == [str(docs / "file.md"), str(docs / "folder")]
+    assert "inside.md" in [one.path.name for one in found if isinstance(one, File)]
+    followed = [one.path.name for one in walk_files([docs], follow_links=True)]
+    assert {"file.md", "secret.md"} <= set(followed)
 
 
 def test_link_cycles_end_and_overlapping_paths_count_once(docs):

@@ -241,7 +241,7 @@ def test_verify_finds_damage(run, docs, tmp_path):
 
 def test_the_progress_bar_counts_files_and_errors_are_printed_on_their_own_line(docs, capsys):
     total = sum(file.size for file in walk_files([docs]))
-    with _progress_bar((str(docs),), show=True) as advance:
+    with _progress_bar(FileSource((str(docs),)), show=True) as advance:
         advance(Progress(3, total / 4))
         print_error("a problem")
         advance(Progress(4, total / 4, skipped=total // 2))

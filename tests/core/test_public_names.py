@@ -31,7 +31,8 @@ NAMES = {
         compressor_reranker create_memory_search_tool create_memory_tools llm_extractor read_store
     """,
     "llama_graphrag": """
-        GraphContextPostprocessor GraphRAGInsertEvent GraphRAGRetrievalEvent GraphRAGRetriever LocalEmbedding
+        GraphContextPostprocessor GraphRAGInsertEvent GraphRAGMemoryBlock GraphRAGRetrievalEvent GraphRAGRetriever
+        GraphRAGVectorStore LocalEmbedding
         memory_search_tool memory_tools postprocessor_reranker
     """,
 }
@@ -47,10 +48,10 @@ def test_a_package_exports_exactly_its_public_names(package):
 def test_the_root_of_the_core_holds_what_users_import_and_what_all_layers_use():
     root = Path(graphrag_core.__file__).parent
     assert sorted(path.name for path in root.glob("*.py")) == sorted(
-        ["__init__.py", "__main__.py", "adapter.py", "bulk.py", "communities.py", "config.py", "designs.py",
-         "errors.py", "export.py",
+        ["__init__.py", "__main__.py", "adapter.py", "bulk.py", "communities.py", "config.py", "deadline.py",
+         "designs.py", "errors.py", "export.py",
          "filters.py", "forks.py", "graph.py", "index.py", "key_sets.py", "llm.py", "memory.py", "model.py", "ports.py",
-         "research.py", "result.py", "retriever.py", "transfer.py"]
+         "research.py", "result.py", "retriever.py", "telemetry.py", "transfer.py"]
     )  # fmt: skip
 
 

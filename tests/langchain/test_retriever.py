@@ -209,7 +209,7 @@ class TestCalls:
             assert result.explain()
 
     async def test_with_unknown_settings_are_refused(self, retriever):
-        with pytest.raises(InputError, match="unknown search setting 'top_k': use method, k, "):
+        with pytest.raises(InputError, match="unknown search setting 'top_k': did you mean 'k'"):
             retriever.invoke(QUESTION, top_k=3)
         with pytest.raises(InputError, match="top_k"):
             await retriever.ainvoke(QUESTION, top_k=3)

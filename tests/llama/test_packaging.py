@@ -16,7 +16,8 @@ def python(code: str) -> str:
 
 def test_the_public_names_are_these():
     assert sorted(llama_graphrag.__all__) == [
-        "GraphContextPostprocessor", "GraphRAGInsertEvent", "GraphRAGRetrievalEvent", "GraphRAGRetriever",
+        "GraphContextPostprocessor", "GraphRAGInsertEvent", "GraphRAGMemoryBlock", "GraphRAGRetrievalEvent",
+        "GraphRAGRetriever", "GraphRAGVectorStore",
         "LocalEmbedding", "memory_search_tool", "memory_tools", "postprocessor_reranker",
     ]  # fmt: skip
     assert all(hasattr(llama_graphrag, name) for name in llama_graphrag.__all__)

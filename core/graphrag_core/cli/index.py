@@ -18,7 +18,7 @@ from graphrag_core.cli import options, render
 from graphrag_core.documents.catalogue import Catalogue, open_catalogue
 from graphrag_core.documents.load import FORMATS
 from graphrag_core.documents.sync import FileSource, Progress, SyncReport, changed_documents, sync_files
-from graphrag_core.documents.walk import File, Problem, is_pattern, walk_files
+from graphrag_core.documents.walk import File, Problem, is_pattern
 from graphrag_core.engine.address import is_address, shown
 from graphrag_core.errors import InputError
 from graphrag_core.ingest.edges import Edge, parse_edges
@@ -65,6 +65,9 @@ class FileJob:
     chunk_size: Annotated[int | None, typer.Option(min=16, help="Tokens per passage. 256 in a new index.")] = None
     keep_missing: Annotated[
         bool, typer.Option("--keep-missing", help="Keep the documents of files that no longer exist.")
+    ] = False
+    follow_links: Annotated[
+        bool, typer.Option("--follow-links", help="Follow symbolic links that lead out of a folder.")
     ] = False
     quiet: options.Quiet = False
     llm: str | None = field(default=None, init=False)  # options of ``index`` only
@@ -124,7 +127,9 @@ class FileJob:
         configured = options.CONFIG.get().index
         metadata = {**configured.metadata, **options.parse_metadata(self.metadata)}
         pipeline = f"{self.extractor.identity} {self.settings.chunker.identity}"
-        return FileSource(tuple(paths), metadata, configured.max_size * 1_000_000, pipeline)
+        return FileSource(
+            tuple(paths), metadata, configured.max_size * 1_000_000, pipeline, follow_links=self.follow_links
+        )
 
 
 @dataclass(frozen=True)
@@ -210,7 +215,7 @@ def _sync(
     shared: dict[str, Any] = {"keep_missing": job.keep_missing, "on_problem": print_problem}
     try:
         if processes is None:
-            with _progress_bar(source.paths, show=show_progress) as advance:
+            with _progress_bar(source, show=show_progress) as advance:
                 return sync_files(index, catalogue, source, on_progress=advance, **shared)
         from graphrag_core import bulk
 
@@ -299,7 +304,7 @@ def print_problem(problem: Problem) -> None:
 
 
 @contextmanager
-def _progress_bar(paths: tuple[str, ...], *, show: bool) -> Iterator[Callable[[Progress], None]]:
+def _progress_bar(source: FileSource, *, show: bool) -> Iterator[Callable[[Progress], None]]:
     """Show a bar of the bytes that are indexed; yield the function that moves it.
 
     Counts the files first, for the total. Files that turn out to be unchanged are taken out of the
@@ -310,7 +315,7 @@ def _progress_bar(paths: tuple[str, ...], *, show: bool) -> Iterator[Callable[[P
         return
     files = size = 0
     with tqdm(desc="counting", unit=" files", leave=False, dynamic_ncols=True) as bar:
-        for found in walk_files(paths):
+        for found in source.walk():
             if isinstance(found, File) and (found.suffix in FORMATS or found.explicit):
                 files, size = files + 1, size + max(found.size, 1)
                 bar.update()

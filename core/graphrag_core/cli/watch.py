@@ -17,7 +17,7 @@ from graphrag_core.cli.index import FileJob, print_counts, print_problem
 from graphrag_core.documents.catalogue import open_catalogue
 from graphrag_core.documents.load import FORMATS
 from graphrag_core.documents.sync import FileChange, FileSource, sync_files
-from graphrag_core.documents.walk import File, Problem, is_pattern, is_skipped, split_pattern, walk_files
+from graphrag_core.documents.walk import File, Problem, is_pattern, is_skipped, split_pattern
 from graphrag_core.engine.address import is_address
 from graphrag_core.errors import (
     DatabaseError,
@@ -101,7 +101,7 @@ class _Watcher:
             self._sync(only)
         except DocumentError as error:
             chosen = replace(self.source, only=only)
-            found = (one.path for one in walk_files(self.source.paths) if isinstance(one, File))
+            found = (one.path for one in self.source.walk() if isinstance(one, File))
             files = [path for path in found if chosen.selects(path)]
             if len(files) < 2:
                 where = f"{render.relative(str(files[0]))}: " if files else ""

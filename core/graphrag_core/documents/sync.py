@@ -25,7 +25,8 @@ class FileSource:
     """Files to index, and how to read them.
 
     ``pipeline`` identifies the chunker and the extractor: when it changes, files are read again. ``only`` restricts
-    a run to some of the files, by absolute path, and to those in some folders; None for all.
+    a run to some of the files, by absolute path, and to those in some folders; None for all. ``follow_links`` is
+    that of :func:`walk_files`.
     """
 
     paths: tuple[str, ...]
@@ -33,9 +34,14 @@ class FileSource:
     max_bytes: int = MAX_BYTES
     pipeline: str = ""
     only: frozenset[Path] | None = None
+    follow_links: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "paths", as_paths(self.paths))
+
+    def walk(self) -> Iterator[File | Problem]:
+        """Yield the files, and what cannot be read."""
+        return walk_files(self.paths, follow_links=self.follow_links)
 
     def selects(self, path: Path) -> bool:
         """Return whether a run looks at a file."""
@@ -131,7 +137,7 @@ def sync_files(
 
 def changed_documents(index: KnowledgeIndex, catalogue: Catalogue, source: FileSource) -> Iterator[Document]:
     """Yield the documents of new and changed files without indexing them."""
-    for found in walk_files(source.paths):
+    for found in source.walk():
         if isinstance(found, File) and found.suffix in FORMATS:
             entry = catalogue.register(found)
             if not _is_indexed(index, catalogue, entry, source.scan(found)[0]):
@@ -167,7 +173,7 @@ class SyncRun:
 
     def files(self) -> Iterator[File]:
         """Yield the files that can be read; report the others."""
-        for found in walk_files(self.source.paths):
+        for found in self.source.walk():
             if isinstance(found, Problem):
                 self.add_problem(found)
             elif not self.source.selects(found.path):

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from stat import S_ISREG
@@ -60,20 +60,22 @@ def as_paths(paths: str | Path | Iterable[str | Path]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def walk_files(paths: str | Path | Iterable[str | Path]) -> Iterator[File | Problem]:
+def walk_files(paths: str | Path | Iterable[str | Path], *, follow_links: bool = False) -> Iterator[File | Problem]:
     """Yield the files of folders (recursively), paths and glob patterns, each file once.
 
     Hidden files, caches, version control and index folders are skipped unless given by
-    their own path. Symbolic links are followed; cycles end. Whatever cannot be opened is
-    yielded as a :class:`Problem`.
+    their own path. Symbolic links within a folder are followed; cycles end. One that leads out of the folder is
+    followed with ``follow_links`` alone: otherwise whoever may write to the folder could have any file indexed. It is
+    yielded as a :class:`Problem`, as is whatever cannot be opened.
     """
     given = as_paths(paths)
     seen: set[tuple[int, int]] = set()  # devices and inodes
+    allowed = None if follow_links else [os.path.realpath(place[0]) for place in map(folder_of, given) if place]
     for path in given:
         found: Iterable[tuple[File, os.stat_result] | Problem] = ()
         place = folder_of(path)
         if place and os.path.isdir(place[0]):
-            found = _walk_folder(*place)
+            found = _walk_folder(*place, allowed)
         elif not place and os.path.lexists(path):
             found = _file(Path(path).absolute(), Path(path).name, explicit=True)
         elif not place:
@@ -150,7 +152,10 @@ def _file(path: Path, name: str, *, explicit: bool) -> Iterator[tuple[File, os.s
         yield Problem(_printable(path), "not a regular file")
 
 
-def _walk_folder(root: Path, matches: re.Pattern[str] | None) -> Iterator[tuple[File, os.stat_result] | Problem]:
+def _walk_folder(
+    root: Path, matches: re.Pattern[str] | None, allowed: Sequence[str] | None
+) -> Iterator[tuple[File, os.stat_result] | Problem]:
+    """Yield the files of a folder. ``allowed`` are the folders that links may lead into; None for all."""
     pending = [root]
     visited: set[tuple[int, int]] = set()
     while pending:
@@ -165,6 +170,9 @@ def _walk_folder(root: Path, matches: re.Pattern[str] | None) -> Iterator[tuple[
                     path = Path(entry.path)
                     if is_skipped(entry.name):
                         continue
+                    if allowed is not None and entry.is_symlink() and not _leads_into(entry.path, allowed):
+                        yield Problem(_printable(path), "a link that leads out of the folder: --follow-links reads it")
+                        continue
                     if _is_folder(entry):
                         if not KnowledgeIndex.exists(path):
                             pending.append(path)
@@ -174,6 +182,12 @@ def _walk_folder(root: Path, matches: re.Pattern[str] | None) -> Iterator[tuple[
                         yield from _file(path, name, explicit=False)
         except OSError as error:
             yield _cannot_open(folder, error)
+
+
+def _leads_into(path: str, folders: Sequence[str]) -> bool:
+    """Return whether a link leads into one of some folders; also of one that leads nowhere, which is reported later."""
+    target = Path(os.path.realpath(path))
+    return not target.exists() or any(target.is_relative_to(folder) for folder in folders)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
