@@ -136,6 +136,12 @@ class Config(_Table):
         """Return keyword arguments for :class:`~graphrag_core.GraphRetriever`. A cross-encoder is loaded here."""
         return retriever_arguments(self.retriever, folder=self._path.parent if self._path else "")
 
+    @property
+    def addresses(self) -> list[str]:
+        """The names of the settings that lead to another machine: an index, an embedder, a language model."""
+        values = {"kb": self.kb, "embedder-url": self.embedder_url, "llm": self.llm}
+        return [name for name, value in values.items() if value and "://" in value]
+
     def relative(self, place: str) -> str:
         """Return a folder or file that the settings file names, relative to the working directory."""
         if self._path is None or self._path.parent == Path.cwd() or is_address(place):
@@ -150,12 +156,29 @@ class Config(_Table):
 
 
 def find() -> Path | None:
-    """Return the nearest ``hybrid-graphrag.toml`` in the working directory or above it."""
-    for parent in (Path.cwd(), *Path.cwd().parents):
+    """Return the nearest ``hybrid-graphrag.toml`` in the working directory or above it.
+
+    The search ends at the home folder, and before a folder of another owner: whoever may write there could send the
+    documents and keys of other users to a server.
+    """
+    here = Path.cwd()
+    owner = _owner(here)
+    for parent in (here, *here.parents):
+        if _owner(parent) != owner:
+            return None
         with suppress(OSError):  # a folder that must not be read
             if (parent / NAME).is_file():
                 return parent / NAME
+        if parent == Path.home():
+            return None
     return None
+
+
+def _owner(folder: Path) -> int | None:
+    try:
+        return folder.stat().st_uid
+    except OSError:
+        return None
 
 
 def load(path: str | Path | None = None) -> Config:

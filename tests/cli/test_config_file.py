@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +64,28 @@ def test_the_nearest_file_above_the_working_directory_is_used_and_its_paths_are_
     monkeypatch.setenv("HYBRID_GRAPHRAG_CONFIG", str(tmp_path / config.NAME))
     assert run("stats").exit_code == 0
     assert "no such file" in run("--config", "nothing.toml", "stats").stderr
+
+
+def test_a_file_above_that_sets_an_address_is_named(run, kb, write, tmp_path, monkeypatch):
+    write('kb = "notes"\nembedder-url = "http://elsewhere.example/v1"\n')
+    (tmp_path / "a").mkdir()
+    assert "sets embedder-url" not in run("stats").stderr
+    monkeypatch.chdir(tmp_path / "a")
+    assert f"{tmp_path / config.NAME} sets embedder-url" in "".join(run("stats").stderr.split("\n"))
+
+
+def test_the_search_ends_at_the_home_folder_and_at_folders_of_others(tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    (home / "project").mkdir(parents=True)
+    (tmp_path / config.NAME).write_text("")
+    monkeypatch.chdir(home / "project")
+    assert config.find() == tmp_path / config.NAME
+    monkeypatch.setattr(Path, "home", lambda: home)
+    assert config.find() is None
+    (home / config.NAME).write_text("")
+    assert config.find() == home / config.NAME
+    monkeypatch.setattr(config, "_owner", lambda folder: len(folder.parts))
+    assert config.find() is None
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ from graphrag_core.cli.index import index
 from graphrag_core.cli.maintain import backup, delete, stats, verify
 from graphrag_core.cli.memory import memory
 from graphrag_core.cli.query import explain, query
-from graphrag_core.cli.render import LogHandler, print_error
+from graphrag_core.cli.render import LogHandler, print_error, stderr
 from graphrag_core.cli.serve import key, mcp, serve
 from graphrag_core.cli.watch import watch
 from graphrag_core.context.escape import for_terminal
@@ -91,6 +92,9 @@ def _global_options(
         return
     found = read_config(config_file)
     options.CONFIG.set(found)
+    if found.path is not None and found.addresses and found.path.parent != Path.cwd():
+        names = ", ".join(found.addresses)
+        stderr().print(f"{found.path} sets {names}", style="quiet", markup=False)
     context.default_map = option_defaults(context.command, found)
 
 
