@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 import time
 
+import httpx
 import pytest
-from serving import Gateway, client_of, index_of, keys_of, wait_until
+from serving import Gateway, client_of, index_of, keys_of, served, wait_until
 
 from graphrag_core import Document, GraphRetriever
 from graphrag_core.config import load
 from graphrag_core.deadline import check_deadline, deadline
 from graphrag_core.errors import ConfigError, DeadlineExceeded, FilterError, InputError, LLMError
 from graphrag_core.explore import Explorer
-from graphrag_core.serve import Limits
+from graphrag_core.serve import Limits, create_app
 from graphrag_core.serve.errors import TimeLimit
 
 OURS = [Document("a1", "The Auth Service calls the Keyring.", "Auth Service", {"tenant": "a"})]
@@ -190,3 +192,27 @@ def test_a_retriever_that_is_no_section_is_refused(tmp_path):
 def test_a_number_of_passages_beyond_any_index_is_refused():
     with index_of(OURS) as index, pytest.raises(InputError, match="k"):
         GraphRetriever(index).retrieve("Who?", k=10**22)
+
+
+def test_connections_without_a_request_are_closed():
+    """Half-sent headers keep a connection for a time, and only so many of them."""
+    gateway = Gateway(index_of(OURS), limits=Limits(connections=20, header_seconds=60))
+    with served(create_app(gateway), gateway) as url:
+        slow = [socket.create_connection(address_of(url)) for _ in range(60)]
+        for one in slow:
+            one.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+        assert httpx.get(f"{url}/health").json()["status"] == "ok"
+        assert slow[0].recv(100) == b"", "the oldest is closed"
+        slow[-1].sendall(b"1\r\n\r\n")
+        assert slow[-1].recv(100).startswith(b"HTTP/1.1 200"), "the newest can go on"
+        for one in slow:
+            one.close()
+    gateway = Gateway(index_of(OURS), limits=Limits(header_seconds=0.2))
+    with served(create_app(gateway), gateway) as url, socket.create_connection(address_of(url)) as slow:
+        slow.sendall(b"GET /health HTTP/1.1\r\n")
+        assert slow.recv(100) == b""
+
+
+def address_of(url: str) -> tuple[str, int]:
+    host, port = url.removeprefix("http://").split(":")
+    return host, int(port)

@@ -29,10 +29,12 @@ try:
     from starlette.datastructures import Headers
     from starlette.responses import JSONResponse, Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 except ImportError as _error:
     raise MissingDependency("starlette and uvicorn", "serve", "The HTTP server") from _error
 
 _log = logging.getLogger(__name__)
+_BaseConnection: Any = AutoHTTPProtocol  # which of two, uvicorn decides when it is imported
 _T = TypeVar("_T")
 _KEEP_ALIVE = 15.0  # seconds without an event until a comment is sent, so that proxies keep the connection
 LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -280,6 +282,58 @@ class EventStream(Response):
 # -- a process
 
 
+class _Waiting:
+    """The connections that wait for the headers of a request. One is closed after some seconds.
+
+    uvicorn waits for headers without end. If there are too many connections, the one that has waited longest is closed.
+    """
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._most, self._seconds = most, seconds
+        self._timers: dict[Any, asyncio.TimerHandle] = {}
+
+    def follow(self, connection: Any) -> None:
+        """Note that something happened on a connection."""
+        is_answering = connection.cycle is not None and not connection.cycle.response_complete
+        if is_answering or connection.transport.is_closing():
+            self.forget(connection)
+        elif connection not in self._timers:
+            self._timers[connection] = connection.loop.call_later(self._seconds, self._close, connection)
+            if len(self._timers) > self._most:
+                self._close(next(iter(self._timers)))
+
+    def forget(self, connection: Any) -> None:
+        """Wait for a connection no more."""
+        if (timer := self._timers.pop(connection, None)) is not None:
+            timer.cancel()
+
+    def _close(self, connection: Any) -> None:
+        self.forget(connection)
+        connection.transport.close()
+
+
+class _Connection(_BaseConnection):  # type: ignore[misc]
+    """A connection of uvicorn, which a server's :class:`_Waiting` follows."""
+
+    waiting: _Waiting
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.waiting.follow(self)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self.waiting.follow(self)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self.waiting.follow(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.waiting.forget(self)
+
+
 class Server(uvicorn.Server):
     """A uvicorn server that refuses new requests and ends answers before it waits for what runs."""
 
@@ -298,6 +352,8 @@ def make_server(app: ASGIApp, gateway: Gateway, host: str, port: int, **settings
     limits = gateway.limits
     config = uvicorn.Config(
         app, host=host, port=port, access_log=False, log_config=None, lifespan="on", server_header=False,
-        timeout_graceful_shutdown=math.ceil(max(limits.seconds, limits.write_seconds)), **settings,
+        timeout_graceful_shutdown=math.ceil(max(limits.seconds, limits.write_seconds)),
+        http=type("Connection", (_Connection,), {"waiting": _Waiting(limits.connections, limits.header_seconds)}),
+        **settings,
     )  # fmt: skip
     return Server(config, gateway)

@@ -42,6 +42,9 @@ class Limits:
         The same for an answer of a language model and for a change of documents.
     requests_per_minute
         The rate limit of a key that has none; None for no limit.
+    connections, header_seconds
+        How many connections may wait for the headers of a request, and how long. Of more, the one that has waited
+        longest is closed.
     """
 
     body_bytes: int = 10_000_000
@@ -54,6 +57,8 @@ class Limits:
     answer_seconds: float = 300.0
     write_seconds: float = 300.0
     requests_per_minute: float | None = None
+    connections: int = 500
+    header_seconds: float = 15.0
 
     def __post_init__(self) -> None:
         for one in fields(self):
