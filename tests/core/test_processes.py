@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import fork_scenarios
@@ -16,7 +17,7 @@ import pytest
 from support import SERVICES
 
 from graphrag_core import Cache, Document, GraphRetriever, KnowledgeIndex, LLMExtractor, forks
-from graphrag_core.errors import IndexClosed, InputError, ReadOnlyIndex
+from graphrag_core.errors import IndexClosed, InputError, NotAnIndex, ReadOnlyIndex
 from graphrag_core.testing import HashEmbedder
 
 FORKS = [
@@ -262,3 +263,23 @@ def test_a_fork_waits_for_calls_into_libraries():
     thread.join()
     with forks.fork_waits():
         pass
+
+
+def test_a_reader_waits_for_an_index_that_is_being_created(tmp_path):
+    """Another process creates indexes one after the other: a reader sees none, an empty one, or a complete one."""
+    code = """
+import sys
+from graphrag_core import Document, KnowledgeIndex
+for number in range(12):
+    with KnowledgeIndex.open(f"{sys.argv[1]}/{number}", progress=False) as index:
+        index.add([Document("a", "The Auth Service calls Keyring.")])
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=environment) as process:
+        found = 0
+        while found < 12:
+            with suppress(NotAnIndex), KnowledgeIndex.open(tmp_path / str(found), read_only=True) as index:
+                index.refresh()
+                found += len(index) > 0
+            assert process.poll() in (None, 0)
+    assert process.returncode == 0

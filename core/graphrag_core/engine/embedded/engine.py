@@ -63,6 +63,7 @@ _ALONE = 0.05  # seconds that a reader is left alone
 _MOST_ADMITTED = 16  # readers between two turns of a writer
 _TOGETHER = 4  # transactions that are applied to the search indexes at once: a commit of tantivy is expensive
 _LEAST_TOGETHER = 64  # chunks in them, or as many small transactions
+_CREATION = 5.0  # seconds that a reader waits for a process that is creating the index
 _BURST = 5.0  # seconds: changes that follow a publication so quickly are published together
 _LATER = 0.5, 2.0  # seconds, least and most, after which a change of a burst is published if nobody reads it before
 
@@ -129,7 +130,7 @@ class EmbeddedEngine(SqlEngine):
                 self._folder.create()
                 self._file_lock = self._folder.lock()
                 undo.callback(self._file_lock.release)
-            self.records = Records(self._folder.records if self._folder else None, read_only=read_only)
+            self.records = self._open_records()
             undo.callback(self.records.close)
             self._diagnosis = -1, ""  # a generation, and the first problem of its records
             try:
@@ -141,6 +142,20 @@ class EmbeddedEngine(SqlEngine):
                 raise
             forks.watch(self)
             undo.pop_all()
+
+    def _open_records(self) -> Records:
+        """Open the records. A reader waits for a process that is creating the index."""
+        path = self._folder.records if self._folder else None
+        end = time.monotonic() + _CREATION
+        while True:
+            try:
+                return Records(path, read_only=self.read_only)
+            except DamagedIndex as error:
+                if not self.read_only or self._folder is None or not self._folder.has_writer():
+                    raise
+                if time.monotonic() > end:
+                    raise NotAnIndex(f"{self.path} is being created by another process: try again") from error
+                time.sleep(_CREATION / 100)
 
     # -- writing
 

@@ -327,7 +327,8 @@ class Records(Tables):
         """Return the generation of the last commit of any process, which a read-only database may not see yet."""
         if self.path is None or self._immutable:
             return self.generation
-        return int(self._newest_rows("SELECT value FROM meta WHERE name = 'generation'")[0][0])
+        rows = self._newest_rows("SELECT value FROM meta WHERE name = 'generation'")
+        return int(rows[0][0]) if rows else 0  # the index is being created
 
     def shorten_log(self) -> None:
         """Empty the write-ahead log if it has deleted text, or is long."""
