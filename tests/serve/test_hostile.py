@@ -213,6 +213,15 @@ def test_connections_without_a_request_are_closed():
         assert slow.recv(100) == b""
 
 
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_body_over_the_limit_is_answered(stated):
+    gateway = Gateway(index_of(OURS), limits=Limits(body_bytes=100_000))
+    pieces = [b"x" * 50_000] * 15
+    with client_of(gateway) as client:
+        found = client.post("/v1/query", content=b"".join(pieces) if stated else iter(pieces))
+    assert (found.status_code, found.json()["error"]["type"]) == (413, "TooLarge")
+
+
 def address_of(url: str) -> tuple[str, int]:
     host, port = url.removeprefix("http://").split(":")
     return host, int(port)

@@ -25,11 +25,13 @@ _JOINERS = r"(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])|[\u2
 _INVISIBLE = re.compile(rf"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ud800-\udfff{_SILENT}]|{_JOINERS}")
 _NOT_FOR_TERMINALS = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_SILENT}]")
 _NOT_FOR_HTML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-# Where a control token of a chat template starts: "<|im_start|>", "<｜User｜>", "[INST]", "<<SYS>>", "<start_of_turn>".
+# Where a control token of a chat template starts: "<|im_start|>", "<｜User｜>", "[INST]", "<<SYS>>", "<start_of_turn>",
+# or a mark that prompts often have around passages: "</context>", "### Instruction".
 _TOKEN = re.compile(
     r"<(?=[|｜])|<(?=<\s?/?SYS>>)|"
     r"<(?=/?(?:s|bos|eos|pad|unk|mask|cls|sep|start_of_turn|end_of_turn|system|user|assistant|human|tool_call"
-    r"|tool_response|function_calls|think)>)|"
+    r"|tool_response|function_calls|think|contexts?|documents?|passages?|instructions?)>)|"
+    r"#(?=##\s*(?:instruction|response|input)\b)|"
     r"\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)\])",
     re.IGNORECASE,
 )

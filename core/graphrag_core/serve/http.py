@@ -34,6 +34,7 @@ except ImportError as _error:
     raise MissingDependency("starlette and uvicorn", "serve", "The HTTP server") from _error
 
 _log = logging.getLogger(__name__)
+_MOST_DISCARDED = 10  # times the limit of a body
 _BaseConnection: Any = AutoHTTPProtocol  # which of two, uvicorn decides when it is imported
 _T = TypeVar("_T")
 _KEEP_ALIVE = 15.0  # seconds without an event until a comment is sent, so that proxies keep the connection
@@ -167,6 +168,7 @@ class Guard:
         too_large = TooLarge(f"the body has more than {limits.body_bytes:,} bytes")
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and int(value) > limits.body_bytes:
+                await self._discard(receive)
                 raise too_large
         body, more = bytearray(), True
         while more:
@@ -177,10 +179,24 @@ class Guard:
             if message["type"] == "http.disconnect":
                 raise ClientGone
             body += message.get("body", b"")
-            if len(body) > limits.body_bytes:
-                raise too_large
             more = message.get("more_body", False)
+            if len(body) > limits.body_bytes:
+                body.clear()
+                if more:
+                    await self._discard(receive)
+                raise too_large
         return bytes(body)
+
+    async def _discard(self, receive: Receive) -> None:
+        """Read the rest of a body that is too large, for a time: a client that still sends does not read the answer."""
+        left = _MOST_DISCARDED * self.gateway.limits.body_bytes
+        end = time.monotonic() + self.gateway.limits.header_seconds
+        while left > 0 and time.monotonic() < end:
+            with suppress(TimeoutError, asyncio.TimeoutError):
+                message = await asyncio.wait_for(receive(), max(0.0, end - time.monotonic()))
+                left -= len(message.get("body", b""))
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    return
 
     def _log(self, scope: Scope, status: int, seconds: float) -> None:
         key = getattr(scope.get("state"), "key", None) or scope.get("state", {}).get("key")
