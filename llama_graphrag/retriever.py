@@ -352,8 +352,8 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
     ) -> Self:
         """Index the nodes of an existing ``VectorStoreIndex``, over whatever vector store.
 
-        The embeddings of Simple, Chroma, Qdrant, LanceDB and FAISS stores are reused, and those of other stores
-        whose ``get_nodes`` returns them: nothing is embedded again. The docstore may be empty, as after
+        The embeddings of Simple, Chroma, Qdrant, LanceDB, FAISS, Milvus and PGVector stores are reused, and those of
+        others whose ``get_nodes`` returns them: nothing is embedded again. The docstore may be empty, as after
         ``VectorStoreIndex.from_vector_store(store)``. Nodes without an embedding are embedded. Log messages and
         :class:`~llama_graphrag.GraphRAGInsertEvent` say how many.
 
