@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import warnings
 
 import pytest
 from llama_index.core import Document, VectorStoreIndex
@@ -13,7 +15,7 @@ from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.llms import MockLLM
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
-from llama_index.core.memory import Memory
+from llama_index.core.memory import ChatMemoryBuffer, Memory
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.postprocessor import PrevNextNodePostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -38,6 +40,15 @@ def tenant(name):
     return MetadataFilters(filters=[MetadataFilter(key="tenant", value=name)])
 
 
+@pytest.fixture(autouse=True)
+def connections():
+    """Collect the SQLite connections that LlamaIndex's ``Memory`` leaves open, before they warn in another test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
+
+
 @pytest.fixture
 def retriever():
     with GraphRAGRetriever.from_nodes(NODES, Hashed()) as retriever:
@@ -57,7 +68,7 @@ def test_with_filters_narrows_and_shares_the_index(retriever):
 def test_an_engine_of_a_request_sees_its_tenant_alone(retriever):
     own = retriever.with_filters(tenant("a"))
     assert "secret" not in str(own.as_query_engine(llm=MockLLM()).query(QUESTION))
-    chat = ContextChatEngine.from_defaults(retriever=own, llm=MockLLM())
+    chat = ContextChatEngine.from_defaults(retriever=own, llm=MockLLM(), memory=ChatMemoryBuffer.from_defaults())
     assert "secret" not in ids(chat.chat(QUESTION).source_nodes)
 
 
@@ -171,7 +182,7 @@ class Scripted(FunctionCallingLLM):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 async def test_a_function_agent_searches_with_the_tool(retriever):
     agent = FunctionAgent(llm=Scripted(), tools=[memory_search_tool(retriever.with_filters(tenant("a")))])
-    answer = await agent.run(QUESTION)
+    answer = await agent.run(QUESTION, memory=ChatMemoryBuffer.from_defaults())
     assert str(answer) == "Keyring."
     assert "OAuth Provider speaks to Keyring" in json.dumps(str(agent.llm.seen[-1]))
     assert "secret" not in str(agent.llm.seen[-1])
@@ -192,3 +203,4 @@ async def test_the_memory_block_remembers_what_left_the_short_term_memory(retrie
     assert "Mara Lindqvist" in str(messages)
     assert "secret" not in str(messages)
     assert await block.aget([]) == ""
+    await memory.sql_store._async_engine.dispose()
