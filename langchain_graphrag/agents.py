@@ -21,6 +21,7 @@ from typing_extensions import override
 from graphrag_core import Result
 from graphrag_core.errors import optional_import
 from graphrag_core.filters import Where, parse_all
+from graphrag_core.ingest.validation import to_json
 from graphrag_core.text import fingerprint
 from langchain_graphrag.retriever import GraphRAGRetriever
 
@@ -106,7 +107,7 @@ class RememberMiddleware(AgentMiddleware[Any, Any]):
         answer = messages[-1].text if messages and isinstance(messages[-1], AIMessage) else ""
         if not question or not answer.strip():
             return []
-        key = fingerprint([question, answer, str(sorted(self.metadata.items()))])
+        key = fingerprint([question, answer, to_json(self.metadata)])
         text = f"Question: {question}\n\nAnswer: {answer}"
         return [Document(id=f"turn/{key}", page_content=text, metadata=self.metadata)]
 

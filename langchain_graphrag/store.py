@@ -18,6 +18,8 @@ from typing import Any
 import graphrag_core
 from graphrag_core.errors import FilterError, InputError, optional_import
 from graphrag_core.filters import matches, parse_all
+from graphrag_core.ingest.validation import to_json
+from graphrag_core.text import fingerprint
 from langchain_graphrag.retriever import GraphRAGRetriever
 
 with optional_import("langgraph", "langchain", "langchain_graphrag.store"):
@@ -49,15 +51,15 @@ class GraphRAGStore(BaseStore):
     """Items of LangGraph's long-term memory in the index of a retriever.
 
     ``search`` with a query uses vectors, keywords and the knowledge graph over the texts of the items. Items are
-    documents of the index with the metadata of the retriever's choice, so that its filters apply to them, and other
-    documents of the index are not items.
+    documents of the index, so that the retriever's filters apply to them. Other documents of the index are not items.
 
     Parameters
     ----------
     retriever
         Searches, and has the index that is written.
     metadata
-        Metadata of every item, such as ``{"tenant": "a"}``, for a retriever that is restricted by it.
+        Metadata of every item, such as ``{"tenant": "a"}``, for a retriever that is restricted by it. Items of other
+        metadata are neither replaced nor deleted.
 
     Notes
     -----
@@ -91,7 +93,7 @@ class GraphRAGStore(BaseStore):
     def _put(self, op: PutOp) -> None:
         name = _id(op.namespace, op.key)
         index = self.retriever.index
-        document_id = f"{_KEY}/{name}"
+        document_id = f"{_KEY}/{fingerprint([name, to_json(self.metadata)])}"  # the same item of others is another
         if op.value is None:
             self.retriever.delete([document_id])
             return
@@ -119,7 +121,7 @@ class GraphRAGStore(BaseStore):
             scored = [(hit.chunk.metadata[_KEY], hit.score) for hit in hits]
             found = list({stored["id"]: (_item(stored), score) for stored, score in reversed(scored)}.values())[::-1]
         else:
-            found = [(item, None) for item in self._items(where)]
+            found = [(item, None) for item in sorted(self._items(where), key=lambda item: item.created_at)]
         kept = [(item, score) for item, score in found if matches(_where(op.filter), item.value)]
         return [
             SearchItem(item.namespace, item.key, item.value, item.created_at, item.updated_at, score)
@@ -133,7 +135,7 @@ class GraphRAGStore(BaseStore):
         return sorted(cut)[op.offset : op.offset + op.limit]
 
     def _items(self, where: Mapping[str, Any]) -> Iterator[Item]:
-        """Yield the items within the retriever's filter, in the order of their ids."""
+        """Yield the items within the retriever's filter."""
         try:
             ids = self.retriever.index.document_ids(parse_all(self.retriever.scope, where))
         except FilterError:  # no document has such a key: there is no item yet

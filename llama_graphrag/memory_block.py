@@ -10,6 +10,7 @@ from llama_index.core.schema import TextNode
 from pydantic import Field
 from typing_extensions import override
 
+from graphrag_core.ingest.validation import to_json
 from graphrag_core.text import fingerprint
 from llama_graphrag.llm import count_tokens
 from llama_graphrag.retriever import GraphRAGRetriever
@@ -62,7 +63,7 @@ class GraphRAGMemoryBlock(BaseMemoryBlock[str]):
             if message.content and message.role in (MessageRole.USER, MessageRole.ASSISTANT):
                 session = message.additional_kwargs.get("session_id")
                 known = {"role": message.role.value, **({"session_id": session} if session else {}), **self.metadata}
-                key = fingerprint([message.role.value, message.content, str(session)])
+                key = fingerprint([message.role.value, message.content, str(session), to_json(self.metadata)])
                 hidden = ["session_id", *self.metadata]
                 nodes.append(
                     TextNode(

@@ -120,25 +120,25 @@ class GraphRAGVectorStore(BasePydanticVectorStore):
 
         ``settings`` are those of :meth:`GraphRAGRetriever.search <llama_graphrag.GraphRAGRetriever.search>`.
         """
-        return self._result(self._retriever.retrieve(*self._read(query), **self._settings(query), **settings))
+        return self._result(self._retriever.retrieve(self._read(query), **self._settings(query), **settings))
 
     @override
     async def aquery(self, query: VectorStoreQuery, **settings: Any) -> VectorStoreQueryResult:
         """Async version of :meth:`query`."""
-        found = await self._retriever.aretrieve(*self._read(query), **self._settings(query), **settings)
+        found = await self._retriever.aretrieve(self._read(query), **self._settings(query), **settings)
         return self._result(found)
 
     def _ids(self, node_ids: Sequence[str] | None, filters: MetadataFilters | None) -> list[str]:
         where = parse_all(self._retriever.scope, to_where(filters), *ids_where(node_ids, None))
         return list(self._retriever.index.document_ids(where))
 
-    def _read(self, query: VectorStoreQuery) -> tuple[QueryBundle]:
+    def _read(self, query: VectorStoreQuery) -> QueryBundle:
         if not (query.query_str or "").strip() and self._retriever.settings.method != "vector":
             raise InputError(
                 "the query has no query_str, which keyword and graph search need: pass it, or use a retriever with "
                 "method='vector'"
             )
-        return (QueryBundle(query.query_str or "the vector", embedding=query.query_embedding),)
+        return QueryBundle(query.query_str or "the vector", embedding=query.query_embedding)
 
     def _settings(self, query: VectorStoreQuery) -> dict[str, Any]:
         return {

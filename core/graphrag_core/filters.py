@@ -69,14 +69,10 @@ EXISTS = "{'exists': True}"
 """How an error writes the test whether a document has a key. The command line replaces it."""
 
 _OPERATORS = ("between", "contains", "eq", "exists", "gt", "gte", "in", "lt", "lte", "ne", "nin")
-_INSTEAD = {
-    "like": "patterns are not supported: search for the words in the question, or store what you filter by as a value",
-    "regex": "patterns are not supported: search for the words in the question, or store what you filter by as a value",
-    "not_contains": "write {'not': {key: value}}",
-    "size": "lengths are not supported: store the number as a value",
-    "all": "write {'and': [{key: value}, ...]}",
-}
-_INSTEAD["ilike"] = _INSTEAD["like"]
+_NO_PATTERNS = (
+    "patterns are not supported: search for the words in the question, or store what you filter by as a value"
+)
+_INSTEAD = {"like": _NO_PATTERNS, "ilike": _NO_PATTERNS, "not_contains": "write {'not': {key: value}}"}
 MAX_CONDITIONS = 1_000
 MAX_DEPTH = 20
 

@@ -72,6 +72,14 @@ def test_an_engine_of_a_request_sees_its_tenant_alone(retriever):
     assert "secret" not in ids(chat.chat(QUESTION).source_nodes)
 
 
+async def test_the_same_message_of_two_users_is_remembered_twice(retriever):
+    for name in "ab":
+        block = GraphRAGMemoryBlock(retriever=retriever.with_filters(tenant(name)), metadata={"tenant": name})
+        await block.aput([ChatMessage("The Tide Feed is late.", role="user")])
+    owners = [one.metadata["tenant"] for one in retriever.index.documents() if "Tide Feed" in one.text]
+    assert sorted(owners) == ["a", "b"]
+
+
 class TestVectorStore:
     def test_an_ingestion_pipeline_leaves_no_stale_nodes(self, retriever):
         pipeline = IngestionPipeline(

@@ -3,6 +3,7 @@
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -15,9 +16,14 @@ from graphrag_core.cli import render
 from graphrag_core.context.display import Highlighter
 from graphrag_core.demo import QUESTIONS, DemoQuestion, sample_documents
 from graphrag_core.embedders import WordLlama
-from graphrag_core.query.settings import Method
 
-_METHODS: tuple[Method, ...] = ("vector", "keyword", "graph", "hybrid")
+_PLAIN, _HYBRID = "vector + keyword", "hybrid"
+_WAYS: dict[str, dict[str, Any]] = {
+    "vector": {"method": "vector"},
+    "keyword": {"method": "keyword"},
+    _PLAIN: {"use_graph": False},
+    _HYBRID: {},
+}
 _TOP = 5
 _MAX_WIDTH = 120
 _PAGE = "hybrid-graphrag-demo.html"
@@ -46,9 +52,11 @@ def demo() -> None:
     console.print()
     if gained:
         documents = "document" if gained == 1 else "documents"
-        console.print(f"The graph added {gained} {documents} that vector search did not have in its top {_TOP}.")
+        console.print(
+            f"The graph added {gained} {documents} that vector and keyword search together did not have in their top {_TOP}."
+        )
     else:
-        console.print("On these questions, vector search found everything that the graph found.")
+        console.print("On these questions, vector and keyword search found everything that the graph found.")
     console.print()
     console.print("Why each passage of the first question was found, as a page. Open it in a browser:")
     console.print(Text(page.as_uri(), "bold"), soft_wrap=True)
@@ -64,21 +72,21 @@ def demo() -> None:
 
 
 def _show_question(number: int, question: DemoQuestion, retriever: GraphRetriever, console: Console) -> int:
-    """Show the answers of all methods; return how many needed documents the graph adds to vector search."""
+    """Show the answers of all methods; return how many needed documents the graph adds to vector and keyword search."""
     everything = len(retriever.index)
-    results = {method: retriever.retrieve(question.text, method=method, k=everything) for method in _METHODS}
-    hits = {method: result.hits for method, result in results.items()}
-    texts = Highlighter(results["hybrid"])
-    vector_ranks = {hit.chunk.document_id: rank for rank, hit in enumerate(hits["vector"], 1)}
-    missed = set(question.needed) - {hit.chunk.document_id for hit in hits["vector"][:_TOP]}
-    gained = [hit for hit in hits["hybrid"][:_TOP] if hit.chunk.document_id in missed]
+    results = {name: retriever.retrieve(question.text, k=everything, **way) for name, way in _WAYS.items()}
+    hits = {name: result.hits for name, result in results.items()}
+    texts = Highlighter(results[_HYBRID])
+    plain_ranks = {hit.chunk.document_id: rank for rank, hit in enumerate(hits[_PLAIN], 1)}
+    missed = set(question.needed) - {hit.chunk.document_id for hit in hits[_PLAIN][:_TOP]}
+    gained = [hit for hit in hits[_HYBRID][:_TOP] if hit.chunk.document_id in missed]
     new = {hit.chunk.document_id for hit in gained}
-    columns = Table.grid(*(Column(ratio=1) for _ in _METHODS), expand=True, padding=(0, 1, 0, 0))
-    columns.add_row(*(_method_column(method, hits[method][:_TOP], question, new) for method in _METHODS))
+    columns = Table.grid(*(Column(ratio=1) for _ in _WAYS), expand=True, padding=(0, 1, 0, 0))
+    columns.add_row(*(_column(name, hits[name][:_TOP], question, new) for name in _WAYS))
     content: list[RenderableType] = [Text(f"Needed: {question.looking_for}.", "quiet"), Text(), columns]
     for hit in gained:
-        rank = vector_ranks.get(hit.chunk.document_id)
-        place = f"rank {rank} in vector search" if rank else "not found by vector search"
+        rank = plain_ranks.get(hit.chunk.document_id)
+        place = f"rank {rank} without it" if rank else "not found without it"
         quotation = Text.assemble("“", render.snippet(texts, hit), "”", style="italic")
         reason = render.path_tree(hit.path[1:-1], quotation) if len(hit.path) > 2 else quotation
         heading = Text.assemble("The graph adds ", (hit.chunk.title, "title"), f" ({place}):")
@@ -89,8 +97,8 @@ def _show_question(number: int, question: DemoQuestion, retriever: GraphRetrieve
     return len(gained)
 
 
-def _method_column(method: str, hits: tuple[Hit, ...], question: DemoQuestion, gained: set[str]) -> RenderableType:
-    lines = [Text(method, "bold magenta" if method == "hybrid" else "bold cyan")]
+def _column(name: str, hits: tuple[Hit, ...], question: DemoQuestion, gained: set[str]) -> RenderableType:
+    lines = [Text(name, "bold magenta" if name == _HYBRID else "bold cyan")]
     for rank, hit in enumerate(hits, 1):
         needed = hit.chunk.document_id in question.needed
         mark = ("✓ ", "good") if needed else ("· ", "quiet")

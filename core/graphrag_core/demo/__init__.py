@@ -28,7 +28,7 @@ QUESTIONS = (
         ("oauth-provider", "auth-service", "partner-portal", "adr-007", "keyring"),
     ),
     DemoQuestion(
-        "Who is the contact at the owner of the maker of the sensor at Quay 7?",
+        "Who is our contact at the owner of the maker of the sensor at Quay 7?",
         "a note that names the maker, news of its new owner, and a mail from there",
         ("quay-7-note", "supplier-news", "mail-from-edda-brekke"),
     ),

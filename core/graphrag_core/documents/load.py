@@ -55,6 +55,7 @@ def load_documents(
     metadata: Mapping[str, Any] | None = None,
     max_bytes: int = MAX_BYTES,
     on_problem: Callable[[Problem], None] | None = None,
+    follow_links: bool = False,
 ) -> Iterator[Document]:
     """Yield the documents of folders, files and glob patterns, one at a time.
 
@@ -74,9 +75,11 @@ def load_documents(
         Skip larger files, except CSV and JSON Lines, which are streamed.
     on_problem
         Called for each file or row that is skipped. By default they are logged as warnings.
+    follow_links
+        Whether to follow symbolic links that lead out of the given folders.
     """
     report = on_problem or (lambda problem: _log.warning("%s", problem))
-    for found in walk_files(paths):
+    for found in walk_files(paths, follow_links=follow_links):
         if isinstance(found, Problem):
             report(found)
         elif found.suffix in FORMATS or found.explicit:

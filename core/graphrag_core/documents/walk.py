@@ -171,7 +171,8 @@ def _walk_folder(
                     if is_skipped(entry.name):
                         continue
                     if allowed is not None and entry.is_symlink() and not _leads_into(entry.path, allowed):
-                        yield Problem(_printable(path), "a link that leads out of the folder: --follow-links reads it")
+                        reason = "a link that leads out of the folder: follow_links (--follow-links) reads it"
+                        yield Problem(_printable(path), reason)
                         continue
                     if _is_folder(entry):
                         if not KnowledgeIndex.exists(path):
