@@ -52,9 +52,7 @@ def demo() -> None:
     console.print()
     if gained:
         documents = "document" if gained == 1 else "documents"
-        console.print(
-            f"The graph added {gained} {documents} that vector and keyword search together did not have in their top {_TOP}."
-        )
+        console.print(f"The graph added {gained} {documents} to the top {_TOP} of vector and keyword search together.")
     else:
         console.print("On these questions, vector and keyword search found everything that the graph found.")
     console.print()
