@@ -33,7 +33,7 @@ from graphrag_core.engine.graph.live import LiveGraph, derived_counts, unique_pa
 from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER
 from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, Tables
 from graphrag_core.engine.postgres.database import copy_rows, matrix
-from graphrag_core.engine.postgres.reads import PostgresTables, columns
+from graphrag_core.engine.postgres.reads import PostgresTables, columns, rows_of
 from graphrag_core.engine.postgres.schema import DERIVED, FACT_BITS, GRAM_BITS
 from graphrag_core.key_sets import among, distinct, without
 from graphrag_core.ports import Keys
@@ -321,7 +321,7 @@ class _Tables:
     def match(self, rows: GraphRows) -> tuple[Numbers, Numbers, Flags]:
         spellings = distinct(rows.mentions[2])
         (known,) = self._fetch(
-            "SELECT number FROM spellings WHERE index = %(index)s AND number = ANY(%(spellings)s)",
+            f"SELECT s.number FROM {rows_of('spellings', 's', 'number', 'spellings')}",
             np.int64, spellings=spellings,
         )  # fmt: skip
         owner, gram = _grams_of(self._cursor, self._index, without(spellings, known))
@@ -341,8 +341,7 @@ class _Tables:
                 np.int64, np.int64, new=new, grams=["{" + ",".join(map(str, part.tolist())) + "}" for part in parts],
             )  # fmt: skip
         gram, spelling, size = self._fetch(
-            "SELECT gram, spelling, size FROM name_grams WHERE index = %(index)s AND gram = ANY(%(grams)s) "
-            "ORDER BY gram",
+            f"SELECT n.gram, n.spelling, n.size FROM {rows_of('name_grams', 'n', 'gram', 'grams')} ORDER BY n.gram",
             np.int64, np.int64, np.int64, grams=distinct(rows.grams[1]),
         )  # fmt: skip
         fact, found = matches(rows.grams, (spelling, gram), size)
@@ -353,8 +352,8 @@ class _Tables:
             facts=fact, names=found,
         )  # fmt: skip
         (words,) = self._fetch(
-            "SELECT spelling FROM name_grams WHERE index = %(index)s AND spelling = ANY(%(spellings)s) "
-            f"AND gram < 1::bigint << {WORD_BITS}",
+            f"SELECT n.spelling FROM {rows_of('name_grams', 'n', 'spelling', 'spellings')} "
+            f"WHERE n.gram < 1::bigint << {WORD_BITS}",
             np.int64, spellings=distinct(found),
         )  # fmt: skip
         return fact >> FACT_BITS, found, np.isin(found, words)
@@ -370,14 +369,14 @@ class _Tables:
             words=words[change < 0],
         )
         (spellings,) = self._fetch(
-            "SELECT spelling FROM name_grams WHERE index = %(index)s AND gram = ANY(%(words)s)", np.int64, words=words
+            f"SELECT n.spelling FROM {rows_of('name_grams', 'n', 'gram', 'words')}", np.int64, words=words
         )
         found: Numbers = spellings
         return found
 
     def word_chunks(self, words: Numbers) -> Numbers:
         known, chunks = self._fetch(
-            "SELECT word, chunks FROM word_counts WHERE index = %(index)s AND word = ANY(%(words)s) ORDER BY word",
+            f"SELECT w.word, w.chunks FROM {rows_of('word_counts', 'w', 'word', 'words')} ORDER BY w.word",
             np.int64, np.int64, words=distinct(words[words > 0]),
         )  # fmt: skip
         found = np.zeros(len(words), np.int64)
@@ -425,7 +424,7 @@ class _Tables:
     def spellings(self, spellings: Numbers) -> Spellings:
         number, word, common, alive, entity, alias, under, *counts = self._fetch(
             "SELECT number, coalesce(word, 0), common, entity IS NOT NULL, coalesce(entity, 0), alias_of, titles, "
-            f"{', '.join(COUNTS)} FROM spellings WHERE index = %(index)s AND number = ANY(%(spellings)s)",
+            f"{', '.join(COUNTS)} FROM {rows_of('spellings', 's', 'number', 'spellings')}",
             np.int64, np.int64, np.bool_, np.bool_, np.int64, object, *[np.int64] * (1 + len(COUNTS)),
             spellings=spellings,
         )  # fmt: skip
@@ -438,8 +437,8 @@ class _Tables:
 
         words = spread(word)
         new, gram = self._fetch(
-            "SELECT spelling, gram FROM name_grams WHERE index = %(index)s AND spelling = ANY(%(new)s) "
-            f"AND gram < 1::bigint << {WORD_BITS}",
+            f"SELECT n.spelling, n.gram FROM {rows_of('name_grams', 'n', 'spelling', 'new')} "
+            f"WHERE n.gram < 1::bigint << {WORD_BITS}",
             np.int64, np.int64, new=without(spellings, number),
         )  # fmt: skip
         words[np.searchsorted(spellings, new)] = gram
@@ -478,7 +477,7 @@ class _Tables:
         self.run(
             "UPDATE spellings s SET entity = t.entity, alias_of = t.alias_of FROM "
             "unnest(%(numbers)s::bigint[], %(entities)s::bigint[], %(longs)s::bigint[]) t(number, entity, alias_of) "
-            "WHERE s.index = %(index)s AND s.number = ANY(%(numbers)s) AND s.number = t.number",
+            "WHERE s.index = %(index)s AND s.number = t.number",
             numbers=others.spelling, entities=others.entity, longs=others.alias_of,
         )  # fmt: skip
         self._gone = spellings[~there]
@@ -489,8 +488,8 @@ class _Tables:
 
     def names_of(self, spellings: Numbers) -> Names:
         name, spelling, form, named, *counts = self._fetch(
-            "SELECT name, spelling, form, named, mentions, subjects, triples FROM name_uses "
-            "WHERE index = %(index)s AND spelling = ANY(%(spellings)s)",
+            "SELECT name, spelling, form, named, mentions, subjects, triples "
+            f"FROM {rows_of('name_uses', 'u', 'spelling', 'spellings')}",
             np.int64, np.int64, np.int8, np.int8, np.int64, np.int64, np.int64, spellings=spellings,
         )  # fmt: skip
         return Names(name, spelling, form, np.array(counts, np.int64).reshape(3, len(name)), named)
@@ -510,9 +509,11 @@ class _Tables:
 
     def aliases(self, ends: Numbers, shorts: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
         short, long, of_short, of_long = self._fetch(
-            "SELECT DISTINCT short, long, short_spelling, long_spelling FROM aliases WHERE index = %(index)s "
-            "AND (short_spelling = ANY(%(shorts)s) OR short_spelling IN (SELECT short_spelling FROM aliases "
-            "WHERE index = %(index)s AND (long_spelling = ANY(%(ends)s) OR short_spelling = ANY(%(ends)s))))",
+            "WITH shorts(key) AS MATERIALIZED (SELECT unnest(%(shorts)s::bigint[]) "
+            f"UNION SELECT a.short_spelling FROM {rows_of('aliases', 'a', 'long_spelling', 'ends')} "
+            "UNION SELECT unnest(%(ends)s::bigint[])) "
+            "SELECT DISTINCT a.short, a.long, a.short_spelling, a.long_spelling FROM shorts s CROSS JOIN LATERAL "
+            "(SELECT * FROM aliases WHERE index = %(index)s AND short_spelling = s.key OFFSET 0) a",
             np.int64, np.int64, np.int64, np.int64, ends=ends, shorts=shorts,
         )  # fmt: skip
         return short, long, of_short, of_long
@@ -530,17 +531,19 @@ class _Tables:
 
     def members(self, ahead: Sequence[int], longs: Sequence[int]) -> Members:
         found = self._fetch(
-            "SELECT number, alias_of, mentions, entity FROM spellings WHERE index = %(index)s "
-            "AND (number = ANY(%(ahead)s) OR alias_of = ANY(%(longs)s))",
+            " UNION ".join(
+                f"SELECT s.number, s.alias_of, s.mentions, s.entity FROM {rows_of('spellings', 's', column, keys)}"
+                for column, keys in (("number", "ahead"), ("alias_of", "longs"))
+            ),
             object, object, object, object, ahead=ahead, longs=longs,
         )  # fmt: skip
         return Members(*found)
 
     def users(self, spellings: Numbers) -> Pairs:
         kind, key = self._fetch(
-            "SELECT 0, chunk FROM mentions WHERE index = %(index)s AND spelling = ANY(%(spellings)s) "
-            "UNION ALL SELECT 1, fact FROM fact_names WHERE index = %(index)s AND spelling = ANY(%(spellings)s) "
-            "UNION ALL SELECT 2, fact FROM lower_mentions WHERE index = %(index)s AND spelling = ANY(%(spellings)s)",
+            f"SELECT 0, m.chunk FROM {rows_of('mentions', 'm', 'spelling', 'spellings')} "
+            f"UNION ALL SELECT 1, h.fact FROM {rows_of('fact_names', 'h', 'spelling', 'spellings')} "
+            f"UNION ALL SELECT 2, l.fact FROM {rows_of('lower_mentions', 'l', 'spelling', 'spellings')}",
             np.int64, np.int64, spellings=spellings,
         )  # fmt: skip
         for table in ("name_grams", "lower_mentions"):
@@ -550,12 +553,11 @@ class _Tables:
     def fact_uses(self, facts: Numbers) -> Pairs:
         fact, entity = self._fetch(
             f"""
-            SELECT h.fact, s.entity FROM fact_names h
+            SELECT h.fact, s.entity FROM {rows_of("fact_names", "h", "fact", "facts")}
             {one_row("name_uses", "u", "u.spelling = h.spelling AND u.name = h.name")}
-            {one_row("spellings", "s", "s.number = h.spelling")}
-            WHERE h.index = %(index)s AND h.fact = ANY(%(facts)s) AND s.entity IS NOT NULL AND {IS_HELD}
-            UNION SELECT l.fact, s.entity FROM lower_mentions l
-            {one_row("spellings", "s", IS_LOWER)} WHERE l.index = %(index)s AND l.fact = ANY(%(facts)s)
+            {one_row("spellings", "s", "s.number = h.spelling")} WHERE s.entity IS NOT NULL AND {IS_HELD}
+            UNION SELECT l.fact, s.entity FROM {rows_of("lower_mentions", "l", "fact", "facts")}
+            {one_row("spellings", "s", IS_LOWER)}
             """,
             np.int64, np.int64, facts=facts,
         )  # fmt: skip
@@ -565,10 +567,10 @@ class _Tables:
         chunk, entity, weight = self._fetch(
             f"""
             SELECT chunk, entity, CASE WHEN bool_or(subject) THEN {SUBJECT} ELSE {MENTION} END FROM (
-                SELECT m.chunk, s.entity, m.subject FROM mentions m
+                SELECT m.chunk, s.entity, m.subject FROM {rows_of("mentions", "m", "chunk", "chunks")}
                 {one_row("name_uses", "u", "u.spelling = m.spelling AND u.name = m.name")}
                 {one_row("spellings", "s", "s.number = m.spelling")}
-                WHERE m.index = %(index)s AND m.chunk = ANY(%(chunks)s) AND s.entity IS NOT NULL AND {IS_MENTIONED}
+                WHERE s.entity IS NOT NULL AND {IS_MENTIONED}
                 UNION ALL SELECT c.chunk, s.entity, false FROM unnest(%(chunks)s::bigint[]) c(chunk)
                 CROSS JOIN LATERAL (
                     SELECT spelling FROM lower_mentions WHERE index = %(index)s
@@ -582,7 +584,7 @@ class _Tables:
 
     def fact_entities(self, facts: Numbers) -> Pairs:
         fact, entity = self._fetch(
-            "SELECT fact, entity FROM fact_entities WHERE index = %(index)s AND fact = ANY(%(facts)s)",
+            f"SELECT x.fact, x.entity FROM {rows_of('fact_entities', 'x', 'fact', 'facts')}",
             np.int64, np.int64, facts=facts,
         )  # fmt: skip
         return fact, entity
@@ -627,7 +629,7 @@ class _Tables:
 
     def chunk_entities(self, chunks: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         chunk, entity, weight = self._fetch(
-            "SELECT chunk, entity, weight FROM chunk_entities WHERE index = %(index)s AND chunk = ANY(%(chunks)s)",
+            f"SELECT x.chunk, x.entity, x.weight FROM {rows_of('chunk_entities', 'x', 'chunk', 'chunks')}",
             np.int64, np.int64, np.int64, chunks=chunks,
         )  # fmt: skip
         return chunk, entity, weight
@@ -686,7 +688,7 @@ class _Tables:
 
     def set_nodes(self, chunks: Numbers, nodes: tuple[Numbers, Numbers, Numbers], removed: Numbers) -> None:
         (before,) = self._fetch(
-            "SELECT foreign_subjects FROM chunk_nodes WHERE index = %(index)s AND chunk = ANY(%(chunks)s)",
+            f"SELECT n.foreign_subjects FROM {rows_of('chunk_nodes', 'n', 'chunk', 'chunks')}",
             np.int64, chunks=distinct(chunks, removed),
         )  # fmt: skip
         self.run(
@@ -702,7 +704,7 @@ class _Tables:
         self.run(
             "UPDATE chunk_nodes n SET foreign_subjects = n.foreign_subjects + t.change "
             "FROM unnest(%(chunks)s::bigint[], %(changes)s::bigint[]) t(chunk, change) "
-            "WHERE n.index = %(index)s AND n.chunk = ANY(%(chunks)s) AND n.chunk = t.chunk",
+            "WHERE n.index = %(index)s AND n.chunk = t.chunk",
             chunks=chunks, changes=change,
         )  # fmt: skip
         (count,) = self._placed(
@@ -752,8 +754,8 @@ def _grams_of(cursor: Cursor, index: int, spellings: Numbers) -> Pairs:
         return NONE, NONE
     numbers, surfaces = _fetch(
         cursor,
-        "SELECT DISTINCT ON (spelling) spelling, surface FROM names WHERE index = %s AND spelling = ANY(%s)",
-        (index, spellings.tolist()), np.int64, object,
+        f"SELECT DISTINCT ON (n.spelling) n.spelling, n.surface FROM {rows_of('names', 'n', 'spelling', 'spellings')}",
+        {"index": index, "spellings": spellings}, np.int64, object,
     )  # fmt: skip
     owner, gram = name_grams([normalise(surface) for surface in surfaces])
     gram, place = unique_pairs(gram & _GRAM, owner)

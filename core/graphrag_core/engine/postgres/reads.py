@@ -17,7 +17,7 @@ import numpy.typing as npt
 from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, RawCursor, matrix
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.engine.rows import Row
-from graphrag_core.engine.tables import Query, Tables, check_keys
+from graphrag_core.engine.tables import Query, Tables, check_keys, storable
 from graphrag_core.errors import DatabaseError
 from graphrag_core.filters import Condition, Filter
 from graphrag_core.key_sets import among, distinct
@@ -163,6 +163,17 @@ class _Numbers:
         return self._places[place]
 
 
+def rows_of(table: str, alias: str, column: str, keys: str, kind: str = "bigint") -> str:
+    """Return a join with the rows of a table whose column has one of some keys, the parameter of that name.
+
+    Each key is looked up. ``column = ANY(keys)`` compares each row of the index with each key once the server has a
+    generic plan of the statement.
+    """
+    given = f"(SELECT DISTINCT unnest(%({keys})s::{kind}[]) AS key) {alias}_key"
+    rows = f"SELECT * FROM {table} WHERE index = %(index)s AND {column} = {alias}_key.key OFFSET 0"
+    return f"{given} CROSS JOIN LATERAL ({rows}) {alias}"
+
+
 class PostgresTables(Tables):
     """The rows of one index among those of a database. ``execute`` runs a statement and returns its rows."""
 
@@ -205,6 +216,10 @@ class PostgresTables(Tables):
     def unpack_names(self, stored: Sequence[int]) -> list[int]:
         return list(stored)
 
+    def stored(self, ids: Sequence[str]) -> dict[str, str]:
+        found = f"SELECT d.id, d.digest FROM {rows_of('documents', 'd', 'id', 'ids', 'text')}"
+        return {row[0]: row[1] for row in self.rows(found, {"index": self.index, "ids": self.array(storable(ids))})}
+
     def mentions(self, chunks: Keys) -> list[Any]:
         return self.rows(
             "SELECT m.chunk, m.name, m.subject FROM mentions m "
@@ -214,8 +229,11 @@ class PostgresTables(Tables):
 
     def name_keys(self, names: Sequence[str]) -> dict[str, int]:
         wanted = {name: hash64(name) for name in names}
-        known = set(self.keys(f"SELECT n.key FROM names n WHERE {self.own['n']}n.key = ANY(%s)",
-                              (np.array([*wanted.values()], np.int64),)).tolist())  # fmt: skip
+        rows = self.rows(
+            f"SELECT n.key FROM {rows_of('names', 'n', 'key', 'keys')}",
+            {"index": self.index, "keys": np.array([*wanted.values()], np.int64)},
+        )
+        known = {row[0] for row in rows}
         return {name: key for name, key in wanted.items() if key in known}
 
     def vectors_of(self, kind: str, owners: Keys) -> dict[int, Matrix]:

@@ -21,7 +21,7 @@ from graphrag_core.engine.graph.change import GraphRows
 from graphrag_core.engine.graph.names import name_form
 from graphrag_core.engine.postgres import graph, keywords
 from graphrag_core.engine.postgres.database import Cursor, Database, Halfvec, copy_rows, may_repeat
-from graphrag_core.engine.postgres.reads import PostgresTables
+from graphrag_core.engine.postgres.reads import PostgresTables, rows_of
 from graphrag_core.engine.postgres.schema import BLOCK, FACT_BITS, GRAM_BITS, OF_CHUNK, OF_FACT, column_types
 from graphrag_core.engine.rows import (
     ADDRESS,
@@ -363,14 +363,17 @@ def _check_ids(cursor: Cursor, batch: Batch, ids: Sequence[str]) -> None:
     """Raise an error that names the document whose id, or whose chunk's id, is taken."""
     if not ids:
         return
-    taken = cursor.execute("SELECT id FROM documents WHERE index = %s AND id = ANY(%s)", (batch.index, list(ids)))
+    taken = cursor.execute(
+        f"SELECT d.id FROM {rows_of('documents', 'd', 'id', 'ids', 'text')}", {"index": batch.index, "ids": list(ids)}
+    )
     check_unique(ids, (row[0] for row in taken.fetchall()))
     chunk_ids = [row[2] for row in batch.tables["chunks"]]
     taken = cursor.execute(
-        "SELECT id FROM chunks WHERE index = %s AND id = ANY(%s) AND key <> ALL(%s)",
-        (batch.index, chunk_ids, batch.chunks),
+        f"SELECT c.id, c.key FROM {rows_of('chunks', 'c', 'id', 'ids', 'text')}",
+        {"index": batch.index, "ids": chunk_ids},
     )
-    check_unique(chunk_ids, (row[0] for row in taken.fetchall()), of_chunks=True)
+    own = set(batch.chunks.tolist())
+    check_unique(chunk_ids, (row[0] for row in taken.fetchall() if row[1] not in own), of_chunks=True)
 
 
 def _add_names(cursor: Cursor, batch: Batch) -> None:
