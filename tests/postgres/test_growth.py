@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import psycopg
 import pytest
 
-from graphrag_core import Document, KnowledgeIndex, PageRank
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex, PageRank
 from graphrag_core.engine.postgres import PostgresEngine
 
 PLACES = [f"Place Number{at}" for at in range(120)]
@@ -59,7 +60,7 @@ def test_forward_push_reaches_what_it_reaches_in_memory_in_a_few_statements(both
     with remote.snapshot() as snapshot:
         seeds = np.array([*snapshot.find_entities(["grace hopper", "place number7"]).values()], np.int64)
         snapshot.walk(seeds, np.full(2, 0.5), 0.85, 1e-6)
-        assert len(snapshot._graph._walked) > 2, "more than the two nodes that were asked for"
+        assert len(snapshot._graph._seen.walked) > 2, "more than the two nodes that were asked for"
         for _ in range(5):
             snapshot.walk(
                 np.arange(snapshot.first_entity, snapshot.node_limit),
@@ -78,7 +79,8 @@ def test_nodes_that_little_flows_to_are_not_read(both):
             seeds = np.array([*snapshot.find_entities(["grace hopper"]).values()], np.int64)
             edges = snapshot.walk(seeds, np.ones(1), 0.85, least)
             alone = snapshot.neighbours(seeds)
-            read.append(len(snapshot._graph._walked))
+            read.append(len(snapshot._graph._seen.walked))
+        remote._seen_rows = (-1, remote._seen_rows[1])  # so that the next one reads again
     assert read[0] > read[1] > read[2] == 1
     assert sorted(edges.targets.tolist()) == sorted(alone.targets.tolist())
     assert edges.totals.tolist() == alone.totals.tolist()
@@ -86,12 +88,51 @@ def test_nodes_that_little_flows_to_are_not_read(both):
 
 def test_statements_of_questions_are_planned_once(both):
     _, remote = both
-    for _ in range(7):
+    for at in range(7):
         with remote.snapshot() as snapshot:
-            snapshot.find_entities(["grace hopper"])
+            snapshot.find_entities([f"place number{at}"])
     with remote.database.connection() as connection:
         prepared = connection.execute("SELECT statement FROM pg_prepared_statements").fetchall()
     assert any("FROM spellings" in statement for (statement,) in prepared)
+
+
+@pytest.fixture
+def statements(monkeypatch):
+    """The statements that were sent since it was last cleared."""
+    sent = []
+    execute = psycopg.Cursor.execute
+    monkeypatch.setattr(
+        psycopg.Cursor,
+        "execute",
+        lambda cursor, sql, *rest, **more: sent.append(sql) or execute(cursor, sql, *rest, **more),
+    )
+    return sent
+
+
+def test_a_question_takes_few_statements_and_the_next_one_fewer(both, statements):
+    _, remote = both
+    index = KnowledgeIndex(engine=remote, progress=False)
+    retriever = GraphRetriever(index, cache=None)
+    statements.clear()
+    first = retriever.retrieve("Who met Grace Hopper in Place Number7?")
+    assert len(statements) <= 22
+    statements.clear()
+    again = retriever.retrieve("Who met Grace Hopper in Place Number7?")
+    assert len(statements) <= 10
+    assert [hit.chunk.id for hit in again.hits] == [hit.chunk.id for hit in first.hits]
+    index.add([Document("new", "Zelda Zork met Grace Hopper in Place Number7.", "Place Number7")])
+    assert "new" in [hit.chunk.id for hit in retriever.retrieve("Who is Zelda Zork?").hits]
+
+
+def test_what_was_read_is_released_when_it_is_much(both, monkeypatch):
+    _, remote = both
+    monkeypatch.setattr("graphrag_core.engine.postgres.seen._MOST_NODES", 10)
+    kept = []
+    for _ in range(2):
+        with remote.snapshot() as snapshot:
+            snapshot.neighbours(snapshot.search_keywords("chunks", "Grace Hopper", 5)[0], to="entities")
+            kept.append(remote._seen_rows[1])
+    assert kept[0] is not kept[1]
 
 
 @pytest.mark.parametrize(

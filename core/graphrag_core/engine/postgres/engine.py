@@ -22,6 +22,7 @@ from graphrag_core.engine.postgres import graph, keywords, writer
 from graphrag_core.engine.postgres.database import Connection, Database, DriverError
 from graphrag_core.engine.postgres.reads import VECTORS, PostgresTables, Scope, Transaction
 from graphrag_core.engine.postgres.schema import FACT_BITS, TABLES
+from graphrag_core.engine.postgres.seen import Seen
 from graphrag_core.engine.postgres.snapshot import PostgresReads
 from graphrag_core.engine.rows import Accesses, Row
 from graphrag_core.engine.tables import SqlEngine, Tables, parts_of
@@ -43,8 +44,9 @@ _MOST_SCOPES = 16  # scopes whose chunks are kept in memory
 _STATE = """
 SELECT i.generation, i.chunks, i.facts, i.lengths, i.dead,
     EXISTS (SELECT FROM chunk_vectors v WHERE v.index = i.id), EXISTS (SELECT FROM fact_vectors v WHERE v.index = i.id),
-    EXISTS (SELECT FROM name_vectors v WHERE v.index = i.id)
-FROM indexes i WHERE i.id = %s
+    EXISTS (SELECT FROM name_vectors v WHERE v.index = i.id),
+    coalesce(g.leading_chunks::double precision / nullif(g.chunks, 0), 0), coalesce(g.is_plain, true)
+FROM indexes i LEFT JOIN graph_state g ON g.index = i.id WHERE i.id = %s
 """
 
 
@@ -92,6 +94,7 @@ class PostgresEngine(SqlEngine):
         self._dead: tuple[int, Keys] = (-1, np.empty(0, np.int64))
         self._scopes: OrderedDict[tuple[int, Filter], Keys] = OrderedDict()  # keys of chunks by generation and filter
         self._approximate: tuple[int, tuple[str, ...]] = (-1, ())
+        self._seen_rows = (-1, Seen(0))  # the generation, and what questions have read of it
         self._seen = self.generation
         if merge_similar is not None and not read_only:
             similar = str(float(merge_similar))
@@ -333,12 +336,24 @@ class PostgresEngine(SqlEngine):
             approximate = self._approximate_kinds(transaction)
             if scope is not None:
                 transaction.restrict(self._scope(transaction, scope))
+            if transaction.scope.is_everything:
+                transaction.see(self._rows_seen(transaction))
             return PostgresReads(transaction, self.accesses, approximate), connection
         except BaseException:
             with suppress(DriverError):
                 connection.rollback()
             self.database.pool.putconn(connection)
             raise
+
+    def _rows_seen(self, reads: Transaction) -> Seen:
+        """Return what questions have read of the generation of a transaction."""
+        with self._lock:
+            generation, seen = self._seen_rows
+            if generation != reads.generation or seen.is_full:
+                seen = Seen(reads.chunk_count)
+                if generation <= reads.generation:
+                    self._seen_rows = reads.generation, seen
+        return seen
 
     def _dead_chunks(self, reads: Transaction) -> Keys:
         """Return the deleted chunks that postings still have, in ascending order. The last ones are cached."""

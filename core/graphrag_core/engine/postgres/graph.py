@@ -33,7 +33,7 @@ from graphrag_core.engine.graph.live import LiveGraph, derived_counts, unique_pa
 from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER
 from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, Tables
 from graphrag_core.engine.postgres.database import copy_rows, matrix
-from graphrag_core.engine.postgres.reads import PostgresTables, columns, rows_of
+from graphrag_core.engine.postgres.reads import PostgresTables, columns, one_row, rows_of
 from graphrag_core.engine.postgres.schema import DERIVED, FACT_BITS, GRAM_BITS
 from graphrag_core.key_sets import among, distinct, without
 from graphrag_core.ports import Keys
@@ -124,15 +124,6 @@ def _read_page(cursor: Cursor, index: int, chunks: Keys, *, lower: bool) -> Grap
         fetch("a.short, a.long, a.short_spelling, a.long_spelling", "aliases a", "", name, name, name, name),
         lower_rows,
     )  # fmt: skip
-
-
-def one_row(table: str, alias: str, condition: str) -> str:
-    """Return a join with the one row of a table that has a key.
-
-    The planner cannot read the table in another order: it may have no statistics of a new index.
-    """
-    where = f"{alias}.index = %(index)s AND {condition}"
-    return f"CROSS JOIN LATERAL (SELECT * FROM {table} {alias} WHERE {where} LIMIT 1) {alias}"
 
 
 def graph_tables(rows: GraphRows, grams: Pairs) -> Tables:

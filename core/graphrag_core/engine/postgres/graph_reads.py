@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,8 @@ import numpy.typing as npt
 from graphrag_core.engine.graph.change import NONE
 from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
 from graphrag_core.engine.graph.sparse import Flags, Pairs
-from graphrag_core.engine.postgres.graph import one_row
-from graphrag_core.engine.postgres.reads import Transaction
+from graphrag_core.engine.postgres.reads import Transaction, one_row, rows_of
+from graphrag_core.engine.postgres.seen import Edges
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Adjacency, Keys, Kind, Scores
 
@@ -29,32 +29,17 @@ _AHEAD = 0.7  # of the mass with which a node goes on: from which on its edges a
 _NO_EDGES = NONE, np.empty(0, np.float32), np.float32(0)
 
 
-class _Edges(NamedTuple):
-    """Edges of some nodes, one node after the other, by key.
-
-    ``to_chunk`` says which targets are chunks; ``known`` are entities among them, how many chunks mention each, and
-    whether it is a subject.
-    """
-
-    counts: Keys
-    to_chunk: Flags
-    targets: Keys
-    weights: Scores
-    totals: Scores
-    degrees: Scores
-    known: tuple[Keys, Keys, Flags]
-
-
-_OF_CHUNK, _TO_CHUNK, _LINK, _ENTITY_TARGET, _CHUNK_TARGET, _CHUNK_NODE, _ENTITY_NODE = range(7)  # kinds of rows
+_OF_CHUNK, _TO_CHUNK, _LINK, _TARGET, _CHUNK, _ENTITY, _PUSHED_CHUNK, _PUSHED_ENTITY = range(8)  # kinds of rows
 
 
 @cache
 def _edges_sql(to: Kind | None, limit: int | None, hops: int = 0) -> str:
     """Return a statement for the edges of nodes, and of those that forward push reaches from them in some hops.
 
-    Its rows are a kind, a key, another number and a value: for an edge the node, the target and the weight; for a
-    target its degree and what is known about it; for a node its total weight. A target is looked up once, however many
-    edges lead to it. Only nodes with more edges than the limit sort them.
+    Its rows are a kind, a key, another number and a value: for an edge the node, the target and the weight; for a node
+    its degree and its total weight. Without hops there is a row for each entity that an edge leads to, with the number
+    of its chunks and whether it is a subject. With hops there is a row for each node that has more than the least mass,
+    even if its degree is too large to push it. Only nodes with more edges than the limit sort them.
     """
     kinds = [
         (_OF_CHUNK, "chunks", "entity", "chunk_entities", "chunk", "degree"),
@@ -67,59 +52,63 @@ def _edges_sql(to: Kind | None, limit: int | None, hops: int = 0) -> str:
     def edges(hop: int) -> str:
         parts = []
         for kind, nodes, target, table, column, size in kinds:
-            few = "" if limit is None else f" WHERE w.{size} <= %(limit)s"
-            many = f" WHERE w.{size} > %(limit)s"
+            few = "" if limit is None else f" AND w.{size} <= %(limit)s"
             strongest = f"ORDER BY weight DESC, {target} LIMIT %(limit)s"
             parts += [
                 f"SELECT {kind}, w.key, x.* FROM {nodes}_{hop} w CROSS JOIN LATERAL (SELECT {target}, "
                 f"weight::double precision, w.rate * weight FROM {table} WHERE index = %(index)s AND {column} = w.key "
-                f"{own}) x{which}"
-                for own, which in (("OFFSET 0", few), (strongest, many))[: 1 if limit is None else 2]
+                f"{own}) x WHERE w.is_pushed{which}"
+                for own, which in (("OFFSET 0", few), (strongest, f" AND w.{size} > %(limit)s"))[
+                    : 1 + (limit is not None)
+                ]
             ]
-        return " UNION ALL ".join(parts)
+        return f"edges_{hop}(kind, key, target, weight, flow) AS MATERIALIZED ({' UNION ALL '.join(parts)})"
 
-    of_chunk = "n.chunk, n.total::double precision, n.degree, {} / greatest(n.total, 1e-12)"
-    of_entity = "n.number, {total}, n.chunks, n.links, {{}} / greatest({total}, 1e-12)".format(
-        total="(n.chunks + 5 * n.subjects + n.link_total)"
-    )
-    chunk, entity = one_row("chunk_nodes", "n", "n.chunk = t.key"), one_row("entities", "n", "n.number = t.key")
-    unnested = "unnest(%({0})s::bigint[], %({1})s::double precision[]) t(key, moved)"
-    chunks = f"SELECT {of_chunk.format('t.moved')} FROM {unnested.format('chunks', 'chunk_moves')} {chunk}"
-    entities = f"SELECT {of_entity.format('t.moved')} FROM {unnested.format('entities', 'entity_moves')} {entity}"
-    found = [
-        f"chunks_0(key, total, degree, rate) AS MATERIALIZED ({chunks})",
-        f"entities_0(key, total, chunks, links, rate) AS MATERIALIZED ({entities})",
-        f"edges_0(kind, key, target, weight, flow) AS MATERIALIZED ({edges(0)})",
-    ]
-    for hop in range(hops):
-        rate, after = "%(damping)s * t.flow", hop + 1
-        new = "".join(f" AND t.key NOT IN (SELECT key FROM {{0}}_{before})" for before in range(after))
-        active = "WHERE {} t.is_entity AND t.flow > %(least)s AND t.flow > %(least)s * ({})"
-        chosen_chunks = active.format("NOT", "n.degree") + new.format("chunks")
-        chosen_entities = active.format("", "n.chunks + n.links") + new.format("entities")
-        flows = f"SELECT kind <> {_TO_CHUNK}, target, sum(flow) FROM edges_{hop} GROUP BY 1, 2"
-        chunks = f"SELECT {of_chunk.format(rate)} FROM reached_{hop} t {chunk} {chosen_chunks}"
-        entities = f"SELECT {of_entity.format(rate)} FROM reached_{hop} t {entity} {chosen_entities}"
-        found += [
-            f"reached_{hop}(is_entity, key, flow) AS MATERIALIZED ({flows})",
-            f"chunks_{after}(key, total, degree, rate) AS MATERIALIZED ({chunks})",
-            f"entities_{after}(key, total, chunks, links, rate) AS MATERIALIZED ({entities})",
-            f"edges_{after}(kind, key, target, weight, flow) AS MATERIALIZED ({edges(after)})",
+    def nodes(hop: int, name: str, given: str, is_pushed: str) -> str:
+        """Return the nodes whose keys and masses are given, and the mass that each unit of weight takes along."""
+        table, key, degree, sizes, total = _NODES[name]
+        return (
+            f"{name}_{hop}(key, total, degree, {sizes}rate, is_pushed) AS MATERIALIZED (SELECT n.{key}, {total}, "
+            f"{degree}, {sizes}%(damping)s * t.mass / greatest({total}, 1e-12), {is_pushed.format(degree)} "
+            f"FROM {given} t {one_row(table, 'n', f'n.{key} = t.key')})"
+        )
+
+    given = "unnest(%({0})s::bigint[], %({0}_mass)s::double precision[]) AS t(key, mass)"
+    is_pushed = "t.mass > %(first)s * {}" if hops else "true"
+    found = [nodes(0, name, f"(SELECT * FROM {given.format(name)})", is_pushed) for name in _NODES] + [edges(0)]
+    for hop in range(1, hops + 2 if hops else 1):
+        for name in _NODES:
+            pushed = " UNION ALL ".join(f"SELECT key FROM {name}_{at} WHERE is_pushed" for at in range(hop))
+            reached = (
+                f"(SELECT target AS key, sum(flow) AS mass FROM edges_{hop - 1} WHERE target NOT IN ({pushed}) "
+                f"AND kind {'=' if name == 'chunks' else '<>'} {_TO_CHUNK} GROUP BY 1 HAVING sum(flow) > %(least)s)"
+            )
+            found.append(nodes(hop, name, reached, "t.mass > %(least)s * {}" if hop <= hops else "false"))
+        found += [edges(hop)] if hop <= hops else []
+    rows = [f"SELECT kind, key, target, weight FROM edges_{hop}" for hop in range(hops + 1)]
+    for name, kind, pushed_kind in (("chunks", _CHUNK, _PUSHED_CHUNK), ("entities", _ENTITY, _PUSHED_ENTITY)):
+        rows += [
+            f"SELECT CASE WHEN is_pushed THEN {pushed_kind} ELSE {kind} END, key, degree, total FROM {name}_{hop}"
+            for hop in range(hops + 2 if hops else 1)
         ]
-    columns_of = {"edges": "kind, key, target, weight", "chunks": "key, total", "entities": "key, total"}
-    every = {
-        name: " UNION ALL ".join(f"SELECT {own} FROM {name}_{hop}" for hop in range(hops + 1))
-        for name, own in columns_of.items()
-    }
-    return (
-        f"WITH {', '.join(found)}, edges AS MATERIALIZED ({every['edges']}) SELECT * FROM edges "
-        f"UNION ALL SELECT {_ENTITY_TARGET}, n.number, n.chunks + n.links, 2 * n.chunks + (n.subjects > 0)::int "
-        f"FROM (SELECT DISTINCT target AS key FROM edges WHERE kind <> {_TO_CHUNK}) t {entity} "
-        f"UNION ALL SELECT {_CHUNK_TARGET}, n.chunk, n.degree, 0 "
-        f"FROM (SELECT DISTINCT target AS key FROM edges WHERE kind = {_TO_CHUNK}) t {chunk} "
-        f"UNION ALL SELECT {_CHUNK_NODE}, key, 0, total FROM ({every['chunks']}) t "
-        f"UNION ALL SELECT {_ENTITY_NODE}, key, 0, total FROM ({every['entities']}) t"
-    )
+    if not hops:
+        targets = f"(SELECT DISTINCT target AS key FROM edges_0 WHERE kind <> {_TO_CHUNK})"
+        entity = one_row("entities", "n", "n.number = t.key")
+        rows.append(f"SELECT {_TARGET}, n.number, n.chunks, (n.subjects > 0)::int FROM {targets} t {entity}")
+    return f"WITH {', '.join(found)} {' UNION ALL '.join(rows)}"
+
+
+_NODES = {
+    "chunks": ("chunk_nodes", "chunk", "n.degree", "", "n.total::double precision"),
+    "entities": (
+        "entities",
+        "number",
+        "(n.chunks + n.links)",
+        "chunks, links, ",
+        "(n.chunks + 5 * n.subjects + n.link_total)",
+    ),
+}
+"""The tables of nodes: name, key, number of edges, columns with the number of edges of each kind, total weight."""
 
 
 class TableGraph:
@@ -132,16 +121,11 @@ class TableGraph:
         self.linked_share = linked_share
         self.has_edits = has_edits
         self.first_entity = transaction.numbering.first_entity
-        # What was read so far: the stages of a query ask for the same again.
-        self._spelt: dict[int, int] = {}  # the entities of spellings, -1 for none
-        self._counts: dict[int, tuple[int, bool]] = {}  # of entities: chunks, and whether it is a subject
-        self._addresses: dict[int, bool] = {}
-        self._names: dict[int, Keys] = {}
-        self._facts: dict[int, Keys] = {}  # the entities of facts
-        self._degrees: dict[int, float] = {}
-        self._chunk_edges: dict[int, tuple[Keys, Scores, np.float32]] = {}
-        self._walked: dict[int, tuple[Keys, Scores, np.float32]] = {}
+        self._seen = seen = transaction.seen
+        self._spelt, self._counts, self._addresses = seen.spelt, seen.counts, seen.addresses
+        self._facts, self._degrees = seen.fact_entities, seen.degrees
         self._rounds = PUSH_ROUNDS
+        self._pushing = (0.0, 0.0)  # the damping and the least mass of the last walk
 
     def _columns(self, sql: str, *types: npt.DTypeLike, **parameters: Any) -> tuple[Any, ...]:
         return self._transaction.columns(sql, *types, **parameters)
@@ -193,16 +177,8 @@ class TableGraph:
         return found
 
     def names(self, entities: Keys) -> Pairs:
-        if missing := [entity for entity in dict.fromkeys(entities.tolist()) if entity not in self._names]:
-            numbers = np.array(missing, np.int64)
-            entity, name = self._columns(
-                "SELECT s.entity, u.name FROM spellings s CROSS JOIN LATERAL (SELECT name FROM name_uses "
-                "WHERE index = %(index)s AND spelling = s.number AND named > 0 OFFSET 0) u "
-                "WHERE s.index = %(index)s AND s.entity = ANY(%(entities)s) ORDER BY s.entity, u.name",
-                np.int64, np.int64, entities=distinct(self._numbering.entities(numbers)),
-            )  # fmt: skip
-            self._names.update(_grouped(missing, self._numbering.of_entities(entity), name))
-        return _joined([self._names[entity] for entity in entities.tolist()])
+        self._transaction.see_names(entities)
+        return _joined([self._seen.names[entity] for entity in entities.tolist()])
 
     def uses(self, names: Keys) -> Keys:
         key, uses = self._columns(
@@ -225,29 +201,19 @@ class TableGraph:
         return np.array([count for count, _ in found], np.int64), np.array([about for _, about in found], np.bool_)
 
     def _read_entities(self, missing: Sequence[int]) -> None:
-        if not missing:
-            return
-        number, chunks, subject, address, degree = self._columns(
-            "SELECT number, chunks, subjects > 0, is_address, chunks + links FROM entities "
-            "WHERE index = %(index)s AND number = ANY(%(entities)s)",
-            np.int64, np.int64, np.bool_, np.bool_, np.float64,
-            entities=distinct(self._numbering.entities(np.array(missing, np.int64))),
-        )  # fmt: skip
-        found = self._numbering.of_entities(number).tolist()
-        self._counts.update(zip(found, zip(chunks.tolist(), subject.tolist(), strict=True), strict=True))
-        self._addresses.update(zip(found, address.tolist(), strict=True))
-        self._degrees.update(zip(found, degree.tolist(), strict=True))
+        if missing:
+            self._seen.keep_entities(*self._columns(
+                "SELECT number, chunks, subjects > 0, is_address, chunks + links FROM entities "
+                "WHERE index = %(index)s AND number = ANY(%(entities)s)",
+                np.int64, np.int64, np.bool_, np.bool_, np.int64,
+                entities=distinct(self._numbering.entities(np.array(missing, np.int64))),
+            ))  # fmt: skip
 
     # -- chunks and facts
 
     def subjects(self, chunks: Keys) -> Pairs:
-        at, entity = self._columns(
-            "SELECT w.at - 1 AS at, x.entity FROM unnest(%(chunks)s::bigint[]) WITH ORDINALITY w(chunk, at) "
-            "CROSS JOIN LATERAL (SELECT entity FROM chunk_entities WHERE index = %(index)s AND chunk = w.chunk "
-            "AND weight > 1 OFFSET 0) x ORDER BY at, x.entity",
-            np.int64, np.int64, chunks=self._numbering.chunks(chunks),
-        )  # fmt: skip
-        return np.bincount(at, minlength=len(chunks)), self._numbering.of_entities(entity)
+        rows = self._edges_of_chunks(chunks)
+        return _joined([targets[weights > 1] for targets, weights, _ in rows])
 
     def about(self, entities: Keys) -> Pairs:
         entity, chunk = self._columns(
@@ -261,23 +227,20 @@ class TableGraph:
     def entities_of(self, facts: Keys) -> Pairs:
         if missing := [fact for fact in dict.fromkeys(facts.tolist()) if fact not in self._facts]:
             fact, entity = self._columns(
-                "SELECT w.fact, x.entity FROM unnest(%(facts)s::bigint[]) w(fact) CROSS JOIN LATERAL "
-                "(SELECT entity FROM fact_entities WHERE index = %(index)s AND fact = w.fact OFFSET 0) x "
-                "ORDER BY w.fact, x.entity",
+                f"SELECT x.fact, x.entity FROM {rows_of('fact_entities', 'x', 'fact', 'facts')}",
                 np.int64, np.int64, facts=np.array(missing, np.int64),
             )  # fmt: skip
-            self._facts.update(_grouped(missing, fact, self._numbering.of_entities(entity)))
+            self._transaction.keep_fact_entities(np.array(missing, np.int64), fact, entity)
         return _joined([self._facts[fact] for fact in facts.tolist()])
 
     def facts_of(self, entities: Keys, limit: int | None = None) -> Pairs:
-        own = "OFFSET 0" if limit is None else "ORDER BY fact LIMIT %(limit)s"
-        at, fact = self._columns(
-            "SELECT t.at - 1 AS at, f.fact FROM unnest(%(entities)s::bigint[]) WITH ORDINALITY t(entity, at) "
-            "CROSS JOIN LATERAL (SELECT fact FROM fact_entities x WHERE x.index = %(index)s AND x.entity = t.entity "
-            f"{own}) f ORDER BY at, f.fact",
-            np.int64, np.int64, entities=self._numbering.entities(entities), limit=limit,
-        )  # fmt: skip
-        return np.bincount(at, minlength=len(entities)), fact
+        known = self._seen.facts_of if limit is None else {}
+        if missing := [entity for entity in dict.fromkeys(entities.tolist()) if entity not in known]:
+            keys = self._numbering.entities(np.array(missing, np.int64))
+            owners, facts = self._transaction.see_facts_of(keys, limit)
+            order = np.lexsort((facts, owners))
+            known.update(_grouped(missing, self._numbering.of_entities(owners[order]), facts[order]))
+        return _joined([known[entity] for entity in entities.tolist()])
 
     def joint_facts(self, entities: Keys, limit: int | None = None) -> Keys:
         wanted = distinct(self._numbering.entities(entities))
@@ -301,122 +264,103 @@ class TableGraph:
     # -- edges
 
     def edges(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
-        keys, is_chunk = self._keys(nodes)
-        if limit is not None or to == "chunks" or not is_chunk.all() or len(nodes) == 0:
-            own, are_chunks, found = self._read_edges(keys, is_chunk, np.zeros(len(keys)), _edges_sql(to, limit), limit)
-            rows = dict(self._rows(own, are_chunks, found))
-            return _adjacency([rows.get(node, _NO_EDGES) for node in nodes.tolist()])
-        if missing := [node for node in dict.fromkeys(nodes.tolist()) if node not in self._chunk_edges]:
-            keys, is_chunk = self._keys(np.array(missing, np.int64))
-            read = self._read_edges(keys, is_chunk, np.zeros(len(keys)), _edges_sql(None, None), None)
-            self._chunk_edges.update(self._rows(*read))
-        return _adjacency([self._chunk_edges.get(node, _NO_EDGES) for node in nodes.tolist()])
+        if limit is None and to != "chunks" and len(nodes) and nodes.max() < self.first_entity:
+            return _adjacency(self._edges_of_chunks(nodes))
+        rows = self._read_edges(nodes, np.zeros(len(nodes)), _edges_sql(to, limit), limit)
+        return _adjacency([rows.get(node, _NO_EDGES) for node in nodes.tolist()])
+
+    def _edges_of_chunks(self, chunks: Keys) -> list[Edges]:
+        self._transaction.see_chunks(self._numbering.chunks(chunks))
+        return [self._seen.chunk_edges.get(chunk, _NO_EDGES) for chunk in chunks.tolist()]
 
     def walk(self, nodes: Keys, masses: npt.NDArray[np.float64], damping: float, least: float) -> Adjacency:
         """Return the edges of nodes. Those that the walk is likely to reach are read with them, a few times."""
-        missing = np.array([node not in self._walked for node in nodes.tolist()], np.bool_)
-        if missing.any() and self._rounds > 0:
-            self._rounds -= 1
-            keys, is_chunk = self._keys(nodes[missing])
-            sql = _edges_sql(None, PUSH_DEGREE, _WALK_HOPS)
-            read = self._read_edges(
-                keys, is_chunk, damping * masses[missing], sql, PUSH_DEGREE, damping=damping, least=_AHEAD * least
-            )
-            self._walked.update(self._rows(*read))
-        return _adjacency([self._walked.get(node, _NO_EDGES) for node in nodes.tolist()])
+        self._pushing = damping, least
+        self._walk(nodes, masses, 0.0)
+        return _adjacency([self._seen.walked.get(node, _NO_EDGES) for node in nodes.tolist()])
 
-    def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:  # noqa: ARG002
-        missing = [node for node in nodes.tolist() if node not in self._degrees]
+    def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
+        """Return the number of neighbours of each node. Edges of those with fewer than ``most`` are read with them."""
+        least = self._pushing[1]
+        if most is not None and least > 0:
+            few = self._degrees.of(nodes) < most
+            self._walk(nodes[few], (most[few] - 1) * least, least)
+        found = self._degrees.of(nodes)
+        if len(found) == 0 or found.min() >= 0:
+            return found
+        missing = nodes[found < 0].tolist()
         self._read_entities([node for node in missing if node >= self.first_entity])
         if chunks := [node for node in missing if node < self.first_entity]:
             chunk, degree = self._columns(
                 "SELECT chunk, degree FROM chunk_nodes WHERE index = %(index)s AND chunk = ANY(%(chunks)s)",
-                np.int64, np.float64, chunks=self._numbering.chunks(np.array(chunks, np.int64)),
+                np.int64, np.int64, chunks=self._numbering.chunks(np.array(chunks, np.int64)),
             )  # fmt: skip
-            self._degrees.update(zip(self._numbering.of_chunks(chunk).tolist(), degree.tolist(), strict=True))
-        return np.array([self._degrees[node] for node in nodes.tolist()], np.float32)
+            self._degrees.set(self._numbering.of_chunks(chunk), degree)
+        return self._degrees.of(nodes)
 
-    def _keys(self, nodes: Keys) -> tuple[Keys, Flags]:
-        """Return the keys of nodes, and which are chunks."""
-        is_chunk = nodes < self.first_entity
-        keys = np.empty(len(nodes), np.int64)
-        keys[is_chunk] = self._numbering.chunks(nodes[is_chunk])
-        keys[~is_chunk] = self._numbering.entities(nodes[~is_chunk])
-        return keys, is_chunk
-
-    def _numbers(self, keys: Keys, is_chunk: Flags) -> Keys:
-        """Return the numbers of nodes, given by key."""
-        nodes = np.empty(len(keys), np.int64)
-        nodes[is_chunk] = self._numbering.of_chunks(keys[is_chunk])
-        nodes[~is_chunk] = self._numbering.of_entities(keys[~is_chunk])
-        return nodes
-
-    def _rows(self, keys: Keys, is_chunk: Flags, edges: _Edges) -> list[tuple[int, tuple[Keys, Scores, np.float32]]]:
-        """Return for each node its number, and targets, weights and total; what edges say about targets is kept."""
-        if len(keys) == 0:
-            return []
-        number, chunks, subject = edges.known
-        known = self._numbering.of_entities(number).tolist()
-        self._counts.update(zip(known, zip(chunks.tolist(), subject.tolist(), strict=True), strict=True))
-        targets = self._numbers(edges.targets, edges.to_chunk)
-        self._degrees.update(zip(targets.tolist(), edges.degrees.tolist(), strict=True))
-        ends = np.cumsum(edges.counts)[:-1]
-        parts = zip(np.split(targets, ends), np.split(edges.weights, ends), edges.totals, strict=True)
-        return list(zip(self._numbers(keys, is_chunk).tolist(), parts, strict=True))
+    def _walk(self, nodes: Keys, masses: npt.NDArray[np.float64], least: float) -> None:
+        """Read the edges of nodes whose mass is above ``least`` for each neighbour, and of those that follow."""
+        missing = np.array([node not in self._seen.walked for node in nodes.tolist()], np.bool_)
+        if missing.any() and self._rounds > 0:
+            self._rounds -= 1
+            damping, least_ahead = self._pushing[0], _AHEAD * self._pushing[1]
+            sql = _edges_sql(None, PUSH_DEGREE, _WALK_HOPS)
+            read = self._read_edges(
+                nodes[missing], masses[missing], sql, PUSH_DEGREE, damping=damping, first=least, least=least_ahead
+            )
+            self._seen.walked.update(read)
+            self._seen.edge_count += sum(len(targets) for targets, _, _ in read.values())
 
     def _read_edges(
         self,
         nodes: Keys,
-        is_chunk: Flags,
-        moved: npt.NDArray[np.float64],
+        masses: npt.NDArray[np.float64],
         sql: str,
-        limit: int | None,
+        limit: int | None = None,
         **settings: float,
-    ) -> tuple[Keys, Flags, _Edges]:
-        """Return the nodes and edges of a statement of :func:`_edges_sql`: entities, then chunks, each once, by key."""
-        given = [np.unique(nodes[which], return_inverse=True) for which in (is_chunk, ~is_chunk)]
-        masses = [
-            np.bincount(place, moved[which], len(own)) if len(own) else np.empty(0)
-            for (own, place), which in zip(given, (is_chunk, ~is_chunk), strict=True)
-        ]
-        (chunks, _), (entities, _) = given
-        kind, key, target, value = self._columns(
-            sql, np.int16, np.int64, np.int64, np.float64, chunks=chunks, chunk_moves=masses[0], entities=entities,
-            entity_moves=masses[1], limit=limit, **settings,
-        )  # fmt: skip
-        chunk, entity = (kind == _CHUNK_NODE), (kind == _ENTITY_NODE)
-        entities, chunks = np.union1d(entities, key[entity]), np.union1d(chunks, key[chunk])
-        first = len(entities)
-        totals = np.zeros(first + len(chunks))
-        totals[np.searchsorted(entities, key[entity])] = value[entity]
-        totals[first + np.searchsorted(chunks, key[chunk])] = value[chunk]
-        known = kind == _ENTITY_TARGET
-        uses = value[known].astype(np.int64)
-        edge = kind < _ENTITY_TARGET
-        degrees = np.zeros(len(kind))
-        for which, about in ((edge & (kind != _TO_CHUNK), known), (kind == _TO_CHUNK, kind == _CHUNK_TARGET)):
-            order = np.argsort(key[about])
-            own, degree = key[about][order], target[about][order]
-            if len(own) == 0:
-                edge &= ~which
-                continue
-            place = np.minimum(np.searchsorted(own, target[which]), len(own) - 1)
-            degrees[which] = np.where(own[place] == target[which], degree[place], -1)
-        edge &= degrees >= 0
-        weight, target, to_chunk = value[edge], target[edge], kind[edge] == _TO_CHUNK
-        owner, of_chunk = key[edge], kind[edge] == _OF_CHUNK
-        row = np.where(of_chunk, first + np.searchsorted(chunks, owner), np.searchsorted(entities, owner))
-        order = np.lexsort((target, ~to_chunk, row) if limit is None else (target, ~to_chunk, -weight, row))
-        counts = np.bincount(row, minlength=len(totals))
-        if limit is not None:  # of chunks and entities together
-            place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-            order, counts = order[place < limit], np.minimum(counts, limit)
-        edges = _Edges(
-            counts, to_chunk[order], target[order], weight[order].astype(np.float32),
-            np.round(totals, 6).astype(np.float32), degrees[edge][order].astype(np.float32),
-            (key[known], uses >> 1, uses & 1 > 0),
-        )  # fmt: skip
-        return np.concatenate([entities, chunks]), np.arange(len(totals)) >= first, edges
+    ) -> dict[int, Edges]:
+        """Return targets, weights and total weight of the nodes of a statement of :func:`_edges_sql`, by number.
+
+        What the statement says about the degrees of nodes and about targets is kept.
+        """
+        numbering, first = self._numbering, self.first_entity
+        given: dict[str, Any] = {}
+        for name, which, keys in (
+            ("chunks", nodes < first, numbering.chunks),
+            ("entities", nodes >= first, numbering.entities),
+        ):
+            own, place = np.unique(keys(nodes[which]), return_inverse=True)
+            given |= {
+                name: own,
+                f"{name}_mass": np.bincount(place, masses[which], len(own)) if len(own) else np.empty(0),
+            }
+        kind, key, other, value = self._columns(
+            sql, np.int16, np.int64, np.int64, np.float64, **given, limit=limit, **{"damping": 0.0, **settings}
+        )
+        numbers = np.empty(len(kind), np.int64)
+        is_chunk = np.isin(kind, (_OF_CHUNK, _CHUNK, _PUSHED_CHUNK))
+        numbers[is_chunk] = numbering.of_chunks(key[is_chunk])
+        numbers[~is_chunk] = numbering.of_entities(key[~is_chunk])
+        target = kind == _TARGET
+        self._counts.update(
+            zip(numbers[target].tolist(), zip(other[target].tolist(), value[target] > 0, strict=True), strict=True)
+        )
+        node, pushed = kind > _TARGET, kind > _ENTITY
+        self._degrees.set(numbers[node], other[node])
+        edge = kind < _TARGET
+        owners, weights, to_chunk = numbers[edge], value[edge].astype(np.float32), kind[edge] == _TO_CHUNK
+        ends, keys = np.empty(len(owners), np.int64), other[edge]
+        ends[to_chunk], ends[~to_chunk] = numbering.of_chunks(keys[to_chunk]), numbering.of_entities(keys[~to_chunk])
+        # Chunks first; of a node with too many edges, the strongest.
+        order = np.lexsort((keys, ~to_chunk, owners) if limit is None else (keys, ~to_chunk, -value[edge], owners))
+        known, starts = np.unique(owners[order], return_index=True)
+        rows = dict.fromkeys(numbers[pushed].tolist(), (NONE, _NO_EDGES[1]))
+        targets, strengths = np.split(ends[order], starts[1:]), np.split(weights[order], starts[1:])
+        rows.update(
+            zip(known.tolist(), ((t[:limit], w[:limit]) for t, w in zip(targets, strengths, strict=True)), strict=False)
+        )
+        totals = np.round(value[pushed], 6).astype(np.float32)
+        return {one: (*rows[one], total) for one, total in zip(numbers[pushed].tolist(), totals, strict=True)}
 
 
 def _grouped(keys: Sequence[int], owners: Keys, values: Keys) -> dict[int, Keys]:

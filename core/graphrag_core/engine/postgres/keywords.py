@@ -32,6 +32,7 @@ FACTS = 0
 """The field of facts. Those of chunks follow, body first."""
 BODY = 1
 _WEIGHTS = list(FIELDS.values())
+_CHUNK_FIELDS = list(range(BODY, BODY + len(_WEIGHTS)))
 _PHRASE = 1.0
 _K1, _B = 1.2, 0.75
 _MOST_TERMS = 256
@@ -126,9 +127,9 @@ class Keywords:
         size = reads.fact_count if kind == "facts" else reads.statistics_count
         if not terms or size == 0 or k < 1:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        fields = [FACTS] if kind == "facts" else list(range(BODY, BODY + len(_WEIGHTS)))
+        fields = [FACTS] if kind == "facts" else _CHUNK_FIELDS
         phrases = analysis.phrases(text) if kind != "facts" else []
-        self._load(fields, [*terms, *(term for phrase in phrases for term in phrase)])
+        self._load([*terms, *(term for phrase in phrases for term in phrase)])
         keys: list[Keys] = []
         scores: list[npt.NDArray[np.float64]] = []
         for field in fields:
@@ -158,7 +159,7 @@ class Keywords:
 
     def counts(self, terms: Sequence[str]) -> Keys:
         """Return how many chunks of all documents have each term in their body."""
-        self._load([BODY], terms)
+        self._load(terms)
         return np.array([len(self._read[BODY, term_number(term)][0]) for term in terms], np.int64)
 
     def _length_factors(self, field: int, size: int) -> npt.NDArray[np.float64]:
@@ -169,16 +170,18 @@ class Keywords:
         factors: npt.NDArray[np.float64] = _K1 * (1 - _B + _B * relative)
         return factors
 
-    def _load(self, fields: Sequence[int], terms: Sequence[str]) -> None:
-        """Read the postings that are missing, in one statement."""
+    def _load(self, terms: Sequence[str]) -> None:
+        """Read the postings of terms that are missing, in one statement: the facts are searched after the chunks."""
         numbers = dict.fromkeys(map(term_number, terms))
-        missing = [number for number in numbers if any((field, number) not in self._read for field in fields)]
+        fields = [FACTS, *_CHUNK_FIELDS]
+        missing = [number for number in numbers if (FACTS, number) not in self._read]
         if not missing:
             return
         rows = self._reads.rows(
-            "SELECT field, term, keys, counts, norms FROM postings "
-            "WHERE index = %s AND field = ANY(%s::smallint[]) AND term = ANY(%s::bigint[])",
-            (self._reads.index, list(fields), np.array(missing, np.int64)),
+            "SELECT p.field, p.term, p.keys, p.counts, p.norms FROM unnest(%s::smallint[]) f(field) "
+            "CROSS JOIN unnest(%s::bigint[]) t(term) CROSS JOIN LATERAL (SELECT * FROM postings "
+            "WHERE index = %s AND field = f.field AND term = t.term OFFSET 0) p",
+            (fields, np.array(missing, np.int64), self._reads.index),
         )
         found: dict[tuple[int, int], tuple[list[bytes], list[bytes], list[bytes]]] = {}
         for field, term, *parts in rows:

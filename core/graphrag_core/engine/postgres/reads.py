@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,18 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.engine.graph.snapshot import Name
 from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, RawCursor, matrix
 from graphrag_core.engine.postgres.schema import FACT_BITS
+from graphrag_core.engine.postgres.seen import Numbering, Seen
 from graphrag_core.engine.rows import Row
 from graphrag_core.engine.tables import Query, Tables, check_keys, storable
 from graphrag_core.errors import DatabaseError
 from graphrag_core.filters import Condition, Filter
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Keys, Matrix
-from graphrag_core.text import hash64
-
-MOST_NUMBERED = 1 << 22
-"""Chunks that one snapshot can number. A query that reaches more is refused."""
+from graphrag_core.text import hash64, normalise
 
 VECTORS = {"chunks": "chunk_vectors", "facts": "fact_vectors", "names": "name_vectors"}
 """The tables of vectors, by kind."""
@@ -94,73 +92,13 @@ class Scope:
 EVERYTHING = Scope(None, _NONE)
 
 
-class Numbering:
-    """Gives the nodes of a snapshot small numbers, in the order in which it sees them, those of one read by key.
+def one_row(table: str, alias: str, condition: str) -> str:
+    """Return a join with the one row of a table that has a key.
 
-    Chunks are numbered from 0, entities from ``first_entity``. Facts keep their keys.
+    The planner cannot read the table in another order: it may have no statistics of a new index.
     """
-
-    def __init__(self, chunk_count: int) -> None:
-        self.first_entity = min(chunk_count, MOST_NUMBERED)
-        self._chunks, self._entities = _Numbers(), _Numbers()
-        self._lock = threading.Lock()
-
-    @property
-    def node_limit(self) -> int:
-        """All numbers given so far are below this one."""
-        return self.first_entity + len(self._entities)
-
-    def of_chunks(self, keys: Keys) -> Keys:
-        """Return the numbers of chunks, given by key."""
-        with self._lock:
-            numbers = self._chunks.of(keys)
-        if len(self._chunks) > self.first_entity:
-            raise DatabaseError(
-                f"the query reached more than {self.first_entity:,} passages: ask for less, or narrow it with a filter"
-            )
-        return numbers
-
-    def seen_chunks(self, most: int) -> Keys:
-        """Return the keys of so many chunks at most that were numbered last."""
-        return self._chunks.keys[-most:]
-
-    def chunks(self, numbers: Keys) -> Keys:
-        """Return the keys of chunks, given by number."""
-        return self._chunks.keys[numbers]
-
-    def of_entities(self, spellings: Keys) -> Keys:
-        """Return the numbers of entities, given by the spelling that represents each."""
-        with self._lock:
-            return self.first_entity + self._entities.of(spellings)
-
-    def entities(self, numbers: Keys) -> Keys:
-        """Return the spellings that represent entities, given by number."""
-        return self._entities.keys[np.asarray(numbers, np.int64) - self.first_entity]
-
-
-class _Numbers:
-    """Numbers from 0 for keys; ``keys`` has the key of each number."""
-
-    def __init__(self) -> None:
-        self.keys = self._sorted = self._places = _NONE
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def of(self, keys: Keys) -> Keys:
-        """Return the numbers of keys. New ones get the next in their order: that of a statement's rows may vary."""
-        place = self._sorted.searchsorted(keys)
-        new = np.ones(len(keys), np.bool_)
-        inside = place < len(self._sorted)
-        new[inside] = self._sorted[place[inside]] != keys[inside]
-        if new.any():
-            added = distinct(keys[new])
-            at = self._sorted.searchsorted(added)
-            self._sorted = np.insert(self._sorted, at, added)
-            self._places = np.insert(self._places, at, np.arange(len(self), len(self) + len(added)))
-            self.keys = np.concatenate([self.keys, added])
-            place = self._sorted.searchsorted(keys)
-        return self._places[place]
+    where = f"{alias}.index = %(index)s AND {condition}"
+    return f"CROSS JOIN LATERAL (SELECT * FROM {table} {alias} WHERE {where} LIMIT 1) {alias}"
 
 
 def rows_of(table: str, alias: str, column: str, keys: str, kind: str = "bigint") -> str:
@@ -300,11 +238,101 @@ class PostgresTables(Tables):
         return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+_Columns = Mapping[str, npt.DTypeLike | None]
+_Tables = Mapping[str, tuple[str, _Columns]]
+"""Statements of one ``WITH`` by name, and the columns of each that are read; None is the type of vectors."""
+
+_GIVEN: _Tables = {"w": ("SELECT unnest(%(keys)s::bigint[]) AS key", {})}
+_FACT: _Columns = {"key": np.int64, "weight": np.float64, "statement": np.int64}
+_VECTOR: _Columns = {"key": np.int64, "vector": None}
+
+
+def _entities_of(table: str) -> tuple[str, _Columns]:
+    """Return the rows of the entities of a table."""
+    sql = (
+        "SELECT n.number, n.chunks, n.subjects > 0 AS subject, n.is_address, n.chunks + n.links AS degree "
+        f"FROM (SELECT DISTINCT entity FROM {table}) t {one_row('entities', 'n', 'n.number = t.entity')}"
+    )
+    types = np.int64, np.int64, np.bool_, np.bool_, np.int64
+    return sql, dict(zip(("number", "chunks", "subject", "is_address", "degree"), types, strict=True))
+
+
+def _names_of(entities: str) -> tuple[str, _Columns]:
+    """Return the names of entities, with their spelling."""
+    sql = (
+        f"SELECT t.entity, y.name, z.surface, z.spelling FROM ({entities}) t CROSS JOIN LATERAL (SELECT number "
+        "FROM spellings WHERE index = %(index)s AND entity = t.entity OFFSET 0) s CROSS JOIN LATERAL (SELECT name "
+        "FROM name_uses WHERE index = %(index)s AND spelling = s.number AND named > 0 OFFSET 0) y "
+        + one_row("names", "z", "z.key = y.name")
+    )
+    return sql, {"entity": np.int64, "name": np.int64, "surface": object, "spelling": np.int64}
+
+
+def _rows_in(given: str, table: str, condition: str, columns: Iterable[str], which: str = "OFFSET 0") -> str:
+    """Return the rows of a table that belong to each given row."""
+    rows = f"SELECT {', '.join(columns)} FROM {table} WHERE index = %(index)s AND {condition} {which}"
+    return f"SELECT x.* FROM {given} CROSS JOIN LATERAL ({rows}) x"
+
+
+_CHUNK_EDGE: _Columns = {"chunk": np.int64, "entity": np.int64, "weight": np.int16}
+_FACT_EDGE: _Columns = {"fact": np.int64, "entity": np.int64}
+_CLAIM: _Columns = {"name": np.int64, "type": object, "description": object}
+_CLAIMS = (_rows_in("u", "claims", "name = u.name", _CLAIM), _CLAIM)
+_CHUNK_TABLES: _Tables = {
+    **_GIVEN,
+    "c": (
+        "SELECT n.key, n.id, n.terms, coalesce(n.fact_terms, ''::bytea) AS fact_terms FROM w "
+        + one_row("chunks", "n", "n.key = w.key"),
+        {"key": np.int64, "id": object, "terms": object, "fact_terms": object},
+    ),
+    "v": (f"SELECT n.key, n.vector FROM w {one_row('chunk_vectors', 'n', 'n.key = w.key')}", _VECTOR),
+    "f": (_rows_in("w", "facts", f"key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS}", _FACT), _FACT),
+}
+_CHUNK_GRAPH: _Tables = {
+    "d": (
+        f"SELECT n.chunk, n.degree, n.total FROM w {one_row('chunk_nodes', 'n', 'n.chunk = w.key')}",
+        {"chunk": np.int64, "degree": np.int64, "total": np.int64},
+    ),
+    "e": (_rows_in("w", "chunk_entities", "chunk = w.key", _CHUNK_EDGE), _CHUNK_EDGE),
+    "n": _entities_of("e"),
+    "u": _names_of("SELECT DISTINCT entity FROM e WHERE weight > 1"),
+    "k": _CLAIMS,
+}
+_FACT_TABLES: _Tables = {
+    **_GIVEN,
+    "f": (f"SELECT n.key, n.weight, n.statement FROM w {one_row('facts', 'n', 'n.key = w.key')}", _FACT),
+    "c": (
+        f"SELECT n.key, n.id FROM (SELECT DISTINCT key >> {FACT_BITS} AS key FROM w) t "
+        + one_row("chunks", "n", "n.key = t.key"),
+        {"key": np.int64, "id": object},
+    ),
+    "v": (f"SELECT n.key, n.vector FROM w {one_row('fact_vectors', 'n', 'n.key = w.key')}", _VECTOR),
+}
+_FACT_GRAPH: _Tables = {
+    "x": (_rows_in("w", "fact_entities", "fact = w.key", _FACT_EDGE), _FACT_EDGE),
+    "n": _entities_of("x"),
+}
+_NAME_TABLES: _Tables = {**_GIVEN, "u": _names_of("SELECT key AS entity FROM w"), "k": _CLAIMS}
+
+
+def _facts_of(limited: bool) -> _Tables:
+    """Return the facts of entities, and what is read of facts."""
+    own = "ORDER BY fact LIMIT %(limit)s" if limited else "OFFSET 0"
+    return {
+        **_GIVEN,
+        "o": (_rows_in("w", "fact_entities", "entity = w.key", _FACT_EDGE, own), _FACT_EDGE),
+        "d": ("SELECT DISTINCT fact AS key FROM o ORDER BY 1", {}),
+        "f": (f"SELECT n.key, n.weight, n.statement FROM d {one_row('facts', 'n', 'n.key = d.key')}", _FACT),
+        "x": (_rows_in("d", "fact_entities", "fact = d.key", _FACT_EDGE), _FACT_EDGE),
+    }
+
+
 class Transaction(PostgresTables):
     """A transaction that sees one generation of an index, restricted to a scope.
 
     ``state`` has the generation, the counts of chunks and facts, the lengths of all texts in tokens, the number of
-    deleted chunks in postings, and whether there are vectors of chunks, facts and names.
+    deleted chunks in postings, whether there are vectors of chunks, facts and names, the share of chunks that lead to
+    others, and whether the graph was made without edits, merged names and explicit edges.
     """
 
     def __init__(self, database: Database, connection: Connection, index: int, state: Row | None) -> None:
@@ -313,8 +341,9 @@ class Transaction(PostgresTables):
             raise DatabaseError(f"{database.shown}: the index was deleted from the database: open it again")
         self.database = database
         self.connection = connection
-        self.generation, self.statistics_count, self.fact_count, self.lengths, self.has_dead, *vectors = state
-        self.has_vectors: dict[str, bool] = dict(zip(VECTORS, vectors, strict=True))
+        self.generation, self.statistics_count, self.fact_count, self.lengths, self.has_dead = state[:5]
+        self.has_vectors: dict[str, bool] = dict(zip(VECTORS, state[5:8], strict=True))
+        self.linked_share, self.is_plain = state[8:]
         self.dead = _NONE
         self.restrict(EVERYTHING)
 
@@ -325,7 +354,17 @@ class Transaction(PostgresTables):
         if len(scope.hidden):
             inside = scope.inside
             self.chunk_count -= len(scope.hidden) if inside is None else int(among(scope.hidden, inside).sum())
-        self.numbering = Numbering(self.chunk_count)
+        self.see(Seen(self.chunk_count))
+
+    def see(self, seen: Seen) -> None:
+        """Use what was read of this generation and this scope, and add to it."""
+        self.seen = seen
+        self._names = seen.name_rows
+
+    @property
+    def numbering(self) -> Numbering:
+        """The numbers of nodes."""
+        return self.seen.numbering
 
     def _run(self, sql: str, parameters: Any) -> list[Row]:
         with self.cursor() as cursor:
@@ -337,20 +376,118 @@ class Transaction(PostgresTables):
         return tuple(_received(data, np.dtype(kind)) for data, kind in zip(row, types, strict=True))
 
     def arrays(
-        self, tables: str, columns: Mapping[str, Mapping[str, npt.DTypeLike]], **parameters: Any
-    ) -> dict[str, dict[str, npt.NDArray[Any]]]:
-        """Return columns of several tables of one ``WITH``, as arrays."""
+        self, tables: str, columns: Mapping[str, Mapping[str, npt.DTypeLike | None]], **parameters: Any
+    ) -> dict[str, dict[str, Any]]:
+        """Return columns of several tables of one ``WITH``: numbers as arrays, vectors (None) and others as lists."""
         chosen = [(own, column, kind) for own, of in columns.items() for column, kind in of.items()]
         own_rows = (
-            f"(SELECT {', '.join(f'array_send(array_agg({column}::{_sent(kind)[0]}))' for column, kind in of.items())} "
-            f"FROM {own}) AS {own}_"
+            f"(SELECT {', '.join(_aggregated(column, kind) for column, kind in of.items())} FROM {own}) AS {own}_"
             for own, of in columns.items()
         )
         row = self._one_row(f"WITH {tables} SELECT * FROM {', '.join(own_rows)}", parameters)
-        found: dict[str, dict[str, npt.NDArray[Any]]] = {own: {} for own in columns}
+        found: dict[str, dict[str, Any]] = {own: {} for own in columns}
         for (own, column, kind), data in zip(chosen, row, strict=True):
-            found[own][column] = _received(data, np.dtype(kind))
+            found[own][column] = _array(data, kind)
         return found
+
+    def see_chunks(self, keys: Keys) -> None:
+        """Read what questions ask about chunks, given by key, in one statement, unless it was read."""
+        seen, numbering = self.seen, self.numbering
+        missing = np.array([key for key in distinct(keys).tolist() if key not in seen.facts_in], np.int64)
+        if len(missing) == 0:
+            return
+        has_graph = self.scope.is_everything
+        found = self._tables({**_CHUNK_TABLES, **(_CHUNK_GRAPH if has_graph else {})}, missing)
+        chunks, vectors, facts = found["c"], found["v"], found["f"]
+        ids, terms = chunks["id"], zip(chunks["terms"], chunks["fact_terms"], strict=True)
+        seen.ids.update(zip(chunks["key"].tolist(), ids, strict=True))
+        seen.terms.update(zip(chunks["key"].tolist(), terms, strict=True))
+        seen.vectors.update(zip(vectors["key"].tolist(), vectors["vector"], strict=True))
+        self._keep_facts(facts)
+        if has_graph:
+            self._keep_names(found["u"], found["k"])
+            seen.keep_entities(*found["n"].values())
+            nodes, edges = found["d"], found["e"]
+            numbers = numbering.of_chunks(nodes["chunk"])
+            seen.degrees.set(numbers, nodes["degree"])
+            order = np.lexsort((edges["entity"], edges["chunk"]))
+            own, entities, weights = (column[order] for column in edges.values())
+            starts, ends = own.searchsorted(nodes["chunk"]), own.searchsorted(nodes["chunk"], "right")
+            entities, weights = numbering.of_entities(entities), weights.astype(np.float32)
+            totals = nodes["total"].astype(np.float32)
+            for number, start, end, total in zip(numbers.tolist(), starts.tolist(), ends.tolist(), totals, strict=True):
+                seen.chunk_edges[number] = entities[start:end], weights[start:end], total
+            seen.edge_count += len(own)
+        of_chunk = np.sort(facts["key"])
+        first, last = (of_chunk.searchsorted(key << FACT_BITS) for key in (missing, missing + 1))
+        for key, start, end in zip(missing.tolist(), first.tolist(), last.tolist(), strict=True):
+            seen.facts_in[key] = of_chunk[start:end]
+
+    def see_facts(self, facts: Keys) -> None:
+        """Read what questions ask about facts in one statement, unless it was read."""
+        seen = self.seen
+        missing = np.array([fact for fact in distinct(facts).tolist() if fact not in seen.fact_vectors], np.int64)
+        if len(missing) == 0:
+            return
+        has_graph = self.scope.is_everything
+        found = self._tables({**_FACT_TABLES, **(_FACT_GRAPH if has_graph else {})}, missing)
+        self._keep_facts(found["f"])
+        seen.ids.update(zip(found["c"]["key"].tolist(), found["c"]["id"], strict=True))
+        seen.fact_vectors.update(dict.fromkeys(missing.tolist(), np.empty(0, np.float32)))
+        seen.fact_vectors.update(zip(found["v"]["key"].tolist(), found["v"]["vector"], strict=True))
+        if has_graph:
+            self.keep_fact_entities(missing, *found["x"].values())
+            seen.keep_entities(*found["n"].values())
+
+    def see_facts_of(self, entities: Keys, limit: int | None) -> tuple[Keys, Keys]:
+        """Return the facts of entities, given by key, with the entity; all or some of each. They are read with it."""
+        tables = _facts_of(limit is not None)
+        found = self._tables(tables, distinct(entities), limit=limit)
+        self._keep_facts(found["f"])
+        self.keep_fact_entities(found["f"]["key"], *found["x"].values())
+        return found["o"]["entity"], found["o"]["fact"]
+
+    def see_names(self, entities: Keys) -> None:
+        """Read the names of entities, given by number, in one statement, unless they were read."""
+        missing = np.array([one for one in distinct(entities).tolist() if one not in self.seen.names], np.int64)
+        if len(missing) == 0:
+            return
+        found = self._tables(_NAME_TABLES, self.numbering.entities(missing))
+        self.seen.names.update(dict.fromkeys(missing.tolist(), _NONE))
+        self._keep_names(found["u"], found["k"])
+
+    def _tables(self, tables: _Tables, keys: Keys, **parameters: Any) -> dict[str, dict[str, Any]]:
+        """Return the columns of tables for some keys."""
+        sql = ", ".join(f"{name} AS MATERIALIZED ({own})" for name, (own, _) in tables.items())
+        columns = {name: columns for name, (_, columns) in tables.items() if columns}
+        return self.arrays(sql, columns, keys=keys, **parameters)
+
+    def keep_fact_entities(self, facts: Keys, owners: Keys, entities: Keys) -> None:
+        """Keep the entities of facts, given by key."""
+        order = np.lexsort((entities, owners))
+        owners, numbers = owners[order], self.numbering.of_entities(entities[order])
+        first, last = owners.searchsorted(facts), owners.searchsorted(facts, "right")
+        for fact, start, end in zip(facts.tolist(), first.tolist(), last.tolist(), strict=True):
+            self.seen.fact_entities[fact] = numbers[start:end]
+
+    def _keep_facts(self, rows: Mapping[str, Any]) -> None:
+        columns = zip(rows["weight"].tolist(), rows["statement"].tolist(), strict=True)
+        self.seen.columns.update(zip(rows["key"].tolist(), columns, strict=True))
+
+    def _keep_names(self, rows: Mapping[str, Any], claimed: Mapping[str, Any]) -> None:
+        names, known, claims = rows["name"].tolist(), self.seen.name_rows, dict[int, list[tuple[int, str, str]]]()
+        claims.update((name, []) for name in names)
+        for claim in zip(claimed["name"].tolist(), claimed["type"], claimed["description"], strict=True):
+            claims[claim[0]].append(claim)
+        self.seen.claims.update(claims)
+        for name, surface, spelling in zip(names, rows["surface"], rows["spelling"].tolist(), strict=True):
+            if name not in known:
+                known[name] = Name(surface, normalise(surface), spelling)
+        order = np.lexsort((rows["name"], rows["entity"]))
+        owners, names = rows["entity"][order], rows["name"][order]
+        entities, starts = np.unique(owners, return_index=True)
+        numbers = self.numbering.of_entities(entities).tolist()
+        self.seen.names.update(zip(numbers, np.split(names, starts[1:]), strict=False))
 
     def _one_row(self, sql: str, parameters: dict[str, Any]) -> Row:
         """Return the only row of a statement. The driver would read a long text again each time."""
@@ -424,6 +561,25 @@ _SENT = {"i": ("bigint", ">i8"), "f": ("double precision", ">f8"), "b": ("boolea
 def _sent(kind: npt.DTypeLike) -> tuple[str, str]:
     """Return the type in which the server sends the values of a column, and that in which they are received."""
     return ("smallint", ">i2") if kind == np.int16 else _SENT[np.dtype(kind).kind]
+
+
+def _aggregated(column: str, kind: npt.DTypeLike | None) -> str:
+    """Return a column as one value, for :func:`_array`."""
+    if kind is object:
+        return f"array_agg({column})"
+    return f"array_send(array_agg({column if kind is None else f'{column}::{_sent(kind)[0]}'}))"
+
+
+def _array(data: Any, kind: npt.DTypeLike | None) -> Any:
+    if kind is object:
+        return data or []
+    if kind is not None:
+        return _received(data, np.dtype(kind))
+    if data is None:
+        return []
+    dim = int.from_bytes(data[24:26], "big")
+    layout = np.dtype([("size", ">i4"), ("dim", ">i2"), ("unused", ">i2"), ("vector", ">f2", (dim,))])
+    return list(np.frombuffer(data, layout, offset=20)["vector"].astype(np.float32))
 
 
 def _received(data: bytes | None, kind: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -19,8 +19,8 @@ from graphrag_core.engine.graph.change import NONE
 from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER
 from graphrag_core.engine.graph.scoped import ScopedGraph
 from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, ranges
-from graphrag_core.engine.postgres.graph import IS_HELD, IS_LOWER, IS_MENTIONED, one_row, similar_names
-from graphrag_core.engine.postgres.reads import SEES, Transaction
+from graphrag_core.engine.postgres.graph import IS_HELD, IS_LOWER, IS_MENTIONED, similar_names
+from graphrag_core.engine.postgres.reads import SEES, Transaction, one_row
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Keys, Scores

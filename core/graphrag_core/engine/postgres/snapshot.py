@@ -12,10 +12,10 @@ import numpy as np
 from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.snapshot import fact_copies
 from graphrag_core.engine.postgres.database import Halfvec, matrix
-from graphrag_core.engine.postgres.graph import graph_settings, one_row
+from graphrag_core.engine.postgres.graph import graph_settings
 from graphrag_core.engine.postgres.graph_reads import TableGraph
 from graphrag_core.engine.postgres.keywords import Keywords
-from graphrag_core.engine.postgres.reads import SEES, VECTORS, Transaction
+from graphrag_core.engine.postgres.reads import SEES, VECTORS, Transaction, one_row, rows_of
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.engine.postgres.scoped_reads import SpellingUses, TableScope
 from graphrag_core.engine.rows import Accesses, Row
@@ -27,7 +27,6 @@ from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores
 _MORE = 16  # vectors read besides those wanted
 _ROUNDING = 6e-4  # more than a cosine changes if the query is rounded to half precision: at most 2**-11
 _FEW = 4  # times as many chunks as are in scope: from which on their vectors are looked up one by one
-_MOST_IDS = 500  # of chunks, read besides those that are asked for
 _MOST_COUNTED = 100_000  # facts of an entity
 _KINDS = {"chunks": "chunks", "facts": "facts", "entities": "names"}
 
@@ -59,11 +58,10 @@ class PostgresReads(TableReads):
         self.generation = transaction.generation
         self.chunk_count = transaction.chunk_count
         self.statistics_count = transaction.statistics_count
-        self._ids: dict[int, str] = {}  # of chunks, by key
-        self._columns: dict[int, tuple[float, int]] = {}  # weight and statement of facts
-        rows = self.rows("SELECT chunks, leading_chunks, is_plain FROM graph_state WHERE index = %s", (self._index,))
-        chunks, leading, is_plain = rows[0] if rows else (0, 0, True)
-        linked_share = leading / chunks if chunks else 0.0
+        self._seen = transaction.seen
+        self._found: Keys = np.empty(0, np.int64)  # chunks that were found and not yet read
+        self._near_facts: Keys = np.empty(0, np.int64)  # facts of the best chunks
+        linked_share, is_plain = transaction.linked_share, transaction.is_plain
         edits, similar = GraphEdits(), None
         if not is_plain:
             with transaction.cursor() as cursor:
@@ -92,6 +90,7 @@ class PostgresReads(TableReads):
         found = self._nearest(kind, vectors, k)
         if kind != "chunks":
             return found
+        self._found = np.concatenate([self._found, *(keys for keys, _ in found)])
         return [(self._numbering.of_chunks(keys), scores) for keys, scores in found]
 
     def _nearest(self, kind: str, queries: Matrix, k: int) -> list[Ranking]:
@@ -164,38 +163,40 @@ class PostgresReads(TableReads):
 
     def keywords(self, kind: str, text: str, k: int) -> Ranking:
         keys, scores = self._keywords.search(kind, text, k)
-        return (keys if kind == "facts" else self._numbering.of_chunks(keys)), scores
+        if kind == "facts":
+            self.transaction.see_facts(np.concatenate([keys, self._near_facts]))
+            return keys, scores
+        self._found = np.concatenate([self._found, keys])
+        return self._numbering.of_chunks(keys), scores
 
     def similarities(self, kind: str, keys: Keys, vector: Matrix) -> Scores:
         found = np.zeros(len(keys), np.float32)
         wanted = self._numbering.chunks(keys) if kind == "chunks" else keys
-        rows = self.rows(
-            f"SELECT key, vector FROM {VECTORS[kind]} WHERE index = %s AND key = ANY(%s)",
-            (self._index, np.unique(wanted)),
-        )
-        if not rows:
-            return found
-        own = np.array([row[0] for row in rows], np.int64)
-        order = np.argsort(own)
-        # Row by row: a matrix product rounds a row differently by its position.
-        values: Scores = np.vecdot(matrix([row[1] for row in rows]), vector)[order]
-        own = own[order]
-        place = np.minimum(np.searchsorted(own, wanted), len(own) - 1)
-        return np.where(own[place] == wanted, values[place], np.float32(0))
+        if kind == "chunks":
+            self._see(wanted)
+            vectors = self._seen.vectors
+        else:
+            self.transaction.see_facts(wanted)
+            vectors = self._seen.fact_vectors
+        known = [at for at, key in enumerate(wanted.tolist()) if len(vectors.get(key, ()))]
+        if known:
+            # Row by row: a matrix product rounds a row differently by its position.
+            found[known] = np.vecdot(np.stack([vectors[key] for key in wanted[known].tolist()]), vector)
+        return found
+
+    def _see(self, chunks: Keys) -> None:
+        """Read chunks, given by key, and those that were found before, unless they were read."""
+        if any(key not in self._seen.facts_in for key in chunks.tolist()):
+            self.transaction.see_chunks(np.concatenate([chunks, self._found]))
+            self._found = self._found[:0]
 
     def id_places(self, chunks: Keys) -> Keys:
         """Return numbers that sort these chunks; those of another call are not comparable."""
         distinct, place = np.unique(self._numbering.chunks(chunks), return_inverse=True)
-        wanted = distinct.tolist()
-        if missing := [key for key in wanted if key not in self._ids]:
-            seen = self._numbering.seen_chunks(_MOST_IDS)  # which will be asked for, too: one statement for all
-            missing += [key for key in seen.tolist() if key not in self._ids]
-            rows = self.rows(
-                "SELECT key, id FROM chunks WHERE index = %s AND key = ANY(%s)",
-                (self._index, np.unique(np.array(missing, np.int64))),
-            )
-            self._ids.update((row[0], row[1]) for row in rows)
-        order = sorted(range(len(wanted)), key=lambda at: self._ids[wanted[at]])
+        wanted, ids = distinct.tolist(), self._seen.ids
+        if missing := [key for key in wanted if key not in ids]:
+            self._see(np.array(missing, np.int64))
+        order = sorted(range(len(wanted)), key=lambda at: ids[wanted[at]])
         ranks = np.empty(len(wanted), np.int64)
         ranks[order] = np.arange(len(wanted))
         places: Keys = ranks[place]
@@ -216,23 +217,45 @@ class PostgresReads(TableReads):
     def chunks(self, chunks: Keys) -> list[Chunk]:
         """Return chunks in the order given."""
         found = super().chunks(chunks)
-        self._ids.update(zip(self._numbering.chunks(chunks).tolist(), (chunk.id for chunk in found), strict=True))
+        self._seen.ids.update(zip(self._numbering.chunks(chunks).tolist(), (chunk.id for chunk in found), strict=True))
         return found
+
+    def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
+        keys, terms = self._numbering.chunks(chunks).tolist(), self._seen.terms
+        if missing := [key for key in dict.fromkeys(keys) if key not in terms]:
+            rows = self.rows(
+                f"SELECT n.key, n.id, n.terms, n.fact_terms FROM {rows_of('chunks', 'n', 'key', 'keys')}",
+                {"index": self._index, "keys": np.array(missing, np.int64)},
+            )
+            terms.update((row[0], (row[2], row[3] or b"")) for row in rows)
+            self._seen.ids.update((row[0], row[1]) for row in rows)
+        return [terms[key] for key in keys]
+
+    def facts_in(self, chunks: Keys) -> Keys:
+        keys = self._numbering.chunks(chunks)
+        self._see(keys)
+        self._near_facts = np.concatenate([np.empty(0, np.int64), *(self._seen.facts_in[key] for key in keys.tolist())])
+        return self._near_facts
 
     def fact_places(self, facts: Keys) -> tuple[Keys, Keys]:
         return self._numbering.of_chunks(facts >> FACT_BITS), facts & ((1 << FACT_BITS) - 1)
 
     def fact_columns(self, facts: Keys) -> tuple[Scores, Keys]:
-        if missing := [fact for fact in dict.fromkeys(facts.tolist()) if fact not in self._columns]:
+        columns = self._seen.columns
+        if missing := [fact for fact in dict.fromkeys(facts.tolist()) if fact not in columns]:
             rows = self.rows(
-                "SELECT f.key, f.weight, f.statement, c.key, c.id FROM facts f "
-                "JOIN chunks c ON c.index = f.index AND c.key = f.chunk WHERE f.index = %s AND f.key = ANY(%s)",
-                (self._index, np.array(missing, np.int64)),
+                f"SELECT f.key, f.weight, f.statement FROM {rows_of('facts', 'f', 'key', 'keys')}",
+                {"index": self._index, "keys": np.array(missing, np.int64)},
             )
-            self._columns.update((row[0], (row[1], row[2])) for row in rows)
-            self._ids.update((row[3], row[4]) for row in rows)
-        found = [self._columns[fact] for fact in facts.tolist()]
+            columns.update((row[0], (row[1], row[2])) for row in rows)
+        found = [columns[fact] for fact in facts.tolist()]
         return np.array([row[0] for row in found], np.float32), np.array([row[1] for row in found], np.int64)
+
+    def claims(self, names: Sequence[int]) -> list[tuple[int, str, str]]:
+        claims = self._seen.claims
+        if self._sees is None and all(name in claims for name in names):
+            return [claim for name in names for claim in claims[name]]
+        return super().claims(names)
 
     def fact_copies(self, facts: Keys) -> list[Keys]:
         """Return the others that say the same. Only facts about the rarest entity of a fact are compared with it."""

@@ -99,19 +99,14 @@ class PageRank(GraphStrategy):
         The edges of a node are read when it is first pushed; from then on it is pushed in every round. In double
         precision: the order of the sums, which is that of the keys, must not show in a rounded score.
         """
-        size = snapshot.node_limit
-        try:
-            scratch = _SPARE.pop()
-        except IndexError:  # the first walk, or another thread has it
-            scratch = _Scratch(np.zeros(0), np.empty(0, np.int32), np.zeros(0, np.bool_))
-        if len(scratch.residual) < size:
-            scratch = _Scratch(np.zeros(size), np.empty(size, np.int32), np.zeros(size, np.bool_))
+        scratch = _Scratch.taken(snapshot.node_limit)
         residual, last_seen, is_pushed = scratch
         np.add.at(residual, seeds, weights)
         new = _unique(seeds, last_seen)
         nodes, counts, targets, shares = new[:0], new[:0], new[:0], weights[:0]
         settled = shares
-        for _ in range(min(_DISCOVERING + 1, self.iterations)):
+        rounds = min(_DISCOVERING + 1, self.iterations)
+        for number in range(1, rounds + 1):
             if len(new):
                 edges = snapshot.walk(new, residual[new], self.damping, self.tolerance)
                 if (grown := snapshot.node_limit - len(residual)) > 0:  # a remote engine numbers nodes as it sees them
@@ -126,6 +121,8 @@ class PageRank(GraphStrategy):
             residual[nodes] = 0
             settled += mass
             np.add.at(residual, targets, shares * mass.repeat(counts))
+            if number == rounds:
+                break
             near = targets[residual[targets] > self.tolerance]
             new = _unique(near[~is_pushed[near]], last_seen)
             mass = residual[new]
@@ -160,6 +157,17 @@ class _Scratch(NamedTuple):
     residual: Doubles
     last_seen: npt.NDArray[np.int32]
     is_pushed: npt.NDArray[np.bool_]
+
+    @classmethod
+    def taken(cls, size: int) -> "_Scratch":
+        """Return that of the last walk, if it has room for so many nodes."""
+        try:
+            scratch = _SPARE.pop()
+        except IndexError:  # the first walk, or another thread has it
+            scratch = cls(np.zeros(0), np.empty(0, np.int32), np.zeros(0, np.bool_))
+        if len(scratch.residual) < size:
+            scratch = cls(np.zeros(size), np.empty(size, np.int32), np.zeros(size, np.bool_))
+        return scratch
 
     def grown(self, nodes: int) -> "_Scratch":
         """Return room for so many more nodes."""
