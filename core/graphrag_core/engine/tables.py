@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
+from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.analysis import is_packed, terms_of_names
 from graphrag_core.engine.graph.snapshot import GraphReads, Name
 from graphrag_core.engine.rows import LETTERS, Accesses, Row, Texts, keyword_fields, shallow, statement, without_markup
@@ -749,6 +750,7 @@ class SqlEngine:
         last = ""
         while page := self._read(lambda tables, after=last: tables.document_ids(after, scope)):  # type: ignore[misc]
             yield from page
+            check_deadline()
             last = page[-1]
 
     def chunks_of(self, document_id: str) -> list[Chunk]:

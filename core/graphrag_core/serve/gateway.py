@@ -367,6 +367,7 @@ class Gateway:
         scope = parse_all(self.scope(key, where), None if after is None else {DOCUMENT_ID: {"gt": after}})
         found: list[api.DocumentSummary] = []
         for one in map(partial(self._inside, key), self.index.engine.document_ids(scope)):
+            check_deadline()
             if one is None:
                 continue
             if len(found) == limit:
