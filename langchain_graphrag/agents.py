@@ -100,14 +100,14 @@ class RememberMiddleware(AgentMiddleware[Any, Any]):
     @override
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
         """Async version of :meth:`after_agent`."""
-        await self.retriever.aadd_documents(self._turn(state["messages"]))
+        await self.retriever.aadd_documents(await run_in_executor(None, self._turn, state["messages"]))
 
     def _turn(self, messages: Sequence[AnyMessage]) -> list[Document]:
         question = _last_question(messages)
         answer = messages[-1].text if messages and isinstance(messages[-1], AIMessage) else ""
         if not question or not answer.strip():
             return []
-        key = fingerprint([question, answer, to_json(self.metadata)])
+        key = fingerprint([self.retriever.index.pipeline.salt(), question, answer, to_json(self.metadata)])
         text = f"Question: {question}\n\nAnswer: {answer}"
         return [Document(id=f"turn/{key}", page_content=text, metadata=self.metadata)]
 

@@ -93,7 +93,8 @@ class GraphRAGStore(BaseStore):
     def _put(self, op: PutOp) -> None:
         name = _id(op.namespace, op.key)
         index = self.retriever.index
-        document_id = f"{_KEY}/{fingerprint([name, to_json(self.metadata)])}"  # the same item of others is another
+        # The same item of others is another, and nobody can test by an id whether they have it.
+        document_id = f"{_KEY}/{fingerprint([index.pipeline.salt(), name, to_json(self.metadata)])}"
         if op.value is None:
             self.retriever.delete([document_id])
             return

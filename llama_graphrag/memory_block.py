@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
@@ -58,12 +59,12 @@ class GraphRAGMemoryBlock(BaseMemoryBlock[str]):
 
     @override
     async def _aput(self, messages: list[ChatMessage]) -> None:
-        nodes = []
+        nodes, salt = [], await asyncio.to_thread(self.retriever.index.pipeline.salt)
         for message in messages:
             if message.content and message.role in (MessageRole.USER, MessageRole.ASSISTANT):
                 session = message.additional_kwargs.get("session_id")
                 known = {"role": message.role.value, **({"session_id": session} if session else {}), **self.metadata}
-                key = fingerprint([message.role.value, message.content, str(session), to_json(self.metadata)])
+                key = fingerprint([salt, message.role.value, message.content, str(session), to_json(self.metadata)])
                 hidden = ["session_id", *self.metadata]
                 nodes.append(
                     TextNode(

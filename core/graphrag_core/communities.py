@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from graphrag_core import forks
 from graphrag_core.context.escape import list_item, one_line, without_tags
+from graphrag_core.deadline import check_deadline
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.filters import Filter
 from graphrag_core.ingest.remembered import changes_between, visible
@@ -329,6 +330,7 @@ def _read(snapshot: Snapshot) -> _Graph:
     links: list[tuple[Ints, Keys, Floats]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
     mentions = links.copy()
     for start in range(0, len(keys), _PAGE):
+        check_deadline()
         page = keys[start : start + _PAGE]
         entities += snapshot.entities(page)
         counts[start : start + len(page)] = snapshot.entity_counts(page)[0]
@@ -360,6 +362,7 @@ def _levels(graph: _Graph, before: Ints | None) -> list[Ints]:
     resolutions = [min(most, max(1.0, size / entities)) for most, entities in _RESOLUTIONS]
     levels = [_partition(strengths, graph.sources, graph.targets, graph.weights, resolutions[0], start)]
     for resolution in resolutions[1:]:
+        check_deadline()
         below = levels[0]
         ends = np.sort(np.column_stack([below[graph.sources], below[graph.targets]]), axis=1)
         between = ends[:, 0] != ends[:, 1]
@@ -463,6 +466,7 @@ def _describe_all(
         pair_starts = np.searchsorted(chunk_groups[by_pair], np.arange(len(sizes) + 1))
         kept = [group for group in range(len(sizes)) if sizes[group] >= _FEWEST_ENTITIES and documents[group]]
         for group in sorted(kept, key=lambda group: (-documents[group], -int(sizes[group]), group)):
+            check_deadline()
             members = by_group[starts[group] : starts[group + 1]]
             members = members[np.argsort(headings[members], kind="stable")]
             names = _typical_names([graph.entities[member] for member in members[: 6 * _NAMES].tolist()])

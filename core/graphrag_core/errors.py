@@ -5,6 +5,7 @@
     GraphRAGError
     ├── InputError              an argument cannot be used (also a ValueError)
     │   ├── DocumentError       a document; has ``document_id``
+    │   │   └── IdTaken         its id, or that of one of its passages, belongs to another document
     │   ├── ConfigError         hybrid-graphrag.toml
     │   ├── FileError           a file to index; the message continues after its name
     │   └── FilterError         a ``where`` filter
@@ -54,6 +55,10 @@ class DocumentError(InputError):
     def __init__(self, document_id: object, problem: str) -> None:
         super().__init__(f"document {document_id!r}: {problem}")
         self.document_id = document_id
+
+
+class IdTaken(DocumentError):
+    """The id of a document, or of one of its passages, belongs to another document."""
 
 
 class ConfigError(InputError):

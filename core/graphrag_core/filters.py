@@ -75,6 +75,8 @@ _NO_PATTERNS = (
 _INSTEAD = {"like": _NO_PATTERNS, "ilike": _NO_PATTERNS, "not_contains": "write {'not': {key: value}}"}
 MAX_CONDITIONS = 1_000
 MAX_DEPTH = 20
+MAX_METADATA_DEPTH = 50
+"""How deep lists and mappings of metadata are nested at most: what reads them may recurse."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphrag_core.communities import Communities
+from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.shortest_path import shortest_path
 from graphrag_core.engine.subgraph import subgraph
 from graphrag_core.errors import ChangedMeanwhile, InputError, check_integer
@@ -197,6 +198,7 @@ class KnowledgeGraph:
         with self._snapshot(where) as snapshot:
             keys = snapshot.search_names(start, inside) if start or inside else snapshot.top_entities(_ALL)
             for first in range(0, len(keys), _PAGE):
+                check_deadline()
                 page = keys[first : first + _PAGE]
                 if min_degree > 0:
                     page = page[snapshot.neighbours(page, to="entities").counts >= min_degree]
@@ -256,6 +258,7 @@ class KnowledgeGraph:
             given = [keys for keys in ends if keys is not None]
             keys = given[0] if given else snapshot.top_entities(_ALL)
             for start in range(0, len(keys), _PAGE):
+                check_deadline()
                 page = [key for key in snapshot.facts_of(keys[start : start + _PAGE]).tolist() if key not in seen]
                 seen.update(page)
                 for fact in snapshot.facts(np.array(page, np.int64)):

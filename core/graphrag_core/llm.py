@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
+import time
 import urllib.parse
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, runtime_checkable
@@ -27,6 +29,8 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 """The environment variable with the API key."""
 
 _RETRIES = 3
+_FIRST_WAIT = 0.5  # seconds before the first retry, unless the server says another time; doubled for each next one
+_SHORTEST_TIMEOUT = 0.01  # seconds
 _CHECK_TIMEOUT = 10.0  # seconds
 _LONGEST = 4_000_000  # characters of an answer
 _MAX_FAILURES = 3  # consecutive calls that failed after all retries
@@ -97,7 +101,7 @@ class OpenAIChat:
         Sent to the server; never printed or stored. None sends ``OPENAI_API_KEY`` of the environment to OpenAI's own
         endpoint, and no key to any other. An empty text sends none.
     timeout
-        Seconds to wait for the connection, and for each next piece of an answer.
+        Seconds until the answer begins, with all retries, and for each next piece of it.
     temperature
         0 for the most likely answer; None for the model's own default, which some models insist on.
 
@@ -126,9 +130,7 @@ class OpenAIChat:
             api_key = os.environ.get(KEY_VARIABLE, "") if self.base_url == DEFAULT_URL else ""
         self._failures = 0
         # The client insists on a key; local servers need none.
-        self._client = openai.OpenAI(
-            api_key=api_key or "none", base_url=self.base_url, timeout=timeout, max_retries=_RETRIES
-        )
+        self._client = openai.OpenAI(api_key=api_key or "none", base_url=self.base_url, timeout=timeout, max_retries=0)
         self._headers: dict[str, Any] = {} if api_key else {"Authorization": openai.Omit()}
 
     def __repr__(self) -> str:
@@ -149,13 +151,15 @@ class OpenAIChat:
             it had written.
         """
         written: list[str] = []
+        until = time.monotonic() + self.timeout
         for attempt in range(_RETRIES + 1):
             try:
-                for piece in self._pieces(messages):
+                for piece in self._pieces(messages, until):
                     written += [piece] if piece else []
                     yield piece
             except LLMError as error:
-                if isinstance(error, _BrokenOff) and not written and attempt < _RETRIES:
+                is_over = attempt == _RETRIES or time.monotonic() >= until
+                if isinstance(error, _BrokenOff) and not written and not is_over:
                     continue
                 error.partial = "".join(written)
                 raise
@@ -177,9 +181,9 @@ class OpenAIChat:
         """Raise :class:`~graphrag_core.errors.LLMUnreachable` if the server does not answer or rejects the key."""
         import openai  # noqa: PLC0415 - as above
 
-        client = self._client.with_options(timeout=min(self.timeout, _CHECK_TIMEOUT), max_retries=0)
+        timeout = min(self.timeout, _CHECK_TIMEOUT)
         try:
-            client.models.with_raw_response.list(extra_headers=self._headers)
+            self._client.models.with_raw_response.list(extra_headers=self._headers, timeout=timeout)
         except openai.APIConnectionError as error:
             raise self._unreachable(f"no LLM server answers at {self.base_url} ({_reason(error)})") from error
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
@@ -193,17 +197,37 @@ class OpenAIChat:
         settings = {} if self.temperature is None else {"temperature": self.temperature}
         return {"model": self.model, "messages": list(messages), "extra_headers": self._headers, **settings}
 
+    def _request(self, messages: Sequence[Message], until: float, **more: Any) -> Any:
+        """Return the response of the server. A busy one is asked again until a time of ``time.monotonic``."""
+        import openai  # noqa: PLC0415 - as above
+
+        create, arguments = self._client.chat.completions.with_raw_response.create, self._arguments(messages)
+        attempt = 0
+        while True:
+            left = max(until - time.monotonic(), _SHORTEST_TIMEOUT)
+            wait = _FIRST_WAIT * 2**attempt
+            try:
+                return create(**arguments, timeout=left, **more)
+            except (openai.APIConnectionError, openai.APIStatusError) as error:  # also a timeout
+                if isinstance(error, openai.APIStatusError):
+                    wait = _wait_asked(error.response.headers, wait) if _is_busy(error.status_code) else math.inf
+                if attempt == _RETRIES or time.monotonic() + wait >= until:
+                    raise
+            time.sleep(wait)
+            attempt += 1
+
     def _complete(self, prompt: str) -> str:
         try:
-            completion = self._client.chat.completions.create(**self._arguments([Message(role="user", content=prompt)]))
+            until = time.monotonic() + self.timeout
+            completion = self._request([Message(role="user", content=prompt)], until).parse()
             return completion.choices[0].message.content or ""
         except Exception as error:
             raise self._problem(error) from error
 
-    def _pieces(self, messages: Sequence[Message]) -> Generator[str, None, None]:
+    def _pieces(self, messages: Sequence[Message], until: float) -> Generator[str, None, None]:
         """Yield the pieces of one attempt."""
         try:
-            response = self._client.chat.completions.with_raw_response.create(**self._arguments(messages), stream=True)
+            response = self._request(messages, until, stream=True)
         except Exception as error:
             raise self._problem(error) from error
         http = response.http_response
@@ -239,9 +263,9 @@ class OpenAIChat:
                 "the model, and that the URL ends in /v1"
             )
         if isinstance(error, openai.APIStatusError):
-            retried = error.status_code in _RETRIED or error.status_code >= 500
             message = f"{self.base_url} returned HTTP {error.status_code}: {_body(error)}"
-            return self._unreachable(f"{message}: try again later") if retried else self._error(message)
+            is_busy = _is_busy(error.status_code)
+            return self._unreachable(f"{message}: try again later") if is_busy else self._error(message)
         if isinstance(error, (openai.APITimeoutError, httpx.TimeoutException)):
             wait = f"{self.base_url} wrote nothing for {self.timeout:g} seconds: raise timeout, or use another model"
             return self._broken(wait) if streaming else self._unreachable(wait)
@@ -268,6 +292,18 @@ class OpenAIChat:
 
 class _BrokenOff(LLMError):
     """The answer ended in the middle. If nothing was written yet, the server is asked again."""
+
+
+def _is_busy(status: int) -> bool:
+    return status in _RETRIED or status >= 500
+
+
+def _wait_asked(headers: Mapping[str, str], default: float) -> float:
+    """Return how many seconds a server asks to wait before the next request."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        with suppress(KeyError, ValueError):  # it may be a date
+            return max(float(headers[name]) * unit, 0.0)
+    return default
 
 
 def _reason(error: Exception) -> str:

@@ -107,7 +107,7 @@ class Memory:
             superseded = [] if fact.status == "rejected" else self._superseded(fact, supersedes, scope, now)
             if superseded and fact.valid_from is None:
                 fact = replace(fact, valid_from=now)
-            changed = [remembered.to_document(fact, scope)]
+            changed = [remembered.to_document(fact, scope, self._pipeline.salt())]
             for known in superseded:
                 end = max(_start(known), _start(fact))
                 if known.valid_to is None or known.valid_to > end:

@@ -94,16 +94,19 @@ def test_a_list_item_of_any_depth_is_indented_a_little(tmp_path):
     assert load_in_little_memory(tmp_path)[0] == ["a.docx"]
 
 
-@pytest.mark.parametrize("name", ["a.docx", "a.epub"])
-def test_packages_that_unpack_to_too_much_are_refused(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "member", "megabytes"),
+    [("a.docx", "bomb.xml", 61), ("a.docx", "xl/worksheets/bomb.xml", 61), ("a.epub", "bomb.xml", 501)],
+)
+def test_packages_that_unpack_to_too_much_are_refused(tmp_path, name, member, megabytes):
     out = io.BytesIO(SEEDS[name])
     with (
         zipfile.ZipFile(out, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as package,
-        package.open("bomb.xml", "w") as member,
+        package.open(member, "w") as bomb,
     ):
-        member.write(b"<a>")
-        for _ in range(501):
-            member.write(b"<a/>" * 250_000)
+        bomb.write(b"<a>")
+        for _ in range(megabytes):
+            bomb.write(b"text" * 250_000)
     (tmp_path / name).write_bytes(out.getvalue())
     (tmp_path / "good.md").write_text("# Good\n\nA good one.")
     documents, reasons = load_in_little_memory(tmp_path)
@@ -154,6 +157,7 @@ def test_bad_files_cost_one_line_each_and_the_run_goes_on(tmp_path):
     (docs / "nested.json").write_text("[" * 200_000)
     (docs / "page.json").write_text(json.dumps({"text": "A text by Ada.", "page": "9" * 5_000}))
     (docs / "rows.csv").write_text("a,b\n" + "1,2,3\n" * 5_000)
+    (docs / "wide.csv").write_text("a," * 20_000 + "\n" + "1," * 20_000 + "\n")
     (docs / "mail.eml").write_text("From: a\nSubject: " + "(" * 500_000 + "\n\nb")
     (docs / "deep.html").write_text("<div>" * 100_000 + "deep down")
     (docs / "formatted.html").write_text("".join(f"<font a{i}><p>" for i in range(20_000)) + "below")
@@ -166,6 +170,7 @@ def test_bad_files_cost_one_line_each_and_the_run_goes_on(tmp_path):
     assert set(reasons) >= {"number.json", "nested.json", "mail.eml", "\ufffd.md"}
     assert sum(problem.path.startswith(str(docs / "rows.csv")) for problem in problems) == 21
     assert "4,980 more of its rows" in reasons["rows.csv"]
+    assert "has 20,001 columns, at most 10,000 are possible" in reasons["wide.csv"]
     result = CliRunner().invoke(app, ["index", str(docs), "--kb", str(tmp_path / "kb"), "--embedder", "hash"])
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert "4 added" in result.output

@@ -115,6 +115,19 @@ def test_a_busy_server_is_retried_and_a_dead_one_is_not_called_again(server):
     assert len(server.bodies) == before
 
 
+def test_the_timeout_holds_for_all_retries_together(server):
+    """They took four times as long, and those of a stream sixteen times."""
+    model = OpenAIChat("tiny", server.url, timeout=0.5)
+    server.hold_after = 0
+    with pytest.raises(LLMUnreachable, match=r"wrote nothing for 0\.5 seconds"):
+        model("Where?")
+    assert len(server.bodies) == 1
+    with pytest.raises(LLMUnreachable, match=r"wrote nothing for 0\.5 seconds"):
+        list(model.stream([{"role": "user", "content": "Where?"}]))
+    assert len(server.bodies) == 2
+    server.release.set()
+
+
 def test_no_authorization_header_is_sent_without_an_api_key(server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-server")
     OpenAIChat("tiny", server.url)("Where?")

@@ -14,6 +14,7 @@ from support import SERVICES
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import InputError
 from graphrag_core.testing import CountingEmbedder, HashEmbedder
+from graphrag_core.transfer import copy_index
 
 SECRET = "Zanzibarquux"  # noqa: S105 - a word
 
@@ -34,6 +35,19 @@ def test_a_backup_is_an_index_and_embeds_nothing(tmp_path):
             assert copy.graph.entity("Mara Lindqvist").type == "person"
             assert GraphRetriever(copy).retrieve("auth service tokens").hits[0].chunk.id == "auth"
             assert copy.verify(), str(copy.verify())
+
+
+def test_copies_know_the_ids_of_facts(tmp_path):
+    """They are hashes with a salt that is stored with the index."""
+    fact = ("Ada", "likes", "tea")
+    with KnowledgeIndex.open(tmp_path / "kb") as index:
+        told = index.memory.remember(*fact)
+        index.backup(tmp_path / "backup")
+    copy_index(tmp_path / "kb", tmp_path / "copy", progress=False)
+    for name in ("kb", "backup", "copy"):
+        with KnowledgeIndex.open(tmp_path / name) as index:
+            index.memory.forget(told)
+            assert index.memory.remember(*fact).id == told.id
 
 
 def test_an_index_in_memory_can_be_backed_up(services, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import random
 import sys
@@ -10,11 +11,12 @@ from pathlib import Path
 
 import fault_runs
 import pytest
-from fault_runs import LATE, OPERATIONS, interrupt, lines_of, make_base, on_a_full_disk, state_of
+from fault_runs import LATE, OPERATIONS, answers, interrupt, lines_of, make_base, on_a_full_disk, state_of
 from support import SERVICES, keyword_search
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.embedded import engine as engine_module
+from graphrag_core.engine.embedded import search_indexes
 from graphrag_core.engine.embedded.engine import ReadWriteLock
 from graphrag_core.engine.embedded.keywords import TantivyKeywords
 from graphrag_core.engine.embedded.records import Records
@@ -194,12 +196,35 @@ def _run(folder: Path, name: str, limit: int) -> str:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_FSIZE")
-@pytest.mark.parametrize("name", ["add", "delete"])
+@pytest.mark.parametrize("name", ["add", "delete", "rebuild", "compact"])
 def test_an_error_on_a_full_disk_says_what_is_true(tmp_path, name):
     for limit in (1, 40_000, 130_000, 400_000):
         folder = make_base(tmp_path / f"{limit}")
         problem = _run(folder, name, limit)
         assert not problem, f"{limit} bytes\n{problem}"
+
+
+@pytest.mark.parametrize("name", ["rebuild", "compact"])
+def test_what_rebuilds_on_a_full_disk_can_be_repeated(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(search_indexes, "_SMALL", 0)
+    with KnowledgeIndex.open(tmp_path, HashEmbedder()) as index:
+        index.add([*SERVICES, *(Document(f"note {at}", f"Note {at} about Keyring.") for at in range(20))])
+        index.delete("note 7")  # so few that the keyword index keeps a trace of it
+        assert answers(index)[0]
+
+        def full(*_, **__):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(TantivyKeywords, "_write_state", lambda store, **_: store.folder and full())
+            with pytest.raises(DiskError, match="free disk space, and repeat the call"):
+                getattr(index, name)()
+        expected = answers(index)
+        assert expected[0]
+        index.rebuild()
+        assert all(store.folder for store in index.engine.indexes.keywords.values()), "on disk again"
+        assert answers(index) == expected
+        assert index.verify(), str(index.verify())
 
 
 def test_a_deletion_stays_one_if_the_log_cannot_be_emptied(tmp_path, monkeypatch, caplog):

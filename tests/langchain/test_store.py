@@ -82,6 +82,14 @@ def test_it_stays_within_the_filter_of_its_retriever(retriever):
     assert second.get(ADA, "1").value == {"text": "Mine."}
 
 
+def test_the_id_of_an_item_cannot_be_guessed(retriever):
+    with GraphRAGRetriever.from_texts(["Another index."], HashEmbedder(), ids=["a"]) as other:
+        for one in (retriever, other):
+            GraphRAGStore(one).put(ADA, "1", {"text": "Ada prefers tea."})
+            assert len(one.index) == 2
+        assert not set(retriever.index.document_ids()) & set(other.index.document_ids()) - {"a"}
+
+
 def test_what_is_not_indexed_is_stored(retriever):
     store = GraphRAGStore(retriever)
     store.put(ADA, "1", {"text": "Ada prefers tea.", "hidden": "boats"}, index=["text"])

@@ -26,6 +26,8 @@ from llama_support import Hashed, ids
 from pydantic import Field
 
 from graphrag_core.errors import InputError, ReadOnlyIndex
+from graphrag_core.ingest.validation import to_json
+from graphrag_core.text import fingerprint
 from llama_graphrag import GraphRAGMemoryBlock, GraphRAGRetriever, memory_search_tool
 
 NODES = [
@@ -76,8 +78,11 @@ async def test_the_same_message_of_two_users_is_remembered_twice(retriever):
     for name in "ab":
         block = GraphRAGMemoryBlock(retriever=retriever.with_filters(tenant(name)), metadata={"tenant": name})
         await block.aput([ChatMessage("The Tide Feed is late.", role="user")])
-    owners = [one.metadata["tenant"] for one in retriever.index.documents() if "Tide Feed" in one.text]
-    assert sorted(owners) == ["a", "b"]
+        await block.aput([ChatMessage("The Tide Feed is late.", role="user")])
+    stored = [one for one in retriever.index.documents() if "Tide Feed" in one.text]
+    assert sorted(one.metadata["tenant"] for one in stored) == ["a", "b"]
+    guess = [fingerprint(["user", "The Tide Feed is late.", "None", to_json({"tenant": name})]) for name in "ab"]
+    assert not {one.id for one in stored} & {f"message/{one}" for one in guess}, "the ids cannot be guessed"
 
 
 class TestVectorStore:

@@ -77,6 +77,11 @@ def test_row_level_security_separates_tenants(here):
                         seen = tenant.execute(f"SELECT DISTINCT index FROM {here.schema}.{table}").fetchall()
                         assert len(seen) == 1, table
                     assert tenant.execute(f"SELECT name FROM {here.schema}.indexes").fetchall() == [(name,)]
+                    other = "globex" if name == "acme" else "acme"
+                    tables = tenant.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", (here.schema,))
+                    for (table,) in tables.fetchall():
+                        rows = tenant.execute(f"SELECT t::text FROM {here.schema}.{table} t").fetchall()
+                        assert other not in str(rows).lower(), table
             with pytest.raises(NotAnIndex):
                 KnowledgeIndex.open(urls["globex"].replace("postgres@", f"{roles['acme']}@"), read_only=True)
             checks = {one.name: one for one in operations.check(as_role["acme"])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -113,6 +114,16 @@ def test_documents_move_between_the_engines_without_embedding(url):
         with KnowledgeIndex(HashEmbedder(), engine=back) as returned:
             assert returned.graph.entities() == other.graph.entities()
             assert returned.verify()
+
+
+def test_the_same_fact_of_two_writers_is_one_document(url):
+    """The first of them makes the salt of the ids."""
+    with KnowledgeIndex.open(url) as one, KnowledgeIndex.open(url) as other:
+        indexes = [one, other] * 4
+        with ThreadPoolExecutor(len(indexes)) as threads:
+            told = [*threads.map(lambda index: index.memory.remember("Ada", "likes", "tea").id, indexes)]
+        assert len(set(told)) == 1
+        assert len(one) == 1
 
 
 def test_a_pickled_index_reads_and_writes(url):

@@ -52,6 +52,15 @@ def test_a_key_is_revoked_by_deleting_its_entry_and_a_broken_file_changes_nothin
     with pytest.raises(NotAuthenticated):
         keys.authenticate(secret)
     assert keys.authenticate(rest) == other
+    path.unlink()
+    caplog.clear()
+    for _ in range(3):
+        assert keys.authenticate(rest) == other, "the running server keeps its keys"
+    (record,) = caplog.records
+    assert "stay valid" in record.getMessage()
+    path.write_text("", "utf-8")
+    with pytest.raises(NotAuthenticated):
+        keys.authenticate(rest)
 
 
 @pytest.mark.parametrize(

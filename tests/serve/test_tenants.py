@@ -161,6 +161,49 @@ def test_the_other_tenants_documents_cannot_be_read_replaced_or_deleted(tenants)
     assert kept["text"] == THEIRS[0].text
 
 
+def test_an_id_tells_nothing_about_the_passages_of_others():
+    """Nor can it block a document that they may add later."""
+    keys, headers = keys_of(a=({"tenant": "a"}, True), b=({"tenant": "b"}, True))
+    long = "\n\n".join(f"## Part {at}\n\n" + "The Harbour Plan has many parts. " * 60 for at in range(3))
+    index = index_of(OURS)
+    index.add([
+        Document("b/plan", long, metadata={"tenant": "b"}), Document("b/rows#1", "A row.", metadata={"tenant": "b"}),
+        Document("a/rows#1", "A row.", metadata={"tenant": "a"}),
+    ])  # fmt: skip
+    passages = len(index.chunks("b/plan"))
+    assert passages > 2
+    with client_of(Gateway(index, keys=keys, write=True), headers=headers["a"]) as client:
+
+        def add(document_id, text="Mine.", tenant="a"):
+            return client.post(
+                "/v1/documents", json={"documents": [{"id": document_id, "text": text}]}, headers=headers[tenant]
+            )
+
+        def refusal(document_id, text="Mine."):
+            refused = add(document_id, text)
+            return refused.status_code, refused.text.replace(document_id, "ID")
+
+        taken = refusal("b/plan")
+        assert taken[0] == 409
+        for one in (f"b/plan#{passages - 1}", f"b/plan#{passages}", "b/next#0", "b/rows#1"):
+            assert refusal(one) == taken, one
+        assert refusal("b/rows", long) == taken  # one of its passages would have the id of a row of B
+        assert add("b/next", long, "b").status_code == 200
+        assert add("a/rows#1", "A new row.").json()["replaced"] == 1
+        assert add("a/rows#x").status_code == 200
+
+
+def test_a_told_fact_cannot_be_guessed():
+    fact = {"subject": "Otto Lind", "relation": "likes", "object": "tea"}
+    ids = []
+    for _ in range(2):
+        index = index_of(OURS)
+        ids.append(index.memory.remember(**fact, metadata={"tenant": "b"}).chunk_id)
+        assert index.memory.remember(**fact, metadata={"tenant": "b"}).chunk_id == ids[-1]
+        index.close()
+    assert ids[0] != ids[1]
+
+
 @pytest.mark.parametrize(
     "metadata",
     [{"tenant": "b"}, {"tenant": ["a", "b"]}, {"tenant": None}, {"tenant": 7}, {"tenant": {"x": "a"}}, {"tenant": []}],

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from docx.text.paragraph import Paragraph
 
 _MAX_UNPACKED = 500_000_000  # bytes; protects against zip bombs
+_MAX_GROWTH = 60_000_000  # bytes by which what is read as a whole may be larger than the file
+_SHEETS = "xl/worksheets/"  # are read row by row
 _MAX_TAGS = 6_000_000  # of the XML that is parsed as a whole; an element takes about 100 bytes
 _MAX_ROWS = 1_048_576  # of a sheet, as in Excel; empty ones before a row that says so are included
 _MAX_CELLS = 20_000_000  # of a sheet, empty ones included
@@ -252,10 +254,13 @@ def _package(data: bytes, kind: str) -> Iterator[io.BytesIO]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as package:
             unpacked = sum(member.file_size for member in package.infolist())
-            tags = _count_tags(package) if unpacked <= _MAX_UNPACKED else 0
+            whole = [one for one in package.infolist() if kind != "Excel" or not one.filename.startswith(_SHEETS)]
+            growth = sum(member.file_size for member in whole) - len(data)
+            is_bomb = unpacked > _MAX_UNPACKED or growth > _MAX_GROWTH
+            tags = 0 if is_bomb else _count_tags(package, whole)
     except Exception as error:  # zipfile raises many kinds
         raise FileError(f"not {'an' if kind.startswith('E') else 'a'} {kind} file, or damaged") from error
-    if unpacked > _MAX_UNPACKED:
+    if is_bomb:
         raise FileError(f"unpacks to {unpacked:,} bytes: save it without images")
     if tags > _MAX_TAGS:
         raise FileError(f"has more than {_MAX_TAGS:,} XML tags: split it")
@@ -267,12 +272,10 @@ def _package(data: bytes, kind: str) -> Iterator[io.BytesIO]:
         raise FileError(f"damaged {kind} file ({type(error).__name__})") from error
 
 
-def _count_tags(package: zipfile.ZipFile) -> int:
-    """Return the number of XML tags in a package, but for sheets, which are read row by row."""
+def _count_tags(package: zipfile.ZipFile, members: Iterable[zipfile.ZipInfo]) -> int:
+    """Return the number of XML tags in some members of a package."""
     count = 0
-    for member in package.infolist():
-        if member.filename.startswith("xl/worksheets/"):
-            continue
+    for member in members:
         with package.open(member) as file:
             block = file.read(1 << 20)
             is_xml = b"<" in block[:100]

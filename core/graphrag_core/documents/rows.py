@@ -26,6 +26,7 @@ _SAMPLE_ROWS = 50  # rows that are read before a column is chosen as the title
 _MIN_DISTINCT = 0.8  # share of different values in a column that names its rows
 _MIN_PROSE = 40  # characters from which an "abstract", "description" or "summary" is a text, not a value
 _MAX_CSV_FIELD = 10_000_000
+_MAX_COLUMNS = 10_000  # each is a field of the metadata of every row
 _MAX_LINE = 100_000_000  # characters of a line of CSV or JSON Lines
 _LONGEST_NUMBER = 300  # characters; a longer one is infinite as a float
 _MAX_DEPTH = 50  # of nested values in metadata
@@ -53,7 +54,10 @@ def read_csv(path: Path) -> Iterator[Content]:
 def table_rows(rows: Iterator[list[str]]) -> Iterator[Content]:
     """Convert the rows of a table, the first of which names the columns."""
     filled = (row for row in rows if any(cell.strip() for cell in row))
-    names = _column_names(next(filled, []))
+    header = next(filled, [])
+    if len(header) > _MAX_COLUMNS:
+        raise FileError(f"has {len(header):,} columns, at most {_MAX_COLUMNS:,} are possible: leave some out")
+    names = _column_names(header)
     if any("\x00" in name for name in names):
         raise FileError("binary file, not text")
     numbered = enumerate(filled, 1)

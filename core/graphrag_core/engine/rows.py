@@ -4,6 +4,7 @@ Engines differ in keys, in SQL and in how they pack lists of names. Everything e
 """
 
 import json
+import re
 import threading
 import zlib
 from collections import defaultdict
@@ -12,7 +13,8 @@ from typing import Any, NamedTuple, get_args
 
 from graphrag_core.engine.analysis import pack_terms
 from graphrag_core.engine.copies import signatures
-from graphrag_core.errors import ChangedMeanwhile, DocumentError
+from graphrag_core.errors import ChangedMeanwhile, IdTaken
+from graphrag_core.filters import MAX_METADATA_DEPTH
 from graphrag_core.model import Chunk, Fact, FactSource, FactStatus
 from graphrag_core.ports import ParsedDocument
 from graphrag_core.text import chunk_text, fact_text, label
@@ -34,6 +36,33 @@ FIELDS = {"body": 1.0, "title": 0.4, "headings": 0.2, "terms": 0.5}
 The body has title and headings too: a term's score in the other fields comes on top. Measured on documentation and on
 passages with titles, where 0.3 to 0.6 for the title is best.
 """
+
+
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
+_CUT = '"…"'
+
+
+def shallow(metadata: str) -> str:
+    """Return metadata as JSON with "…" for what is nested too deeply. Earlier versions stored it.
+
+    >>> shallow('{"a": [1, "]"]}') == '{"a": [1, "]"]}'
+    True
+    >>> shallow('{"a":' * 60 + "1" + "}" * 60).count("a")
+    50
+    """
+    if metadata.count("{") + metadata.count("[") <= MAX_METADATA_DEPTH:
+        return metadata
+    kept, depth, at = [], 0, 0
+    for match in _STRING_OR_BRACKET.finditer(metadata):
+        if match[0] in "[{":
+            depth += 1
+            if depth == MAX_METADATA_DEPTH + 1:
+                kept += metadata[at : match.start()], _CUT
+        elif match[0] in "]}":
+            depth -= 1
+            if depth == MAX_METADATA_DEPTH:
+                at = match.end()
+    return "".join([*kept, metadata[at:]]) if kept else metadata
 
 
 class FactRow(NamedTuple):
@@ -177,8 +206,8 @@ def check_unique(ids: Sequence[str], stored: Iterable[str], *, of_chunks: bool =
     for one in ids:
         if one in seen:
             if of_chunks:
-                raise DocumentError(one, "another document has a chunk of this id: change one of the two ids")
-            raise DocumentError(one, "is already stored: remove it in the same write")
+                raise IdTaken(one, "another document has a chunk of this id: change one of the two ids")
+            raise IdTaken(one, "is already stored: remove it in the same write")
         seen.add(one)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.deadline import check_deadline
 from graphrag_core.model import Fact, GraphPath
 from graphrag_core.ports import Keys, Snapshot
 
@@ -80,6 +81,7 @@ def shortest_path(snapshot: Snapshot, start: Keys, end: Keys, max_hops: int) -> 
     first, second = _Side.start(start), _Side.start(end)
     hops = 0
     while not (met := np.intersect1d(first.frontier, second.keys)).size:
+        check_deadline()
         side = first if len(first.frontier) <= len(second.frontier) else second
         if hops == max_hops or len(side.frontier) == 0 or len(first.keys) + len(second.keys) > _MAX_NODES:
             return None

@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
+from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.analysis import is_packed, terms_of_names
 from graphrag_core.engine.graph.snapshot import GraphReads, Name
-from graphrag_core.engine.rows import LETTERS, Accesses, Row, Texts, keyword_fields, statement, without_markup
+from graphrag_core.engine.rows import LETTERS, Accesses, Row, Texts, keyword_fields, shallow, statement, without_markup
 from graphrag_core.errors import GraphRAGError, IndexClosed, ReadOnlyIndex
 from graphrag_core.filters import (
     DOCUMENT_ID,
@@ -251,7 +252,7 @@ class Tables:
             extractions = [Extraction(tuple(mentions[key]), tuple(facts[key].values())) for key in own_keys]
             found.append(
                 ParsedDocument(
-                    document_of(row[:4], own_chunks), row[2], row[4], own_chunks, extractions,
+                    document_of(row[:4], own_chunks), shallow(row[2]), row[4], own_chunks, extractions,
                     [names[key] for key in own_keys], of_document, of_facts,
                 )
             )  # fmt: skip
@@ -435,6 +436,8 @@ class Tables:
             for document, *attribute in self.attributes([row[0] for row in page]):
                 stored[document].add(tuple(attribute))
             for key, document_id, metadata in page:
+                if shallow(metadata) != metadata:  # some of its attributes are not read: the checksums are compared
+                    continue
                 wanted = {(name, kind, self.stored_value(kind, value))
                           for name, (kind, value) in attributes(json.loads(metadata))}  # fmt: skip
                 if stored[key] != wanted:
@@ -469,7 +472,7 @@ def chunk_of(row: Row) -> Chunk:
     """Return a chunk from key, id, document, text, title, ordinal, start, metadata, headings and page."""
     _, chunk_id, document_id, text, title, ordinal, start, metadata, headings, page = row
     above = () if headings is None else tuple(json.loads(headings))
-    return Chunk(chunk_id, document_id, text, title, ordinal, start, json.loads(metadata), above, page)
+    return Chunk(chunk_id, document_id, text, title, ordinal, start, json.loads(shallow(metadata)), above, page)
 
 
 def text_of_fact(own: str | None, is_plain: bool, text: str, start: int, stop: int) -> str:
@@ -487,7 +490,7 @@ def document_of(row: Row, chunks: Iterable[Chunk]) -> Document:
         pieces.append(chunk.text[end - chunk.start :])
         end += len(pieces[-1])
     marks = () if packed is None else tuple(Mark(*mark) for mark in json.loads(zlib.decompress(packed)))
-    return Document(document_id, "".join(pieces), title, json.loads(metadata), marks)
+    return Document(document_id, "".join(pieces), title, json.loads(shallow(metadata)), marks)
 
 
 def fact_of(
@@ -747,6 +750,7 @@ class SqlEngine:
         last = ""
         while page := self._read(lambda tables, after=last: tables.document_ids(after, scope)):  # type: ignore[misc]
             yield from page
+            check_deadline()
             last = page[-1]
 
     def chunks_of(self, document_id: str) -> list[Chunk]:

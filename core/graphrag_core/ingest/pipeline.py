@@ -3,10 +3,11 @@
 import gc
 import json
 import math
+import secrets
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from types import MappingProxyType
@@ -34,6 +35,9 @@ Vectors = Mapping[str, Sequence[float]]
 
 NO_EMBEDDER = "none"
 """What an index that was filled without an embedder stores as the embedder's identity."""
+
+SALT = "salt"
+"""The setting with the random text of which :meth:`Pipeline.salt` tells."""
 
 _NONE: Vectors = MappingProxyType({})
 _ATTEMPTS = 10  # to write a batch whose names other processes delete meanwhile
@@ -123,6 +127,18 @@ class Pipeline:
             raise ReadOnlyIndex(self.engine.read_only_reason)
         with self.lock:
             yield
+
+    def salt(self) -> str:
+        """Return a random text that is stored with the index.
+
+        Ids that are hashes of a content begin with it. So nobody can test by an id whether a content is stored.
+        """
+        with self.writing():
+            if SALT not in self.engine.settings():
+                with suppress(ChangedMeanwhile):  # another process was faster
+                    self.engine.write(settings={SALT: secrets.token_hex(16)}, expected={SALT: ""})
+                    self.engine.flush()
+            return self.engine.settings()[SALT]
 
     def delete(self, document_ids: Sequence[str]) -> int:
         """Delete documents, all or nothing; return how many existed."""

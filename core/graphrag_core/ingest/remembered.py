@@ -38,8 +38,11 @@ _TEXTS = ("subject", "relation", "object", "source", "status")
 _TIMES = ("created", "valid_from", "valid_to")
 
 
-def to_document(fact: Fact, metadata: Mapping[str, Any]) -> Document:
-    """Return a fact as a document with some metadata; its ``chunk_id``, if it has one, is the document's id."""
+def to_document(fact: Fact, metadata: Mapping[str, Any], salt: str = "") -> Document:
+    """Return a fact as a document with some metadata.
+
+    Its ``chunk_id``, if it has one, is the document's id. Else the id is a hash with the salt of the index.
+    """
     subject, target = fact.entities[0], fact.value or fact.entities[1]
     stored: dict[str, Any] = {"subject": subject, "relation": fact.relation, "object": target}
     stored |= {"about": about_key(subject, fact.relation), "triple": triple_of(fact)}
@@ -50,7 +53,7 @@ def to_document(fact: Fact, metadata: Mapping[str, Any]) -> Document:
     document_id = fact.chunk_id
     if not document_id:
         scope = json.dumps(dict(metadata), sort_keys=True)
-        document_id = "fact:" + fingerprint([stored["triple"], str(fact.valid_from), scope])[:16]
+        document_id = "fact:" + fingerprint([salt, stored["triple"], str(fact.valid_from), scope])[:16]
     return Document(document_id, fact.text, metadata={**metadata, FACT_KEY: stored})
 
 

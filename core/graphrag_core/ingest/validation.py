@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from graphrag_core.errors import DocumentError, ExtractionError, GraphRAGError, InputError
 from graphrag_core.extract import Combined, SentenceExtractor
-from graphrag_core.filters import json_value, posing_key
+from graphrag_core.filters import MAX_METADATA_DEPTH, json_value, posing_key
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.embedding import combined_error
 from graphrag_core.model import Chunk, Document, Extraction, Fact, Mark, Mention
@@ -30,9 +30,6 @@ _LONGEST_NAME = 300
 
 
 # -- documents
-
-
-_MAX_DEPTH = 50  # of metadata: what reads it may recurse
 
 
 def validate(documents: Iterable[Any]) -> list[Document]:  # noqa: C901 - one check after the other
@@ -111,9 +108,9 @@ def _stored_metadata(document: Document) -> Mapping[str, Any]:
         raise DocumentError(document.id, f"the metadata cannot be stored: {error}") from error
     except RecursionError as error:
         raise DocumentError(document.id, "the metadata contains itself, or is nested too deeply") from error
-    if text.count("{") + text.count("[") > _MAX_DEPTH and _depth(metadata) > _MAX_DEPTH:
+    if text.count("{") + text.count("[") > MAX_METADATA_DEPTH and _depth(metadata) > MAX_METADATA_DEPTH:
         raise DocumentError(
-            document.id, f"the metadata is nested deeper than {_MAX_DEPTH} levels: store a flatter form"
+            document.id, f"the metadata is nested deeper than {MAX_METADATA_DEPTH} levels: store a flatter form"
         )
     _check_characters(document.id, "metadata", _NUL_IN_JSON.sub("\\1\x00", text) if "\\u0000" in text else text)
     if (key := posing_key(metadata)) is not None:

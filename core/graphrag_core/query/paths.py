@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.deadline import check_deadline
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.model import SENTENCE_WEIGHT
 from graphrag_core.ports import Keys, Scores
@@ -47,6 +48,7 @@ def related_entities(query: Query, hops: int, *, sentences: bool = True) -> tupl
     frontier = visited = distinct(query.entities)
     found: list[tuple[Keys, Scores, Keys]] = []
     for hop in range(1, hops + 1):
+        check_deadline()
         facts = snapshot.facts_of(frontier, limit=_MAX_SCANNED)
         rows = snapshot.fact_rows(facts if sentences else stated_facts(query, facts))
         fact = np.repeat(np.arange(len(rows.keys)), rows.counts)

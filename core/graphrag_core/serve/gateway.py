@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -22,7 +23,7 @@ from typing_extensions import Self
 
 from graphrag_core.deadline import check_deadline, deadline
 from graphrag_core.designs import DESIGNS
-from graphrag_core.errors import DeadlineExceeded, FilterError, GraphRAGError, InputError, check_integer
+from graphrag_core.errors import DeadlineExceeded, FilterError, GraphRAGError, IdTaken, InputError, check_integer
 from graphrag_core.explore.explorer import find_entity, strongest
 from graphrag_core.filters import (
     DOCUMENT_ID,
@@ -54,6 +55,7 @@ _ALL = 1 << 40  # more entities than there are
 _MAX_FACTS = 50  # of one entity
 _MAX_PASSAGES = 5  # of one entity
 _MAX_FIELDS = 100  # of a filter
+_LIKE_A_PASSAGE = re.compile(r"#\d+\Z")  # how the ids of passages end
 _ABANDONED = 4  # threads per answer allowed, as a language model that writes nothing cannot be interrupted
 
 
@@ -365,6 +367,7 @@ class Gateway:
         scope = parse_all(self.scope(key, where), None if after is None else {DOCUMENT_ID: {"gt": after}})
         found: list[api.DocumentSummary] = []
         for one in map(partial(self._inside, key), self.index.engine.document_ids(scope)):
+            check_deadline()
             if one is None:
                 continue
             if len(found) == limit:
@@ -392,14 +395,25 @@ class Gateway:
         """Add documents, all or none; replace those whose id exists. Needs --write and a key that may write.
 
         A document gets the fields that the filter of the key demands, and is refused if its metadata contradicts them.
+        With such a key, a new id must not end like that of a passage, with # and a number.
         """
         self.may_write(key)
         stamped = [Document(one.id, one.text, one.title, key.stamp(one.metadata, one.id)) for one in documents]
         for document in stamped:
             existing = self.index.get(document.id)
-            if existing is not None and not matches(key.where, existing.metadata, existing.id):
-                raise Conflict(f"the id {document.id!r} cannot be used: choose another one")
-        return self.index.add(stamped, progress=False)
+            if existing is None:  # the same answer whether or not a document of others has such a passage
+                usable = not (key.restricted and _LIKE_A_PASSAGE.search(document.id))
+            else:
+                usable = matches(key.where, existing.metadata, existing.id)
+            if not usable:
+                raise _unusable_id(document.id)
+        try:
+            return self.index.add(stamped, progress=False)
+        except IdTaken as error:
+            taken = str(error.document_id)
+            if not key.restricted:
+                raise
+            raise _unusable_id(taken if taken in {one.id for one in stamped} else taken.rpartition("#")[0]) from error
 
     def delete(self, key: Key, document_id: str) -> api.DeleteResponse:
         """Delete a document with its passages, entities and facts. Needs --write and a key that may write."""
@@ -568,6 +582,10 @@ def _response(result: Result, context_tokens: int | None) -> dict[str, Any]:
 
 def _closing() -> Unavailable:
     return Unavailable("the server is closing: try again later", retry_after=5)
+
+
+def _unusable_id(document_id: str) -> Conflict:
+    return Conflict(f"the id {document_id!r:.200} cannot be used: choose another one")
 
 
 def _no_document(document_id: str) -> NotFound:

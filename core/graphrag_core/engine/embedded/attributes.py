@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.embedded.records import Records
 from graphrag_core.engine.graph.sparse import ranges
 from graphrag_core.errors import FilterError
@@ -78,6 +79,7 @@ class AttributeColumns:
             return ~self._matching(scope.part)
         found = np.full(self._next("document"), scope.all, np.bool_)
         for one in scope.parts:
+            check_deadline()
             if scope.all:
                 found &= self._matching(one)
             else:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import tantivy
 
 from graphrag_core import forks
+from graphrag_core.deadline import check_deadline
 from graphrag_core.engine import analysis
 from graphrag_core.engine.rows import FIELDS, Texts
 from graphrag_core.errors import DiskError
@@ -325,6 +326,7 @@ class TantivyKeywords:
         elif visible is not None:
             wanted = int(_AHEAD * wanted * max(size / inside, 1))
         while True:
+            check_deadline()
             hits = searcher.search(query, min(wanted, size), count=False).hits
             keys = np.array(searcher.fast_field_values("key", [at for _, at in hits]), np.int64)
             scores = np.array([score for score, _ in hits], np.float32)

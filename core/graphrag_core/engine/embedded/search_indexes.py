@@ -5,7 +5,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -253,11 +253,38 @@ class SearchIndexes:
         except BaseException as error:
             if not is_damage(error):
                 raise
-            _log.warning("the keyword index of %s cannot be read or written (%s); it is kept in memory, the records "
-                         "are safe, and the next opening writes it", kind, error)  # fmt: skip
-            store.discard()
-            self.keywords[kind] = self._keywords_in_memory(kind)
-            self._replace_keywords(kind)
+            self._move_to_memory(kind, error)
+
+    def _move_to_memory(self, kind: str, error: BaseException) -> None:
+        """Build a keyword index in memory, since its files cannot be used."""
+        _log.warning("the keyword index of %s cannot be read or written (%s); it is kept in memory, the records "
+                     "are safe, and the next opening writes it", kind, error)  # fmt: skip
+        self.keywords[kind].discard()
+        self.keywords[kind] = self._keywords_in_memory(kind)
+        self._replace_keywords(kind)
+
+    def _rewrite_keywords(self, kinds: Iterable[str]) -> None:
+        """Replace all texts of keyword indexes.
+
+        Raises
+        ------
+        DiskError
+            One could not be written. It is kept in memory.
+        """
+        problem: BaseException | None = None
+        for kind in kinds:
+            try:
+                self._replace_keywords(kind)
+            except BaseException as error:
+                if not is_damage(error):
+                    raise
+                self._move_to_memory(kind, error)
+                problem = error
+        if problem is not None:
+            raise DiskError(
+                f"the keyword indexes could not be written ({problem}): they are kept in memory and nothing is lost; "
+                "free disk space, and repeat the call"
+            ) from problem
 
     def _replace_keywords(self, kind: str) -> None:
         everything = self._records.everything()
@@ -338,17 +365,15 @@ class SearchIndexes:
         self._distrust_files()
         self._sync_vectors_and_graph(())
         for kind, store in self.keywords.items():
-            if any(store.problems()):
+            if store.folder is None or any(store.problems()):
                 store.discard()
                 self.keywords[kind] = self._new_keywords(kind)
-            self._replace_keywords(kind)
+        self._rewrite_keywords(self.keywords)
         self.complete = True
 
     def purge_tombstones(self) -> None:
         """Remove all traces of deleted texts from the keyword indexes."""
-        for kind, store in self.keywords.items():
-            if store.tombstones:
-                self._replace_keywords(kind)
+        self._rewrite_keywords([kind for kind, store in self.keywords.items() if store.tombstones])
 
     # -- files
 

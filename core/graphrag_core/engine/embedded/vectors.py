@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core import forks
+from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
 from graphrag_core.engine.graph.sparse import in_memory
 from graphrag_core.key_sets import among, best, distinct
@@ -426,6 +427,7 @@ def _nearest(index: Any, queries: Matrix, k: int, searched: tuple[int, Keys], pa
         more, there = wanted, (near >= 0) & ~among(near, void)
         # Ties are cut off, or what would be one if FAISS rounded as we do.
         while near[-1] >= 0 and more < size and (there.sum() < k or scores[-1] >= scores[there][k - 1] - _ROUNDING):
+            check_deadline()
             more = min(4 * more, size)
             with _one_thread():
                 (scores,), (near,) = index.search(query[None, :], more, params=parameters)  # noqa: PLW2901

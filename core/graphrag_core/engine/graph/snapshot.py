@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.analysis import contained, contained_in_facts, content_terms, matched, terms_of_names
 from graphrag_core.engine.copies import find_copies
 from graphrag_core.engine.graph.edits import Shown
@@ -173,6 +174,7 @@ class StoreSnapshot:
         """Return the best facts for a text, each statement once, in its best place."""
         count = k
         while True:
+            check_deadline()
             found, scores = self._reads.keywords("facts", text, count)
             is_all = len(found) < count
             seen = ~self._graph.hidden(found)

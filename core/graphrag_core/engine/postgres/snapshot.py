@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.snapshot import fact_copies
 from graphrag_core.engine.postgres.database import Halfvec, matrix
@@ -104,6 +105,7 @@ class PostgresReads(TableReads):
             scores: Scores = np.vecdot(vectors, query) if len(keys) else np.empty(0, np.float32)
             # Ties are cut off, or what would be one if the server rounded as we do.
             while len(keys) >= wanted and scores[-1] >= np.sort(scores)[len(scores) - k] - _ROUNDING:
+                check_deadline()
                 wanted *= 4
                 ((keys, vectors),) = self._candidates(kind, query[None, :], wanted)  # noqa: PLW2901
                 scores = np.vecdot(vectors, query)

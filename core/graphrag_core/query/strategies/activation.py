@@ -6,6 +6,7 @@ from math import log10
 
 import numpy as np
 
+from graphrag_core.deadline import check_deadline
 from graphrag_core.model import Fact
 from graphrag_core.ports import Keys, Ranking
 from graphrag_core.query.fusion import ReciprocalRank
@@ -147,6 +148,7 @@ class SpreadingActivation(GraphStrategy):
             following: list[int] = []
             for entity in frontier:
                 if entity not in visited:
+                    check_deadline()
                     visited.add(entity)
                     facts = self._facts_of(query, entity)
                     for key, fact in facts.items():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphrag_core.deadline import check_deadline
 from graphrag_core.errors import check_integer
 from graphrag_core.ports import Keys, Ranking, Snapshot
 from graphrag_core.query.fusion import ReciprocalRank
@@ -68,6 +69,7 @@ def _citations(snapshot: Snapshot, papers: Keys, relations: tuple[str, ...]) -> 
     """Yield each citation of some papers: the fact, the paper that it leads to, and the passages about that one."""
     pairs: dict[tuple[int, int], int] = {}  # however often a paper says that it cites another, it counts once
     for citing in papers.tolist():
+        check_deadline()
         outgoing = snapshot.outgoing_facts(citing, _MAX_CITATIONS)[0]
         either = snapshot.facts_of(np.array([citing], np.int64), relations=relations)
         rows = snapshot.fact_rows(np.intersect1d(outgoing, either))

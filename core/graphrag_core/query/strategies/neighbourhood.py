@@ -8,6 +8,7 @@ from math import log2
 
 import numpy as np
 
+from graphrag_core.deadline import check_deadline
 from graphrag_core.errors import check_integer
 from graphrag_core.key_sets import among
 from graphrag_core.ports import Keys, Ranking
@@ -137,6 +138,7 @@ def linked_entities(
     frontier = list(seeds)
     seen = set(frontier)
     for hop in range(1, hops + 1):
+        check_deadline()
         found: dict[int, float] = {}
         for other, weight in _links(query, frontier, limit, relations, strongest=strongest):
             if other not in seen and weight >= min_weight:

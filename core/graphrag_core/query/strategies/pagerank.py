@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from graphrag_core.deadline import check_deadline
 from graphrag_core.ports import Keys, Ranking, Snapshot
 from graphrag_core.query.coverage import Coverage
 from graphrag_core.query.query import Expansion, Query
@@ -103,10 +104,10 @@ class PageRank(GraphStrategy):
         residual, last_seen, is_pushed = scratch
         np.add.at(residual, seeds, weights)
         new = _unique(seeds, last_seen)
-        nodes, counts, targets, shares = new[:0], new[:0], new[:0], weights[:0]
-        settled = shares
+        nodes, counts, targets, shares, settled = new[:0], new[:0], new[:0], weights[:0], weights[:0]
         rounds = min(_DISCOVERING + 1, self.iterations)
         for number in range(1, rounds + 1):
+            check_deadline()
             if len(new):
                 edges = snapshot.walk(new, residual[new], self.damping, self.tolerance)
                 if (grown := snapshot.node_limit - len(residual)) > 0:  # a remote engine numbers nodes as it sees them
