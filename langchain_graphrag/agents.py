@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables.config import run_in_executor
 from typing_extensions import override
 
@@ -73,8 +73,8 @@ class RetrieveMiddleware(AgentMiddleware[Any, Any]):
         if result is None or not result.hits:
             return request
         context = _INTRODUCTION + result.context(self.max_tokens)
-        said = request.system_message.text if request.system_message is not None else ""
-        return request.override(system_message=SystemMessage(f"{said}\n\n{context}" if said else context))
+        prompt = f"{request.system_prompt}\n\n{context}" if request.system_prompt else context
+        return request.override(system_prompt=prompt)  # type: ignore[call-arg]  # LangChain 1.0 has no system_message
 
 
 class RememberMiddleware(AgentMiddleware[Any, Any]):

@@ -74,6 +74,18 @@ class NewOptions(RetrieverOptions, total=False):
     llm: Any
 
 
+class StoreOptions(NewOptions, total=False):
+    """Keywords of :meth:`GraphRAGRetriever.afrom_vectorstore`."""
+
+    where: Any
+    ids: Iterable[Any] | None
+    documents: Iterable[Document] | None
+    read: Callable[[Any], Iterable[Row]] | None
+    remove_missing: bool
+    check_embedding: bool
+    show_progress: bool | None
+
+
 class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
     """Retrieves documents by vector, keyword and knowledge graph, with the reason for each.
 
@@ -305,10 +317,9 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         read: Callable[[Any], Iterable[Row]] | None = None,
         remove_missing: bool = False,
         check_embedding: bool = False,
-        batch_size: int = 1_000,
         show_progress: bool | None = None,
         llm: Any = None,
-        **settings: Any,
+        **settings: Unpack[RetrieverOptions],
     ) -> Self:
         """Return a retriever for the documents of a vector store, with the vectors that the store has.
 
@@ -342,12 +353,11 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         check_embedding
             True embeds one text and compares it with its vector, to find out if ``embedding`` is another model. By
             default a wrong dimension is reported by the first question.
-        batch_size
-            The number of documents in a request to the store, and in a transaction of the index.
         show_progress
             True or False to force a progress bar; None shows it on a terminal.
         llm, settings
-            As for :meth:`from_documents`.
+            As for :meth:`from_documents`. ``batch_size`` (1,000) is also the number of documents in a request to the
+            store.
 
         Raises
         ------
@@ -361,6 +371,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         model = embedding_of(store) if embedding is None else embedding
         if sum(one is not None for one in (where, ids, documents, read)) > 1:
             raise InputError("pass one of where, ids, documents and read")
+        batch_size = settings.get("batch_size", 1_000)
         rows: Iterable[Row]
         if read is not None:
             rows = read(store)
@@ -368,7 +379,7 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
             rows = [to_row(document) for document in documents]
         else:
             rows = read_store(store, where=where, ids=ids, batch_size=batch_size)
-        options = {"batch_size": batch_size, "progress": show_progress, **_unsplit(settings, "a vector belongs")}
+        options = {"progress": show_progress, **_unsplit(settings, "a vector belongs")}
         retriever = cls._open(model, path, llm, **options)
         with closed_on_error(retriever):
             checks = {"remove_missing": remove_missing, "check_embedding": check_embedding}
@@ -376,7 +387,9 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return retriever
 
     @classmethod
-    async def afrom_vectorstore(cls, store: VectorStore, embedding: Embedder | None = None, **settings: Any) -> Self:
+    async def afrom_vectorstore(
+        cls, store: VectorStore, embedding: Embedder | None = None, **settings: Unpack[StoreOptions]
+    ) -> Self:
         """Async version of :meth:`from_vectorstore`; the store is read in a thread."""
         return await run_in_executor(None, partial(cls.from_vectorstore, store, embedding, **settings))
 
@@ -406,9 +419,16 @@ class GraphRAGRetriever(AdapterRetriever, DocumentIndex):
         return cls._open(embedding, path, must_exist=True, read_only=read_only, **settings)
 
     @classmethod
-    async def aload(cls, path: str | Path, embedding: Embedder | None, **settings: Any) -> Self:
+    async def aload(
+        cls,
+        path: str | Path,
+        embedding: Embedder | None,
+        *,
+        read_only: bool = False,
+        **settings: Unpack[RetrieverOptions],
+    ) -> Self:
         """Async version of :meth:`load`."""
-        return await run_in_executor(None, partial(cls.load, path, embedding, **settings))
+        return await run_in_executor(None, partial(cls.load, path, embedding, read_only=read_only, **settings))
 
     @classmethod
     def _open(

@@ -223,6 +223,10 @@ def with_stable_ids(nodes: Sequence[BaseNode]) -> list[BaseNode]:
     def rename(info: RelatedNodeInfo) -> RelatedNodeInfo:
         return info.model_copy(update={"node_id": renamed.get(info.node_id, info.node_id)})
 
+    for node in nodes:
+        for relation in _relations(node):  # ImplicitPathExtractor writes ids of nodes into them
+            relation.source_id = renamed.get(relation.source_id, relation.source_id)
+            relation.target_id = renamed.get(relation.target_id, relation.target_id)
     return [
         node.model_copy(update={"id_": renamed.get(node.node_id, node.node_id), "relationships": _mapped(node, rename)})
         for node in nodes
@@ -309,7 +313,6 @@ def _read_knowledge(node: BaseNode) -> dict[str, Any]:
     (next, previous, source) are left out.
     """
     entities = [entity for entity in node.metadata.get(KG_NODES_KEY) or () if isinstance(entity, EntityNode)]
-    relations = [relation for relation in node.metadata.get(KG_RELATIONS_KEY) or () if isinstance(relation, Relation)]
     names = {entity.id: entity.name for entity in entities}
     return {
         "entities": [
@@ -328,10 +331,16 @@ def _read_knowledge(node: BaseNode) -> dict[str, Any]:
                 "description": description_of(relation),
                 "strength": strength_of({k: v for k, v in relation.properties.items() if node.metadata.get(k) != v}),
             }
-            for relation in relations
+            for relation in _relations(node)
             if node.node_id not in (relation.source_id, relation.target_id)
         ],
     }
+
+
+def _relations(node: BaseNode) -> list[Relation]:
+    """Return the relations that an extractor wrote to a node."""
+    relations = node.metadata.get(KG_RELATIONS_KEY)
+    return relations if relations and _is_list_of(Relation, relations) else []
 
 
 def _is_list_of(kind: type, values: Any) -> bool:

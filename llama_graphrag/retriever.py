@@ -83,33 +83,21 @@ class RetrieverOptions(Options, total=False):
     filters: MetadataFilters | None
     doc_ids: Sequence[str] | None
     as_of: Time | None
+    llm: LLM | None
+    transformations: Sequence[TransformComponent] | None
+    show_progress: bool
     callback_manager: CallbackManager | None
     object_map: dict[str, Any] | None
     objects: list[IndexNode] | None
     verbose: bool
 
 
-class _NodesOptions(RetrieverOptions, total=False):
-    """Keywords of :meth:`GraphRAGRetriever.from_nodes`."""
-
-    node_ids: Sequence[str] | None
-    transformations: Sequence[TransformComponent] | None
-
-
-class NodeOptions(RetrieverOptions, total=False):
+class NewOptions(RetrieverOptions, total=False):
     """Keywords of the constructors that create an index."""
 
     path: str | Path | None
-    llm: LLM | None
     remove_missing: bool
     node_ids: Sequence[str] | None
-
-
-class DocumentOptions(NodeOptions, total=False):
-    """Keywords of :meth:`GraphRAGRetriever.afrom_documents`."""
-
-    transformations: Sequence[TransformComponent] | None
-    show_progress: bool
 
 
 class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
@@ -232,13 +220,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     @classmethod
     def from_documents(
-        cls,
-        documents: Sequence[Document],
-        embed_model: EmbedModel | None = None,
-        *,
-        transformations: Sequence[TransformComponent] | None = None,
-        show_progress: bool = False,
-        **settings: Unpack[NodeOptions],
+        cls, documents: Sequence[Document], embed_model: EmbedModel | None = None, **settings: Unpack[NewOptions]
     ) -> Self:
         """Split documents into nodes and index them.
 
@@ -250,24 +232,24 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             A LlamaIndex embedding model, or an object with ``embed_documents`` and
             ``embed_query``. Defaults to ``Settings.embed_model``. False for an index without vectors,
             which serves keyword and graph search and needs no model.
+        settings
+            As for :meth:`from_nodes`, and ``transformations``.
+
+        Other Parameters
+        ----------------
         transformations
             Defaults to ``Settings.transformations``, a ``SentenceSplitter``. Entities and
             relations found by an extractor among them are added to the graph.
-        show_progress
-            Whether to show progress bars.
-        settings
-            As for :meth:`from_nodes`.
         """
-        nodes = split(documents, transformations, show_progress=show_progress)
-        retriever = cls.from_nodes(
-            nodes, embed_model, transformations=transformations, show_progress=show_progress, **settings
-        )
+        progress = bool(settings.get("show_progress"))
+        nodes = split(documents, settings.get("transformations"), show_progress=progress)
+        retriever = cls.from_nodes(nodes, embed_model, **settings)
         retriever.drop_stale(nodes)
         return retriever
 
     @classmethod
     async def afrom_documents(
-        cls, documents: Sequence[Document], embed_model: EmbedModel | None = None, **settings: Unpack[DocumentOptions]
+        cls, documents: Sequence[Document], embed_model: EmbedModel | None = None, **settings: Unpack[NewOptions]
     ) -> Self:
         """Async version of :meth:`from_documents`; transformations with a coroutine are awaited."""
         progress = bool(settings.get("show_progress"))
@@ -278,15 +260,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     @classmethod
     def from_nodes(
-        cls,
-        nodes: Iterable[BaseNode],
-        embed_model: EmbedModel | None = None,
-        *,
-        path: str | Path | None = None,
-        llm: LLM | None = None,
-        remove_missing: bool = False,
-        show_progress: bool = False,
-        **settings: Unpack[_NodesOptions],
+        cls, nodes: Iterable[BaseNode], embed_model: EmbedModel | None = None, **settings: Unpack[NewOptions]
     ) -> Self:
         """Index nodes without splitting them.
 
@@ -297,6 +271,14 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             (``KG_NODES_KEY``, ``KG_RELATIONS_KEY``) are added to the graph.
         embed_model
             As for :meth:`from_documents`.
+        settings
+            Those below, parameters of the class (``settings``, ``similarity_top_k``, ``filters``, ``method``, ...) and
+            settings of :class:`~graphrag_core.KnowledgeIndex`: ``extractor``, ``embed_facts``, ``embed_names``, and
+            ``edges``, the metadata fields that link nodes, such as ``[("author", "author"), ("links", "id")]``. An id
+            is that of a node, or of the document it was cut from.
+
+        Other Parameters
+        ----------------
         path
             A folder for the index, or an address such as ``postgresql://user@host/database?index=NAME``; None keeps
             it in memory. Nodes that it has unchanged are skipped, so calling this again updates it.
@@ -307,13 +289,9 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             LlamaIndex, such as remembered facts, stays.
         show_progress
             Whether to show progress bars.
-        settings
-            Parameters of the class (``settings``, ``similarity_top_k``, ``filters``, ``method``, ...) and settings of
-            :class:`~graphrag_core.KnowledgeIndex`: ``extractor``, ``embed_facts``, ``embed_names``, and ``edges``,
-            the metadata fields that link nodes, such as ``[("author", "author"), ("links", "id")]``. An id is that
-            of a node, or of the document it was cut from.
         """
-        retriever = cls._open(embed_model, path, llm=llm, show_progress=show_progress, **settings)
+        remove_missing = settings.pop("remove_missing", False)
+        retriever = cls._open(embed_model, **settings)
         with closed_on_error(retriever):
             nodes = list(nodes)
             retriever.insert_nodes(nodes)
@@ -323,14 +301,10 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     @classmethod
     async def afrom_nodes(
-        cls,
-        nodes: Iterable[BaseNode],
-        embed_model: EmbedModel | None = None,
-        *,
-        remove_missing: bool = False,
-        **settings: Any,
+        cls, nodes: Iterable[BaseNode], embed_model: EmbedModel | None = None, **settings: Unpack[NewOptions]
     ) -> Self:
         """Async version of :meth:`from_nodes`; awaits the embedding model if it has its own coroutines."""
+        remove_missing = settings.pop("remove_missing", False)
         retriever = await asyncio.to_thread(partial(cls._open, embed_model, **settings))
         with closed_on_error(retriever):
             nodes = list(nodes)
@@ -348,7 +322,9 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         read: ReadNodes | None = None,
         nodes: Iterable[BaseNode] | None = None,
         node_ids: Iterable[str] | None = None,
-        **settings: Any,
+        path: str | Path | None = None,
+        remove_missing: bool = False,
+        **settings: Unpack[RetrieverOptions],
     ) -> Self:
         """Index the nodes of an existing ``VectorStoreIndex``, over whatever vector store.
 
@@ -371,22 +347,37 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
             The nodes of the index, if its store cannot list them.
         node_ids
             Only these nodes.
-        settings
+        path, remove_missing, settings
             As for :meth:`from_nodes`.
         """
         found = read_vector_index(index, read=read, nodes=nodes, node_ids=node_ids)
-        return cls.from_nodes(found, **_like(index, embed_model, settings))
+        options = _like(index, embed_model, settings)
+        return cls.from_nodes(found, path=path, remove_missing=remove_missing, **options)
 
     @classmethod
-    async def afrom_index(cls, index: VectorStoreIndex, embed_model: EmbedModel | None = None, **settings: Any) -> Self:
+    async def afrom_index(
+        cls,
+        index: VectorStoreIndex,
+        embed_model: EmbedModel | None = None,
+        *,
+        read: ReadNodes | None = None,
+        nodes: Iterable[BaseNode] | None = None,
+        node_ids: Iterable[str] | None = None,
+        path: str | Path | None = None,
+        remove_missing: bool = False,
+        **settings: Unpack[RetrieverOptions],
+    ) -> Self:
         """Async version of :meth:`from_index`; the store is read in a thread."""
-        reading = {name: settings.pop(name, None) for name in ("read", "nodes", "node_ids")}
-        found = await asyncio.to_thread(read_vector_index, index, **reading)
-        return await cls.afrom_nodes(found, **_like(index, embed_model, settings))
+        found = await asyncio.to_thread(read_vector_index, index, read=read, nodes=nodes, node_ids=node_ids)
+        options = _like(index, embed_model, settings)
+        return await cls.afrom_nodes(found, path=path, remove_missing=remove_missing, **options)
 
     @classmethod
     def from_property_graph(
-        cls, store: PropertyGraphStore | PropertyGraphIndex, embed_model: EmbedModel | None = None, **settings: Any
+        cls,
+        store: PropertyGraphStore | PropertyGraphIndex,
+        embed_model: EmbedModel | None = None,
+        **settings: Unpack[NewOptions],
     ) -> Self:
         """Index an existing property graph: text nodes, entities with types and descriptions, and relations.
 
@@ -404,7 +395,10 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     @classmethod
     async def afrom_property_graph(
-        cls, store: PropertyGraphStore | PropertyGraphIndex, embed_model: EmbedModel | None = None, **settings: Any
+        cls,
+        store: PropertyGraphStore | PropertyGraphIndex,
+        embed_model: EmbedModel | None = None,
+        **settings: Unpack[NewOptions],
     ) -> Self:
         """Async version of :meth:`from_property_graph`; the graph is read in a thread."""
         nodes = await asyncio.to_thread(read_property_graph, store)
@@ -412,7 +406,13 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
 
     @classmethod
     def from_persist_dir(
-        cls, path: str | Path, embed_model: EmbedModel | None = None, *, read_only: bool = False, **settings: Any
+        cls,
+        path: str | Path,
+        embed_model: EmbedModel | None = None,
+        *,
+        read_only: bool = False,
+        node_ids: Sequence[str] | None = None,
+        **settings: Unpack[RetrieverOptions],
     ) -> Self:
         """Open the index in a folder.
 
@@ -426,15 +426,26 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         read_only
             True if another process writes. A reader sees new nodes after :meth:`refresh`, or by itself with
             ``refresh_every``.
+        node_ids
+            Restricts every query to these nodes.
         settings
             As for :meth:`from_nodes`, for nodes inserted from now on; without ``edges``, those of the index are kept.
         """
-        return cls._open(embed_model, path, must_exist=True, read_only=read_only, **settings)
+        return cls._open(embed_model, path, must_exist=True, read_only=read_only, node_ids=node_ids, **settings)
 
     @classmethod
-    async def afrom_persist_dir(cls, path: str | Path, embed_model: EmbedModel | None = None, **settings: Any) -> Self:
+    async def afrom_persist_dir(
+        cls,
+        path: str | Path,
+        embed_model: EmbedModel | None = None,
+        *,
+        read_only: bool = False,
+        node_ids: Sequence[str] | None = None,
+        **settings: Unpack[RetrieverOptions],
+    ) -> Self:
         """Async version of :meth:`from_persist_dir`."""
-        return await asyncio.to_thread(partial(cls.from_persist_dir, path, embed_model, **settings))
+        opening = partial(cls.from_persist_dir, path, embed_model, read_only=read_only, node_ids=node_ids, **settings)
+        return await asyncio.to_thread(opening)
 
     @classmethod
     def _open(

@@ -112,7 +112,7 @@ def test_llama_indexs_own_extractors_are_read(model):
     retriever = GraphRAGRetriever.from_documents([Document(text="it does so daily.")], model, transformations=steps)
     (fact,) = [fact for fact in retriever.index.graph.facts("auth service") if fact.relation]
     assert fact.text == "Auth service Delegates to Oauth provider", "as that extractor writes it"
-    names = {name for f in retriever.index.graph.facts("auth service") for name in f.entities}
+    names = {entity.id for entity in retriever.index.graph.entities()}
     assert names == {"auth service", "oauth provider"}, "links between nodes are no knowledge"
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from llama_index.core import Document, StorageContext, VectorStoreIndex, load_index_from_storage
@@ -60,6 +63,13 @@ def lancedb(folder: Any) -> Any:
     return kind(uri="memory://" if folder is None else str(folder), mode="create")
 
 
+def milvus(folder: Any) -> Any:
+    pytest.importorskip("milvus_lite", reason="milvus-lite is not installed")
+    package = pytest.importorskip("llama_index.vector_stores.milvus", reason="its Milvus store is not installed")
+    folder.mkdir(exist_ok=True)
+    return package.MilvusVectorStore(uri=str(folder / "milvus.db"), collection_name="kb", dim=DIM)
+
+
 def faiss(folder: Any) -> Any:
     import faiss as library
 
@@ -71,8 +81,31 @@ def simple(folder: Any) -> Any:
     return SimpleVectorStore()
 
 
-KEEP_TEXT = {"chroma": chroma, "qdrant": qdrant, "lancedb": lancedb}
-STORES = {**KEEP_TEXT, "faiss": faiss, "simple": simple}
+STORES = {
+    "chroma": chroma, "qdrant": qdrant, "lancedb": lancedb, "milvus": milvus, "faiss": faiss, "simple": simple,
+}  # fmt: skip
+KEEP_TEXT = ("chroma", "qdrant", "lancedb", "milvus", "pgvector")
+
+
+def maker(name: str, request: Any) -> Any:
+    """Return a function that makes a store in a folder, or a new one for None."""
+    if name == "milvus":  # has no store in memory
+        return lambda folder: milvus(folder or request.getfixturevalue("tmp_path"))
+    if name != "pgvector":
+        return STORES[name]
+    package = pytest.importorskip("llama_index.vector_stores.postgres", reason="its PGVector store is not installed")
+    server = urlsplit(request.getfixturevalue("database"))
+    tables: dict[Any, str] = defaultdict(lambda: f"kb_{uuid.uuid4().hex}")
+
+    def make(folder: Any) -> Any:
+        store = package.PGVectorStore.from_params(
+            host=server.hostname, port=server.port, database=server.path[1:], user=server.username,
+            password=server.password, table_name=tables[folder or object()], embed_dim=DIM,
+        )  # fmt: skip
+        request.addfinalizer(lambda: asyncio.run(store.close()))
+        return store
+
+    return make
 
 
 @dataclass
@@ -114,11 +147,17 @@ def close(store: Any) -> None:
         store.client.close()  # Qdrant locks its folder
 
 
-@pytest.fixture(params=[*STORES, *(f"{name}, opened again" for name in KEEP_TEXT), "simple, opened again"])
+@pytest.fixture(params=KEEP_TEXT)
+def make(request):
+    """Makes stores that keep the text of nodes."""
+    return maker(request.param, request)
+
+
+@pytest.fixture(params=[*STORES, "pgvector", *(f"{name}, opened again" for name in KEEP_TEXT), "simple, opened again"])
 def existing(request, tmp_path):
     name, _, again = request.param.partition(", ")
     if not again:
-        found = fill(STORES[name](None))
+        found = fill(maker(name, request)(None))
     elif name == "simple":
         first = fill(simple(None))
         first.index.storage_context.persist(str(tmp_path / "store"))
@@ -126,7 +165,7 @@ def existing(request, tmp_path):
         model = Hashed()
         found = Existing(load_index_from_storage(context, embed_model=model), model, first.nodes)
     else:
-        found = open_again(KEEP_TEXT[name], tmp_path / "store")
+        found = open_again(maker(name, request), tmp_path / "store")
     yield found
     close(found.index.vector_store)
 
@@ -136,7 +175,8 @@ def test_nothing_is_embedded_again(existing, caplog):
         retriever = GraphRAGRetriever.from_index(existing.index, similarity_top_k=3)
     assert existing.model.asked == []
     assert "5 nodes: 5 with their own embedding, 0 to be embedded" in caplog.text
-    assert [record.levelname for record in caplog.records] == ["INFO"]
+    ours = [record.levelname for record in caplog.records if record.name.startswith("llama_graphrag")]
+    assert ours == ["INFO"], "Milvus warns of its own clock"
     assert named("keyring") in [found.node_id for found in retriever.retrieve(QUESTION)]
     assert existing.model.texts == []
 
@@ -194,10 +234,9 @@ def test_later_changes_are_taken_over(existing, tmp_path, caplog):
     assert existing.model.asked == []
 
 
-@pytest.mark.parametrize("name", KEEP_TEXT)
-def test_large_stores_are_read_in_pages(name, monkeypatch):
+def test_large_stores_are_read_in_pages(make, monkeypatch):
     nodes = [TextNode(id_=named(str(i)), text=f"Note {i} is about Ada Lovelace.") for i in range(25)]
-    existing = fill(KEEP_TEXT[name](None), nodes)
+    existing = fill(make(None), nodes)
     for size in (1, 5, 10, 25, 100):
         monkeypatch.setattr(sources_module, "_NODES_PER_PAGE", size)
         found = sources_module.read_vector_index(existing.index)
@@ -205,32 +244,29 @@ def test_large_stores_are_read_in_pages(name, monkeypatch):
         assert {node.embedding.nbytes for node in found} == {4 * DIM}, "four bytes a number while they wait"
 
 
-@pytest.mark.parametrize("name", KEEP_TEXT)
-def test_a_docstore_beside_the_store_changes_nothing(name):
-    existing = fill(KEEP_TEXT[name](None), store_nodes_override=True)
+def test_a_docstore_beside_the_store_changes_nothing(make):
+    existing = fill(make(None), store_nodes_override=True)
     delete(existing.index, named("lunch"))
     retriever = GraphRAGRetriever.from_index(existing.index)
     assert set(retriever.index.document_ids()) == {n.node_id for n in existing.nodes} - {named("lunch")}
     assert existing.model.asked == []
 
 
-@pytest.mark.parametrize("name", KEEP_TEXT)
-def test_an_empty_store_gives_an_empty_retriever_and_a_warning(name, caplog):
+def test_an_empty_store_gives_an_empty_retriever_and_a_warning(make, caplog):
     model = Hashed()
-    index = VectorStoreIndex.from_vector_store(KEEP_TEXT[name](None), embed_model=model)
+    index = VectorStoreIndex.from_vector_store(make(None), embed_model=model)
     retriever = GraphRAGRetriever.from_index(index)
     assert retriever.retrieve("Anything?") == []
     assert "has no nodes: check the name" in caplog.text
 
 
-@pytest.mark.parametrize("name", KEEP_TEXT)
-def test_index_nodes_and_images_are_whole(name):
+def test_index_nodes_and_images_are_whole(make):
     target = TextNode(text="The answer is in Tallinn.")
     nodes = [
         IndexNode(id_=named("i"), text="A pointer to Tallinn.", index_id="x", obj=target),
         ImageNode(id_=named("p"), text="A picture of Riga.", image_url="https://example.org/riga.png"),
     ]
-    existing = fill(KEEP_TEXT[name](None), nodes)
+    existing = fill(make(None), nodes)
     retriever = GraphRAGRetriever.from_index(existing.index)
     assert existing.model.texts == []
     found = {one.node_id: one.node for one in retriever.retrieve("Tallinn and Riga")}

@@ -166,3 +166,13 @@ def test_the_public_names_and_what_is_missing_without_the_extras():
     environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH") or str(ROOT / "core")}
     told = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, env=environment, check=True)
     assert re.findall(r"hybrid-graphrag\[(\w+)\]", told.stdout) == ["serve", "serve", "mcp"], told
+
+
+@pytest.mark.parametrize("command", ["serve", "mcp"])
+def test_a_command_without_its_extra_names_that_extra(command):
+    missing = dict.fromkeys(("fastapi", "mcp", "prometheus_client", "starlette", "uvicorn"))
+    code = f"import sys; sys.modules.update({missing}); from graphrag_core.cli import main; main([{command!r}])"
+    environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH") or str(ROOT / "core")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith(f": pip install 'hybrid-graphrag[{command}]'")

@@ -12,7 +12,13 @@ from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from graphrag_core.errors import GraphRAGError, MissingDependency
+import uvicorn
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from graphrag_core.errors import GraphRAGError
 from graphrag_core.serve.errors import (
     HostNotAllowed,
     LateBody,
@@ -23,15 +29,6 @@ from graphrag_core.serve.errors import (
     status_of,
 )
 from graphrag_core.serve.gateway import Gateway
-
-try:
-    import uvicorn
-    from starlette.datastructures import Headers
-    from starlette.responses import JSONResponse, Response
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol
-except ImportError as _error:
-    raise MissingDependency("starlette and uvicorn", "serve", "The HTTP server") from _error
 
 _log = logging.getLogger(__name__)
 _MOST_DISCARDED = 10  # times the limit of a body
