@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 
 import psycopg
@@ -347,6 +348,18 @@ def test_a_statement_timeout_says_which_setting_to_raise(url):
                 snapshot._reads.rows("SELECT pg_sleep(5)")
 
 
+def test_a_statement_timeout_in_the_middle_of_a_question(url):
+    with opened(url) as index:
+        index.add(documents(3))
+    with opened(f"{url}&options=-c%20statement_timeout%3D300", read_only=True) as index:
+        schema, retriever = index.engine.database.address.schema, GraphRetriever(index, cache=None)
+        with psycopg.connect(index.engine.database.address.conninfo) as other:
+            other.execute(f"LOCK TABLE {schema}.postings IN ACCESS EXCLUSIVE MODE")
+            with pytest.raises(DatabaseError, match="statement_timeout"):
+                retriever.retrieve("Ada Lovelace")
+        assert retriever.retrieve("Ada Lovelace").hits, "the next question is answered"
+
+
 def test_an_exhausted_pool_says_how_to_enlarge_it(url, monkeypatch):
     engine = PostgresEngine(f"{url}&pool=2")
     with engine.snapshot(), engine.snapshot():
@@ -381,3 +394,18 @@ def test_a_full_disk_of_the_server_says_so(database):
 def test_a_backup_is_that_of_the_database(url, tmp_path):
     with opened(url) as index, pytest.raises(InputError, match="pg_dump"):
         index.backup(tmp_path / "copy")
+
+
+def test_two_processes_create_the_first_tables_of_a_database_at_once(own_server):
+    """Both create the extension; the one that is second must not fail."""
+    with psycopg.connect(own_server.url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE first_tables")
+    address = own_server.url.rpartition("/")[0] + "/first_tables"
+    start = threading.Barrier(4)
+
+    def create(number):
+        start.wait()
+        PostgresEngine(f"{address}?schema=tables{number}").close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(create, range(4)))

@@ -506,6 +506,8 @@ def _create_extension(connection: Connection) -> None:
     try:
         with connection.transaction():
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    except sql_errors.UniqueViolation:  # another process has just created it, for another schema
+        return
     except (sql_errors.FeatureNotSupported, sql_errors.UndefinedFile) as error:
         raise DatabaseError(
             "the server has no extension vector (pgvector 0.7 or newer): install the package of your system, such as "
