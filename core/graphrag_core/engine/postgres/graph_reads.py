@@ -17,7 +17,7 @@ from graphrag_core.engine.graph.change import NONE
 from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
 from graphrag_core.engine.graph.sparse import Flags, Pairs
 from graphrag_core.engine.postgres.reads import Transaction, one_row, rows_of
-from graphrag_core.engine.postgres.seen import Edges
+from graphrag_core.engine.postgres.seen import Edges, groups
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Adjacency, Keys, Kind, Scores
 
@@ -353,12 +353,11 @@ class TableGraph:
         ends[to_chunk], ends[~to_chunk] = numbering.of_chunks(keys[to_chunk]), numbering.of_entities(keys[~to_chunk])
         # Chunks first; of a node with too many edges, the strongest.
         order = np.lexsort((keys, ~to_chunk, owners) if limit is None else (keys, ~to_chunk, -value[edge], owners))
-        known, starts = np.unique(owners[order], return_index=True)
         rows = dict.fromkeys(numbers[pushed].tolist(), (NONE, _NO_EDGES[1]))
-        targets, strengths = np.split(ends[order], starts[1:]), np.split(weights[order], starts[1:])
-        rows.update(
-            zip(known.tolist(), ((t[:limit], w[:limit]) for t, w in zip(targets, strengths, strict=True)), strict=False)
-        )
+        targets, strengths = ends[order], weights[order]
+        for owner, start, end in groups(owners[order]):
+            last = end if limit is None else min(end, start + limit)
+            rows[owner] = targets[start:last], strengths[start:last]
         totals = np.round(value[pushed], 6).astype(np.float32)
         return {one: (*rows[one], total) for one, total in zip(numbers[pushed].tolist(), totals, strict=True)}
 
@@ -366,10 +365,8 @@ class TableGraph:
 def _grouped(keys: Sequence[int], owners: Keys, values: Keys) -> dict[int, Keys]:
     """Return for each key the values whose owner it is, in their order."""
     order = np.argsort(owners, kind="stable")
-    known, starts = np.unique(owners[order], return_index=True)
-    parts = np.split(values[order], starts[1:])
-    found = dict.fromkeys(keys, NONE)
-    found.update(zip(known.tolist(), parts, strict=False))
+    values, found = values[order], dict.fromkeys(keys, NONE)
+    found.update((owner, values[start:end]) for owner, start, end in groups(owners[order]))
     return found
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from graphrag_core.engine.graph.snapshot import Name
 from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, RawCursor, matrix
 from graphrag_core.engine.postgres.schema import FACT_BITS
-from graphrag_core.engine.postgres.seen import Numbering, Seen
+from graphrag_core.engine.postgres.seen import Numbering, Seen, groups
 from graphrag_core.engine.rows import Row
 from graphrag_core.engine.tables import Query, Tables, check_keys, storable
 from graphrag_core.errors import DatabaseError
@@ -484,10 +484,8 @@ class Transaction(PostgresTables):
             if name not in known:
                 known[name] = Name(surface, normalise(surface), spelling)
         order = np.lexsort((rows["name"], rows["entity"]))
-        owners, names = rows["entity"][order], rows["name"][order]
-        entities, starts = np.unique(owners, return_index=True)
-        numbers = self.numbering.of_entities(entities).tolist()
-        self.seen.names.update(zip(numbers, np.split(names, starts[1:]), strict=False))
+        owners, names = self.numbering.of_entities(rows["entity"][order]), rows["name"][order]
+        self.seen.names.update((entity, names[start:end]) for entity, start, end in groups(owners))
 
     def _one_row(self, sql: str, parameters: dict[str, Any]) -> Row:
         """Return the only row of a statement. The driver would read a long text again each time."""

@@ -7,6 +7,7 @@ they have a scope.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -24,6 +25,19 @@ Edges = tuple[Keys, Scores, np.float32]
 _MOST_NODES = 300_000  # that are numbered,
 _MOST_EDGES = 3_000_000  # and edges that are kept: from which on the next question begins anew
 _NONE: Keys = np.empty(0, np.int64)
+
+
+def groups(owners: Keys) -> Iterator[tuple[int, int, int]]:
+    """Yield each owner, and where its rows begin and end. Those of an owner are next to each other.
+
+    >>> list(groups(np.array([7, 7, 3])))
+    [(7, 0, 2), (3, 2, 3)]
+    """
+    if len(owners) == 0:
+        return iter(())
+    starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
+    ends = [*starts[1:].tolist(), len(owners)]
+    return zip(owners[starts].tolist(), starts.tolist(), ends, strict=True)
 
 
 class Numbering:
