@@ -222,6 +222,15 @@ def test_a_body_over_the_limit_is_answered(stated):
     assert (found.status_code, found.json()["error"]["type"]) == (413, "TooLarge")
 
 
+def test_a_broken_request_after_a_whole_one_is_no_failure_of_the_server(caplog):
+    gateway = Gateway(index_of(OURS))
+    with served(create_app(gateway), gateway) as url, socket.create_connection(address_of(url)) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 2 + b"broken\r\n\r\n")
+        while client.recv(1_000):
+            pass
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 def address_of(url: str) -> tuple[str, int]:
     host, port = url.removeprefix("http://").split(":")
     return host, int(port)

@@ -23,16 +23,6 @@ from graphrag_core.explore.page import POLICY
 from graphrag_core.serve import models as api
 from graphrag_core.serve.errors import STATUS, NotAllowed
 from graphrag_core.serve.gateway import Gateway
-from graphrag_core.serve.http import (
-    EventStream,
-    Guard,
-    error_body,
-    error_response,
-    event,
-    reported,
-    secret_of,
-    while_connected,
-)
 from graphrag_core.serve.keys import Key
 from graphrag_core.serve.operations import parameter, parameters, request_model
 
@@ -47,9 +37,19 @@ try:
     from pydantic_core import to_json
     from starlette.exceptions import HTTPException
 
+    from graphrag_core.serve.http import (
+        EventStream,
+        Guard,
+        error_body,
+        error_response,
+        event,
+        reported,
+        secret_of,
+        while_connected,
+    )
     from graphrag_core.serve.metrics import CONTENT_TYPE, Metrics
 except ImportError as _error:
-    raise MissingDependency("fastapi and uvicorn", "serve", "The HTTP server") from _error
+    raise MissingDependency("fastapi, prometheus-client and uvicorn", "serve", "The HTTP server") from _error
 
 _log = logging.getLogger(__name__)
 _DESCRIPTION = (

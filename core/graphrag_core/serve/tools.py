@@ -21,7 +21,6 @@ from graphrag_core.result import Result
 from graphrag_core.serve import models as api
 from graphrag_core.serve.errors import ServeError
 from graphrag_core.serve.gateway import Gateway
-from graphrag_core.serve.http import Guard, error_response, reported, secret_of
 from graphrag_core.serve.operations import parameter, parameters
 
 try:
@@ -31,6 +30,8 @@ try:
     from mcp_types import ToolAnnotations
     from starlette.datastructures import Headers
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from graphrag_core.serve.http import Guard, error_response, reported, secret_of
 except ImportError as _error:
     raise MissingDependency("mcp>=2.3", "mcp", "The MCP server") from _error
 
