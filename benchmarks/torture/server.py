@@ -80,8 +80,9 @@ KEYS: dict[str, tuple[dict[str, str] | None, bool]] = {
 """The filter of each key, and whether it may write."""
 
 NAMES = (
-    "Auth Service", "keyring", "Mara Lindqvist", "Tove Berg", "Ledger", "Tagged Corp", "Quay Planner", "Nobody", "tenant",
-    QUESTION, "What are the themes?", "tokens", "a1", "a4", "b3", "b3#0", "a1#0", "b3#7", "new#0", "new", "new/b",
+    "Auth Service", "keyring", "Mara Lindqvist", "Tove Berg", "Ledger", "Tagged Corp", "Quay Planner", "Nobody",
+    "tenant", QUESTION, "What are the themes?", "tokens", "a1", "a4", "b3", "b3#0", "a1#0", "b3#7", "new#0", "new",
+    "new/b",
 )  # fmt: skip
 HOSTILE = (
     "", " ", "\0", "a\0b", "\ud800", "x\udfff", "../", "../../etc/passwd", "..%2f..%2f", "/", "//", "#", "#0", "?", "%",
@@ -284,6 +285,11 @@ class Attacker:
 
 def _json_request(path: str, body: Mapping[str, Any]) -> Request:
     return Request("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+
+
+def question() -> Request:
+    """Return a question that every tenant has an answer to."""
+    return _json_request("/v1/query", {"question": QUESTION})
 
 
 # -- servers
@@ -526,7 +532,7 @@ def attack_limits(client: Client, chance: random.Random, count: Count) -> None:
     for one in set(found) - {200, 503, 504}:
         count.fail(f"server: a question among many has status {one}")
     for _ in range(100):  # another tenant, which may meet the limit too if this machine is busy
-        status = client.send(_json_request("/v1/query", {"question": QUESTION}), "owner")[0]
+        status = client.send(question(), "owner")[0]
         if status == 200:
             return
         time.sleep(0.2)

@@ -99,6 +99,26 @@ def test_the_time_limit_ends_the_work():
     gateway.close()
 
 
+def test_work_that_ends_at_the_time_limit_is_a_time_limit():
+    """It may end between the moment at which its time is up and the answer to its client."""
+    gateway, release = Gateway(index_of(OURS), limits=Limits(seconds=0.1, workers=1)), threading.Event()
+    submit = gateway._pool.submit
+
+    def work():
+        release.wait()
+        check_deadline()
+
+    def submit_and_end_on_cancel(function):
+        job = submit(function)
+        job.cancel = lambda: release.set() or wait_until(job.done)
+        return job
+
+    gateway._pool.submit = submit_and_end_on_cancel
+    with pytest.raises(TimeLimit):
+        asyncio.run(gateway.run(work))
+    gateway.close()
+
+
 @pytest.mark.parametrize("argument", ["seed_entities", "exclude"])
 def test_names_with_lone_surrogates_are_refused(client, argument):
     body = json.dumps({"question": "Who?", argument: ["\ud800"]})
