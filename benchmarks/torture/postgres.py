@@ -164,10 +164,12 @@ class World:
             self.found = {document.id: document.text for document in index.documents()}
             for writer, states in allowed.items():
                 assert self.own(writer) in states, f"documents {sorted(self.own(writer))}"
-            with KnowledgeIndex.open(self.folder / "alone", HashEmbedder(16), progress=False) as alone:
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                KnowledgeIndex.open(Path(folder, "kb"), HashEmbedder(16), progress=False) as alone,
+            ):
                 alone.add(index.documents())
                 found, expected = answers(index), answers(alone)
-        shutil.rmtree(self.folder / "alone")
         assert found == expected, f"{found}, in a folder {expected}"
 
 
