@@ -120,7 +120,7 @@ def process(kb: Path | str, *arguments: object, folder: Path | None = None) -> I
         yield started, found[1], log
         if started.poll() is None:
             started.send_signal(signal.SIGTERM)
-        assert started.wait(LIMIT) in (0, -signal.SIGTERM), log.read_text("utf-8")[-3_000:]
+        assert started.wait(5 * LIMIT) in (0, -signal.SIGTERM), log.read_text("utf-8")[-3_000:]
         assert "Traceback" not in (told := log.read_text("utf-8")), told.partition("Traceback")[2][:10_000]
     finally:
         started.kill()

@@ -197,7 +197,7 @@ def kills(world: World) -> Iterator[Run]:
             time.sleep(world.chance.uniform(0, 0.5))
             for process, *_ in writers:
                 process.kill()
-            world.check(writers, {-signal.SIGKILL})
+            world.check(writers, {-signal.SIGKILL, 0})
         yield _outcome(reader.problems, "whole")
 
 
@@ -213,7 +213,7 @@ def stops(world: World) -> Iterator[Run]:
             time.sleep(world.chance.uniform(0, 1))
             for process, *_ in writers:
                 process.kill()
-            world.check(writers, {-signal.SIGKILL, _ENDED_BY_AN_ERROR})
+            world.check(writers, {-signal.SIGKILL, 0, _ENDED_BY_AN_ERROR})
         yield _outcome(reader.problems, "whole")
 
 
@@ -221,7 +221,7 @@ def timeouts(world: World) -> Iterator[Run]:
     """Let statements take some milliseconds only: a question is answered as ever or fails, a change is whole."""
     for turn in count():
         problems: list[str] = []
-        limited = f"{world.url}&options=-c%20statement_timeout%3D{world.chance.choice((1, 2, 3, 5, 8, 13, 30))}"
+        limited = f"{world.url}&options=-c%20statement_timeout%3D{world.chance.choice((2, 5, 10, 20, 50, 100, 200))}"
         outcome = "in time"
         document = test_crash.document(turn % 5, turn, "t")
         with _noted(problems):

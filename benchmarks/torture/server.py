@@ -518,7 +518,7 @@ def attack_limits(client: Client, chance: random.Random, count: Count) -> None:
     stream = chance.random() < 0.3
     status, _, text = client.send(_json_request("/v1/ask", {"question": QUESTION, "stream": stream}), "reader")
     count.statuses[status] += 1
-    if (status, "TimeLimit" in text) != (200 if stream else 504, True):
+    if "TimeLimit" not in text or status not in ((200, 504) if stream else (504,)):  # 200 if the search was in time
         count.fail(f"server: an answer that never ends has status {status}: {text[:300]}")
     found: list[int | str] = []
     threads = [threading.Thread(target=_ask, args=(client, request, found)) for request in _heavy_requests(chance)]
