@@ -29,13 +29,13 @@ layers: $(VENV)/.dev
 check: $(VENV)/.dev
 	$(BIN)/pytest --doctest-modules --numprocesses auto --dist worksteal --quiet
 
-# Kills, full disks, exceptions at every line, damaged files, hostile input and tenants, for an hour; writes the counts
-# into docs/reliability.md. Less: make torture MINUTES=5
+# Kills, full disks, exceptions at every line, damaged files, hostile input, tenants, a server and PostgreSQL, for an hour;
+# writes the counts into docs/reliability.md. Less: make torture MINUTES=5
 torture: $(VENV)/.dev
 	RUST_BACKTRACE=0 PYTHONPATH=benchmarks $(BIN)/python -m torture.run $(or $(MINUTES),60) --write
 
 torture-sample: $(VENV)/.dev
-	RUST_BACKTRACE=0 PYTHONPATH=benchmarks $(BIN)/python -m torture.run 1 --untimed
+	RUST_BACKTRACE=0 PYTHONPATH=benchmarks $(BIN)/python -m torture.run 0.75 --sample
 
 # Runs every notebook and compares its output with the stored one. Store it again: make notebooks KEEP=--keep
 notebooks: $(VENV)/.dev

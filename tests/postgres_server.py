@@ -25,19 +25,19 @@ class Server:
     def __init__(self, folder: Path, programs: Path, port: int, user: dict[str, Any]) -> None:
         self.port = port
         self.url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
-        self._folder, self._programs, self._user = folder, programs, user
+        self.folder, self.user, self._programs = folder, user, programs
         self._process: subprocess.Popen | None = None
 
     def start(self) -> None:
         settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", f"port={self.port}"]
         options = [word for one in settings for word in ("-c", one)]
-        data = self._folder / "data"
-        with (self._folder / "log").open("a") as log:
+        data = self.folder / "data"
+        with (self.folder / "log").open("a") as log:
             self._process = subprocess.Popen(
                 [self._programs / "postgres", "-D", data / "files", *options],
-                stdout=log, stderr=log, cwd=data, **self._user,
+                stdout=log, stderr=log, cwd=data, **self.user,
             )  # fmt: skip
-        _wait_for(self._process, self.port, self._folder / "log")
+        _wait_for(self._process, self.port, self.folder / "log")
 
     def kill(self) -> None:
         """Kill the server and all its processes with SIGKILL, as a failure of the machine would."""
@@ -55,6 +55,7 @@ class Server:
             time.sleep(0.05)
 
     def stop(self) -> None:
+        """Stop the server as ``pg_ctl --mode immediate`` does: connections are cut, and it recovers when it starts."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(60)

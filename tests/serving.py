@@ -1,15 +1,21 @@
-"""A real uvicorn server in a thread, and a language model that streams, stalls, breaks and fails."""
+"""A real server in a thread or a process, and a language model that streams, stalls, breaks and fails."""
 
 from __future__ import annotations
 
 import gc
 import json
+import os
+import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import httpx
 
@@ -18,6 +24,7 @@ from graphrag_core.serve import ApiKeys, Gateway, create_app
 from graphrag_core.serve.http import make_server
 from graphrag_core.testing import HashEmbedder
 
+CORE = Path(__file__).parents[1] / "core"
 LIMIT = 60.0  # seconds, for what never takes long
 QUESTION = "Who runs the OAuth Provider?"
 DOCUMENTS = [
@@ -85,6 +92,39 @@ def served(app, gateway: Gateway) -> Iterator[str]:
 def client_of(gateway: Gateway, **settings) -> Iterator[httpx.Client]:
     with served(create_app(gateway), gateway) as url, httpx.Client(base_url=url, timeout=LIMIT, **settings) as client:
         yield client
+
+
+@contextmanager
+def process(kb: Path | str, *arguments: object, folder: Path | None = None) -> Iterator[tuple]:
+    """Start a command that serves; yield the process, its URL and the file of its log; check that it ends well.
+
+    Parameters
+    ----------
+    kb
+        The index.
+    arguments
+        The command, which has ``--port 0``, and its options.
+    folder
+        Where it runs. By default the folder that has the index.
+    """
+    folder = Path(kb).parent if folder is None else folder
+    command = [sys.executable, "-m", "graphrag_core", *map(str, arguments), "--kb", str(kb), "--embedder", "hash"]
+    environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH") or str(CORE), "NO_COLOR": "1"}
+    log = folder / "log"
+    with log.open("wb") as out:
+        started = subprocess.Popen(command, stdout=out, stderr=out, env=environment, cwd=folder)
+    try:
+        while not (found := re.search(r"running on (http://\S+)", log.read_text("utf-8"))):
+            assert started.poll() is None, log.read_text("utf-8")
+            time.sleep(0.02)
+        yield started, found[1], log
+        if started.poll() is None:
+            started.send_signal(signal.SIGTERM)
+        assert started.wait(5 * LIMIT) in (0, -signal.SIGTERM), log.read_text("utf-8")[-3_000:]
+        assert "Traceback" not in (told := log.read_text("utf-8")), told.partition("Traceback")[2][:10_000]
+    finally:
+        started.kill()
+        started.wait()
 
 
 def events_of(response) -> Iterator[tuple[str, dict]]:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,34 +98,40 @@ PARTS: dict[str, Callable[[Path, Path, random.Random], Iterator[Run]]] = {
 }
 
 
-def run(seconds: float, seed: int | None = None) -> list[Row]:
+def take_turns(parts: Mapping[str, Iterator[Run]], seconds: float) -> list[Row]:
     """Run all kinds of faults, each for as long as the others; print failures and return counts."""
-    seed = random.SystemRandom().randrange(1 << 30) if seed is None else seed
-    chance = random.Random(seed)
-    logging.disable(logging.CRITICAL)
-    counts: dict[str, Counter[str]] = {name: Counter() for name in PARTS}
     end = time.monotonic() + seconds
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        base: Any = fault_runs.make_base(folder / "base")
-        running = {name: part(base, folder / name.replace(" ", "-"), chance) for name, part in PARTS.items()}
-        spent = dict.fromkeys(PARTS, 0.0)
-        while running and (start := time.monotonic()) < end:
-            name = min(running, key=lambda part: spent[part])
-            result = next(running[name], None)
-            spent[name] += time.monotonic() - start
-            if result is None:
-                del running[name]
-                continue
-            counts[name][result[0]] += 1
-            if result[1]:
-                print(f"{name}: {result[1]}", flush=True)
-    print(f"seed of the faults: {seed}", flush=True)
+    running, spent = dict(parts), dict.fromkeys(parts, 0.0)
+    counts: dict[str, Counter[str]] = {name: Counter() for name in parts}
+    while running and (start := time.monotonic()) < end:
+        name = min(running, key=lambda part: spent[part])
+        result = next(running[name], None)
+        spent[name] += time.monotonic() - start
+        if result is None:
+            del running[name]
+            continue
+        counts[name][result[0]] += 1
+        if result[1]:
+            print(f"{name}: {result[1]}", flush=True)
     rows = []
     for name, outcomes in counts.items():
         told = ", ".join(f"{count:,} {outcome}" for outcome, count in outcomes.most_common() if outcome != "failed")
         finished = "" if name in running else " (all that there are)"
-        rows.append(Row(name, sum(outcomes.values()), outcomes["failed"], told + finished))
+        rows.append(Row(name, outcomes.total(), outcomes["failed"], told + finished))
+    return rows
+
+
+def run(seconds: float, seed: int | None = None) -> list[Row]:
+    """Run all kinds of faults with a random seed; print failures and return counts."""
+    seed = random.SystemRandom().randrange(1 << 30) if seed is None else seed
+    chance = random.Random(seed)
+    logging.disable(logging.CRITICAL)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        base: Any = fault_runs.make_base(folder / "base")
+        parts = {name: part(base, folder / name.replace(" ", "-"), chance) for name, part in PARTS.items()}
+        rows = take_turns(parts, seconds)
+    print(f"seed of the faults: {seed}", flush=True)
     return rows
 
 

@@ -288,9 +288,9 @@ def _attack(pipe: Connection, name: str, seconds: float, seed: int, size: int, t
     signal.signal(signal.SIGVTALRM, _stop)
     read = text_readers()[name]
     _time(read, "A b.")  # what is loaded once
-    end = time.process_time() + seconds
+    end = time.monotonic() + seconds
     for parts in inputs(random.Random(seed)):
-        if time.process_time() > end:
+        if time.monotonic() > end:
             break
         pipe.send(("try", parts))
         pipe.send(("done", *(growth(read, parts, size) if timed else (0.0, *_time(read, build(parts, size))))))
@@ -413,8 +413,8 @@ def _attack_files(report: Report, seconds: float, seed: int) -> None:
     """Mutate files, and load each folder of them: whatever they hold, loading goes on and says what it left out."""
     generator = random.Random(seed)
     seeds = file_seeds()
-    end = time.process_time() + seconds
-    while time.process_time() < end:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
         with tempfile.TemporaryDirectory() as folder:
             for name, data in seeds.items():
                 Path(folder, name).write_bytes(mutate(data, generator))
@@ -433,7 +433,7 @@ def _attack_files(report: Report, seconds: float, seed: int) -> None:
 def attack(
     seconds: float, names: tuple[str, ...] = (), *, seed: int = 0, size: int = 16_000, timed: bool = True
 ) -> tuple[Report, Report]:
-    """Attack for about so many seconds of CPU time; return what was found in texts and in files.
+    """Attack for about so many seconds; return what was found in texts and in files.
 
     A fifth of the time goes to files. Unless ``timed``, the growth of time with length is not a failure.
     """

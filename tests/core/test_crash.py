@@ -27,9 +27,9 @@ BATCH = 3
 State = dict[str, str]
 
 
-def document(number: int, version: int) -> Document:
+def document(number: int, version: int, writer: str = "d") -> Document:
     text = f"Service {number} was revised by Ada Lovelace. It is version {version} of service {number}. " * 3
-    return Document(f"d{number}", text, f"Service {number}")
+    return Document(f"{writer}{number}", text, f"Service {number}")
 
 
 def steps(seed: int) -> list[tuple[str, list[tuple[int, int]]]]:
@@ -43,33 +43,52 @@ def steps(seed: int) -> list[tuple[str, list[tuple[int, int]]]]:
     return calls
 
 
-def states(state: State, kind: str, items: list[tuple[int, int]]) -> list[State]:
+def states(state: State, kind: str, items: list[tuple[int, int]], writer: str = "d") -> list[State]:
     """The states in which a call may leave the documents: after each of its batches."""
     possible = [dict(state)]
     if kind == "add":
         for start in range(0, len(items), BATCH):
-            state = state | {f"d{n}": document(n, v).text for n, v in items[start : start + BATCH]}
+            state = state | {f"{writer}{n}": document(n, v).text for n, v in items[start : start + BATCH]}
             possible.append(dict(state))
     elif kind == "delete":
-        possible.append({k: v for k, v in state.items() if k not in {f"d{n}" for n, _ in items}})
+        possible.append({k: v for k, v in state.items() if k not in {f"{writer}{n}" for n, _ in items}})
     return possible
 
 
-def work(folder: Path, seed: int, log: Path) -> None:
+def work(place: Path | str, seed: int, log: Path, writer: str = "d") -> None:
     """Run the calls, writing down when each begins and returns."""
     with log.open("a", buffering=1) as out:
-        index = KnowledgeIndex.open(folder, HashEmbedder(16), batch_size=BATCH, progress=False)
+        index = KnowledgeIndex.open(place, HashEmbedder(16), batch_size=BATCH, progress=False)
         out.write('"open"\n')
         for number, (kind, items) in enumerate(steps(seed)):
             out.write(json.dumps(["begin", number]) + "\n")
             if kind == "add":
-                index.add([document(n, v) for n, v in items])
+                index.add([document(n, v, writer) for n, v in items])
             elif kind == "delete":
-                index.delete([f"d{n}" for n, _ in items])
+                index.delete([f"{writer}{n}" for n, _ in items])
             else:
                 index.close()
-                index = KnowledgeIndex.open(folder, HashEmbedder(16), batch_size=BATCH, progress=False)
+                index = KnowledgeIndex.open(place, HashEmbedder(16), batch_size=BATCH, progress=False)
             out.write(json.dumps(["end", number]) + "\n")
+
+
+def wait_for_start(log: Path) -> None:
+    """Wait until a process has opened the index."""
+    while not log.exists() or not log.read_text("utf-8"):
+        time.sleep(0.001)
+
+
+def possible_states(log: Path, seed: int, state: State, writer: str = "d") -> list[State]:
+    """The states in which a process that was killed may leave the documents, which had a state before."""
+    allowed, calls = [state], steps(seed)
+    for line in log.read_text("utf-8").splitlines()[1:]:
+        if line.endswith("]"):
+            word, number = json.loads(line)
+            allowed = states(state, *calls[number], writer)
+            if word == "end":
+                state = allowed[-1]
+                allowed = [state]
+    return allowed
 
 
 def start(target: Callable[..., None], *arguments: object) -> multiprocessing.Process:
@@ -96,22 +115,12 @@ def test_killed_at_a_random_moment(tmp_path, seed):
 def kill_and_check(tmp_path: Path, seed: int) -> None:
     folder, log = tmp_path / "kb", tmp_path / "log"
     process = start(work, folder, seed, log)
-    while not log.exists() or not log.read_text("utf-8"):
-        time.sleep(0.001)
+    wait_for_start(log)
     time.sleep(random.Random(seed).uniform(0, 1.2))
     os.kill(process.pid, signal.SIGKILL)
     process.join()
 
-    state: State = {}
-    allowed = [state]
-    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()[1:] if line.endswith("]")]
-    for word, number in lines:
-        kind, items = steps(seed)[number]
-        allowed = states(state, kind, items)
-        if word == "end":
-            state = allowed[-1]
-            allowed = [state]
-    state = check(folder, allowed)
+    state = check(folder, possible_states(log, seed, {}))
 
     survivor = start(_add_one, folder)
     survivor.join()

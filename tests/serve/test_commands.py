@@ -8,12 +8,11 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
-from serving import DOCUMENTS, LIMIT, QUESTION, StreamingModel
+from serving import DOCUMENTS, LIMIT, QUESTION, StreamingModel, process
 from typer.testing import CliRunner
 
 import graphrag_core
@@ -36,29 +35,6 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-@contextmanager
-def process(kb, *arguments):
-    """Start the command on a free port; yield the process, its URL and what it printed so far."""
-    command = [sys.executable, "-m", "graphrag_core", *map(str, arguments), "--kb", str(kb), "--embedder", "hash"]
-    environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH") or str(ROOT / "core"), "NO_COLOR": "1"}
-    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, cwd=kb.parent)
-    lines: list[str] = []
-    try:
-        while not (found := re.search(r"running on (http://\S+)", lines[-1] if lines else "")):
-            lines.append(started.stderr.readline())
-            assert lines[-1], "".join(lines)
-        yield started, found[1], lines
-        if started.poll() is None:
-            started.send_signal(signal.SIGTERM)
-        lines += started.stderr.readlines()
-        assert started.wait(LIMIT) in (0, -signal.SIGTERM), "".join(lines)
-        assert "Traceback" not in "".join(lines), "".join(lines)
-    finally:
-        started.kill()
-        started.wait()
-        started.stderr.close()
-
-
 def test_serve_with_keys_writes_ends_gracefully_and_starts_again(kb, tmp_path):
     keys = tmp_path / "keys.toml"
     secrets = {
@@ -66,7 +42,7 @@ def test_serve_with_keys_writes_ends_gracefully_and_starts_again(kb, tmp_path):
         for name, more in {"identity": ["--where", "team=identity", "--write"], "all": []}.items()
     }
     with (
-        process(kb, "serve", "--port", "0", "--keys", keys, "--write") as (_, url, lines),
+        process(kb, "serve", "--port", "0", "--keys", keys, "--write") as (_, url, log),
         httpx.Client(base_url=url, timeout=LIMIT) as client,
     ):
         assert client.get("/v1/stats").status_code == 401
@@ -77,10 +53,10 @@ def test_serve_with_keys_writes_ends_gracefully_and_starts_again(kb, tmp_path):
         assert client.post("/v1/documents", json=body, headers=headers["all"]).status_code == 403
         assert client.post("/v1/documents", json=body, headers=headers["identity"]).status_code == 200
         client.post("/v1/query", json={"question": QUESTION}, headers=headers["all"])
-    log = "".join(lines)
-    assert re.search(r"POST /v1/query 200 \d+ ms all", log)
-    assert "OAuth" not in log
-    assert not any(secret in log for secret in secrets.values())
+    told = log.read_text("utf-8")
+    assert re.search(r"POST /v1/query 200 \d+ ms all", told)
+    assert "OAuth" not in told
+    assert not any(secret in told for secret in secrets.values())
     with process(kb, "serve", "--port", "0") as (_, url, _):
         assert httpx.get(f"{url}/v1/documents/new", timeout=LIMIT).json()["metadata"] == {"team": "identity"}
         refused = httpx.post(f"{url}/v1/documents", json=body, timeout=LIMIT)

@@ -99,6 +99,26 @@ def test_the_time_limit_ends_the_work():
     gateway.close()
 
 
+def test_work_that_ends_at_the_time_limit_is_a_time_limit():
+    """It may end between the moment at which its time is up and the answer to its client."""
+    gateway, release = Gateway(index_of(OURS), limits=Limits(seconds=0.1, workers=1)), threading.Event()
+    submit = gateway._pool.submit
+
+    def work():
+        release.wait()
+        check_deadline()
+
+    def submit_and_end_on_cancel(function):
+        job = submit(function)
+        job.cancel = lambda: release.set() or wait_until(job.done)
+        return job
+
+    gateway._pool.submit = submit_and_end_on_cancel
+    with pytest.raises(TimeLimit):
+        asyncio.run(gateway.run(work))
+    gateway.close()
+
+
 @pytest.mark.parametrize("argument", ["seed_entities", "exclude"])
 def test_names_with_lone_surrogates_are_refused(client, argument):
     body = json.dumps({"question": "Who?", argument: ["\ud800"]})
@@ -220,6 +240,15 @@ def test_a_body_over_the_limit_is_answered(stated):
     with client_of(gateway) as client:
         found = client.post("/v1/query", content=b"".join(pieces) if stated else iter(pieces))
     assert (found.status_code, found.json()["error"]["type"]) == (413, "TooLarge")
+
+
+def test_a_broken_request_after_a_whole_one_is_no_failure_of_the_server(caplog):
+    gateway = Gateway(index_of(OURS))
+    with served(create_app(gateway), gateway) as url, socket.create_connection(address_of(url)) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 2 + b"broken\r\n\r\n")
+        while client.recv(1_000):
+            pass
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 def address_of(url: str) -> tuple[str, int]:

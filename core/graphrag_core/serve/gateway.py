@@ -220,10 +220,9 @@ class Gateway:
         job = pool.submit(work if pool is self._writer else limited)  # a change is not cut off in the middle
         try:
             return await asyncio.wait_for(asyncio.wrap_future(job), seconds)
-        except DeadlineExceeded as error:
-            raise TimeLimit(f"the request took longer than {seconds:g} seconds", retry_after=1) from error
-        except (TimeoutError, asyncio.TimeoutError) as error:
-            if job.done() and not job.cancelled() and (failure := job.exception()) is not None:
+        except (DeadlineExceeded, TimeoutError, asyncio.TimeoutError) as error:
+            failure = job.exception() if job.done() and not job.cancelled() else None
+            if failure is not None and not isinstance(failure, DeadlineExceeded):
                 raise failure from None  # a time limit of an embedder, for example
             state = "" if job.cancelled() or pool is not self._writer else "; the change goes on"
             raise TimeLimit(f"the request took longer than {seconds:g} seconds{state}", retry_after=1) from error

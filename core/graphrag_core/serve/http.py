@@ -213,7 +213,8 @@ def _failure(error: Exception, *, started: bool) -> Response | None:
         if isinstance(error, (LateBody, TooLarge)):
             response.headers["Connection"] = "close"  # the rest of the body is not read
         return response
-    if not (isinstance(error, OSError) and started):  # a client may go away while it is written to
+    is_gone = isinstance(error, OSError) or "the handler is closed" in str(error)  # uvloop raises RuntimeError
+    if not (is_gone and started):  # a client may go away while it is written to
         _log.error("a request failed", exc_info=error)
     return None if started else JSONResponse(error_body("InternalError", "the server failed: see its log"), 500)
 

@@ -34,6 +34,15 @@ HOSTILE = [
     "Safe\u202eevil\u202c Name",
     "${alert(3)} {{7*7}} Gmbh",
     "javascript:alert(4) Inc",
+    "__proto__",
+    "constructor",
+    "hasOwnProperty",
+    "</title></style></textarea><svg onload=alert(5)>",
+    "' onmouseover='alert(6)' \" onfocus=\"alert(7)",
+    "&lt;b&gt;&#60;script&#62;Co",
+    "../../%2e%2e/#/entity/x?y=1&z",
+    "\U0001f600 \u200d\u0301\u0301 Zalgo",
+    "W" * 900,
 ]
 NODES = "Explore.graph.cy.nodes().length"
 OVERLAPS = """(() => {
@@ -499,7 +508,9 @@ def test_hostile_names_are_text_and_do_nothing(visit):
     with serving(index) as address:
         seen = visit(address)
         assert seen.page.evaluate("document.images.length") == 0
-        for entity in seen.page.evaluate("Explore.graph.drawn()"):
+        drawn = seen.page.evaluate("Explore.graph.drawn()")
+        assert len(drawn) == len(HOSTILE)
+        for entity in drawn:
             seen.follow(lambda entity=entity: seen.page.evaluate("id => { location.hash = '#/' }", entity))
             seen.follow(lambda entity=entity: seen.page.evaluate("id => Explore.graph.onOpen(id)", entity))
             seen.page.mouse.move(*seen.at(entity))
