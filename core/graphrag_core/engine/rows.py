@@ -52,7 +52,7 @@ def shallow(metadata: str) -> str:
     """
     if metadata.count("{") + metadata.count("[") <= MAX_METADATA_DEPTH:
         return metadata
-    kept, depth, at = [], 0, 0
+    kept, depth, at = list[str](), 0, 0
     for match in _STRING_OR_BRACKET.finditer(metadata):
         if match[0] in "[{":
             depth += 1
