@@ -257,7 +257,9 @@ class Memory:
         return [
             known
             for known in self._facts_with(scope, "about", remembered.about_key(fact.entities[0], fact.relation))
-            if remembered.triple_of(known) != triple and known.status != "rejected" and _is_valid(known, begins)
+            if remembered.triple_of(known) != triple
+            and known.status != "rejected"
+            and (_is_valid(known, begins) or (begins == now and _is_ahead(known, now)))
         ]
 
     def _facts_with(self, scope: Mapping[str, Any], key: str, value: str) -> list[Fact]:
@@ -290,6 +292,11 @@ def _unknown_fact(document_id: str) -> InputError:
 
 def _start(fact: Fact) -> float:
     return -math.inf if fact.valid_from is None else fact.valid_from
+
+
+def _is_ahead(fact: Fact, now: float) -> bool:
+    """Return whether a fact begins when it was told, and the clock has gone back since."""
+    return fact.created is not None and fact.valid_from == fact.created > now
 
 
 def _is_valid(fact: Fact, at: float) -> bool:

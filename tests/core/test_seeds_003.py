@@ -351,6 +351,18 @@ def test_without_being_told_so_contradicting_facts_stay_beside_each_other(index)
     assert back.valid_from > ystad.valid_from
 
 
+def test_a_fact_supersedes_what_was_told_before_the_clock_went_back(index, monkeypatch):
+    clock = [2_000_000_000.0]
+    monkeypatch.setattr("graphrag_core.memory.time.time", lambda: clock[0])
+    index.memory.remember("Ada", "lives_in", "Lund", supersedes=True)
+    index.memory.remember("Ada", "lives_in", "Ystad", supersedes=True)
+    clock[0] -= 100
+    index.memory.remember("Ada", "lives_in", "Malmö", supersedes=True)
+    for later in (0, 50, 100, 200):
+        found = index.memory.facts(subject="Ada", relation="lives_in", as_of=clock[0] + later)
+        assert [fact.text for fact in found] == ["Ada lives in Malmö"], later
+
+
 def test_a_rejected_fact_supersedes_nothing(index):
     index.memory.remember("Ada", "works_at", "Acme")
     wrong = index.memory.remember("Ada", "works_at", "Globex")
