@@ -46,8 +46,9 @@ def read_docx(data: bytes) -> Content:
         writer = Writer()
         titles: list[tuple[int, str]] = []
         code: list[str] = []
+        styles: dict[str | None, str] = {}
         for block in document.iter_inner_content():
-            style = "" if isinstance(block, Table) else (block.style.name if block.style else "") or ""
+            style = "" if isinstance(block, Table) else _style_name(block, styles)
             if not isinstance(block, Table) and _CODE_STYLE.search(style):
                 code.append(block.text)
                 continue
@@ -61,6 +62,14 @@ def read_docx(data: bytes) -> Content:
                 _write_paragraph(block, style, level, writer)
         writer.code("\n".join(code))
         return writer.finish(_office_title(document.core_properties.title, titles))
+
+
+def _style_name(paragraph: Paragraph, known: dict[str | None, str]) -> str:
+    """Return the name of a paragraph's style. ``known`` has those that were looked up, which takes milliseconds."""
+    key = paragraph._p.style  # noqa: SLF001 - python-docx looks through all styles for it each time
+    if key not in known:
+        known[key] = (paragraph.style.name if paragraph.style else "") or ""
+    return known[key]
 
 
 def _write_paragraph(paragraph: Paragraph, style: str, level: int, writer: Writer) -> None:
