@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import ast
 from pathlib import Path
 
 import pytest
@@ -40,7 +40,7 @@ NAMES = {
 
 @pytest.mark.parametrize("package", NAMES)
 def test_a_package_exports_exactly_its_public_names(package):
-    module = importlib.import_module(package)
+    module = pytest.importorskip(package, reason="its framework is not installed", exc_type=ImportError)
     assert sorted(module.__all__) == sorted(NAMES[package].split())
     assert all(hasattr(module, name) for name in module.__all__)
 
@@ -58,5 +58,4 @@ def test_the_root_of_the_core_holds_what_users_import_and_what_all_layers_use():
 def test_every_package_says_what_it_is_for():
     root = Path(graphrag_core.__file__).parent
     for path in [*root.glob("*/__init__.py"), *root.glob("*/*/__init__.py")]:
-        package = ".".join(["graphrag_core", *path.parent.relative_to(root).parts])
-        assert len(importlib.import_module(package).__doc__ or "") > 80, package
+        assert len(ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "") > 80, path
