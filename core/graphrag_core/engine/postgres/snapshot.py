@@ -122,9 +122,15 @@ class PostgresReads(TableReads):
         column, index, planned, where, given = "v.vector", "%(index)s", dict[str, str](), "", ""
         chunk = f"(v.key >> {FACT_BITS})" if kind == "facts" else "v.key"
         chunks = scope.chunks
-        if kind == "names" and not scope.is_everything:
-            parameters["names"] = self._names_in_scope()
-            where = " AND v.key = ANY(%(names)s)"
+        if kind == "names" and chunks is not None:
+            parameters["inside"] = self._names_in(chunks)
+            given, where = (
+                "unnest(%(inside)s) c(key) CROSS JOIN LATERAL (SELECT * FROM ",
+                " AND v.key = c.key OFFSET 0) v",
+            )
+        elif kind == "names" and not scope.is_everything:
+            parameters["hidden"] = self._names_in(scope.hidden, alone=True)
+            where = " AND v.key <> ALL(%(hidden)s)"
         elif chunks is not None and (scope.mask["mask"] is None or _FEW * len(chunks) < self.statistics_count):
             parameters["inside"] = chunks
             given = "unnest(%(inside)s) c(key) CROSS JOIN LATERAL (SELECT * FROM "
@@ -136,7 +142,7 @@ class PostgresReads(TableReads):
         elif not scope.is_everything:
             parameters["hidden"] = scope.hidden
             where = f" AND {chunk} <> ALL(%(hidden)s)"
-        if kind in self._approximate and not given and "names" not in parameters and not exact:
+        if kind in self._approximate and not given and not exact:
             # Literals, which the planner compares with the condition and the expression of the index.
             column, index = f"(v.vector::halfvec({queries.shape[1]}))", str(self._index)
             # Without statistics of a new index the planner would rather sort all vectors.
@@ -156,12 +162,18 @@ class PostgresReads(TableReads):
             found[row[0] - 1].append(row)
         return [(np.array([row[1] for row in own], np.int64), matrix([row[2] for row in own])) for own in found]
 
-    def _names_in_scope(self) -> Keys:
-        chunks, hidden = self.transaction.scope.chunks, self.transaction.scope.hidden
-        condition, keys = ("= ANY(%s)", chunks) if chunks is not None else ("<> ALL(%s)", hidden)
-        return self.transaction.keys(
-            f"SELECT DISTINCT name FROM mentions WHERE index = %s AND chunk {condition}", (self._index, keys)
+    def _names_in(self, chunks: Keys, *, alone: bool = False) -> Keys:
+        """Return the names that chunks, given by key, mention; ``alone``: that no other chunk mentions."""
+        others = (
+            "WHERE NOT EXISTS (SELECT FROM mentions o WHERE o.index = %(index)s AND o.spelling = m.spelling "
+            "AND o.name = m.name AND o.chunk <> ALL(%(chunks)s))"
         )
+        (names,) = self.transaction.columns(
+            f"SELECT DISTINCT m.name FROM {rows_of('mentions', 'm', 'chunk', 'chunks')} {others if alone else ''}",
+            np.int64,
+            chunks=chunks,
+        )
+        return names  # type: ignore[no-any-return]
 
     def keywords(self, kind: str, text: str, k: int) -> Ranking:
         keys, scores = self._keywords.search(kind, text, k)
