@@ -17,7 +17,8 @@ from graphrag_core.engine.embedded import EmbeddedEngine
 from graphrag_core.engine.postgres import PostgresEngine, graph, reads
 from graphrag_core.engine.postgres.database import create
 from graphrag_core.errors import FilterError
-from graphrag_core.filters import matches, parse
+from graphrag_core.filters import matches, parse, parse_all
+from graphrag_core.ingest.remembered import visible
 from graphrag_core.testing import HashEmbedder
 
 
@@ -285,3 +286,24 @@ def test_names_with_similar_vectors_are_one_entity(urls) -> None:
         for index in (wanted, found):
             index.delete("b")
         assert_same(wanted, found)
+
+
+def test_names_of_hidden_facts_alone_are_not_found_by_similarity(url):
+    """The same entities as in memory, with a filter and without one."""
+    found = []
+    for engine in (None, PostgresEngine(url)):
+        with KnowledgeIndex(HashEmbedder(), engine=engine, embed_names=True, progress=False) as index:
+            index.add([
+                Document("a", "The Auth Service runs on Redis.", metadata={"team": "one"}),
+                Document("b", "Kelvaag Instruments owns the Tariff Planner.", metadata={"team": "two"}),
+            ])  # fmt: skip
+            index.memory.remember("Auth Service", "runs on", "Valkey Cluster", valid_to=1.0)
+            at = 2.0
+            vector = HashEmbedder().embed_query("valkey cluster")
+            for where in (None, {"team": "one"}):
+                with index.engine.snapshot(visible(index.engine, parse_all(where), at)) as snapshot:
+                    ((entities, _),) = snapshot.search_vectors("entities", vector[None, :], 10)
+                    found.append(sorted(entity.name for entity in snapshot.entities(entities)))
+    assert found[:2] == found[2:]
+    assert "Valkey Cluster" not in found[0]
+    assert "Tariff Planner" not in found[1]
