@@ -335,6 +335,7 @@ def test_missing_tables_of_a_reader_and_other_versions(own_server):
 def test_a_role_that_may_not_create_tables_is_told_what_to_do(own_server):
     with psycopg.connect(own_server.url, autocommit=True) as connection:
         connection.execute("CREATE ROLE reader LOGIN")
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
     with pytest.raises(DatabaseError, match="hybrid-graphrag db init"):
         PostgresEngine(own_server.url.replace("postgres@", "reader@") + "?schema=forbidden")
 
