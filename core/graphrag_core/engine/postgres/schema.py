@@ -193,7 +193,7 @@ CREATE INDEX attributes_number ON attributes (index, name, number, document) WHE
 CREATE INDEX attributes_document ON attributes (index, document);
 CREATE INDEX chunks_id ON chunks (index, id);
 CREATE INDEX chunks_document ON chunks (index, document, key);
-CREATE INDEX chunks_near ON chunks USING gin (near);
+CREATE INDEX chunks_near ON chunks USING gin (near) WITH (fastupdate = off);
 CREATE INDEX names_spelling ON names (index, spelling);
 CREATE INDEX mentions_spelling ON mentions (index, spelling, chunk) INCLUDE (name, subject);
 CREATE INDEX facts_relation ON facts (index, relation, key) WHERE relation IS NOT NULL;

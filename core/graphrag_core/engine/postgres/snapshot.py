@@ -220,10 +220,11 @@ class PostgresReads(TableReads):
 
     def signatures(self, chunks: Keys) -> list[tuple[int, Sequence[int]]]:
         """Return the signatures of chunks, and of all in scope that have one in common with them."""
+        # The index of signatures alone: the planner would also read the keys of all chunks.
+        near = f"SELECT array_agg(DISTINCT n) FROM {rows_of('chunks', 'o', 'key', 'keys')}, unnest(o.near) AS n"
         rows = self.rows(
-            "SELECT c.key, c.near FROM chunks c WHERE c.index = %(index)s AND c.near && "
-            "(SELECT array_agg(DISTINCT n) FROM chunks o, unnest(o.near) AS n "
-            "WHERE o.index = %(index)s AND o.key = ANY(%(keys)s))",
+            f"SELECT c.key, c.near FROM (SELECT index, key, near FROM chunks WHERE near && ({near}) OFFSET 0) c "
+            "WHERE c.index = %(index)s",
             {"index": self._index, "keys": self._numbering.chunks(chunks)},
         )
         return [(number, rows[at][1]) for at, number in self._in_scope(rows)]
