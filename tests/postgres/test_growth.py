@@ -124,6 +124,23 @@ def test_a_question_takes_few_statements_and_the_next_one_fewer(both, statements
     assert "new" in [hit.chunk.id for hit in retriever.retrieve("Who is Zelda Zork?").hits]
 
 
+def test_a_rebuilt_graph_is_read_again(both):
+    _, remote = both
+    with remote.snapshot() as snapshot:
+        (entity,) = snapshot.find_entities(["grace hopper"]).values()
+        count = snapshot.entity_counts(np.array([entity]))[0]
+    remote._seen_rows = (-1, remote._seen_rows[1])
+    with remote.database.transaction() as cursor:
+        cursor.execute("UPDATE entities SET chunks = 1 WHERE index = %s", (remote.index,))
+    with remote.snapshot() as snapshot:
+        (entity,) = snapshot.find_entities(["grace hopper"]).values()
+        assert snapshot.entity_counts(np.array([entity]))[0] == 1 < count
+    remote.rebuild()
+    with remote.snapshot() as snapshot:
+        (entity,) = snapshot.find_entities(["grace hopper"]).values()
+        assert snapshot.entity_counts(np.array([entity]))[0] == count
+
+
 def test_what_was_read_is_released_when_it_is_much(both, monkeypatch):
     _, remote = both
     monkeypatch.setattr("graphrag_core.engine.postgres.seen._MOST_NODES", 10)

@@ -238,7 +238,8 @@ class PostgresEngine(SqlEngine):
                 writer.lock(cursor, self.index)
                 for table in ("postings", "segments", "dead_chunks"):
                     cursor.execute(f"DELETE FROM {table} WHERE index = %s", (self.index,))
-                cursor.execute("UPDATE indexes SET dead = 0 WHERE id = %s", (self.index,))
+                # A new generation: no process keeps what it has read of the old tables.
+                cursor.execute("UPDATE indexes SET dead = 0, generation = generation + 1 WHERE id = %s", (self.index,))
                 for segment, _ in _segments(PostgresTables.of(cursor, self.index)):
                     writer.copy(cursor, "segments", [(self.index, segment.first, segment.texts)])
                     writer.copy(cursor, "postings", segment.rows(self.index, segment.first))
