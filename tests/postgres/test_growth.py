@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import psycopg
@@ -122,6 +123,18 @@ def test_a_question_takes_few_statements_and_the_next_one_fewer(both, statements
     assert [hit.chunk.id for hit in again.hits] == [hit.chunk.id for hit in first.hits]
     index.add([Document("new", "Zelda Zork met Grace Hopper in Place Number7.", "Place Number7")])
     assert "new" in [hit.chunk.id for hit in retriever.retrieve("Who is Zelda Zork?").hits]
+
+
+def test_threads_share_what_was_read(both):
+    memory, remote = both
+    questions = [f"Who met Grace Hopper or Ada Lovelace in Place Number{at}?" for at in range(24)]
+    expected, found = (
+        GraphRetriever(KnowledgeIndex(engine=engine, progress=False), cache=None) for engine in (memory, remote)
+    )
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(found.retrieve, questions * 2))
+    for question, answer in zip(questions * 2, answers, strict=True):
+        assert [hit.chunk.id for hit in answer.hits] == [hit.chunk.id for hit in expected.retrieve(question).hits]
 
 
 def test_a_rebuilt_graph_is_read_again(both):

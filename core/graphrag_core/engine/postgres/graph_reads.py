@@ -155,8 +155,9 @@ class TableGraph:
                 "AND entity IS NOT NULL",
                 np.int64, np.int64, spellings=np.array(missing, np.int64),
             )  # fmt: skip
-            self._spelt.update(dict.fromkeys(missing, -1))
-            self._spelt.update(zip(number.tolist(), self._numbering.of_entities(entity).tolist(), strict=True))
+            found = dict.fromkeys(missing, -1)
+            found.update(zip(number.tolist(), self._numbering.of_entities(entity).tolist(), strict=True))
+            self._spelt.update(found)
         return {number: self._spelt[number] for number in spellings if self._spelt[number] >= 0}
 
     def of_names(self, names: Keys) -> Keys:

@@ -433,11 +433,12 @@ class Transaction(PostgresTables):
         found = self._tables({**_FACT_TABLES, **(_FACT_GRAPH if has_graph else {})}, missing)
         self._keep_facts(found["f"])
         seen.ids.update(zip(found["c"]["key"].tolist(), found["c"]["id"], strict=True))
-        seen.fact_vectors.update(dict.fromkeys(missing.tolist(), np.empty(0, np.float32)))
-        seen.fact_vectors.update(zip(found["v"]["key"].tolist(), found["v"]["vector"], strict=True))
         if has_graph:
             self.keep_fact_entities(missing, *found["x"].values())
             seen.keep_entities(*found["n"].values())
+        vectors = dict.fromkeys(missing.tolist(), np.empty(0, np.float32))
+        vectors.update(zip(found["v"]["key"].tolist(), found["v"]["vector"], strict=True))
+        seen.fact_vectors.update(vectors)
 
     def see_facts_of(self, entities: Keys, limit: int | None) -> tuple[Keys, Keys]:
         """Return the facts of entities, given by key, with the entity; all or some of each. They are read with it."""
@@ -453,8 +454,9 @@ class Transaction(PostgresTables):
         if len(missing) == 0:
             return
         found = self._tables(_NAME_TABLES, self.numbering.entities(missing))
-        self.seen.names.update(dict.fromkeys(missing.tolist(), _NONE))
         self._keep_names(found["u"], found["k"])
+        for entity in missing.tolist():
+            self.seen.names.setdefault(entity, _NONE)
 
     def _tables(self, tables: _Tables, keys: Keys, **parameters: Any) -> dict[str, dict[str, Any]]:
         """Return the columns of tables for some keys."""

@@ -138,6 +138,7 @@ class _Values:
 class Seen:
     """Rows that were read. ``chunk_count`` is the number of chunks that can be seen.
 
+    Threads share it: whatever is in a mapping is complete.
     Nodes are known by their number in :attr:`numbering`, chunks besides by key where that is said; facts, names and
     spellings are known by key.
     """
