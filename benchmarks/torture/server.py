@@ -150,6 +150,11 @@ class Request:
         """Whether the request itself has the secret word."""
         return MARK in self.target.lower() or MARK.encode() in (self.body or b"").lower()
 
+    @property
+    def uses_accesses(self) -> bool:
+        """Whether the answer depends on how often and when facts were read before, which differs between servers."""
+        return "design=memory" in self.target or b'"memory"' in (self.body or b"")
+
 
 @dataclass(frozen=True)
 class Route:
@@ -428,7 +433,7 @@ def attack_requests(clients: Sequence[Client], attacker: Attacker, count: Count)
         found, expected = (client.send(request, key) for client in clients)
         count.statuses[found[0]] += 1
         check_response(*found, secret=key == "operator" or request.has_secret)
-        if key == "reader" and not (route.asks and request.has_secret):
+        if key == "reader" and not (route.asks and (request.has_secret or request.uses_accesses)):
             check_equal(*(f"{status} {_timeless(text)}" for status, _, text in (found, expected)))
         else:
             check_equal(str(found[0]), str(expected[0]))

@@ -27,6 +27,7 @@ _MAX_STARTS = 5  # passages that a path may start at
 _SUBJECT = 5.0  # the least weight of the edge from a chunk to its subject
 _FEW = 10  # an entity that so few chunks mention is specific in any index
 _MAX_READ = 200  # facts that are read to tell triples from sentences
+_NO_FACT = -1  # of a link: all facts that hold both ends hold an excluded entity too
 _HOP = 1_000.0  # the cost of a hop exceeds that of any weak link: fewer hops always win
 _SAME_COST = 1e-9  # of two routes that differ by less, neither is cheaper
 
@@ -139,9 +140,9 @@ def find_paths(query: Query, chunks: Keys) -> list[EntityPath]:
                 facts = query.snapshot.facts_of(np.array(link), joint=True)
                 if len(facts) > 1:
                     facts = facts[query.order("facts", facts, query.snapshot.fact_rows(facts).weights)]
-                strongest[link] = int(facts[0])
+                strongest[link] = int(facts[0]) if len(facts) else _NO_FACT
             path.insert(at, strongest[link])
-        paths[vertex - first_chunk] = tuple(path)
+        paths[vertex - first_chunk] = () if _NO_FACT in path[1::2] else tuple(path)
     return _without_unrelated(query, paths, chunks)
 
 
