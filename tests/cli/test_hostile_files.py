@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from graphrag_core.cli.app import app
 from graphrag_core.documents import load_documents
-from graphrag_core.documents.html import html_content
+from graphrag_core.documents.html import _is_parsable, html_content
 from graphrag_core.documents.rows import row_content
 
 MEMORY = 1_500_000_000  # bytes of address space beyond what the process has
@@ -208,3 +208,27 @@ def test_damaged_files_give_documents_or_a_line(tmp_path, name, seed):
     (folder / name).write_bytes(mutate(SEEDS[name], random.Random(seed)))
     found, problems = load(folder)
     assert found or problems
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "</div><sup>x",
+        "<b><div></b>x",
+        "<div><object></div>x",
+        "<div><table></div>x",
+        "<svg><div></svg>x",
+        "<span></b>x",
+    ],
+)
+def test_elements_that_no_end_tag_closes_count_as_nested(part):
+    """Else the time to read them grows with the square of their number."""
+    assert not _is_parsable(part * 1_000)
+    assert html_content(f"<html>{part * 1_000}").text.count("x") == 1_000
+
+
+@pytest.mark.parametrize(
+    "part", ["<div><span>x</div>", "<div><p>x</div>", "<section><em>x</section>", "<ul><li>x</ul>"]
+)
+def test_elements_that_an_outer_end_tag_closes_are_not_nested(part):
+    assert _is_parsable(part * 1_000)

@@ -66,6 +66,10 @@ _UNNESTED = frozenset(
 )
 """Elements that have no content, or that the next one of their kind closes."""
 
+_FOREIGN = frozenset(("math", "svg"))
+_BOUNDARIES = frozenset("applet button caption foreignobject marquee object select table template".split()) | _FOREIGN
+"""Elements whose content closes nothing outside of them."""
+
 # -- texts that are raw HTML, as web loaders of frameworks hand them over
 
 _PAGE = re.compile(
@@ -161,24 +165,37 @@ def _is_parsable(source: str) -> bool:
     It looks through all open elements for many a tag. And a formatting element that is not closed is opened again in
     every block, at most three times with the same attributes: n bytes can become n**2 elements.
     """
-    elements = depth = active = 0
+    elements = active = 0
     opened: dict[str, list[str]] = {}
+    nested: list[str] = []
     for closing, name, attributes in _TAG.findall(source):
         tag = name.lower()
         if closing:
-            depth = max(depth - (tag not in _UNNESTED), 0)
+            _close(nested, tag)
             if opened.get(tag):
                 opened[tag].pop()
                 active -= 1
             continue
         elements += 1 + active
-        depth += tag not in _UNNESTED and attributes[-1:] != "/"
-        if elements > _MAX_ELEMENTS or depth > _MAX_DEPTH or attributes.count(" ") > _MAX_ATTRIBUTES:
+        if tag not in _UNNESTED and attributes[-1:] != "/":
+            nested.append(tag)
+        if elements > _MAX_ELEMENTS or len(nested) > _MAX_DEPTH or attributes.count(" ") > _MAX_ATTRIBUTES:
             return False
         if tag in _FORMATTING and opened.setdefault(tag, [])[-3:] != [attributes] * 3:
             opened[tag].append(attributes)
             active += 1
     return True
+
+
+def _close(nested: list[str], tag: str) -> None:
+    """Remove from open elements what an end tag closes, or less. One of an element that is not open does nothing."""
+    for at in range(len(nested) - 1, -1, -1):
+        if nested[at] == tag:
+            stays = tag in _FORMATTING or tag in _FOREIGN  # blocks in these stay open
+            del nested[at : at + 1 if stays else None]
+            return
+        if nested[at] in _BOUNDARIES:
+            return
 
 
 # -- what is not the page's own
