@@ -400,7 +400,7 @@ def check_equal(found: str, expected: str) -> None:
 
 
 def check_response(status: int, kind: str, text: str, *, secret: bool) -> None:
-    """Raise if a response tells what it must not tell.
+    """Raise if a response is a failure of the server, or has a traceback or data of another tenant.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ def _list_marker(paragraph: Paragraph, style: str) -> str:
 
 
 def _table_cells(table: Any) -> Iterator[list[Any]]:
-    """Yield the cells of each row: those that span columns once, those that span rows in each.
+    """Yield the cells of each row. A cell that spans columns is yielded once, one that spans rows in each of them.
 
     ``row.cells`` has a cell for each column, and a few bytes can say that a cell spans a billion of them.
     """

@@ -413,7 +413,7 @@ class Tables:
     # -- verification
 
     def content_problems(self) -> Iterator[str]:
-        """Yield names, metadata and terms that are not those of the rows that they are computed from."""
+        """Yield problems: stored names, metadata and terms that differ from those computed again from the rows."""
         wrong = [
             key
             for page in self.pages("SELECT n.key, n.surface, n.spelling FROM names n", "n")
@@ -766,7 +766,10 @@ class SqlEngine:
         return self._read(lambda tables: tables.count("documents"))
 
     def _statistics(self, snapshot: Snapshot, tables: Tables, hidden: Keys, **counts: Any) -> Stats:
-        """Return the statistics of the index; ``hidden`` are facts of deleted relations, ``counts`` other fields."""
+        """Return the statistics of the index.
+
+        ``hidden`` are the facts of relations that were deleted; ``counts`` are the values of further fields.
+        """
         relations, settings = tables.relations(hidden), self.settings()
         top = snapshot.entities(snapshot.top_entities(_TOP))
         return Stats(

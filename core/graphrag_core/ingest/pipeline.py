@@ -37,7 +37,7 @@ NO_EMBEDDER = "none"
 """What an index that was filled without an embedder stores as the embedder's identity."""
 
 SALT = "salt"
-"""The setting with the random text of which :meth:`Pipeline.salt` tells."""
+"""The setting with the salt of hashed ids."""
 
 _NONE: Vectors = MappingProxyType({})
 _ATTEMPTS = 10  # to write a batch whose names other processes delete meanwhile
@@ -59,7 +59,7 @@ _MOST_CHARACTERS = 300_000
 
 @dataclass
 class BatchLimit:
-    """Says where a batch of documents ends: at a number of documents, or of characters.
+    """Decides where a batch of documents ends: after a number of documents or of characters.
 
     With :meth:`adapt` the characters are as many as are written in five seconds, so that an interrupted run loses no
     more work than that. The first batch is small, because nothing is known yet.
@@ -129,9 +129,9 @@ class Pipeline:
             yield
 
     def salt(self) -> str:
-        """Return a random text that is stored with the index.
+        """Return the random salt of the index, which is created with its first use.
 
-        Ids that are hashes of a content begin with it. So nobody can test by an id whether a content is stored.
+        It is hashed with the content of which an id is made, so that nobody can test by an id whether it is stored.
         """
         with self.writing():
             if SALT not in self.engine.settings():

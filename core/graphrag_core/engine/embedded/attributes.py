@@ -121,7 +121,10 @@ class AttributeColumns:
 
 @dataclass(frozen=True)
 class _Kind:
-    """The values of one kind, in ascending order, and the documents that have each: those from its start on."""
+    """The values of one kind, in ascending order, and the documents that have each.
+
+    The documents of a value are those in ``documents`` from its place in ``starts`` to that of the next value.
+    """
 
     values: list[Any]
     starts: Keys

@@ -49,7 +49,7 @@ Postings = tuple[Keys, npt.NDArray[np.uint16], npt.NDArray[np.uint8]]
 
 
 def _lengths() -> npt.NDArray[np.int64]:
-    """Return the length of a text for each quantised length: four significant bits, and exact up to 40."""
+    """Return the length of a text, in tokens, for each 8-bit code: exact up to 40, then to four significant bits."""
     exact = 24
     codes = np.arange(256 - exact)
     shift = np.maximum((codes >> 3) - 1, 0)
