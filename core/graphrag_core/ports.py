@@ -231,12 +231,8 @@ class Snapshot(Protocol):
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
         """Return the number of neighbours of each node; of one with at least ``most``, any number from there on."""
 
-    def walk(self, nodes: Keys, masses: npt.NDArray[np.float64], damping: float, least: float) -> Adjacency:
-        """Return the edges of nodes for a walk: each moves the share ``damping`` of its mass on to its neighbours.
-
-        A neighbour goes on if it has more than ``least`` for each of its own neighbours. A remote engine may read
-        ahead, and return no edges of nodes with little mass.
-        """
+    def walk(self, nodes: Keys) -> Adjacency:
+        """Return the edges of nodes for a walk. An engine may return only the strongest if a node has thousands."""
 
     def search_names(self, start: str, inside: str) -> Keys:
         """Return the entities of which a normalised name begins with one text and contains another.

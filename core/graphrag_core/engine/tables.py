@@ -190,11 +190,18 @@ class Tables:
         ids = self.array(storable([document_id]))
         return [chunk_of(row) for row in self.chunk_rows(f"d.id {self.listed_texts} ORDER BY c.ordinal", ids)]
 
+    @property
+    def chunk_columns(self) -> str:
+        """The columns of a chunk ``c`` and its document ``d`` as :func:`chunk_of` takes them."""
+        return (
+            f"c.key, c.id, d.id, {self.text}, coalesce(d.heading, d.title), c.ordinal, c.start, d.metadata, "
+            "c.headings, c.page"
+        )
+
     def chunk_rows(self, condition: str, *parameters: Any) -> list[Row]:
         """Return the rows of chunks as :func:`chunk_of` takes them."""
         return self.rows(
-            f"SELECT c.key, c.id, d.id, {self.text}, coalesce(d.heading, d.title), c.ordinal, c.start, d.metadata, "
-            f"c.headings, c.page FROM chunks c JOIN documents d ON d.key = c.document "
+            f"SELECT {self.chunk_columns} FROM chunks c JOIN documents d ON d.key = c.document "
             f"WHERE {self.own['c']}{self.own['d']}{condition}",
             parameters,
         )

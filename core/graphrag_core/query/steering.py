@@ -141,8 +141,8 @@ class _Without:
         kept: npt.NDArray[np.bool_] = np.bincount(owners, np.isin(rows.entities, self._excluded), len(facts)) == 0
         return kept
 
-    def walk(self, nodes: Keys, masses: npt.NDArray[np.float64], damping: float, least: float) -> Adjacency:
-        return self._kept(nodes, self._inner.walk(nodes, masses, damping, least))
+    def walk(self, nodes: Keys) -> Adjacency:
+        return self._kept(nodes, self._inner.walk(nodes))
 
     def neighbours(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         return self._kept(nodes, self._inner.neighbours(nodes, to, limit))

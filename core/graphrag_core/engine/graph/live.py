@@ -641,8 +641,8 @@ class LiveGraph:
             return order, place
         return order, self._spelling_place
 
-    def walk(self, nodes: Keys, masses: npt.NDArray[np.float64], damping: float, least: float) -> Adjacency:  # noqa: ARG002
-        """Return the edges of nodes, for a walk that goes on from them."""
+    def walk(self, nodes: Keys) -> Adjacency:
+        """Return the edges of nodes for a walk."""
         return self._all_edges(nodes)
 
     def uses(self, names: Keys) -> Keys:

@@ -362,8 +362,8 @@ class ScopedGraph:
         self._read_edges(nodes)
         return self._edges.counts(nodes).astype(np.float32)
 
-    def walk(self, nodes: Keys, masses: npt.NDArray[np.float64], damping: float, least: float) -> Adjacency:  # noqa: ARG002
-        """Return the edges of nodes, for a walk that goes on from them."""
+    def walk(self, nodes: Keys) -> Adjacency:
+        """Return the edges of nodes for a walk."""
         return self.edges(nodes)
 
     def top(self, count: int) -> Keys:

@@ -16,99 +16,73 @@ import numpy.typing as npt
 from graphrag_core.engine.graph.change import NONE
 from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
 from graphrag_core.engine.graph.sparse import Flags, Pairs
-from graphrag_core.engine.postgres.reads import Transaction, one_row, rows_of
+from graphrag_core.engine.postgres.reads import Columns, Statement, Transaction, one_row, rows_of
 from graphrag_core.engine.postgres.seen import Edges, groups
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Adjacency, Keys, Kind, Scores
 
-PUSH_ROUNDS, PUSH_DEGREE = 8, 5_000
-"""How often a walk may ask for edges, and the number of edges of one node that it gets, the strongest."""
+PUSH_DEGREE = 5_000
+"""The number of edges of one node that a walk gets, the strongest."""
 
-_WALK_HOPS = 2  # of a walk that one statement goes ahead
-_AHEAD = 0.7  # of the mass with which a node goes on: from which on its edges are read ahead of time
 _NO_EDGES = NONE, np.empty(0, np.float32), np.float32(0)
+_OF_CHUNK, _TO_CHUNK, _LINK = range(3)  # kinds of edges
 
+_NODES: Statement = {
+    "c": (
+        "SELECT n.chunk AS key, n.degree, n.total::double precision, n.degree < t.most AS is_read "
+        "FROM unnest(%(chunks)s::bigint[], %(chunks_most)s::double precision[]) AS t(key, most) "
+        + one_row("chunk_nodes", "n", "n.chunk = t.key"),
+        {"key": np.int64, "degree": np.int64, "total": np.float64, "is_read": np.bool_},
+    ),
+    "n": (
+        "SELECT n.number AS key, n.chunks + n.links AS degree, n.chunks + 5 * n.subjects + n.link_total AS total, "
+        "n.chunks + n.links < t.most AS is_read, n.chunks, n.links "
+        "FROM unnest(%(entities)s::bigint[], %(entities_most)s::double precision[]) AS t(key, most) "
+        + one_row("entities", "n", "n.number = t.key"),
+        {"key": np.int64, "degree": np.int64, "total": np.float64, "is_read": np.bool_},
+    ),
+}
+"""The nodes of a statement, chunks and entities: key, number of edges, total weight, and whether edges are read."""
 
-_OF_CHUNK, _TO_CHUNK, _LINK, _TARGET, _CHUNK, _ENTITY, _PUSHED_CHUNK, _PUSHED_ENTITY = range(8)  # kinds of rows
+_EDGES = (
+    (_OF_CHUNK, "c", "entity", "chunk_entities", "chunk", "degree"),
+    (_TO_CHUNK, "n", "chunk", "chunk_entities", "entity", "chunks"),
+    (_LINK, "n", "other", "links", "entity", "links"),
+)
+"""The kinds of edges: number, nodes, target, table, column of the node, and its number of such edges."""
 
 
 @cache
-def _edges_sql(to: Kind | None, limit: int | None, hops: int = 0) -> str:
-    """Return a statement for the edges of nodes, and of those that forward push reaches from them in some hops.
+def _edge_tables(to: Kind | None, *, limited: bool, counted: bool) -> Statement:
+    """Return the tables of a statement for the edges of nodes, each with its columns.
 
-    Its rows are a kind, a key, another number and a value: for an edge the node, the target and the weight; for a node
-    its degree and its total weight. Without hops there is a row for each entity that an edge leads to, with the number
-    of its chunks and whether it is a subject. With hops there is a row for each node that has more than the least mass,
-    even if its degree is too large to push it. Only nodes with more edges than the limit sort them.
+    ``x`` has the edges of the nodes that have fewer than ``most``: a node, and its targets and weights as the server
+    sends arrays. With a limit there are only the strongest of each kind; nodes with fewer are not sorted. ``t`` are
+    the entities that edges lead to, if they are counted.
     """
-    kinds = [
-        (_OF_CHUNK, "chunks", "entity", "chunk_entities", "chunk", "degree"),
-        (_TO_CHUNK, "entities", "chunk", "chunk_entities", "entity", "chunks"),
-        (_LINK, "entities", "other", "links", "entity", "links"),
-    ]
-    if to is not None:
-        kinds = [one for one in kinds if (one[0] == _TO_CHUNK) == (to == "chunks")]
-
-    def edges(hop: int) -> str:
-        parts = []
-        for kind, nodes, target, table, column, size in kinds:
-            few = "" if limit is None else f" AND w.{size} <= %(limit)s"
-            strongest = f"ORDER BY weight DESC, {target} LIMIT %(limit)s"
-            parts += [
-                f"SELECT {kind}, w.key, x.* FROM {nodes}_{hop} w CROSS JOIN LATERAL (SELECT {target}, "
-                f"weight::double precision, w.rate * weight FROM {table} WHERE index = %(index)s AND {column} = w.key "
-                f"{own}) x WHERE w.is_pushed{which}"
-                for own, which in (("OFFSET 0", few), (strongest, f" AND w.{size} > %(limit)s"))[
-                    : 1 + (limit is not None)
-                ]
-            ]
-        return f"edges_{hop}(kind, key, target, weight, flow) AS MATERIALIZED ({' UNION ALL '.join(parts)})"
-
-    def nodes(hop: int, name: str, given: str, is_pushed: str) -> str:
-        """Return the nodes whose keys and masses are given, and the mass that each unit of weight takes along."""
-        table, key, degree, sizes, total = _NODES[name]
-        return (
-            f"{name}_{hop}(key, total, degree, {sizes}rate, is_pushed) AS MATERIALIZED (SELECT n.{key}, {total}, "
-            f"{degree}, {sizes}%(damping)s * t.mass / greatest({total}, 1e-12), {is_pushed.format(degree)} "
-            f"FROM {given} t {one_row(table, 'n', f'n.{key} = t.key')})"
-        )
-
-    given = "unnest(%({0})s::bigint[], %({0}_mass)s::double precision[]) AS t(key, mass)"
-    is_pushed = "t.mass > %(first)s * {}" if hops else "true"
-    found = [nodes(0, name, f"(SELECT * FROM {given.format(name)})", is_pushed) for name in _NODES] + [edges(0)]
-    for hop in range(1, hops + 2 if hops else 1):
-        for name in _NODES:
-            pushed = " UNION ALL ".join(f"SELECT key FROM {name}_{at} WHERE is_pushed" for at in range(hop))
-            reached = (
-                f"(SELECT target AS key, sum(flow) AS mass FROM edges_{hop - 1} WHERE target NOT IN ({pushed}) "
-                f"AND kind {'=' if name == 'chunks' else '<>'} {_TO_CHUNK} GROUP BY 1 HAVING sum(flow) > %(least)s)"
+    parts = []
+    for kind, nodes, target, table, column, size in _EDGES:
+        if to is not None and (kind == _TO_CHUNK) != (to == "chunks"):
+            continue
+        few = f" AND w.{size} <= %(limit)s" if limited else ""
+        strongest = f"ORDER BY weight DESC, {target} LIMIT %(limit)s"
+        for which, condition in (("OFFSET 0", few), (strongest, f" AND w.{size} > %(limit)s"))[: 1 + limited]:
+            rows = f"SELECT {target}, weight FROM {table} WHERE index = %(index)s AND {column} = w.key {which}"
+            parts.append(
+                f"SELECT {kind} AS kind, w.key, y.* FROM {nodes} w CROSS JOIN LATERAL (SELECT array_agg({target}) AS "
+                f"targets, array_agg(weight::real) AS weights FROM ({rows}) z) y "
+                f"WHERE w.is_read AND y.targets IS NOT NULL{condition}"
             )
-            found.append(nodes(hop, name, reached, "t.mass > %(least)s * {}" if hop <= hops else "false"))
-        found += [edges(hop)] if hop <= hops else []
-    rows = [f"SELECT kind, key, target, weight FROM edges_{hop}" for hop in range(hops + 1)]
-    for name, kind, pushed_kind in (("chunks", _CHUNK, _PUSHED_CHUNK), ("entities", _ENTITY, _PUSHED_ENTITY)):
-        rows += [
-            f"SELECT CASE WHEN is_pushed THEN {pushed_kind} ELSE {kind} END, key, degree, total FROM {name}_{hop}"
-            for hop in range(hops + 2 if hops else 1)
-        ]
-    if not hops:
-        targets = f"(SELECT DISTINCT target AS key FROM edges_0 WHERE kind <> {_TO_CHUNK})"
-        entity = one_row("entities", "n", "n.number = t.key")
-        rows.append(f"SELECT {_TARGET}, n.number, n.chunks, (n.subjects > 0)::int FROM {targets} t {entity}")
-    return f"WITH {', '.join(found)} {' UNION ALL '.join(rows)}"
-
-
-_NODES = {
-    "chunks": ("chunk_nodes", "chunk", "n.degree", "", "n.total::double precision"),
-    "entities": (
-        "entities",
-        "number",
-        "(n.chunks + n.links)",
-        "chunks, links, ",
-        "(n.chunks + 5 * n.subjects + n.link_total)",
-    ),
-}
-"""The tables of nodes: name, key, number of edges, columns with the number of edges of each kind, total weight."""
+    packed: Columns = {"kind": np.int16, "key": np.int64, "targets": bytes, "weights": bytes}
+    tables = {**_NODES, "x": (" UNION ALL ".join(parts), packed)}
+    if counted:
+        targets = f"SELECT DISTINCT unnest(targets) AS key FROM x WHERE kind <> {_TO_CHUNK}"
+        tables["t"] = (
+            f"SELECT n.number, n.chunks, n.subjects > 0 AS subject FROM ({targets}) t "
+            + one_row("entities", "n", "n.number = t.key"),
+            {"number": np.int64, "chunks": np.int64, "subject": np.bool_},
+        )
+    return tables
 
 
 class TableGraph:
@@ -124,8 +98,6 @@ class TableGraph:
         self._seen = seen = transaction.seen
         self._spelt, self._counts, self._addresses = seen.spelt, seen.counts, seen.addresses
         self._facts, self._degrees = seen.fact_entities, seen.degrees
-        self._rounds = PUSH_ROUNDS
-        self._pushing = (0.0, 0.0)  # the damping and the least mass of the last walk
 
     def _columns(self, sql: str, *types: npt.DTypeLike, **parameters: Any) -> tuple[Any, ...]:
         return self._transaction.columns(sql, *types, **parameters)
@@ -149,15 +121,7 @@ class TableGraph:
     # -- names
 
     def find(self, spellings: Sequence[int]) -> dict[int, int]:
-        if missing := [number for number in spellings if number not in self._spelt]:
-            number, entity = self._columns(
-                "SELECT number, entity FROM spellings WHERE index = %(index)s AND number = ANY(%(spellings)s) "
-                "AND entity IS NOT NULL",
-                np.int64, np.int64, spellings=np.array(missing, np.int64),
-            )  # fmt: skip
-            found = dict.fromkeys(missing, -1)
-            found.update(zip(number.tolist(), self._numbering.of_entities(entity).tolist(), strict=True))
-            self._spelt.update(found)
+        self._transaction.see_spellings(spellings)
         return {number: self._spelt[number] for number in spellings if self._spelt[number] >= 0}
 
     def of_names(self, names: Keys) -> Keys:
@@ -267,100 +231,93 @@ class TableGraph:
     def edges(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         if limit is None and to != "chunks" and len(nodes) and nodes.max() < self.first_entity:
             return _adjacency(self._edges_of_chunks(nodes))
-        rows = self._read_edges(nodes, np.zeros(len(nodes)), _edges_sql(to, limit), limit)
+        rows = self._read_edges(nodes, np.full(len(nodes), np.inf), to, limit, counted=True)
         return _adjacency([rows.get(node, _NO_EDGES) for node in nodes.tolist()])
 
     def _edges_of_chunks(self, chunks: Keys) -> list[Edges]:
         self._transaction.see_chunks(self._numbering.chunks(chunks))
         return [self._seen.chunk_edges.get(chunk, _NO_EDGES) for chunk in chunks.tolist()]
 
-    def walk(self, nodes: Keys, masses: npt.NDArray[np.float64], damping: float, least: float) -> Adjacency:
-        """Return the edges of nodes. Those that the walk is likely to reach are read with them, a few times."""
-        self._pushing = damping, least
-        self._walk(nodes, masses, 0.0)
+    def walk(self, nodes: Keys) -> Adjacency:
+        self._walk(nodes, np.full(len(nodes), np.inf))
         return _adjacency([self._seen.walked.get(node, _NO_EDGES) for node in nodes.tolist()])
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
         """Return the number of neighbours of each node. Edges of those with fewer than ``most`` are read with them."""
-        least = self._pushing[1]
-        if most is not None and least > 0:
+        if most is not None:
             few = self._degrees.of(nodes) < most
-            self._walk(nodes[few], (most[few] - 1) * least, least)
+            self._walk(nodes[few], most[few])
         found = self._degrees.of(nodes)
         if len(found) == 0 or found.min() >= 0:
             return found
-        missing = nodes[found < 0].tolist()
-        self._read_entities([node for node in missing if node >= self.first_entity])
-        if chunks := [node for node in missing if node < self.first_entity]:
-            chunk, degree = self._columns(
-                "SELECT chunk, degree FROM chunk_nodes WHERE index = %(index)s AND chunk = ANY(%(chunks)s)",
-                np.int64, np.int64, chunks=self._numbering.chunks(np.array(chunks, np.int64)),
-            )  # fmt: skip
-            self._degrees.set(self._numbering.of_chunks(chunk), degree)
+        self._walk(nodes[found < 0], np.zeros(int((found < 0).sum())))
         return self._degrees.of(nodes)
 
-    def _walk(self, nodes: Keys, masses: npt.NDArray[np.float64], least: float) -> None:
-        """Read the edges of nodes whose mass is above ``least`` for each neighbour, and of those that follow."""
+    def _walk(self, nodes: Keys, most: npt.NDArray[np.float64]) -> None:
+        """Read the degrees of nodes, and the edges of those that have fewer than ``most``, unless they were read."""
         missing = np.array([node not in self._seen.walked for node in nodes.tolist()], np.bool_)
-        if missing.any() and self._rounds > 0:
-            self._rounds -= 1
-            damping, least_ahead = self._pushing[0], _AHEAD * self._pushing[1]
-            sql = _edges_sql(None, PUSH_DEGREE, _WALK_HOPS)
-            read = self._read_edges(
-                nodes[missing], masses[missing], sql, PUSH_DEGREE, damping=damping, first=least, least=least_ahead
-            )
+        if missing.any():
+            read = self._read_edges(nodes[missing], most[missing], None, PUSH_DEGREE)
             self._seen.walked.update(read)
             self._seen.edge_count += sum(len(targets) for targets, _, _ in read.values())
 
     def _read_edges(
         self,
         nodes: Keys,
-        masses: npt.NDArray[np.float64],
-        sql: str,
-        limit: int | None = None,
-        **settings: float,
+        most: npt.NDArray[np.float64],
+        to: Kind | None,
+        limit: int | None,
+        *,
+        counted: bool = False,
     ) -> dict[int, Edges]:
-        """Return targets, weights and total weight of the nodes of a statement of :func:`_edges_sql`, by number.
+        """Return targets, weights and total weight of the nodes that have fewer edges than ``most``, by number.
 
-        What the statement says about the degrees of nodes and about targets is kept.
+        Degrees are kept, and of the entities that edges lead to the counts, if they are asked for.
         """
         numbering, first = self._numbering, self.first_entity
-        given: dict[str, Any] = {}
+        given: dict[str, Any] = {"limit": limit}
         for name, which, keys in (
             ("chunks", nodes < first, numbering.chunks),
             ("entities", nodes >= first, numbering.entities),
         ):
-            own, place = np.unique(keys(nodes[which]), return_inverse=True)
-            given |= {
-                name: own,
-                f"{name}_mass": np.bincount(place, masses[which], len(own)) if len(own) else np.empty(0),
-            }
-        kind, key, other, value = self._columns(
-            sql, np.int16, np.int64, np.int64, np.float64, **given, limit=limit, **{"damping": 0.0, **settings}
-        )
-        numbers = np.empty(len(kind), np.int64)
-        is_chunk = np.isin(kind, (_OF_CHUNK, _CHUNK, _PUSHED_CHUNK))
-        numbers[is_chunk] = numbering.of_chunks(key[is_chunk])
-        numbers[~is_chunk] = numbering.of_entities(key[~is_chunk])
-        target = kind == _TARGET
-        self._counts.update(
-            zip(numbers[target].tolist(), zip(other[target].tolist(), value[target] > 0, strict=True), strict=True)
-        )
-        node, pushed = kind > _TARGET, kind > _ENTITY
-        self._degrees.set(numbers[node], other[node])
-        edge = kind < _TARGET
-        owners, weights, to_chunk = numbers[edge], value[edge].astype(np.float32), kind[edge] == _TO_CHUNK
-        ends, keys = np.empty(len(owners), np.int64), other[edge]
-        ends[to_chunk], ends[~to_chunk] = numbering.of_chunks(keys[to_chunk]), numbering.of_entities(keys[~to_chunk])
+            own, place = np.unique(keys(nodes[which]), return_index=True)
+            given |= {name: own, f"{name}_most": most[which][place]}
+        found = self._transaction.read(_edge_tables(to, limited=limit is not None, counted=counted), **given)
+        if counted:
+            entity, chunks, subject = found["t"].values()
+            pairs = zip(chunks.tolist(), subject.tolist(), strict=True)
+            self._counts.update(zip(numbering.of_entities(entity).tolist(), pairs, strict=True))
+        rows: dict[int, Edges] = {}
+        for name, of in (("c", numbering.of_chunks), ("n", numbering.of_entities)):
+            key, degree, total, is_read = found[name].values()
+            numbers = of(key)
+            self._degrees.set(numbers, degree)
+            totals = np.round(total[is_read], 6).astype(np.float32)
+            rows |= {one: (*_NO_EDGES[:2], total) for one, total in zip(numbers[is_read].tolist(), totals, strict=True)}
+        alone = nodes[self._degrees.of(nodes) < 0]  # chunks without a name have no row
+        self._degrees.set(alone, np.zeros(len(alone), np.int64))
+        rows |= dict.fromkeys(alone.tolist(), _NO_EDGES)
+        kind, key, targets, weights = found["x"].values()
+        sizes, target_keys = _sent_arrays(targets, ">i8")
+        strengths = _sent_arrays(weights, ">f4")[1].astype(np.float32)
+        to_chunk = (kind == _TO_CHUNK).repeat(sizes)
+        owners = numbering.of_nodes(key, kind == _OF_CHUNK).repeat(sizes)
+        ends = numbering.of_nodes(target_keys, to_chunk)
         # Chunks first; of a node with too many edges, the strongest.
-        order = np.lexsort((keys, ~to_chunk, owners) if limit is None else (keys, ~to_chunk, -value[edge], owners))
-        rows = dict.fromkeys(numbers[pushed].tolist(), (NONE, _NO_EDGES[1]))
-        targets, strengths = ends[order], weights[order]
+        by = (target_keys, ~to_chunk, owners) if limit is None else (target_keys, ~to_chunk, -strengths, owners)
+        order = np.lexsort(by)
+        ends, strengths = ends[order], strengths[order]
         for owner, start, end in groups(owners[order]):
             last = end if limit is None else min(end, start + limit)
-            rows[owner] = targets[start:last], strengths[start:last]
-        totals = np.round(value[pushed], 6).astype(np.float32)
-        return {one: (*rows[one], total) for one, total in zip(numbers[pushed].tolist(), totals, strict=True)}
+            rows[owner] = ends[start:last], strengths[start:last], rows[owner][2]
+        return rows
+
+
+def _sent_arrays(arrays: Sequence[bytes], kind: str) -> tuple[Keys, npt.NDArray[Any]]:
+    """Return the sizes of arrays that the server has sent, and all their values: 20 bytes, then size and value."""
+    layout = np.dtype([("size", ">i4"), ("value", kind)])
+    values = np.frombuffer(b"".join([one[20:] for one in arrays]), layout)["value"]
+    return np.array([(len(one) - 20) // layout.itemsize for one in arrays], np.int64), values
 
 
 def _grouped(keys: Sequence[int], owners: Keys, values: Keys) -> dict[int, Keys]:

@@ -238,16 +238,16 @@ class PostgresTables(Tables):
         return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_Columns = Mapping[str, npt.DTypeLike | None]
-_Tables = Mapping[str, tuple[str, _Columns]]
+Columns = Mapping[str, npt.DTypeLike | None]
+Statement = Mapping[str, tuple[str, Columns]]
 """Statements of one ``WITH`` by name, and the columns of each that are read; None is the type of vectors."""
 
-_GIVEN: _Tables = {"w": ("SELECT unnest(%(keys)s::bigint[]) AS key", {})}
-_FACT: _Columns = {"key": np.int64, "weight": np.float64, "statement": np.int64}
-_VECTOR: _Columns = {"key": np.int64, "vector": None}
+_GIVEN: Statement = {"w": ("SELECT unnest(%(keys)s::bigint[]) AS key", {})}
+_FACT: Columns = {"key": np.int64, "weight": np.float64, "statement": np.int64}
+_VECTOR: Columns = {"key": np.int64, "vector": None}
 
 
-def _entities_of(table: str) -> tuple[str, _Columns]:
+def _entities_of(table: str) -> tuple[str, Columns]:
     """Return the rows of the entities of a table."""
     sql = (
         "SELECT n.number, n.chunks, n.subjects > 0 AS subject, n.is_address, n.chunks + n.links AS degree "
@@ -257,7 +257,7 @@ def _entities_of(table: str) -> tuple[str, _Columns]:
     return sql, dict(zip(("number", "chunks", "subject", "is_address", "degree"), types, strict=True))
 
 
-def _names_of(entities: str) -> tuple[str, _Columns]:
+def _names_of(entities: str) -> tuple[str, Columns]:
     """Return the names of entities, with their spelling."""
     sql = (
         f"SELECT t.entity, y.name, z.surface, z.spelling FROM ({entities}) t CROSS JOIN LATERAL (SELECT number "
@@ -274,11 +274,11 @@ def _rows_in(given: str, table: str, condition: str, columns: Iterable[str], whi
     return f"SELECT x.* FROM {given} CROSS JOIN LATERAL ({rows}) x"
 
 
-_CHUNK_EDGE: _Columns = {"chunk": np.int64, "entity": np.int64, "weight": np.int16}
-_FACT_EDGE: _Columns = {"fact": np.int64, "entity": np.int64}
-_CLAIM: _Columns = {"name": np.int64, "type": object, "description": object}
+_CHUNK_EDGE: Columns = {"chunk": np.int64, "entity": np.int64, "weight": np.int16}
+_FACT_EDGE: Columns = {"fact": np.int64, "entity": np.int64}
+_CLAIM: Columns = {"name": np.int64, "type": object, "description": object}
 _CLAIMS = (_rows_in("u", "claims", "name = u.name", _CLAIM), _CLAIM)
-_CHUNK_TABLES: _Tables = {
+_CHUNK_TABLES: Statement = {
     **_GIVEN,
     "c": (
         "SELECT n.key, n.id, n.terms, coalesce(n.fact_terms, ''::bytea) AS fact_terms FROM w "
@@ -288,7 +288,7 @@ _CHUNK_TABLES: _Tables = {
     "v": (f"SELECT n.key, n.vector FROM w {one_row('chunk_vectors', 'n', 'n.key = w.key')}", _VECTOR),
     "f": (_rows_in("w", "facts", f"key >= w.key << {FACT_BITS} AND key < (w.key + 1) << {FACT_BITS}", _FACT), _FACT),
 }
-_CHUNK_GRAPH: _Tables = {
+_CHUNK_GRAPH: Statement = {
     "d": (
         f"SELECT n.chunk, n.degree, n.total FROM w {one_row('chunk_nodes', 'n', 'n.chunk = w.key')}",
         {"chunk": np.int64, "degree": np.int64, "total": np.int64},
@@ -298,7 +298,7 @@ _CHUNK_GRAPH: _Tables = {
     "u": _names_of("SELECT DISTINCT entity FROM e WHERE weight > 1"),
     "k": _CLAIMS,
 }
-_FACT_TABLES: _Tables = {
+_FACT_TABLES: Statement = {
     **_GIVEN,
     "f": (f"SELECT n.key, n.weight, n.statement FROM w {one_row('facts', 'n', 'n.key = w.key')}", _FACT),
     "c": (
@@ -308,14 +308,23 @@ _FACT_TABLES: _Tables = {
     ),
     "v": (f"SELECT n.key, n.vector FROM w {one_row('fact_vectors', 'n', 'n.key = w.key')}", _VECTOR),
 }
-_FACT_GRAPH: _Tables = {
+_FACT_GRAPH: Statement = {
     "x": (_rows_in("w", "fact_entities", "fact = w.key", _FACT_EDGE), _FACT_EDGE),
     "n": _entities_of("x"),
 }
-_NAME_TABLES: _Tables = {**_GIVEN, "u": _names_of("SELECT key AS entity FROM w"), "k": _CLAIMS}
+_NAME_TABLES: Statement = {**_GIVEN, "u": _names_of("SELECT key AS entity FROM w"), "k": _CLAIMS}
+_SPELLING_TABLES: Statement = {
+    **_GIVEN,
+    "s": (
+        f"SELECT n.number, n.entity FROM w {one_row('spellings', 'n', 'n.number = w.key AND n.entity IS NOT NULL')}",
+        {"number": np.int64, "entity": np.int64},
+    ),
+    "u": _names_of("SELECT DISTINCT entity FROM s"),
+    "k": _CLAIMS,
+}
 
 
-def _facts_of(limited: bool) -> _Tables:
+def _facts_of(limited: bool) -> Statement:
     """Return the facts of entities, and what is read of facts."""
     own = "ORDER BY fact LIMIT %(limit)s" if limited else "OFFSET 0"
     return {
@@ -397,7 +406,7 @@ class Transaction(PostgresTables):
         if len(missing) == 0:
             return
         has_graph = self.scope.is_everything
-        found = self._tables({**_CHUNK_TABLES, **(_CHUNK_GRAPH if has_graph else {})}, missing)
+        found = self.read({**_CHUNK_TABLES, **(_CHUNK_GRAPH if has_graph else {})}, keys=missing)
         chunks, vectors, facts = found["c"], found["v"], found["f"]
         ids, terms = chunks["id"], zip(chunks["terms"], chunks["fact_terms"], strict=True)
         seen.ids.update(zip(chunks["key"].tolist(), ids, strict=True))
@@ -430,7 +439,7 @@ class Transaction(PostgresTables):
         if len(missing) == 0:
             return
         has_graph = self.scope.is_everything
-        found = self._tables({**_FACT_TABLES, **(_FACT_GRAPH if has_graph else {})}, missing)
+        found = self.read({**_FACT_TABLES, **(_FACT_GRAPH if has_graph else {})}, keys=missing)
         self._keep_facts(found["f"])
         seen.ids.update(zip(found["c"]["key"].tolist(), found["c"]["id"], strict=True))
         if has_graph:
@@ -442,27 +451,40 @@ class Transaction(PostgresTables):
 
     def see_facts_of(self, entities: Keys, limit: int | None) -> tuple[Keys, Keys]:
         """Return the facts of entities, given by key, with the entity; all or some of each. They are read with it."""
-        tables = _facts_of(limit is not None)
-        found = self._tables(tables, distinct(entities), limit=limit)
+        found = self.read(_facts_of(limit is not None), keys=distinct(entities), limit=limit)
         self._keep_facts(found["f"])
         self.keep_fact_entities(found["f"]["key"], *found["x"].values())
         return found["o"]["entity"], found["o"]["fact"]
+
+    def see_spellings(self, spellings: Sequence[int]) -> None:
+        """Read the entities of spellings, and the names of these, in one statement, unless they were read."""
+        known = self.seen.spelt
+        if missing := [number for number in spellings if number not in known]:
+            found = self.read(_SPELLING_TABLES, keys=np.array(missing, np.int64))
+            self._keep_names(found["u"], found["k"])
+            entities = dict.fromkeys(missing, -1)
+            numbers = self.numbering.of_entities(found["s"]["entity"]).tolist()
+            entities.update(zip(found["s"]["number"].tolist(), numbers, strict=True))
+            known.update(entities)
 
     def see_names(self, entities: Keys) -> None:
         """Read the names of entities, given by number, in one statement, unless they were read."""
         missing = np.array([one for one in distinct(entities).tolist() if one not in self.seen.names], np.int64)
         if len(missing) == 0:
             return
-        found = self._tables(_NAME_TABLES, self.numbering.entities(missing))
+        found = self.read(_NAME_TABLES, keys=self.numbering.entities(missing))
         self._keep_names(found["u"], found["k"])
         for entity in missing.tolist():
             self.seen.names.setdefault(entity, _NONE)
 
-    def _tables(self, tables: _Tables, keys: Keys, **parameters: Any) -> dict[str, dict[str, Any]]:
-        """Return the columns of tables for some keys."""
+    def read(self, tables: Statement, **parameters: Any) -> dict[str, dict[str, Any]]:
+        """Return the columns of several tables, each of which may use those before it, in one statement.
+
+        Numbers are arrays; vectors (None), arrays as the server sends them (bytes) and others are lists.
+        """
         sql = ", ".join(f"{name} AS MATERIALIZED ({own})" for name, (own, _) in tables.items())
         columns = {name: columns for name, (_, columns) in tables.items() if columns}
-        return self.arrays(sql, columns, keys=keys, **parameters)
+        return self.arrays(sql, columns, **parameters)
 
     def keep_fact_entities(self, facts: Keys, owners: Keys, entities: Keys) -> None:
         """Keep the entities of facts, given by key."""
@@ -565,13 +587,13 @@ def _sent(kind: npt.DTypeLike) -> tuple[str, str]:
 
 def _aggregated(column: str, kind: npt.DTypeLike | None) -> str:
     """Return a column as one value, for :func:`_array`."""
-    if kind is object:
-        return f"array_agg({column})"
+    if kind is object or kind is bytes:
+        return f"array_agg({column if kind is object else f'array_send({column})'})"
     return f"array_send(array_agg({column if kind is None else f'{column}::{_sent(kind)[0]}'}))"
 
 
 def _array(data: Any, kind: npt.DTypeLike | None) -> Any:
-    if kind is object:
+    if kind is object or kind is bytes:
         return data or []
     if kind is not None:
         return _received(data, np.dtype(kind))

@@ -80,6 +80,15 @@ class Numbering:
         with self._lock:
             return self.first_entity + self._entities.of(spellings)
 
+    def of_nodes(self, keys: Keys, are_chunks: Flags) -> Keys:
+        """Return the numbers of chunks and entities, given by key and by what they are."""
+        numbers = np.empty(len(keys), np.int64)
+        numbers[are_chunks], numbers[~are_chunks] = (
+            self.of_chunks(keys[are_chunks]),
+            self.of_entities(keys[~are_chunks]),
+        )
+        return numbers
+
     def entities(self, numbers: Keys) -> Keys:
         """Return the spellings that represent entities, given by number."""
         return self._entities.keys[np.asarray(numbers, np.int64) - self.first_entity]

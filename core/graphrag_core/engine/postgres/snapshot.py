@@ -20,7 +20,7 @@ from graphrag_core.engine.postgres.reads import SEES, VECTORS, Transaction, one_
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.engine.postgres.scoped_reads import SpellingUses, TableScope
 from graphrag_core.engine.rows import Accesses, Row
-from graphrag_core.engine.tables import TableReads
+from graphrag_core.engine.tables import TableReads, chunk_of
 from graphrag_core.key_sets import best
 from graphrag_core.model import Chunk
 from graphrag_core.ports import Keys, Kind, Matrix, Ranking, Scores
@@ -62,6 +62,7 @@ class PostgresReads(TableReads):
         self._seen = transaction.seen
         self._found: Keys = np.empty(0, np.int64)  # chunks that were found and not yet read
         self._near_facts: Keys = np.empty(0, np.int64)  # facts of the best chunks
+        self._chunk_rows: dict[int, Row] = {}
         linked_share, is_plain = transaction.linked_share, transaction.is_plain
         edits, similar = GraphEdits(), None
         if not is_plain:
@@ -210,7 +211,7 @@ class PostgresReads(TableReads):
         wanted, ids = distinct.tolist(), self._seen.ids
         if missing := [key for key in wanted if key not in ids]:
             self._see(np.array(missing, np.int64))
-        order = sorted(range(len(wanted)), key=lambda at: ids[wanted[at]])
+        order = sorted(range(len(wanted)), key=[ids[key] for key in wanted].__getitem__)
         ranks = np.empty(len(wanted), np.int64)
         ranks[order] = np.arange(len(wanted))
         places: Keys = ranks[place]
@@ -219,21 +220,28 @@ class PostgresReads(TableReads):
     # -- rows
 
     def signatures(self, chunks: Keys) -> list[tuple[int, Sequence[int]]]:
-        """Return the signatures of chunks, and of all in scope that have one in common with them."""
+        """Return the signatures of chunks, and of all in scope that have one in common with them.
+
+        The chunks are read with them: those of a result are asked for next.
+        """
         # The index of signatures alone: the planner would also read the keys of all chunks.
         near = f"SELECT array_agg(DISTINCT n) FROM {rows_of('chunks', 'o', 'key', 'keys')}, unnest(o.near) AS n"
         rows = self.rows(
-            f"SELECT c.key, c.near FROM (SELECT index, key, near FROM chunks WHERE near && ({near}) OFFSET 0) c "
-            "WHERE c.index = %(index)s",
+            f"SELECT {self.transaction.chunk_columns}, c.near FROM (SELECT * FROM chunks WHERE near && ({near}) "
+            f"OFFSET 0) c {one_row('documents', 'd', 'd.key = c.document')} WHERE c.index = %(index)s",
             {"index": self._index, "keys": self._numbering.chunks(chunks)},
         )
-        return [(number, rows[at][1]) for at, number in self._in_scope(rows)]
+        self._chunk_rows.update((row[0], row[:-1]) for row in rows)
+        return [(number, rows[at][-1]) for at, number in self._in_scope(rows)]
 
     def chunks(self, chunks: Keys) -> list[Chunk]:
         """Return chunks in the order given."""
-        found = super().chunks(chunks)
-        self._seen.ids.update(zip(self._numbering.chunks(chunks).tolist(), (chunk.id for chunk in found), strict=True))
-        return found
+        keys, rows = self._numbering.chunks(chunks).tolist(), self._chunk_rows
+        if missing := [key for key in keys if key not in rows]:
+            found = self.transaction.chunk_rows("c.key = ANY(%s)", np.array(missing, np.int64))
+            rows.update((row[0], row) for row in found)
+        self._seen.ids.update((key, rows[key][1]) for key in keys)
+        return [chunk_of(rows[key]) for key in keys]
 
     def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
         keys, terms = self._numbering.chunks(chunks).tolist(), self._seen.terms

@@ -109,7 +109,7 @@ class PageRank(GraphStrategy):
         for number in range(1, rounds + 1):
             check_deadline()
             if len(new):
-                edges = snapshot.walk(new, residual[new], self.damping, self.tolerance)
+                edges = snapshot.walk(new)
                 if (grown := snapshot.node_limit - len(residual)) > 0:  # a remote engine numbers nodes as it sees them
                     residual, last_seen, is_pushed = scratch = scratch.grown(grown)
                 is_pushed[new] = True
