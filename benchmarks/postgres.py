@@ -1,15 +1,17 @@
 """An index in PostgreSQL beside one in a folder: ``make bench-postgres``, or ``python benchmarks/postgres.py 10000``.
 
-For each size both are built from the same synthetic passages. Then questions are asked in turn: of the folder, of
-PostgreSQL, and one vector search of pgvector alone. Printed are build times, bytes, p50 and p95, and the statements and
-rows of a question, as ratios in the same run. Times of questions are also given as CPU time, which other programs on
-the machine change less: that of this process and, if the server runs on the same machine with Linux, of its processes
-for our connections. Last comes what a filter costs that was never used before, as a multiple of the same question
-without one: in CPU time, in elapsed time and in statements. ``filters ADDRESS SIZE`` prints that alone,
-for an index of such passages that is there. ``load SECONDS`` runs 1 and then 8 writers beside 16 readers, in processes
-of their own: nothing may be lost, and every answer must be of one generation.
+An index in PostgreSQL grows to each size, of synthetic passages, and up to 100,000 one in a folder, too. Then questions
+are asked in turn: of the folder, of PostgreSQL with exact scans, from 100,000 on with an HNSW index as well, and one
+vector search of pgvector alone. Printed are what a passage takes to build, bytes, p50 and p95, the statements and rows
+of a question, and what one more document takes. Times are also given as CPU time, which other programs on the machine
+change less: that of this process and, if the server runs on the same machine with Linux, of its processes for our
+connections. Last comes what a filter costs that was never used before, as a multiple of questions without one: in CPU
+time, in elapsed time and in statements. ``filters ADDRESS SIZE`` prints that alone, for an index of such passages that
+is there. ``load SECONDS`` runs 1 and then 8 writers beside 16 readers, in processes of their own: nothing may be lost,
+and every answer must be of one generation.
 
-The server is that of ``DATABASE_URL``, or one that is started for the run, with fsync off.
+The server is that of ``DATABASE_URL``, or one that is started for the run, with fsync off. In your own server the index
+of the growing passages stays, so that a run of hours can be continued.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -36,6 +38,7 @@ from synthetic import ReadyVectors, documents
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.engine.postgres.database import Halfvec
+from graphrag_core.engine.postgres.engine import APPROXIMATE_FROM, PostgresEngine
 from graphrag_core.engine.postgres.operations import as_size, sizes
 from graphrag_core.errors import DatabaseError
 
@@ -46,6 +49,9 @@ SECONDS = 60.0
 PAIRS = 20
 FILTERED = 10  # questions with each new filter, the first 2 of which are not counted
 FILTER = 3.0  # the most that a filter may cost that was never used before, in questions without one
+ADDED = 12  # single documents, the first 2 of which are not counted
+FOLDER = 100_000  # passages up to which there is a folder, too
+SCHEMA = "bench_growth"
 GROWTH = 3.0  # the most that a question may take longer with ten times the passages
 
 
@@ -120,39 +126,79 @@ def filterable(size: int) -> Iterator[Document]:
 
 
 def growth(url: str, folder: Path, chosen: list[int]) -> None:
-    counted = Counted()
+    """Let one index grow to each size, and ask it. With a server of your own, it goes on with what is there."""
+    counted, place = Counted(), address(url, SCHEMA)
     before: dict[str, float] = {}
+    embedded = KnowledgeIndex.open(folder, ReadyVectors(), progress=False)
+    exact = KnowledgeIndex(ReadyVectors(), engine=PostgresEngine(place, exact=True), progress=False)
     for size in chosen:
-        schema = f"bench_{uuid.uuid4().hex[:8]}"
-        embedded = KnowledgeIndex.open(folder / str(size), ReadyVectors(), progress=False)
-        shared = KnowledgeIndex.open(address(url, schema), ReadyVectors(), progress=False)
-        built = [counted.seconds(partial(index.add, filterable(size))) for index in (embedded, shared)]
-        tables, _ = sizes(address(url, schema))
-        data, on_disk = sum(one.data + one.indexes for one in tables), embedded.stats().bytes_on_disk
-        print(f"{size:>9,} passages")
-        for name, (of_folder, of_server) in zip(("build", "build, CPU"), zip(*built, strict=True), strict=True):
-            print(
-                f"  {name:11} folder {of_folder:,.0f} s, PostgreSQL {of_server:,.0f} s ({of_server / of_folder:.1f}×)"
-            )
-        print(
-            f"  bytes       folder {as_size(on_disk)}, PostgreSQL {as_size(data)} ({data / on_disk:.1f}×)", flush=True
-        )
-        before = _asked(counted, embedded, shared, size, before)
-        _filtered(counted, shared, size, embedded)
-        embedded.close()
-        shared.close()
-        drop(url, schema)
+        compared = {"folder": embedded, "exact": exact} if size <= FOLDER else {"exact": exact}
+        print(f"{size:>9,} passages", flush=True)
+        for name, index in compared.items():
+            _grow(counted, name, index, size)
+        if size >= APPROXIMATE_FROM:
+            compared["HNSW"] = KnowledgeIndex.open(place, ReadyVectors(), progress=False)
+            elapsed, _ = counted.seconds(compared["HNSW"].engine.flush)
+            print(f"  HNSW        created in {elapsed:,.0f} s; {as_size(_bytes(place))} in all", flush=True)
+        before = _asked(counted, compared, size, before)
+        _one_more(counted, compared)
+        _filtered(counted, compared.get("HNSW", exact), size, compared.get("folder"))
+        if "HNSW" in compared:
+            compared["HNSW"].close()
+            _drop_hnsw(exact)  # with it, growing to the next size would take longer
+    embedded.close()
+    exact.close()
+    if "DATABASE_URL" not in os.environ:
+        drop(url, SCHEMA)
+
+
+def _grow(counted: Counted, name: str, index: KnowledgeIndex, size: int) -> None:
+    """Add passages until there are so many, and print what one takes."""
+    if (present := len(index)) < size:
+        elapsed, cpu = counted.seconds(lambda: index.add(islice(filterable(size), present, None)))
+        each = [1000 * seconds / (size - present) for seconds in (cpu, elapsed)]
+        print(f"  {name:11} grew by {size - present:,} in {elapsed:,.0f} s: {each[0]:.1f} ms of CPU for a passage, "
+              f"{each[1]:.1f} ms elapsed", flush=True)  # fmt: skip
+    data = index.stats().bytes_on_disk if name == "folder" else _bytes(str(index.engine.url))  # type: ignore[attr-defined]
+    print(f"  {name:11} {as_size(data)}, {as_size(data // size)} for a passage", flush=True)
+
+
+def _bytes(place: str) -> int:
+    return sum(one.data + one.indexes for one in sizes(place)[0])
+
+
+def _drop_hnsw(index: KnowledgeIndex) -> None:
+    engine: Any = index.engine
+    with engine.database.connection() as connection:
+        for (name,) in connection.execute(
+            "SELECT indexrelid::regclass::text FROM pg_index WHERE indexrelid::regclass::text LIKE '%hnsw%'"
+        ).fetchall():
+            connection.execute(f"DROP INDEX {name}")
+
+
+def _one_more(counted: Counted, compared: Mapping[str, KnowledgeIndex]) -> None:
+    """Print what one more document takes, and remove it again."""
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in compared}
+    for number, one in enumerate(islice(documents(1_000, seed=9), ADDED)):
+        for name, index in compared.items():
+            added = Document(f"extra-{name}-{number}", one.text, one.title)
+            taken[name].append(counted.seconds(partial(index.add, [added])))
+    for name, index in compared.items():
+        index.delete([f"extra-{name}-{number}" for number in range(ADDED)])
+        elapsed, cpu = (statistics.median(own) for own in zip(*taken[name][2:], strict=True))
+        print(f"  one more    {name}: {1000 * cpu:.0f} ms of CPU, {1000 * elapsed:.0f} ms elapsed", flush=True)
 
 
 def _asked(
-    counted: Counted, embedded: KnowledgeIndex, shared: KnowledgeIndex, size: int, before: dict[str, float]
+    counted: Counted, compared: Mapping[str, KnowledgeIndex], size: int, before: dict[str, float]
 ) -> dict[str, float]:
     """Ask questions in turn and print what they took; return the median CPU times. ``before`` are those of less."""
-    texts = _questions(embedded, size)
-    both = [GraphRetriever(index, cache=None) for index in (embedded, shared)]
-    engine: Any = shared.engine
-    times: dict[str, list[tuple[float, float]]] = {"folder": [], "PostgreSQL": [], "pgvector": []}
-    numbers, equal = [], 0
+    texts = _questions(compared["exact"], size)
+    retrievers = {name: GraphRetriever(index, cache=None) for name, index in compared.items()}
+    engine: Any = compared["exact"].engine
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in (*compared, "pgvector")}
+    numbers: dict[str, list[list[int]]] = {name: [] for name in compared}
+    equal = dict.fromkeys(compared, 0)
     nearest = "SELECT key FROM chunk_vectors WHERE index = %s ORDER BY vector <#> %s LIMIT 10"
     for number, text in enumerate(texts):
         results: list[list[str]] = []
@@ -161,29 +207,37 @@ def _asked(
         def ask(retriever: GraphRetriever, text: str = text, results: list[list[str]] = results) -> None:
             results.append([hit.chunk.id for hit in retriever.retrieve(text, k=10).hits])
 
-        first = counted.statements, counted.rows, counted.bytes
-        taken = [counted.seconds(partial(ask, retriever)) for retriever in both]
-        last = counted.statements, counted.rows, counted.bytes
-        taken.append(counted.seconds(partial(engine.database.rows, nearest, (engine.index, vector))))
-        equal += results[0] == results[1]
+        for name, retriever in retrievers.items():
+            first = counted.statements, counted.rows, counted.bytes
+            taken = counted.seconds(partial(ask, retriever))
+            last = counted.statements, counted.rows, counted.bytes
+            equal[name] += results[0] == results[-1]
+            if number >= WARM_UP:
+                times[name].append(taken)
+                numbers[name].append([after - own for own, after in zip(first, last, strict=True)])
+        taken = counted.seconds(partial(engine.database.rows, nearest, (engine.index, vector)))
         if number >= WARM_UP:
-            numbers.append([after - own for own, after in zip(first, last, strict=True)])
-            for name, one in zip(times, taken, strict=True):
-                times[name].append(one)
-    middle = {}
-    for at, kind in enumerate(("", " of CPU")):
-        measured = {name: spread([one[at] for one in of]) for name, of in times.items()}
-        for name, (median, late) in measured.items():
-            ratio = measured["PostgreSQL"][0] / median
-            grown = f", {median / before[name]:.1f}× the size before" if at and name in before else ""
-            print(f"  {name:11} p50 {median:.1f} ms{kind}, p95 {late:.1f} ms; PostgreSQL takes {ratio:.1f}×{grown}")
-        middle = {name: median for name, (median, _) in measured.items()}
-    if "PostgreSQL" in before and middle["PostgreSQL"] > GROWTH * before["PostgreSQL"]:
-        print(f"  NOT MET: the median grew by more than {GROWTH}×")
-    statements, rows, size_of = np.median(np.array(numbers), axis=0)
-    print(f"  a question  {statements:.0f} statements, {rows:,.0f} rows, {as_size(int(size_of))}")
-    print(f"  same top 10 {equal} of {len(texts)}", flush=True)
-    return middle
+            times["pgvector"].append(taken)
+    elapsed, cpu = ({name: spread([one[at] for one in own]) for name, own in times.items()} for at in (0, 1))
+    for name, (median, late) in cpu.items():
+        more = ", ".join(
+            f"{median / other:.1f}× {what}"
+            for what, other in (
+                ("the folder", cpu.get("folder", (0.0,))[0]),
+                ("the size before", before.get(name, 0.0)),
+            )
+            if other and name != "folder"
+        )
+        print(f"  {name:11} p50 {median:.1f} ms of CPU, p95 {late:.1f} ms ({elapsed[name][0]:.0f} and "
+              f"{elapsed[name][1]:.0f} ms elapsed){more and f': {more}'}")  # fmt: skip
+        if name in before and median > GROWTH * before[name]:
+            print(f"  NOT MET: the median grew by more than {GROWTH}×")
+        if name in compared and name != "folder":
+            statements, rows, size_of = np.median(np.array(numbers[name]), axis=0)
+            print(f"  {'':11} {statements:.0f} statements, {rows:,.0f} rows, {as_size(int(size_of))}; "
+                  f"the same top 10 as {next(iter(compared))}: {equal[name]} of {len(texts)}")  # fmt: skip
+    sys.stdout.flush()
+    return {name: median for name, (median, _) in cpu.items()}
 
 
 def _questions(index: KnowledgeIndex, size: int, seed: int = 3) -> list[str]:

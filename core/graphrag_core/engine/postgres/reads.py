@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.graph.snapshot import Name
-from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, RawCursor, matrix
+from graphrag_core.engine.postgres.database import VISITED, Connection, Cursor, Database, DriverError, RawCursor, matrix
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.engine.postgres.seen import Numbering, Seen, groups
 from graphrag_core.engine.rows import Row
@@ -531,16 +531,16 @@ class Transaction(PostgresTables):
         except DriverError as error:
             raise self.database.translated(error) from error
 
-    def rows_with(self, settings: Mapping[str, str], sql: str, parameters: Mapping[str, Any]) -> list[Row]:
-        """Return the rows of a statement that is planned with some settings of the server."""
-        set_all = "SELECT set_config(n, v, true) FROM unnest(%s::text[], %s::text[]) AS t(n, v)"
-        before = "SELECT n, current_setting(n, true) FROM unnest(%s::text[]) AS n"
+    def rows_visiting(self, visited: int, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+        """Return the rows of a statement for which an HNSW index visits so many vectors, or the usual number."""
+        if visited <= VISITED:
+            return self.rows(sql, parameters)
+        visit = "SELECT set_config('hnsw.ef_search', %s, true)"
         try:
             with self.connection.pipeline(), self.connection.cursor(binary=True) as cursor:
-                found = cursor.execute(before, (list(settings),)).fetchall()
-                cursor.execute(set_all, (list(settings), list(settings.values())))
+                cursor.execute(visit, (str(visited),))
                 rows: list[Row] = cursor.execute(sql, parameters).fetchall()
-                cursor.execute(set_all, ([row[0] for row in found], [row[1] for row in found]))
+                cursor.execute(visit, (str(VISITED),))
         except DriverError as error:
             raise self.database.translated(error) from error
         return rows

@@ -120,7 +120,7 @@ class PostgresReads(TableReads):
         """
         table, scope = VECTORS[kind], self.transaction.scope
         parameters: dict[str, Any] = {"index": self._index, "count": count, "queries": Halfvec.rows(queries)}
-        column, index, planned, where, given = "v.vector", "%(index)s", dict[str, str](), "", ""
+        column, index, visited, where, given = "v.vector", "%(index)s", 0, "", ""
         chunk = f"(v.key >> {FACT_BITS})" if kind == "facts" else "v.key"
         chunks = scope.chunks
         if kind == "names" and chunks is not None:
@@ -146,18 +146,14 @@ class PostgresReads(TableReads):
         if kind in self._approximate and not given and not exact:
             # Literals, which the planner compares with the condition and the expression of the index.
             column, index = f"(v.vector::halfvec({queries.shape[1]}))", str(self._index)
-            # Without statistics of a new index the planner would rather sort all vectors.
-            visited = min(max(2 * count * self.statistics_count // max(self.chunk_count, 1), 100), 1000)
-            planned = {"hnsw.ef_search": str(visited), "enable_sort": "off"}
+            visited = min(2 * count * self.statistics_count // max(self.chunk_count, 1), 1000)
         sql = (
             f"SELECT q.number, near.key, near.vector FROM unnest(%(queries)b) WITH ORDINALITY AS q(vector, number), "
             f"LATERAL (SELECT v.key, v.vector, {column} <#> q.vector AS distance FROM {given}{table} v "
             f"WHERE v.index = {index}{where} ORDER BY {column} <#> q.vector LIMIT %(count)s) AS near "
             "ORDER BY q.number, near.distance"
         )
-        rows = (
-            self.transaction.rows_with(planned, sql, parameters) if planned else self.transaction.rows(sql, parameters)
-        )
+        rows = self.transaction.rows_visiting(visited, sql, parameters)
         found: list[list[Row]] = [[] for _ in queries]
         for row in rows:
             found[row[0] - 1].append(row)
