@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.graph.change import NONE
+from graphrag_core.engine.graph.live import unique_pairs
 from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER
 from graphrag_core.engine.graph.scoped import ScopedGraph
 from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, ranges
@@ -253,6 +254,13 @@ class TableScope(ScopedGraph):
         counts[~counted], subjects[~counted] = super().counts(entities[~counted])
         return counts, subjects
 
+    def names(self, entities: Keys) -> Pairs:
+        """Return the names of entities that chunks in scope write: how many each has, and their keys."""
+        member_of, spellings = self._members(entities)
+        owner, names = self._uses.written(spellings)
+        owner, names = unique_pairs(member_of[owner], names)
+        return np.bincount(owner, minlength=len(entities)), names
+
     def _read_edges(self, nodes: Keys) -> None:
         missing = self._edges.missing(nodes, self.node_limit)
         if len(missing):
@@ -344,6 +352,20 @@ class SpellingUses:
         )  # fmt: skip
         seen = self._scope.sees(chunk)
         return at[seen], self._numbering.of_chunks(chunk[seen]), name[seen]
+
+    def written(self, spellings: Keys) -> tuple[Numbers, Keys]:
+        """Return the names that chunks in scope write in these spellings: the place of the spelling, and the name."""
+        if self._scope.mask["mask"] is None:
+            owner, _, names = self.names_of(spellings)
+            return owner, names
+        at, name = self._columns(
+            "SELECT w.at - 1, u.name FROM unnest(%(spellings)s::bigint[]) WITH ORDINALITY w(spelling, at) CROSS JOIN "
+            "LATERAL (SELECT name, named FROM name_uses WHERE index = %(index)s AND spelling = w.spelling "
+            f"AND named > {NEVER} OFFSET 0) u WHERE EXISTS (SELECT FROM mentions WHERE index = %(index)s "
+            f"AND spelling = w.spelling AND name = u.name AND {_SEES_CHUNK} AND (u.named = {ALWAYS} OR subject))",
+            np.int64, np.int64, spellings=self._numbering.entities(spellings),
+        )  # fmt: skip
+        return at, name
 
     @cached_property
     def _aliases(self) -> tuple[Keys, Keys, Keys, bool]:
