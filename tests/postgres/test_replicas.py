@@ -60,14 +60,20 @@ def primary() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def standby(primary) -> Iterator[Server]:
-    """A standby that cancels whatever reads rows that the primary has removed."""
+    with primary.standby() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def hasty(primary) -> Iterator[Server]:
+    """A standby that cancels at once whatever reads rows that the primary has removed."""
     with primary.standby("max_standby_streaming_delay=0") as found:
         yield found
 
 
 def test_a_reader_of_a_standby_without_tables_is_told_where_to_create_them(primary, standby):
     for read_only in (True, False):
-        with pytest.raises(NotAnIndex, match="db init.*on the primary server"):
+        with pytest.raises(NotAnIndex, match=r"db init.*on the primary server"):
             PostgresEngine(f"{standby.url}?schema=elsewhere", read_only=read_only)
     opened(f"{primary.url}?index=there").close()
     replayed(primary, standby)
@@ -135,22 +141,22 @@ def _remove_rows(primary: Server, index: KnowledgeIndex, number: int) -> None:
         run(primary, f"VACUUM graphrag.{table}")
 
 
-def test_a_question_that_a_standby_cancels_is_asked_again(primary, standby, monkeypatch):
+def test_a_question_that_a_standby_cancels_is_asked_again(primary, hasty, monkeypatch):
     with opened(f"{primary.url}?index=cancelled") as index:
         index.add(revision(1))
-        replayed(primary, standby)
-        with opened(f"{standby.url}?index=cancelled", read_only=True) as reader:
+        replayed(primary, hasty)
+        with opened(f"{hasty.url}?index=cancelled", read_only=True) as reader:
             retriever = GraphRetriever(reader, cache=None)
             assert revisions(retriever) == {"1."}
             conflicts = "SELECT sum(confl_snapshot) FROM pg_stat_database_conflicts"
-            before, cancelled = run(standby, conflicts), list[int]()
+            before, cancelled = run(hasty, conflicts), list[int]()
             find_entities = StoreSnapshot.find_entities
 
             def cancel(self, names) -> dict[str, int]:
                 if not cancelled:
                     cancelled.append(1)
                     _remove_rows(primary, index, 2)
-                    wait_until(standby, f"({conflicts}) > {before}")
+                    wait_until(hasty, f"({conflicts}) > {before}")
                 return find_entities(self, names)
 
             monkeypatch.setattr(StoreSnapshot, "find_entities", cancel)
@@ -158,19 +164,19 @@ def test_a_question_that_a_standby_cancels_is_asked_again(primary, standby, monk
             assert cancelled
 
 
-def test_a_statement_that_a_standby_cancels_says_which_setting_helps(primary, standby):
+def test_a_statement_that_a_standby_cancels_says_which_setting_helps(primary, hasty):
     with opened(f"{primary.url}?index=statement") as index:
         index.add(revision(1))
-        replayed(primary, standby)
+        replayed(primary, hasty)
 
         def remove() -> None:
             wait_until(
-                standby, "EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' "
+                hasty, "EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' "
                 "AND state = 'active' AND pid <> pg_backend_pid())",
             )  # fmt: skip
             _remove_rows(primary, index, 2)
 
-        with opened(f"{standby.url}?index=statement", read_only=True) as reader, reader.engine.snapshot() as snapshot:
+        with opened(f"{hasty.url}?index=statement", read_only=True) as reader, reader.engine.snapshot() as snapshot:
             thread = threading.Thread(target=remove)
             thread.start()
             with pytest.raises(DatabaseError, match="hot_standby_feedback") as error:
