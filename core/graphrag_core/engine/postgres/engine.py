@@ -354,8 +354,7 @@ class PostgresEngine(SqlEngine):
             generation, seen = self._seen_rows
             if generation != reads.generation or seen.is_full:
                 seen = Seen(reads.chunk_count)
-                if generation <= reads.generation:
-                    self._seen_rows = reads.generation, seen
+                self._seen_rows = reads.generation, seen
         return seen
 
     def _dead_chunks(self, reads: Transaction) -> Keys:
