@@ -8,7 +8,9 @@ change less: that of this process and, if the server runs on the same machine wi
 connections. Last comes what a filter costs that was never used before, as a multiple of questions without one: in CPU
 time, in elapsed time and in statements. ``filters ADDRESS SIZE`` prints that alone, for an index of such passages that
 is there. ``load SECONDS`` runs 1 and then 8 writers beside 16 readers, in processes of their own: nothing may be lost,
-and every answer must be of one generation.
+and every answer must be of one generation. ``bulk SIZE`` builds an index in one process and one with two workers of
+Ray, compares both, and prints how much of the time the reader, the embedder and the database took, and how much of it
+inside the lock of the index, where only one worker writes.
 
 The server is that of ``DATABASE_URL``, or one that is started for the run, with fsync off. In your own server the index
 of the growing passages stays, so that a run of hours can be continued.
@@ -35,8 +37,10 @@ from typing import Any
 import numpy as np
 import psycopg
 from synthetic import ReadyVectors, documents
+from write_parts import Measured, Seconds, cpu_of_server, total
 
-from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex, bulk
+from graphrag_core.embedders import WordLlama
 from graphrag_core.engine.postgres.database import Halfvec
 from graphrag_core.engine.postgres.engine import APPROXIMATE_FROM, PostgresEngine
 from graphrag_core.engine.postgres.operations import as_size, sizes
@@ -52,6 +56,7 @@ FILTER = 3.0  # the most that a filter may cost that was never used before, in q
 ADDED = 12  # single documents, the first 2 of which are not counted
 FOLDER = 100_000  # passages up to which there is a folder, too
 SCHEMA = "bench_growth"
+WORKERS = 2  # of Ray
 GROWTH = 3.0  # the most that a question may take longer with ten times the passages
 
 
@@ -381,6 +386,87 @@ def load(url: str, writers: int, duration: float) -> dict[str, float]:
     return {"documents/s": added, "questions/s": answered, "p95": late}
 
 
+# -- bulk indexing
+
+
+def fill(place: str, size: int, workers: int, folder: Path) -> None:
+    """Index passages with workers of Ray, or in this process with none of them; store the seconds in the folder."""
+    passages = list(documents(size))
+    start = time.perf_counter()
+    if workers:
+        bulk.index_documents(iter(passages), place, Measured(folder), workers=workers, progress=False)
+    else:
+        with KnowledgeIndex.open(place, Measured(folder), progress=False) as index:
+            index.add(iter(passages))
+    (folder / "elapsed").write_text(str(time.perf_counter() - start), encoding="utf-8")
+
+
+def fill_measured(url: str, place: str, size: int, workers: int) -> float:
+    """Index passages in another process, print what the parts took, and return the seconds."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, before = Path(name), cpu_of_server(url)
+        process = multiprocessing.get_context("spawn").Process(target=fill, args=(place, size, workers, folder))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+        elapsed, sums = float((folder / "elapsed").read_text(encoding="utf-8")), total(folder)
+    print(f"  {f'{workers} workers of Ray' if workers else 'one process'}: {elapsed:,.0f} s", flush=True)
+    _print_parts(sums, cpu_of_server(url) - before, size)
+    return elapsed
+
+
+def _print_parts(sums: Seconds, served: float, size: int) -> None:
+    reader, embedder, database, wait, lock, of_server, hnsw, process = (sums[part] for part in sums)
+    rest = process[0] - reader[0] - embedder[0] - database[0] - hnsw[0]
+    all_of_it = process[0] + served
+    rows = {
+        "reader: chunks, names, facts": reader,
+        "embedder": embedder,
+        "writer, before the lock": (database[0] - wait[0] - lock[0], database[1] - wait[1] - lock[1]),
+        "writer, inside the lock": lock,
+        "server, inside the lock": (of_server[0], None),
+        "server, the rest": (served - of_server[0], None),
+        "waiting for the lock": (wait[0], wait[1]),
+        "HNSW index": hnsw,
+        "the rest of the process": (rest, None),
+    }
+    for name, (cpu, elapsed) in rows.items():
+        waited = "" if elapsed is None else f"; {elapsed:,.1f} s elapsed"
+        print(f"    {name:29} {cpu:8,.1f} s of CPU, {cpu / all_of_it:4.0%}{waited}")
+    stored = (database[0] + hnsw[0] + served) / all_of_it
+    print(
+        f"    {'all':29} {all_of_it:8,.1f} s of CPU, {1000 * all_of_it / size:.2f} ms for a passage: "
+        f"reader {reader[0] / all_of_it:.0%}, embedder {embedder[0] / all_of_it:.0%}, database {stored:.0%}"
+    )
+    limit = size / (lock[0] + of_server[0])
+    print(f"    at most {limit:,.0f} passages/s with any number of workers: so many pass the lock, by CPU", flush=True)
+
+
+def compare_bulk(url: str, size: int) -> None:
+    """Build an index in one process and with Ray, and compare what they have and answer."""
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    print(f"{size:>9,} passages")
+    schemas = [f"bench_{uuid.uuid4().hex[:8]}" for _ in range(2)]
+    places = [address(url, schema) for schema in schemas]
+    taken = [fill_measured(url, place, size, workers) for place, workers in zip(places, (0, WORKERS), strict=True)]
+    print(f"  {WORKERS} workers of Ray take {taken[1] / taken[0]:.2f}× the time of one process")
+    answers, counts = [], []
+    for place in places:
+        engine = PostgresEngine(place, read_only=True, exact=True)  # HNSW indexes depend on the order of passages
+        with KnowledgeIndex(WordLlama(), engine=engine) as index:
+            retriever, texts = GraphRetriever(index, cache=None), _questions(index, size)
+            answers.append([[hit.chunk.id for hit in retriever.retrieve(text, k=10).hits] for text in texts])
+            stats = index.stats()
+            counts.append((stats.documents, stats.chunks, stats.facts, stats.entities, stats.vectors))
+            sound = index.verify()
+    equal = sum(one == other for one, other in zip(*answers, strict=True))
+    print(f"  same top 10 {equal} of {len(answers[0])}; counts {counts[0]} {counts[1]}; {sound}", flush=True)
+    assert counts[0] == counts[1]
+    assert sound
+    for schema in schemas:
+        drop(url, schema)
+
+
 def main(arguments: list[str]) -> None:
     if arguments[:1] == ["filters"]:
         with KnowledgeIndex.open(arguments[1], ReadyVectors(), read_only=True, progress=False) as index:
@@ -391,6 +477,8 @@ def main(arguments: list[str]) -> None:
             duration = float(arguments[1]) if len(arguments) > 1 else SECONDS
             one, many = (load(url, writers, duration) for writers in (1, WRITERS))
             print(", ".join(f"{name} {many[name] / one[name]:.1f}×" for name in one), f"with {WRITERS} writers for 1")
+        elif arguments[:1] == ["bulk"]:
+            compare_bulk(url, int(arguments[1].replace("_", "")) if len(arguments) > 1 else SIZES[0])
         else:
             growth(url, Path(folder), [int(size.replace("_", "")) for size in arguments] or list(SIZES))
 

@@ -288,13 +288,13 @@ class Attacker:
         ))  # fmt: skip
 
 
-def _json_request(path: str, body: Mapping[str, Any]) -> Request:
+def json_request(path: str, body: Mapping[str, Any]) -> Request:
     return Request("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json"})
 
 
-def question() -> Request:
-    """Return a question that every tenant has an answer to."""
-    return _json_request("/v1/query", {"question": QUESTION})
+def question(text: str = QUESTION) -> Request:
+    """Return a question; by default one that every tenant has an answer to."""
+    return json_request("/v1/query", {"question": text})
 
 
 # -- servers
@@ -521,7 +521,7 @@ class Broken:
 def attack_limits(client: Client, chance: random.Random, count: Count) -> None:
     """Send what takes longer than the server allows, much of it at once; others must be answered."""
     stream = chance.random() < 0.3
-    status, _, text = client.send(_json_request("/v1/ask", {"question": QUESTION, "stream": stream}), "reader")
+    status, _, text = client.send(json_request("/v1/ask", {"question": QUESTION, "stream": stream}), "reader")
     count.statuses[status] += 1
     if "TimeLimit" not in text or status not in ((200, 504) if stream else (504,)):  # 200 if the search was in time
         count.fail(f"server: an answer that never ends has status {status}: {text[:300]}")
@@ -554,7 +554,7 @@ def _heavy_requests(chance: random.Random) -> Iterator[Request]:
             "where": chance.choice((None, {"or": [{"tenant": chance.choice("ab")} for _ in range(900)]})),
             "context_tokens": 100_000,
         }
-        yield _json_request("/v1/explain", body)
+        yield json_request("/v1/explain", body)
 
 
 def _ask(client: Client, request: Request, found: list[int | str]) -> None:

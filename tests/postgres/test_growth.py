@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, PageRank
-from graphrag_core.engine.postgres import PostgresEngine
+from graphrag_core.engine.postgres import PostgresEngine, graph
 
 PLACES = [f"Place Number{at}" for at in range(120)]
 
@@ -173,3 +173,19 @@ def test_rows_of_an_index_that_is_newer_than_the_statistics_are_found_by_key(bot
             f"(SELECT * FROM {table} WHERE index = 999 AND {column} = w.key OFFSET 0) x"
         ).fetchall()
     assert any(f"using {wanted} " in line for (line,) in plan), plan
+
+
+def test_a_write_into_an_index_that_is_newer_than_the_statistics_looks_chunks_up_by_key(both, monkeypatch):
+    """Else it would compare each chunk of the index with each that it changes, while all other writers wait."""
+    _, remote = both
+    tables = graph._Tables(None, 999)
+    noted_statements: list[tuple] = []
+    monkeypatch.setattr(tables, "run", lambda sql, **values: noted_statements.append((sql, values)))
+    monkeypatch.setattr(tables, "_placed", lambda *_, **__: (np.zeros(3, np.int64),))
+    monkeypatch.setattr(tables, "_count_leading", lambda *_: None)
+    tables.add_foreign(np.arange(3), np.ones(3, np.int64))
+    ((sql, values),) = noted_statements
+    with remote.database.connection() as connection:
+        connection.execute("ANALYZE chunk_nodes")
+        plan = connection.execute(f"EXPLAIN {sql}", {"index": 999, **values}).fetchall()
+    assert not any("Join Filter" in line for (line,) in plan), plan

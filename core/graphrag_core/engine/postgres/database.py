@@ -8,7 +8,6 @@ this process, 16); all others are those of libpq, such as ``sslmode``.
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -78,7 +77,6 @@ _LOST = (
     sql_errors.CannotConnectNow,
     sql_errors.IdleInTransactionSessionTimeout,
 )
-_CONFLICTS = (sql_errors.SerializationFailure, sql_errors.DeadlockDetected)
 
 
 class Address(NamedTuple):
@@ -201,8 +199,6 @@ class Database:
         self.address = Address.parse(url)
         self.read_only = read_only
         self.shown = shown(url)
-        self._types: list[TypeInfo] | None = None
-        self._lock = threading.Lock()
         self.pool = self._pool()
 
     def _pool(self) -> ConnectionPool[Connection]:
@@ -228,11 +224,8 @@ class Database:
             (path, list(_PLANNER)),
         )
         connection.adapters.register_dumper(np.ndarray, _ArrayDumper)
-        with self._lock:
-            if not self._types:
-                found = TypeInfo.fetch(connection, "halfvec")
-                self._types = None if found is None else [found]
-        for info in self._types or ():
+        # Asked of each connection: a database that was restored from a backup has another number of the type.
+        if (info := TypeInfo.fetch(connection, "halfvec")) is not None:
             info.register(connection)
             dumper = type("_Dumper", (_HalfvecDumper,), {"oid": info.oid})
             connection.adapters.register_dumper(Halfvec, dumper)
@@ -265,9 +258,11 @@ class Database:
         """Check the extension and the version of the tables; create them if they are missing."""
         version = self.version(connection)
         if version is None:
-            if self.read_only or connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,):
+            standby = connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
+            if self.read_only or standby:
+                where = ", on the primary server: this one is a standby" if standby else ""
                 raise NotAnIndex(
-                    f"{self.shown} has no tables of hybrid-graphrag: {_INIT}, or open it for writing first"
+                    f"{self.shown} has no tables of hybrid-graphrag: {_INIT}, or open it for writing first{where}"
                 )
             create(connection, self.address.schema)
             version = self.version(connection)
@@ -426,7 +421,12 @@ class Database:
             )
         if isinstance(error, sql_errors.InvalidCatalogName):
             return DatabaseError(f"{where}: {text}: create the database first")
-        if isinstance(error, _CONFLICTS):
+        if isinstance(error, sql_errors.SerializationFailure):  # a standby removes rows that the question reads
+            return DatabaseError(
+                f"{where}: {text}; nothing was changed: retry, and if a standby does this often, set its "
+                "hot_standby_feedback to on, or raise its max_standby_streaming_delay"
+            ).as_lost()
+        if isinstance(error, sql_errors.DeadlockDetected):
             return DatabaseError(f"{where}: {text}; nothing was changed: retry").as_lost()
         if isinstance(error, sql_errors.InvalidPassword | sql_errors.InvalidAuthorizationSpecification):
             return DatabaseError(f"{where}: {text}: check the user and the password")

@@ -239,7 +239,9 @@ class PostgresEngine(SqlEngine):
                 for table in ("postings", "segments", "dead_chunks"):
                     cursor.execute(f"DELETE FROM {table} WHERE index = %s", (self.index,))
                 # A new generation: no process keeps what it has read of the old tables.
-                cursor.execute("UPDATE indexes SET dead = 0, generation = generation + 1 WHERE id = %s", (self.index,))
+                cursor.execute(
+                    f"UPDATE indexes SET dead = 0, generation = {writer.NEXT_GENERATION} WHERE id = %s", (self.index,)
+                )
                 for segment, _ in _segments(PostgresTables.of(cursor, self.index)):
                     writer.copy(cursor, "segments", [(self.index, segment.first, segment.texts)])
                     writer.copy(cursor, "postings", segment.rows(self.index, segment.first))
@@ -352,8 +354,7 @@ class PostgresEngine(SqlEngine):
             generation, seen = self._seen_rows
             if generation != reads.generation or seen.is_full:
                 seen = Seen(reads.chunk_count)
-                if generation <= reads.generation:
-                    self._seen_rows = reads.generation, seen
+                self._seen_rows = reads.generation, seen
         return seen
 
     def _dead_chunks(self, reads: Transaction) -> Keys:

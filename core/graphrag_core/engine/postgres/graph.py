@@ -692,10 +692,12 @@ class _Tables:
         self._count_leading(nodes[2], before)
 
     def add_foreign(self, chunks: Numbers, change: Numbers) -> None:
+        # Not UPDATE: without statistics of a new index the planner would compare each chunk with each change.
         self.run(
-            "UPDATE chunk_nodes n SET foreign_subjects = n.foreign_subjects + t.change "
-            "FROM unnest(%(chunks)s::bigint[], %(changes)s::bigint[]) t(chunk, change) "
-            "WHERE n.index = %(index)s AND n.chunk = t.chunk",
+            "INSERT INTO chunk_nodes SELECT n.index, n.chunk, n.degree, n.total, n.foreign_subjects + t.change "
+            "FROM unnest(%(chunks)s::bigint[], %(changes)s::int[]) t(chunk, change) "
+            f"{one_row('chunk_nodes', 'n', 'n.chunk = t.chunk')} "
+            "ON CONFLICT (index, chunk) DO UPDATE SET foreign_subjects = excluded.foreign_subjects",
             chunks=chunks, changes=change,
         )  # fmt: skip
         (count,) = self._placed(

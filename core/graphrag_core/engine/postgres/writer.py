@@ -63,6 +63,13 @@ EMBEDS = "embeds"
 EMBEDDER = "embedder"
 """The setting with the embedder that built the index."""
 
+NEXT_GENERATION = "greatest(generation + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)"
+"""The generation of a change of the row of ``indexes``: its time in microseconds.
+
+No other state of the index has it, even if a backup was restored or a standby that lacked the last changes was promoted
+meanwhile: what a process keeps of a generation stays true.
+"""
+
 _KEPT_COMMITS = 1_000
 
 
@@ -248,10 +255,10 @@ def _write(
         if table != "documents":  # which have the generation
             copy(cursor, table, rows)
     lock(cursor, index)
-    row = cursor.execute("SELECT generation FROM indexes WHERE id = %s", (index,)).fetchone()
+    row = cursor.execute(f"SELECT {NEXT_GENERATION} FROM indexes WHERE id = %s", (index,)).fetchone()
     if row is None:
         raise DatabaseError("the index was deleted from the database meanwhile: open it again to create it")
-    generation = int(row[0]) + 1
+    generation = int(row[0])
     _check_settings(cursor, index, settings, expected)
     ids = [row[2] for row in tables["documents"]]
     gone = np.empty(0, np.int64)
@@ -287,8 +294,12 @@ def _write(
         (generation, len(ids), len(batch.chunks), len(tables["facts"]), batch.lengths, index),
     )
     cursor.execute("INSERT INTO commits VALUES (%s, %s, %s)", (index, number, generation))
-    if generation % 100 == 0:
-        cursor.execute("DELETE FROM commits WHERE index = %s AND generation < %s", (index, generation - _KEPT_COMMITS))
+    if number % 100 == 0:
+        cursor.execute(
+            "DELETE FROM commits WHERE index = %(index)s AND generation < (SELECT generation FROM commits "
+            "WHERE index = %(index)s ORDER BY generation DESC OFFSET %(kept)s LIMIT 1)",
+            {"index": index, "kept": _KEPT_COMMITS},
+        )
     graph.publish(cursor, index, batch.chunks, old_rows, edited=bool({EDITS, SIMILAR}.intersection(settings)))
     keywords.tidy(cursor, index)
 
