@@ -332,8 +332,12 @@ class Transaction(PostgresTables):
 
     ``state`` has the generation, the counts of chunks and facts, the lengths of all texts in tokens, the number of
     deleted chunks in postings, whether there are vectors of chunks, facts and names, the share of chunks that lead to
-    others, and whether the graph was made without edits, merged names and explicit edges.
+    others, whether the graph was made without edits, merged names and explicit edges, and the tables of extensions that
+    can be read.
     """
+
+    extensions: frozenset[str] = frozenset()
+    """The parameters whose extensions are used, see :mod:`~graphrag_core.engine.postgres.extensions`."""
 
     def __init__(self, database: Database, connection: Connection, index: int, state: Row | None) -> None:
         super().__init__(index, self._run)
@@ -343,7 +347,7 @@ class Transaction(PostgresTables):
         self.connection = connection
         self.generation, self.statistics_count, self.fact_count, self.lengths, self.has_dead = state[:5]
         self.has_vectors: dict[str, bool] = dict(zip(VECTORS, state[5:8], strict=True))
-        self.linked_share, self.is_plain = state[8:]
+        self.linked_share, self.is_plain, self.extension_tables = state[8:]
         self.dead = _NONE
         self.restrict(EVERYTHING)
 
