@@ -209,7 +209,8 @@ def test_a_snapshot_sees_one_generation_while_others_write(url):
         with index.engine.snapshot() as before:
             every = {f"d{at:04}" for at in range(150)}
             first = ranked(before, k=20)
-            with opened(url) as other:  # without extensions
+            plain = PostgresEngine(url, exact=True)  # no HNSW index, which would wait for the snapshot
+            with KnowledgeIndex(HashEmbedder(), engine=plain, progress=False) as other:
                 other.delete(first[:15])
                 other.add([Document(f"new{at}", f"{QUERY} {QUERY}") for at in range(40)])
             again = ranked(before, k=20)
@@ -385,4 +386,18 @@ def test_roles_have_the_rights_that_they_have_on_chunks(server, url):
         index.add(documents(5, 700))
         with index.engine.snapshot() as snapshot:
             assert "keywords" in snapshot._reads.transaction.extensions, "granted when the table was created"
+        assert index.verify(), str(index.verify())
+
+
+def test_nothing_is_lost_when_the_server_is_killed(server, url):
+    with opened(url + BOTH) as index:
+        index.add(documents(120))
+        index.add([Document("last", "giraffe giraffe")])
+    server.kill()
+    server.start()
+    with opened(url + BOTH) as index:
+        assert found(index, "keyword", "giraffe") == ["last"]
+        assert found(index, "vector", "giraffe")[0] == "last"
+        index.add([Document("later", "giraffe")])
+        assert set(found(index, "keyword", "giraffe")) == {"last", "later"}
         assert index.verify(), str(index.verify())

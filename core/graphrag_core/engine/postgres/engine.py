@@ -237,6 +237,7 @@ class PostgresEngine(SqlEngine):
 
         self.database.repeated(run)
         self._dead = (-1, self._dead[1])
+        self.flush()
 
     def compact(self) -> bool:
         """Remove what was deleted from the postings, and let the server release the space of deleted rows.

@@ -6,6 +6,9 @@ not have, so an index gets a table of its own for each: ``bm25_3`` has the terms
 ``vector(n)``. Every writer keeps the tables that exist in step, whatever its address says, while it holds the lock of
 the index. A row in ``meta`` with the name of such a table says that it is complete and indexed. A snapshot that does
 not see this row, or may not read the table, searches without the extension.
+
+pg_textsearch collects new texts in the memory of the server, from where neither a standby gets them nor a server that
+has crashed. Each write therefore ends with a spill into the files of the index, and a standby searches without it.
 """
 
 import logging
@@ -39,7 +42,8 @@ from graphrag_core.text import hash64
 _log = logging.getLogger(__name__)
 
 READY = (
-    "ARRAY(SELECT m.name FROM meta m WHERE m.name IN ('bm25_' || i.id, 'diskann_' || i.id) "
+    "ARRAY(SELECT m.name FROM meta m WHERE m.name IN "
+    "(CASE WHEN NOT pg_is_in_recovery() THEN 'bm25_' || i.id END, 'diskann_' || i.id) "
     "AND to_regclass(m.name || '_index') IS NOT NULL AND has_table_privilege(to_regclass(m.name), 'SELECT'))"
 )
 """The tables of extensions that the index of a row ``i`` has and that the role may read."""
@@ -51,6 +55,10 @@ _INSTALL = {
     "restart the server, then run CREATE EXTENSION pg_textsearch in the database",
     "vectorscale": "install pgvectorscale, then run CREATE EXTENSION vectorscale in the database",
 }
+_SPILL = (
+    "SELECT bm25_spill_index(c.relname::text) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
+    "WHERE c.oid = to_regclass(%s) AND i.indisvalid"
+)
 _PATIENCE = "60s"  # to wait for transactions that began before an index was created
 _PAGE = 1_000  # chunks that are added while no other writer works
 _LONGEST_TEXT = 300_000  # characters of a chunk's terms: the server refuses texts of about a million
@@ -223,12 +231,25 @@ def update(cursor: Cursor, index: int, added: Keys, removed: Keys) -> None:
         if len(removed):
             cursor.execute(f"DELETE FROM {table_of(parameter, index)} WHERE key = ANY(%s)", (removed,))
         _add(cursor, index, parameter, added)
+        if parameter == "keywords":
+            cursor.execute(_SPILL, (f"{table_of(parameter, index)}_index",))
 
 
 def rebuild(cursor: Cursor, index: int) -> None:
-    """Fill the tables that an index has again. The caller holds its lock."""
+    """Drop the tables that an index has, for :func:`create`. Those of another owner are filled again.
+
+    The caller holds the lock of the index.
+    """
     for parameter in _present(cursor, index):
-        cursor.execute(f"DELETE FROM {table_of(parameter, index)}")
+        name = table_of(parameter, index)
+        owned = cursor.execute(
+            "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass(%s)", (name,)
+        ).fetchone()
+        if owned == (True,):
+            cursor.execute(f"DROP TABLE {name}")
+            cursor.execute("DELETE FROM meta WHERE name = %s", (name,))
+            continue
+        cursor.execute(f"DELETE FROM {name}")
         keys = PostgresTables.of(cursor, index).keys(f"SELECT key FROM chunks WHERE index = {index} ORDER BY key")
         for start in range(0, len(keys), _PAGE):
             _add(cursor, index, parameter, keys[start : start + _PAGE])
@@ -294,8 +315,8 @@ def used(database: Database, index: int, ready: Sequence[str], chunks: int) -> f
     found = frozenset(parameter for parameter in asked if table_of(parameter, index) in ready)
     if "keywords" in asked - found and chunks:
         _say_once(
-            f"{database.shown}: keywords are searched without pg_textsearch until a writer with keywords=pg_textsearch "
-            "in its address has created its index, and this role may read it"
+            f"{database.shown}: keywords are searched without pg_textsearch: this is a standby, or this role may not "
+            "read its index, or a role that may create tables has yet to write with this address"
         )
     return found
 
