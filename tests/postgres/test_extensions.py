@@ -401,3 +401,33 @@ def test_nothing_is_lost_when_the_server_is_killed(server, url):
         index.add([Document("later", "giraffe")])
         assert set(found(index, "keyword", "giraffe")) == {"last", "later"}
         assert index.verify(), str(index.verify())
+
+
+def test_row_level_security_holds_for_the_tables_of_extensions(server, database):
+    """A role sees the rows of the indexes that it sees."""
+    role, other = (f"tenant_{uuid.uuid4().hex[:8]}" for _ in range(2))
+    base = database.replace("schema=graphrag_test", f"schema={role}")
+    url = f"{base}&index={role}"
+    opened(url).close()
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        for table, own in (("chunks", "true"), ("chunk_vectors", "true"), ("indexes", "name = current_user")):
+            connection.execute(f"ALTER TABLE {role}.{table} ENABLE ROW LEVEL SECURITY")
+            connection.execute(f"CREATE POLICY own_index ON {role}.{table} USING ({own})")
+        for name in (role, other):
+            connection.execute(f"CREATE ROLE {name} LOGIN")
+            connection.execute(f"GRANT USAGE ON SCHEMA {role} TO {name}")
+            connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {role} TO {name}")
+            connection.execute(f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {role} TO {name}")
+    with opened(url + BOTH) as index:
+        index.add(documents(120))
+        number = index.engine.index
+    with opened(url.replace("postgres@", f"{role}@") + BOTH) as index:
+        index.add(documents(5, 500))
+        with index.engine.snapshot() as snapshot:
+            assert snapshot._reads.transaction.extensions == {"keywords", "vectors"}
+        assert len(found(index, "keyword")) == 10
+        assert len(found(index, "vector")) == 10
+        assert index.verify(), str(index.verify())
+    with psycopg.connect(server.url.replace("postgres@", f"{other}@")) as connection:
+        for table in ("bm25", "diskann"):
+            assert connection.execute(f"SELECT count(*) FROM {role}.{table}_{number}").fetchone() == (0,)
