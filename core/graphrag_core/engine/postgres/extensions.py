@@ -197,6 +197,8 @@ def _create(connection: Connection, index: int, parameter: str) -> None:
             last = int(keys[-1]) if len(keys) else 0
     column = "text) WITH (text_config = 'pg_catalog.simple'" if parameter == "keywords" else "vector vector_ip_ops"
     create_index(connection, f"{name}_index", f"{name} USING {_PREFIXES[parameter]} ({column})")
+    if parameter == "keywords":
+        connection.execute(_SPILL, (f"{name}_index",))  # what was written while it was built
     connection.execute(f"ANALYZE {name}")
     connection.execute("INSERT INTO meta VALUES (%s, 'ready') ON CONFLICT DO NOTHING", (name,))
 
