@@ -1,10 +1,11 @@
 """The same questions on the embedded engine and on PostgreSQL, with exact vectors: do both find the same?
 
-``postgres_quality.py postgresql://... 2wiki_train,musique_train,docs_dev [QUESTIONS [hnsw]]`` indexes each set twice.
+``postgres_quality.py postgresql://... musique_train,docs_dev [QUESTIONS [hnsw|extensions]]`` indexes each set twice.
 Printed are for how many questions the first ten passages are the same, in the same order and with scores that differ by
 less than 1e-4, the recall of both, the time of a question, and how many statements and numbers PostgreSQL returned.
 With ``hnsw`` PostgreSQL searches vectors with HNSW indexes, which it else creates only for many more: the difference
-of the two recalls is what they cost. Datasets are read as in ``quality.py``.
+of the two recalls is what they cost. With ``extensions`` each set is indexed in PostgreSQL alone and asked twice, with
+and without ``keywords=pg_textsearch&vectors=vectorscale``. Datasets are read as in ``quality.py``.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import psycopg
 from quality import DEPTH, load, model_of
 
 from graphrag_core import GraphRetriever, KnowledgeIndex, SentenceExtractor
-from graphrag_core.engine.postgres import PostgresEngine
+from graphrag_core.engine.postgres import PostgresEngine, extensions
 from graphrag_core.engine.postgres import engine as engine_module
 from graphrag_core.engine.postgres.reads import Transaction
 
@@ -38,9 +40,13 @@ _CLOSE = 1e-4
 
 @contextmanager
 def counted() -> Iterator[Counter[str]]:
-    """Count the statements of snapshots by the method that asks, and the bytes and values that they return."""
+    """Count the statements of snapshots by the method that asks, the values that they return, and all statements."""
     counts: Counter[str] = Counter()
-    plain = Transaction.rows
+    plain, execute = Transaction.rows, psycopg.Cursor.execute
+
+    def sent(cursor: Any, *arguments: Any, **settings: Any) -> Any:
+        counts["sent"] += 1
+        return execute(cursor, *arguments, **settings)
 
     def rows(self: Transaction, sql: str, parameters: Any = ()) -> Any:
         found = plain(self, sql, parameters)
@@ -51,10 +57,12 @@ def counted() -> Iterator[Counter[str]]:
         return found
 
     Transaction.rows = rows  # type: ignore[method-assign, assignment]
+    psycopg.Cursor.execute = sent  # type: ignore[method-assign, assignment]
     try:
         yield counts
     finally:
         Transaction.rows = plain  # type: ignore[method-assign]
+        psycopg.Cursor.execute = execute  # type: ignore[method-assign]
 
 
 def measure(name: str, url: str, most: int | None, *, hnsw: bool) -> None:
@@ -79,7 +87,35 @@ def measure(name: str, url: str, most: int | None, *, hnsw: bool) -> None:
         ask = [GraphRetriever(index, k=DEPTH, cache=False) for index in (embedded, remote)]
         for label, settings in METHODS.items():
             if not hnsw or label in ("hybrid", "vector"):
-                _compare(label, settings, dataset, questions, ask)
+                _compare(label, settings, dataset, questions, dict(zip(("embedded", "postgres"), ask, strict=True)))
+
+
+def measure_extensions(name: str, url: str, most: int | None) -> None:
+    """Index a set, ask its questions with and without extensions of the server, and print what differs."""
+    dataset = load(name)
+    place = f"{url}{'&' if '?' in url else '?'}index={name}-{uuid.uuid4().hex[:8]}"
+    engine_module.APPROXIMATE_FROM = 1
+    model = model_of("wordllama")
+    engines = [
+        PostgresEngine(place, exact=True),
+        PostgresEngine(f"{place}&keywords=pg_textsearch&vectors=vectorscale"),
+    ]
+    plain, extended = (
+        KnowledgeIndex(model, extractor=SentenceExtractor(), progress=False, engine=engine) for engine in engines
+    )
+    with plain, extended:
+        built = _add(plain, dataset.documents)
+        start = time.perf_counter()
+        for parameter in ("keywords", "vectors"):
+            extensions.create(engines[1].database, engines[1].index, parameter)
+        indexed = time.perf_counter() - start
+        print(f"\n{name}: {plain.stats().chunks} passages, built in {built:.1f} s, extensions in {indexed:.1f} s")
+        problems = extended.verify()
+        print(f"verify: {problems}" if not problems else "verify: no problems")
+        ask = [GraphRetriever(index, k=DEPTH, cache=False) for index in (plain, extended)]
+        for label, settings in METHODS.items():
+            retrievers = dict(zip(("without", "with extensions"), ask, strict=True))
+            _compare(label, settings, dataset, dataset.questions[:most], retrievers)
 
 
 def _add(index: KnowledgeIndex, documents: Any) -> float:
@@ -89,22 +125,26 @@ def _add(index: KnowledgeIndex, documents: Any) -> float:
     return time.perf_counter() - start
 
 
-def _compare(label: str, settings: Mapping[str, Any], dataset: Any, questions: Any, ask: Any) -> None:
+def _compare(label: str, settings: Mapping[str, Any], dataset: Any, questions: Any, ask: Mapping[str, Any]) -> None:
     times: list[list[float]] = [[], []]
     recalls: list[list[list[float]]] = [[], []]
     same = order = close = 0
+    shared: list[float] = []
+    statements = [0, 0]
     different: list[str] = []
     with counted() as counts:
         for row in questions:
             results = []
-            for at, retriever in enumerate(ask):
-                start = time.perf_counter()
+            for at, retriever in enumerate(ask.values()):
+                start, before = time.perf_counter(), counts["sent"]
                 hits = retriever.retrieve(row["question"], **settings).hits
+                statements[at] += counts["sent"] - before
                 times[at].append(time.perf_counter() - start)
                 recalls[at].append(dataset.recall(row, [hit.chunk for hit in hits]))
                 results.append([(hit.chunk.id, hit.score) for hit in hits])
             one, other = ([chunk for chunk, _ in result] for result in results)
             same += set(one) == set(other)
+            shared.append(len(set(one).intersection(other)) / max(len(one), len(other), 1))
             order += one == other
             is_close = one == other and np.allclose(
                 [score for _, score in results[0]], [score for _, score in results[1]], atol=_CLOSE
@@ -115,12 +155,12 @@ def _compare(label: str, settings: Mapping[str, Any], dataset: Any, questions: A
     count = len(questions)
     recall = [100 * np.mean(own, axis=0) for own in recalls]
     print(
-        f"{label}: {count} questions, the same ten {same}, in order {order}, with scores {close}; recall@5 "
-        f"{recall[0][1]:.2f} and {recall[1][1]:.2f}"
+        f"{label}: {count} questions, the same ten {same}, in order {order}, with scores {close}; of ten "
+        f"{10 * np.mean(shared):.2f} are equal; recall@5 {recall[0][1]:.2f} and {recall[1][1]:.2f}"
     )
-    for at, engine in enumerate(("embedded", "postgres")):
+    for at, engine in enumerate(ask):
         p50, p95 = np.percentile(np.array(times[at]) * 1000, [50, 95])
-        print(f"  {engine}: p50 {p50:.1f} ms, p95 {p95:.1f} ms")
+        print(f"  {engine}: p50 {p50:.1f} ms, p95 {p95:.1f} ms, {statements[at] / count:.1f} statements")
     shown = ", ".join(f"{what} {number / count:.1f}" for what, number in counts.most_common())
     print(f"  for a question: {shown}", flush=True)
     for question in different[:3]:
@@ -131,7 +171,10 @@ def main() -> None:
     """Measure the data sets that are named on the command line."""
     most = int(sys.argv[3]) if len(sys.argv) > 3 else None
     for name in (sys.argv[2] if len(sys.argv) > 2 else SETS).split(","):
-        measure(name, sys.argv[1], most, hnsw=sys.argv[4:] == ["hnsw"])
+        if sys.argv[4:] == ["extensions"]:
+            measure_extensions(name, sys.argv[1], most)
+        else:
+            measure(name, sys.argv[1], most, hnsw=sys.argv[4:] == ["hnsw"])
 
 
 if __name__ == "__main__":

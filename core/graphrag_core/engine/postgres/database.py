@@ -1,8 +1,9 @@
 """The connections to a PostgreSQL database: a pool, transactions, and errors that say what to do.
 
 An address is ``postgresql://user@host:port/database?index=NAME``. Parameters of ours are ``index`` (the name of the
-index, ``default`` without it), ``schema`` (where the tables are, ``graphrag``) and ``pool`` (the most connections of
-this process, 16); all others are those of libpq, such as ``sslmode``.
+index, ``default`` without it), ``schema`` (where the tables are, ``graphrag``), ``pool`` (the most connections of
+this process, 16), ``keywords`` and ``vectors`` (see :mod:`~graphrag_core.engine.postgres.extensions`); all others are
+those of libpq, such as ``sslmode``.
 """
 
 from __future__ import annotations
@@ -54,6 +55,12 @@ RawCursor = psycopg.RawCursor
 """A cursor whose statements have the server's own marks of parameters: ``$1``, ``$2``."""
 Connection = psycopg.Connection[Row]
 
+EXTENSIONS = {"keywords": "pg_textsearch", "vectors": "vectorscale"}
+"""Parameters of an address that name an extension of the server, and the one that each may name."""
+
+LOCK = 0x48475247
+"""The first number of the advisory locks; the second is the index."""
+
 _T = TypeVar("_T")
 
 _HOSTS = re.compile(r"(?:(?:\[[0-9A-Fa-f:.%]+\]|[^:,@/\[\]]*)(?::\d*)?(?:,|\Z))+\Z")  # hosts, each with a port
@@ -80,12 +87,16 @@ _LOST = (
 
 
 class Address(NamedTuple):
-    """Where an index is: what libpq connects to, the name of the index, the schema of the tables."""
+    """Where an index is: what libpq connects to, the name of the index, the schema of the tables.
+
+    ``extensions`` are the parameters that name an extension of the server: ``keywords``, ``vectors``.
+    """
 
     conninfo: str
     name: str
     schema: str
     pool: int
+    extensions: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, url: str) -> Address:
@@ -101,10 +112,17 @@ class Address(NamedTuple):
                 "such as '/' as %2F, '?' as %3F, '#' as %23 and '@' as %40"
             )
         own = {"index": "default", "schema": "graphrag", "pool": str(_MOST_CONNECTIONS)}
-        others = []
+        others, extensions = [], set[str]()
         for name, value in parse_qsl(parts.query, keep_blank_values=True):
             if name in own:
                 own[name] = value
+            elif name in EXTENSIONS:
+                if value != EXTENSIONS[name]:
+                    raise InputError(
+                        f"{name}={value!r:.80} in the address must be {name}={EXTENSIONS[name]}; without it no "
+                        "extension but vector is used"
+                    )
+                extensions.add(name)
             else:
                 others.append((name, value))
         if not own["index"].strip() or len(own["index"]) > _LONGEST_NAME or "\x00" in own["index"]:
@@ -115,7 +133,7 @@ class Address(NamedTuple):
             raise InputError(f"pool={own['pool']!r:.80} must be a number of connections from 2 to 1000")
         query = urlencode(others, quote_via=quote)
         conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, query, ""))
-        return cls(conninfo, own["index"], own["schema"], int(own["pool"]))
+        return cls(conninfo, own["index"], own["schema"], int(own["pool"]), frozenset(extensions))
 
 
 class Halfvec:
@@ -444,6 +462,11 @@ class Database:
                 "retry"
             ).as_lost()
         return DatabaseError(f"{where}: {text}")
+
+
+def lock(cursor: Cursor, index: int) -> None:
+    """Wait until no other writer of an index is in the part that only one may run. The commit releases the lock."""
+    cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCK, index))
 
 
 _secured: WeakKeyDictionary[Connection, bool] = WeakKeyDictionary()

@@ -113,8 +113,15 @@ class Segment:
 # -- search
 
 
+def query_terms(text: str) -> Sequence[str]:
+    """Return the terms of a question that are searched, without stop words if others are left."""
+    return (analysis.content_terms(text) or analysis.terms(text))[:_MOST_TERMS]
+
+
 class Keywords:
     """Keyword search in a snapshot. Postings are read once for each term."""
+
+    _fields: Sequence[int] = (FACTS, *_CHUNK_FIELDS)  # that are read together
 
     def __init__(self, reads: Transaction) -> None:
         self._reads = reads
@@ -122,7 +129,7 @@ class Keywords:
 
     def search(self, kind: str, text: str, k: int) -> Ranking:
         """Return the best ``k`` keys with a positive score, best first, and what ties with the last."""
-        terms = (analysis.content_terms(text) or analysis.terms(text))[:_MOST_TERMS]
+        terms = query_terms(text)
         reads = self._reads
         size = reads.fact_count if kind == "facts" else reads.statistics_count
         if not terms or size == 0 or k < 1:
@@ -173,7 +180,7 @@ class Keywords:
     def _load(self, terms: Sequence[str]) -> None:
         """Read the postings of terms that are missing, in one statement: the facts are searched after the chunks."""
         numbers = dict.fromkeys(map(term_number, terms))
-        fields = [FACTS, *_CHUNK_FIELDS]
+        fields = list(self._fields)
         missing = [number for number in numbers if (FACTS, number) not in self._read]
         if not missing:
             return

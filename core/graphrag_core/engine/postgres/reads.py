@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphrag_core.engine.graph.snapshot import Name
-from graphrag_core.engine.postgres.database import VISITED, Connection, Cursor, Database, DriverError, RawCursor, matrix
+from graphrag_core.engine.postgres.database import Connection, Cursor, Database, DriverError, RawCursor, matrix
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.engine.postgres.seen import Numbering, Seen, groups
 from graphrag_core.engine.rows import Row
@@ -341,8 +341,12 @@ class Transaction(PostgresTables):
 
     ``state`` has the generation, the counts of chunks and facts, the lengths of all texts in tokens, the number of
     deleted chunks in postings, whether there are vectors of chunks, facts and names, the share of chunks that lead to
-    others, and whether the graph was made without edits, merged names and explicit edges.
+    others, whether the graph was made without edits, merged names and explicit edges, and the tables of extensions that
+    can be read.
     """
+
+    extensions: frozenset[str] = frozenset()
+    """The parameters whose extensions are used, see :mod:`~graphrag_core.engine.postgres.extensions`."""
 
     def __init__(self, database: Database, connection: Connection, index: int, state: Row | None) -> None:
         super().__init__(index, self._run)
@@ -352,7 +356,7 @@ class Transaction(PostgresTables):
         self.connection = connection
         self.generation, self.statistics_count, self.fact_count, self.lengths, self.has_dead = state[:5]
         self.has_vectors: dict[str, bool] = dict(zip(VECTORS, state[5:8], strict=True))
-        self.linked_share, self.is_plain = state[8:]
+        self.linked_share, self.is_plain, self.extension_tables = state[8:]
         self.dead = _NONE
         self.restrict(EVERYTHING)
 
@@ -531,16 +535,15 @@ class Transaction(PostgresTables):
         except DriverError as error:
             raise self.database.translated(error) from error
 
-    def rows_visiting(self, visited: int, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
-        """Return the rows of a statement for which an HNSW index visits so many vectors, or the usual number."""
-        if visited <= VISITED:
+    def rows_with(self, settings: Mapping[str, str], sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+        """Return the rows of a statement with some settings of the server, which hold from now on."""
+        if not settings:
             return self.rows(sql, parameters)
-        visit = "SELECT set_config('hnsw.ef_search', %s, true)"
+        set_all = "SELECT set_config(n, v, true) FROM unnest(%s::text[], %s::text[]) AS t(n, v)"
         try:
             with self.connection.pipeline(), self.connection.cursor(binary=True) as cursor:
-                cursor.execute(visit, (str(visited),))
+                cursor.execute(set_all, (list(settings), list(settings.values())))
                 rows: list[Row] = cursor.execute(sql, parameters).fetchall()
-                cursor.execute(visit, (str(VISITED),))
         except DriverError as error:
             raise self.database.translated(error) from error
         return rows

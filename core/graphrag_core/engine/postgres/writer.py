@@ -19,8 +19,8 @@ import numpy as np
 from graphrag_core.engine.codes import decode, encode
 from graphrag_core.engine.graph.change import GraphRows
 from graphrag_core.engine.graph.names import name_form
-from graphrag_core.engine.postgres import graph, keywords
-from graphrag_core.engine.postgres.database import Cursor, Database, Halfvec, copy_rows, may_repeat
+from graphrag_core.engine.postgres import extensions, graph, keywords
+from graphrag_core.engine.postgres.database import Cursor, Database, Halfvec, copy_rows, lock, may_repeat
 from graphrag_core.engine.postgres.reads import PostgresTables, rows_of
 from graphrag_core.engine.postgres.schema import BLOCK, FACT_BITS, GRAM_BITS, OF_CHUNK, OF_FACT, column_types
 from graphrag_core.engine.rows import (
@@ -47,9 +47,6 @@ from graphrag_core.filters import attributes
 from graphrag_core.ports import Keys, Matrix, ParsedDocument
 from graphrag_core.text import hash64, normalise, unwrap
 from graphrag_core.text.lowercase_names import sentence_grams
-
-LOCK = 0x48475247
-"""The first number of the advisory locks; the second is the index."""
 
 EDITS = "edits"
 """The setting with edits of the graph."""
@@ -112,11 +109,6 @@ def _was_committed(database: Database, index: int, number: int) -> bool:
         lock(cursor, index)
         found = cursor.execute("SELECT 1 FROM commits WHERE index = %s AND batch = %s", (index, number)).fetchone()
         return found is not None
-
-
-def lock(cursor: Cursor, index: int) -> None:
-    """Wait until no other writer of an index is in the part that only one may run. The commit releases the lock."""
-    cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCK, index))
 
 
 def reserve(database: Database, count: int) -> list[int]:
@@ -300,6 +292,7 @@ def _write(
             "WHERE index = %(index)s ORDER BY generation DESC OFFSET %(kept)s LIMIT 1)",
             {"index": index, "kept": _KEPT_COMMITS},
         )
+    extensions.update(cursor, index, batch.chunks, gone)
     graph.publish(cursor, index, batch.chunks, old_rows, edited=bool({EDITS, SIMILAR}.intersection(settings)))
     keywords.tidy(cursor, index)
 
