@@ -235,7 +235,7 @@ def _asked(
         )
         print(f"  {name:11} p50 {median:.1f} ms of CPU, p95 {late:.1f} ms ({elapsed[name][0]:.0f} and "
               f"{elapsed[name][1]:.0f} ms elapsed){more and f': {more}'}")  # fmt: skip
-        if name in before and median > GROWTH * before[name]:
+        if name in compared and name in before and median > GROWTH * before[name]:
             print(f"  NOT MET: the median grew by more than {GROWTH}×")
         if name in compared and name != "folder":
             statements, rows, size_of = np.median(np.array(numbers[name]), axis=0)

@@ -111,13 +111,13 @@ def test_both_are_used_and_no_hnsw_index_of_chunks_is_made(url):
             assert reads.transaction.extensions == {"keywords", "vectors"}
             assert isinstance(reads._keywords, extensions.ServerKeywords)
             asked = []
-            rows_with, one_row = reads.transaction.rows_with, reads.transaction._one_row
-            reads.transaction.rows_with = lambda *call: asked.append(call) or rows_with(*call)
+            rows_unsorted, one_row = reads.transaction.rows_unsorted, reads.transaction._one_row
+            reads.transaction.rows_unsorted = lambda *call: asked.append(call) or rows_unsorted(*call)
             reads.transaction._one_row = lambda *call: asked.append(({}, *call)) or one_row(*call)
             snapshot.search_vectors("chunks", HashEmbedder().embed_query(QUERY)[None, :], 10)
             ranked(snapshot)
             plans = [
-                " ".join(row[0] for row in rows_with(settings, f"EXPLAIN {sql}", parameters))
+                " ".join(row[0] for row in rows_unsorted(settings, f"EXPLAIN {sql}", parameters))
                 for settings, sql, parameters in asked
             ]
             assert any(f"diskann_{index.engine.index}_index" in plan for plan in plans), plans

@@ -38,22 +38,24 @@ def test_many_vectors_are_searched_with_an_hnsw_index(url, monkeypatch):
         with index.engine.snapshot() as near, exact.snapshot() as all_of_them:
             assert near._reads._approximate
             asked: list[tuple] = []
-            rows_with = near._reads.transaction.rows_with
-            near._reads.transaction.rows_with = lambda *statement: asked.append(statement) or rows_with(*statement)
+            rows_unsorted = near._reads.transaction.rows_unsorted
+            near._reads.transaction.rows_unsorted = lambda *statement: (
+                asked.append(statement) or rows_unsorted(*statement)
+            )
             (found,), (expected,) = (one.search_vectors("chunks", query, 10) for one in (near, all_of_them))
             shared = {chunk.id for chunk in near.chunks(found[0])} & {
                 chunk.id for chunk in all_of_them.chunks(expected[0])
             }
             assert len(shared) >= 9
             settings, sql, parameters = asked[0]
-            plan = rows_with(settings, f"EXPLAIN {sql}", parameters)
+            plan = rows_unsorted(settings, f"EXPLAIN {sql}", parameters)
             assert any("hnsw" in line for (line,) in plan), plan
         for scope, is_large in (({"n": {"in": [0, 1]}}, True), ({"__id__": {"in": ["d001", "d002"]}}, False)):
             with index.engine.snapshot(parse(scope)) as near, exact.snapshot(parse(scope)) as all_of_them:
                 asked = []
-                rows_with = near._reads.transaction.rows_with
-                near._reads.transaction.rows_with = lambda *statement: (
-                    asked.append(statement) or rows_with(*statement)  # noqa: B023
+                rows_unsorted = near._reads.transaction.rows_unsorted
+                near._reads.transaction.rows_unsorted = lambda *statement: (
+                    asked.append(statement) or rows_unsorted(*statement)  # noqa: B023
                 )
                 (found,), (expected,) = (one.search_vectors("chunks", query, 10) for one in (near, all_of_them))
                 assert ("::halfvec(" in asked[0][1]) == is_large

@@ -274,13 +274,19 @@ class Tables:
         )
         return [(*row[:2], self.unpack_names(row[2]), *row[3:]) for row in rows]
 
+    @property
+    def facts_of_documents(self) -> str:
+        """A join of the documents ``d`` with some ids, which are the parameter, their chunks ``c`` and facts ``f``."""
+        return (
+            f"documents d JOIN chunks c ON c.document = d.key JOIN facts f ON {self.holds} "
+            f"WHERE {self.own['d']}{self.own['c']}{self.own['f']}d.id {self.listed_texts}"
+        )
+
     def accesses(self, document_ids: Sequence[str]) -> Iterator[Row]:
         """Yield what the facts of documents state that were accessed, with last access and access count."""
         for document, own, is_plain, text, names, start, stop, relation, value, last, count in self.rows(
             f"SELECT d.id, f.text, f.is_plain, {self.text}, f.names, f.start, f.stop, f.relation, f.value, "
-            "f.last_accessed, f.access_count FROM documents d JOIN chunks c ON c.document = d.key "
-            f"JOIN facts f ON {self.holds} WHERE {self.own['d']}{self.own['c']}{self.own['f']}d.id {self.listed_texts} "
-            "AND f.access_count > 0 ORDER BY f.key",
+            f"f.last_accessed, f.access_count FROM {self.facts_of_documents} AND f.access_count > 0 ORDER BY f.key",
             (self.array(document_ids),),
         ):
             keys = self.unpack_names(names)

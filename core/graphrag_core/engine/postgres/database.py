@@ -72,10 +72,8 @@ _SHORT_PATIENCE = 10.0  # and after which it is checked whether there is a serve
 _ATTEMPTS = 6  # of what may be repeated after a lost connection
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between them; a server needs some to restart
 # Every statement looks rows up by key. Without statistics of a new index the planner believes that it has hardly any
-# rows, and reads all of them for each key, or rather sorts all vectors than to use their HNSW index.
-_PLANNER = ("jit", "enable_seqscan", "enable_hashjoin", "enable_mergejoin", "enable_material", "enable_sort")
-VISITED = 200
-"""Vectors that an HNSW index visits, unless a statement asks for more."""
+# rows, and reads all of them for each key.
+_PLANNER = ("jit", "enable_seqscan", "enable_hashjoin", "enable_mergejoin", "enable_material")
 _INIT = "run `hybrid-graphrag db init` with a role that may create tables"
 
 _LOST = (
@@ -237,8 +235,7 @@ class Database:
         path = f"{self.address.schema}, "
         connection.execute(
             "SELECT set_config('search_path', %s || current_setting('search_path'), false), "
-            f"set_config('hnsw.ef_search', '{VISITED}', false), set_config(name, 'off', false) "
-            "FROM unnest(%s::text[]) AS name",
+            "set_config(name, 'off', false) FROM unnest(%s::text[]) AS name",
             (path, list(_PLANNER)),
         )
         connection.adapters.register_dumper(np.ndarray, _ArrayDumper)

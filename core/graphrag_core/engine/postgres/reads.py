@@ -158,6 +158,26 @@ class PostgresTables(Tables):
         found = f"SELECT d.id, d.digest FROM {rows_of('documents', 'd', 'id', 'ids', 'text')}"
         return {row[0]: row[1] for row in self.rows(found, {"index": self.index, "ids": self.array(storable(ids))})}
 
+    @property
+    def facts_of_documents(self) -> str:
+        """Each document, chunk and fact is looked up: the planner would read those of all documents."""
+        rows = (
+            f"CROSS JOIN LATERAL (SELECT * FROM {{0}} {{1}} WHERE {{1}}.index = {self.index} AND {{2}} OFFSET 0) {{1}}"
+        )
+        return " ".join([
+            "unnest(%s::text[]) AS wanted(id)", rows.format("documents", "d", "d.id = wanted.id"),
+            rows.format("chunks", "c", "c.document = d.key"), rows.format("facts", "f", self.holds), "WHERE true",
+        ])  # fmt: skip
+
+    def chunks_of_documents(self, ids: Sequence[str]) -> Keys:
+        """Return the keys of the chunks of documents, given by id, in ascending order."""
+        found = (
+            f"SELECT c.key FROM {rows_of('documents', 'd', 'id', 'ids', 'text')} CROSS JOIN LATERAL "
+            "(SELECT key FROM chunks WHERE index = %(index)s AND document = d.key OFFSET 0) c"
+        )
+        rows = self.rows(found, {"index": self.index, "ids": self.array(storable(ids))})
+        return np.array(sorted(row[0] for row in rows), np.int64)
+
     def mentions(self, chunks: Keys) -> list[Any]:
         return self.rows(
             "SELECT m.chunk, m.name, m.subject FROM mentions m "
@@ -535,15 +555,19 @@ class Transaction(PostgresTables):
         except DriverError as error:
             raise self.database.translated(error) from error
 
-    def rows_with(self, settings: Mapping[str, str], sql: str, parameters: Mapping[str, Any]) -> list[Row]:
-        """Return the rows of a statement with some settings of the server, which hold from now on."""
+    def rows_unsorted(self, settings: Mapping[str, str], sql: str, parameters: Mapping[str, Any]) -> list[Row]:
+        """Return the rows of a statement for which the server uses an index of vectors, with some of its settings.
+
+        Without statistics of a new index the planner would rather sort all vectors. Without settings it may.
+        """
         if not settings:
             return self.rows(sql, parameters)
         set_all = "SELECT set_config(n, v, true) FROM unnest(%s::text[], %s::text[]) AS t(n, v)"
         try:
             with self.connection.pipeline(), self.connection.cursor(binary=True) as cursor:
-                cursor.execute(set_all, (list(settings), list(settings.values())))
+                cursor.execute(set_all, ([*settings, "enable_sort"], [*settings.values(), "off"]))
                 rows: list[Row] = cursor.execute(sql, parameters).fetchall()
+                cursor.execute("SET LOCAL enable_sort = on")
         except DriverError as error:
             raise self.database.translated(error) from error
         return rows

@@ -13,7 +13,7 @@ from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.snapshot import fact_copies
 from graphrag_core.engine.postgres import extensions
-from graphrag_core.engine.postgres.database import VISITED, Halfvec, matrix
+from graphrag_core.engine.postgres.database import Halfvec, matrix
 from graphrag_core.engine.postgres.graph import graph_settings
 from graphrag_core.engine.postgres.graph_reads import TableGraph
 from graphrag_core.engine.postgres.reads import SEES, VECTORS, Transaction, one_row, rows_of
@@ -147,8 +147,8 @@ class PostgresReads(TableReads):
         if kind in self._approximate and not given and not exact:
             # Literals, which the planner compares with the condition and the expression of the index.
             column, index = f"(v.vector::halfvec({queries.shape[1]}))", str(self._index)
-            visited = min(2 * count * self.statistics_count // max(self.chunk_count, 1), 1000)
-            settings = {"hnsw.ef_search": str(visited)} if visited > VISITED else {}
+            visited = min(max(2 * count * self.statistics_count // max(self.chunk_count, 1), 100), 1000)
+            settings = {"hnsw.ef_search": str(visited)}
             if kind == "chunks" and "vectors" in self.transaction.extensions:
                 table, settings = extensions.table_of("vectors", self._index), extensions.vector_settings(visited)
                 column, query, vector = "v.vector", "q.vector::vector", "v.vector::halfvec"
@@ -158,7 +158,7 @@ class PostgresReads(TableReads):
             f"WHERE v.index = {index}{where} ORDER BY {column} <#> {query} LIMIT %(count)s) AS near "
             "ORDER BY q.number, near.distance"
         )
-        rows = self.transaction.rows_with(settings, sql, parameters)
+        rows = self.transaction.rows_unsorted(settings, sql, parameters)
         found: list[list[Row]] = [[] for _ in queries]
         for row in rows:
             found[row[0] - 1].append(row)

@@ -256,15 +256,11 @@ def _write(
     gone = np.empty(0, np.int64)
     old_rows, unused = GraphRows(), list[int]()
     if removed:
-        replaced = sorted(set(removed).intersection(ids))
-        before = list(PostgresTables.of(cursor, index).accesses(replaced)) if replaced else []
-        if before:
+        stored = PostgresTables.of(cursor, index)
+        gone = stored.chunks_of_documents(removed)
+        replaced = sorted(set(removed).intersection(ids)) if len(gone) else []
+        if before := list(stored.accesses(replaced)) if replaced else []:
             add_accesses(cursor, index, kept_accesses(before, (row[1] for row in tables["facts"]), added, batch.names))
-        found = cursor.execute(
-            "SELECT key FROM chunks WHERE index = %s AND document IN "
-            "(SELECT key FROM documents WHERE index = %s AND id = ANY(%s)) ORDER BY key", (index, index, list(removed))
-        ).fetchall()  # fmt: skip
-        gone = np.array([row[0] for row in found], np.int64)
         if len(gone):
             old_rows = graph.read_rows(cursor, index, gone)
             unused = _delete(cursor, index, gone)
