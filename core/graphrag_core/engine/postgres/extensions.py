@@ -228,7 +228,7 @@ def _present(cursor: Cursor, index: int) -> list[str]:
 
 
 def update(cursor: Cursor, index: int, added: Keys, removed: Keys) -> None:
-    """Add and remove chunks, given by key, in the tables that an index has. The caller holds its lock."""
+    """Add and remove chunks, given by key, in the extension tables of an index. The caller holds its lock."""
     for parameter in _present(cursor, index) if len(added) or len(removed) else ():
         if len(removed):
             cursor.execute(f"DELETE FROM {table_of(parameter, index)} WHERE key = ANY(%s)", (removed,))

@@ -556,9 +556,10 @@ class Transaction(PostgresTables):
             raise self.database.translated(error) from error
 
     def rows_unsorted(self, settings: Mapping[str, str], sql: str, parameters: Mapping[str, Any]) -> list[Row]:
-        """Return the rows of a statement for which the server uses an index of vectors, with some of its settings.
+        """Return the rows of a vector search. ``settings`` are those of an approximate index; empty: search exactly.
 
-        Without statistics of a new index the planner would rather sort all vectors. Without settings it may.
+        With them sorting is disabled for this statement: the planner would sort all vectors instead of using a new
+        index, of which it has no statistics.
         """
         if not settings:
             return self.rows(sql, parameters)

@@ -223,17 +223,21 @@ class PostgresReads(TableReads):
     def signatures(self, chunks: Keys) -> list[tuple[int, Sequence[int]]]:
         """Return the signatures of chunks, and of all in scope that have one in common with them.
 
-        The chunks are read with them: those of a result are asked for next.
+        The given chunks are read with them, since the chunks of a result are asked for next.
         """
         # The index of signatures alone: the planner would also read the keys of all chunks.
         near = f"SELECT array_agg(DISTINCT n) FROM {rows_of('chunks', 'o', 'key', 'keys')}, unnest(o.near) AS n"
+        chunk = (
+            f"SELECT {self.transaction.chunk_columns} FROM documents d "
+            "WHERE c.key = ANY(%(keys)s) AND d.index = %(index)s AND d.key = c.document"
+        )
         rows = self.rows(
-            f"SELECT {self.transaction.chunk_columns}, c.near FROM (SELECT * FROM chunks WHERE near && ({near}) "
-            f"OFFSET 0) c {one_row('documents', 'd', 'd.key = c.document')} WHERE c.index = %(index)s",
+            f"SELECT c.key, c.near, w.* FROM (SELECT * FROM chunks WHERE near && ({near}) OFFSET 0) c "
+            f"LEFT JOIN LATERAL ({chunk}) w ON true WHERE c.index = %(index)s",
             {"index": self._index, "keys": self._numbering.chunks(chunks)},
         )
-        self._chunk_rows.update((row[0], row[:-1]) for row in rows)
-        return [(number, rows[at][-1]) for at, number in self._in_scope(rows)]
+        self._chunk_rows.update((row[0], row[2:]) for row in rows if row[2] is not None)
+        return [(number, rows[at][1]) for at, number in self._in_scope(rows)]
 
     def chunks(self, chunks: Keys) -> list[Chunk]:
         """Return chunks in the order given."""

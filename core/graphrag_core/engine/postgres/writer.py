@@ -352,7 +352,7 @@ def _delete(cursor: Cursor, index: int, chunks: Keys) -> list[int]:
 
 
 def _delete_names(cursor: Cursor, index: int, unused: Sequence[int]) -> None:
-    """Delete those of some names that no chunk mentions any more, after the names of the batch were counted."""
+    """Delete the names that no chunk mentions any more. Call it after the names of the batch were counted."""
     names = np.array(unused, np.int64)
     cursor.execute("DELETE FROM names WHERE index = %s AND key = ANY(%s) AND uses <= 0 RETURNING key", (index, names))
     gone = np.array([row[0] for row in cursor.fetchall()], np.int64)
