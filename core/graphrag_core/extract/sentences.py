@@ -1,44 +1,22 @@
-"""The default extractor: every sentence is a fact, every name in it an entity. ``Combined`` adds others to it.
-
-Names are looked for in the prose of a chunk: its text with everything else masked, so that what is found has the same
-offsets. Headings, code and tables become line breaks, markup becomes spaces. Inline code and URLs become a control
-character: no name contains it, and no name reaches across it.
-"""
+"""The default extractor: every sentence is a fact, every name in it an entity. ``Combined`` adds others to it."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
 
 from graphrag_core.errors import ExtractionError
-from graphrag_core.extract.document_names import with_document_names
+from graphrag_core.extract.prose import Prose, Sentence, read_prose
+from graphrag_core.extract.source_names import Reading, SourceNames, sources, with_document_names
 from graphrag_core.extract.subjects import Subjects, link_addresses, read_subjects, section_anchors
 from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
 from graphrag_core.text import REFERS_TO
 from graphrag_core.text.markup import plain
-from graphrag_core.text.mentions import NameMatch, code_names, find_aliases, find_names
-from graphrag_core.text.sentences import SHORTEST_WRAPPED_LINE, is_boilerplate, is_statement, sentences, unwrap
+from graphrag_core.text.mentions import NameMatch, code_names, find_names
+from graphrag_core.text.sentences import is_boilerplate, is_statement
 
-MASK = "\x01"
-
-_PROSE_BLOCKS = frozenset({"paragraph", "item", "definition"})
-# Space is matched from its start only: a search inside a run of n spaces would take n steps for each of them.
-_LINE_BREAK = re.compile(r"(?:(?<![ \t\r])[ \t\r]+)?\n[ \t>]*")
-_DEFINITION_BREAK = re.compile(r"(?:(?<![ \t\r])[ \t\r]+)?\n[ \t>]*(?::[ \t]+)?")
-_FIELD = re.compile(r"[A-Z][\w-]{2,20}: ")  # "License: MIT"
-_MARKUP = re.compile(
-    r"\](?:\((?:[^()\n]|\([^()\n]*\)){0,1000}\)|\[[^\[\]\n]{0,200}\])"  # the target of a link
-    r"|!?\[(?=[^\[\]\n]{1,400}\s{5,}|[^\[\]\n]{1,400}\][(\[])"
-    r"|(?:\{[\w:+-]+\})?`+|<!--.{0,4000}?-->|</?[A-Za-z][^<>\n]{0,1000}>"
-    r"|(?<![\w\\])(?!__[a-z]\w*__(?!\w))[*_]{1,3}(?=[^\s*_])|(?<=[^\s*_\\])(?:\*{1,3}|(?<!\w)_{1,3})(?!\w)"
-    r"|\\(?=[*_`\[\]<>#|\\~])|&(?:[a-z]{2,8}|#\d{1,6});|¶",
-    re.DOTALL,
-)
-_LABEL = re.compile(r"[a-z0-9]+(?:[_:.-][a-z0-9]+)+")
 _ROW = re.compile(r"[^\n]+")
 _CELLS = re.compile(r"(?<!\\)\|")
 _RULE = re.compile(r"[\s|:+=\-]*")
@@ -60,32 +38,6 @@ _REFERENCE_WEIGHT = 10.0
 _mention = lru_cache(maxsize=4_096)(Mention)
 
 
-class Sentence(NamedTuple):
-    """A sentence: its place in the chunk, and the block it is part of (None for a chunk without structure)."""
-
-    start: int
-    end: int
-    block: Mark | None
-
-
-class Prose(NamedTuple):
-    """What is prose in a chunk.
-
-    Attributes
-    ----------
-    text
-        The chunk's text, masked.
-    sentences
-        In order.
-    is_plain
-        The text has no markup, so that a sentence is a slice of it.
-    """
-
-    text: str
-    sentences: list[Sentence]
-    is_plain: bool
-
-
 @dataclass(frozen=True, kw_only=True)
 class SentenceExtractor:
     """Extracts the names and sentences of a chunk.
@@ -100,38 +52,44 @@ class SentenceExtractor:
     ('Auth Service', 'OAuth Provider')
     """
 
-    identity: str = "sentences 4"
+    identity: str = "sentences 5"
 
     def extract(self, chunks: Sequence[Chunk]) -> list[Extraction]:
-        """Return one extraction per chunk, in order.
+        """Return one extraction per chunk, in order. What is a name is decided for each source.
 
-        Chunks of one document that follow each other share what one alone does not show: the address of the
-        section that they continue, which identifiers in code are names in the text, and the full name that a short
-        one stands for.
+        See :mod:`graphrag_core.extract.source_names`.
         """
-        extractions: list[Extraction] = []
-        for _, group in groupby(chunks, attrgetter("document_id")):
-            document, found = list(group), list[Extraction]()
-            anchors: tuple[str, ...] = ()
-            previous: Chunk | None = None
-            for chunk in document:
-                if all(mark.kind == "paragraph" for mark in chunk.marks) and not chunk.headings:
-                    found.append(_extract(chunk, ()))
-                    continue
-                continues = previous is not None and chunk.headings == previous.headings
-                starts = next((mark.start for mark in chunk.marks if mark.kind == "heading"), len(chunk.text))
-                is_continued = continues and chunk.text[:starts].strip("# \t\r\n") != ""
-                found.append(_extract(chunk, anchors if is_continued else ()))
-                anchors = section_anchors(chunk) or (anchors if continues else ())
-                previous = chunk
-            extractions += with_document_names(document, found)
+        extractions: list[Extraction] = [Extraction()] * len(chunks)
+        for places in sources(chunks):
+            readings = list(_read([chunks[place] for place in places]))
+            names = SourceNames(readings)
+            found = [_extract(reading, names) for reading in readings]
+            for place, extraction in zip(places, with_document_names(readings, found), strict=True):
+                extractions[place] = extraction
         return extractions
 
 
-def _extract(chunk: Chunk, inherited: tuple[str, ...]) -> Extraction:
-    subjects, prose = read_subjects(chunk, inherited), read_prose(chunk)
-    found = find_names(prose.text, {sentence.start for sentence in prose.sentences})
-    names = [match for match in found if match.certain]
+def _read(chunks: Sequence[Chunk]) -> Iterator[Reading]:
+    """Yield the candidates of a source's chunks. A chunk that continues a section has its addresses too."""
+    anchors: tuple[str, ...] = ()
+    previous: Chunk | None = None
+    for chunk in chunks:
+        inherited: tuple[str, ...] = ()
+        if chunk.headings or any(mark.kind != "paragraph" for mark in chunk.marks):
+            continues = previous is not None and chunk.headings == previous.headings
+            starts = next((mark.start for mark in chunk.marks if mark.kind == "heading"), len(chunk.text))
+            inherited = anchors if continues and chunk.text[:starts].strip("# \t\r\n") else ()
+            anchors = section_anchors(chunk) or (anchors if continues else ())
+            previous = chunk
+        prose = read_prose(chunk)
+        found = find_names(prose.text, {sentence.start for sentence in prose.sentences})
+        yield Reading(chunk, read_subjects(chunk, inherited), prose, found)
+
+
+def _extract(reading: Reading, source: SourceNames) -> Extraction:
+    """Return the names, sentences, links and table rows of a chunk."""
+    chunk, prose = reading.chunk, reading.prose
+    subjects, names = source.subjects(reading.subjects), source.matches(reading)
     if not prose.is_plain:
         names = sorted([*names, *_literal_names(chunk)], key=attrgetter("start"))
     by_sentence = _names_by_sentence(prose, names)
@@ -141,23 +99,16 @@ def _extract(chunk: Chunk, inherited: tuple[str, ...]) -> Extraction:
     links = [] if prose.is_plain else _links(chunk, subjects)
     if not prose.is_plain:
         facts += _references(links, subjects, facts)
-        facts += _table_facts(chunk, subjects)
-
-    aliases: dict[str, list[str]] = {}
-    for short, long in find_aliases(prose.text, found):
-        aliases.setdefault(long, []).append(short)
+        facts += _table_facts(chunk, subjects, source)
     about = subjects.names()
-    mentions = [Mention(name, aliases=tuple(aliases.pop(name, ())), subject=True) for name in about]
     mentioned = dict.fromkeys([match.name for match in names])
+    mentioned.update(dict.fromkeys(name for pair in source.aliases(reading) for name in pair))
     if not prose.is_plain:
         mentioned.update(dict.fromkeys(name for fact in facts for name in fact.entities))
         mentioned.update(dict.fromkeys(address for _, _, addresses in links for address in addresses))
         for name in about:
             mentioned.pop(name, None)
-    mentioned.update(dict.fromkeys(aliases))
-    mentions += [
-        Mention(name, aliases=tuple(aliases[name])) if name in aliases else _mention(name) for name in mentioned
-    ]
+    mentions = [*(Mention(name, subject=True) for name in about), *map(_mention, mentioned)]
     return Extraction(tuple(mentions), tuple(facts))
 
 
@@ -234,14 +185,15 @@ def _literal_names(chunk: Chunk) -> Iterator[NameMatch]:
                 yield NameMatch(name, mark.start, mark.end)
 
 
-def _table_facts(chunk: Chunk, subjects: Subjects) -> Iterator[Fact]:
+def _table_facts(chunk: Chunk, subjects: Subjects, source: SourceNames) -> Iterator[Fact]:
     """Yield the rows of tables that read as a statement."""
     for start, end, cells in _table_rows(chunk):
         statement = " | ".join(" ".join(_LEFTOVER.sub("", plain(cell)).split()) for cell in cells)
         if len(statement) > _LONGEST_FACT or max(cell.count(" ") for cell in cells) < 3:
             continue
         literals = [name for cell in cells[:1] for name in code_names(cell.strip("`"))]
-        mentioned = [*literals, *(match.name for match in find_names(statement, {0}) if match.certain)]
+        found = [match.name for match in find_names(statement, {0}) if match.certain]
+        mentioned = [*literals, *filter(source.has, found)]
         if is_statement(statement.replace(" | ", " "), mentioned, whole=False):
             entities = tuple(dict.fromkeys((*subjects.at(start), *mentioned)))
             yield Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(start, end))
@@ -276,35 +228,6 @@ def _references(links: list[tuple[int, int, tuple[str, ...]]], subjects: Subject
                 break
 
 
-# -- the prose of a chunk
-
-
-def read_prose(chunk: Chunk) -> Prose:
-    """Return the prose of a chunk. A chunk without marks is prose throughout."""
-    if all(mark.kind == "paragraph" for mark in chunk.marks):
-        text = unwrap(chunk.text)
-        return Prose(text, [Sentence(start, end, None) for start, end in sentences(text)], is_plain=True)
-    blocks = [mark for mark in chunk.marks if mark.kind in _PROSE_BLOCKS]
-    pieces: list[str] = []
-    at = 0
-    for block in blocks:
-        start = max(block.start, at)
-        pieces += "\n" * (start - at), _joined(chunk.text[start : block.end], block.kind)
-        at = max(block.end, start)
-    pieces.append("\n" * (len(chunk.text) - at))
-    text = "".join(pieces)
-    hidden = [(mark.start, mark.end) for mark in chunk.marks if _is_hidden(chunk.text, mark)]
-    if hidden:
-        pieces, at = [], 0
-        for start, end in sorted(hidden):
-            if start >= at and text[start : start + 1] != "\n":  # in a heading or table all is masked already
-                pieces += text[at:start], MASK * (end - start)
-                at = end
-        text = "".join((*pieces, text[at:]))
-    text = _MARKUP.sub(_blank, text)
-    return Prose(text, list(_sentences(text, blocks)), is_plain=False)
-
-
 def _table_rows(chunk: Chunk) -> Iterator[tuple[int, int, list[str]]]:
     """Yield start, end and cells of the rows of a chunk's tables, but for rules and empty rows."""
     for table in chunk.marks:
@@ -314,53 +237,6 @@ def _table_rows(chunk: Chunk) -> Iterator[tuple[int, int, list[str]]]:
                 if not _RULE.fullmatch(line):
                     cells = [cell.strip() for cell in _CELLS.split(line.strip("|"))]
                     yield row.start(), row.end(), [cell for cell in cells if cell]
-
-
-def _sentences(text: str, blocks: list[Mark]) -> Iterator[Sentence]:
-    at = 0
-    for start, end in sentences(text) if blocks else ():
-        while at < len(blocks) - 1 and blocks[at].end <= start:
-            at += 1
-        yield Sentence(start, end, blocks[at])
-
-
-def _joined(text: str, kind: str) -> str:
-    """Return the text of a block with spaces for the line breaks inside its sentences."""
-    if "\n" not in text:
-        return text
-    if kind == "definition":  # the line of the term, then its definitions
-        return _DEFINITION_BREAK.sub(_definition_break, text)
-    if kind == "item":
-        return _LINE_BREAK.sub(_blank, text)
-
-    def join(match: re.Match[str]) -> str:
-        line = match.start() - (text.rfind("\n", 0, match.start()) + 1)
-        following = text[match.end() : match.end() + 1]
-        is_wrapped = line >= SHORTEST_WRAPPED_LINE or following.islower() or following in "`*_[("
-        is_wrapped = is_wrapped and not _FIELD.match(text, match.end())
-        return " " * len(match.group()) if is_wrapped else match.group()
-
-    return _LINE_BREAK.sub(join, text)
-
-
-def _definition_break(match: re.Match[str]) -> str:
-    size = len(match.group())
-    return "\n" + " " * (size - 1) if ":" in match.group() else " " * size
-
-
-def _is_hidden(text: str, mark: Mark) -> bool:
-    if mark.kind == "literal":
-        return True
-    if mark.kind != "link":
-        return False
-    # A URL, or a label that stands for the title of the section.
-    label = _LABEL.fullmatch(mark.value) is not None and text[mark.start : mark.end] == mark.value
-    return label or text.startswith(("http://", "https://"), mark.start)
-
-
-def _blank(match: re.Match[str]) -> str:
-    found = match.group()
-    return (MASK if found[-1] == "`" else " ") * len(found)
 
 
 class Combined:

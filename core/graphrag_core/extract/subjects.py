@@ -8,7 +8,7 @@ the addresses of its section as subjects, and a link mentions one. The graph dro
 import posixpath
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -111,6 +111,12 @@ def section_anchors(chunk: Chunk) -> tuple[str, ...]:
     return tuple(address for anchor in anchors[:_MOST_ANCHORS] for address in section_addresses(chunk, anchor))
 
 
+@cache
+def _generic(names: frozenset[str]) -> frozenset[str]:
+    """Return the normalised forms of a list of words.py."""
+    return frozenset(map(normalise, names))
+
+
 @lru_cache(maxsize=4_096)
 def heading_names(heading: str) -> tuple[str, ...]:  # noqa: PLR0911 - each says why there is no name
     """Return the names in a heading or defined term; none if it says nothing, like "1. Overview".
@@ -125,7 +131,7 @@ def heading_names(heading: str) -> tuple[str, ...]:  # noqa: PLR0911 - each says
         not text
         or is_version(text)
         or _REFERENCE.fullmatch(text)
-        or normalise(text) in GENERIC_HEADINGS
+        or normalise(text) in _generic(GENERIC_HEADINGS)
         or text[-1] in "?!？！"
     ):
         return ()
@@ -146,14 +152,14 @@ def heading_names(heading: str) -> tuple[str, ...]:  # noqa: PLR0911 - each says
         words.pop()
         lower.pop()
     names = title_names(" ".join(words))
-    return tuple(name for name in names if normalise(name) not in GENERIC_HEADINGS and len(normalise(name)) > 1)
+    return tuple(name for name in names if normalise(name) not in _generic(GENERIC_HEADINGS) and len(normalise(name)) > 1)
 
 
 @lru_cache(maxsize=4_096)
 def _title(title: str) -> tuple[str, ...]:
     if len(title) > _LONGEST_HEADING:
         return title_names(title)
-    if normalise(_NUMBERING.sub("", title, count=1)) in GENERIC_TITLES or _REFERENCE.fullmatch(title):
+    if normalise(_NUMBERING.sub("", title, count=1)) in _generic(GENERIC_TITLES) or _REFERENCE.fullmatch(title):
         return ()
     return title_names(_TITLE_NUMBERING.sub("", title, count=1))
 
@@ -217,7 +223,7 @@ def document_address(chunk: Chunk) -> str:
 def section_addresses(chunk: Chunk, anchor: str) -> tuple[str, ...]:
     """Return the addresses of an anchor: in its document, and as a label of the project."""
     own = f"{document_address(chunk)}#{anchor}"
-    return (own,) if normalise(anchor) in GENERIC_HEADINGS else (own, f"→#{anchor}")
+    return (own,) if normalise(anchor) in _generic(GENERIC_HEADINGS) else (own, f"→#{anchor}")
 
 
 def link_addresses(chunk: Chunk, target: str) -> tuple[str, ...]:

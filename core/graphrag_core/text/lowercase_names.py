@@ -47,6 +47,7 @@ def name_grams(norms: Sequence[str]) -> tuple[Numbers, Numbers]:
     which is only matched at the start of a sentence. Names of function words or of more than five words have no
     grams, nor have Chinese and Japanese names of less than three characters.
     """
+    norms = []
     cjk = [at for at, norm in enumerate(norms) if not norm.isascii() and _CJK_NAME.fullmatch(norm)]
     words: list[str] = []
     names, sizes = [], []

@@ -141,11 +141,6 @@ _URL = re.compile(  # with a scheme, of a known domain with a path, or an e-mail
 _TOKEN_END = re.compile(r"\s|$")
 _SMALL_WORDS = re.compile(r"^(?:(?:for|from|short|of|the|or|as|in)\s+)+")
 _EXPANSION = re.compile(r"\s?\(([^()]{4,80})\)")
-_SUBJECT_VERB = re.compile(
-    r"(?:['’]s|,)?\s+(?:is|was|has|had|does|did|will|can|became|began|won|joined|says?|said|wrote|uses?|provides?"
-    r"|supports?|owns?|leads?|runs?|handles?|stores?|sends?|issues?)\b"
-)
-_LOWER_WORD = re.compile(r"\b[^\W\d_A-Z][^\W_]*")
 _YEAR = re.compile(r"[12]\d{3}(?= )")
 _DATING = re.compile(r"\b(?:in|since|by|until|from|during|of|after|before)[ \t]+$")
 _LONGEST_NAME = 12
@@ -295,24 +290,7 @@ def _capitalised(text: str, starts: frozenset[int] | set[int]) -> list[NameMatch
         names += _names_at(text, run, at, match.end(), initial)
     if " in " in text or " at " in text:
         names = _without_places(names, starts)
-    return names if all(name.certain for name in names) else _decided(text, names)
-
-
-def _decided(text: str, names: list[NameMatch]) -> list[NameMatch]:
-    """Return the names with a decision on the words that may be capitalised because they start a sentence.
-
-    Such a word is a name if it also occurs inside a sentence, or if a verb follows and the text does not use the word
-    in lower case.
-    """
-    known = {name.name for name in names if name.certain}
-    subjects = {name for name in names if not name.certain and _SUBJECT_VERB.match(text, name.end)}
-    lower = set(_LOWER_WORD.findall(text)) if subjects else set()
-    return [
-        NameMatch(name.name, name.start, name.end)
-        if name.name in known or (name in subjects and name.name.lower() not in lower)
-        else name
-        for name in names
-    ]
+    return names
 
 
 def _names_at(text: str, run: str, at: int, end: int, initial: bool) -> list[NameMatch]:

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from graphrag_core.text.dictionary import singular
+
 _POSSESSIVE = re.compile(r"['’]s?$")
 # "+" and "#" distinguish C, C++ and C#. Every other character that is not a letter or digit is a separator.
 _SEPARATORS = re.compile(r"(?:[^\w\s+#]|_)+|(?<![^\W_+#])[+#]+")
@@ -14,6 +16,8 @@ _ARTICLE = re.compile(r"^(?:the|a|an) (?=\S)")
 _PARENTHESIS = re.compile(r"(?<!\s)\s*[(（][^()（）]*[)）]")
 # Python orders combining characters in time that is quadratic in the length of their run.
 _MARKS = re.compile(r"([^\w\s\x00-\x7f]{60})[^\w\s\x00-\x7f]+")
+
+_CAPITALS_PLURAL = re.compile(r"(?:[Tt]he )?[A-Z][A-Z0-9]+s")
 
 _LONG = 60  # characters
 
@@ -46,17 +50,23 @@ def normalise(name: str) -> str:
     """Return the spelling under which names are compared. It is the id of an entity.
 
     Lower case, Unicode compatibility forms unified, possessive and leading article removed,
-    punctuation replaced by spaces. Letters of every script are kept.
+    punctuation replaced by spaces. Letters of every script are kept. The plural of one ordinary word or of capitals
+    is the singular.
 
     >>> normalise("The Auth-Service's"), normalise("auth_service"), normalise("東京")
     ('auth service', 'auth service', '東京')
+    >>> normalise("ACLs"), normalise("Developers"), normalise("Windows")
+    ('acl', 'developer', 'windows')
     >>> normalise("C++") == normalise("C#")
     False
     """
     if name[:1] == "→":  # the address of a section, whose punctuation matters
         return name.casefold() if len(name) > 1 else ""
     if name.isascii() and name.replace(" ", "").isalnum():  # fast path: most names are plain ASCII words
-        return _ARTICLE.sub("", " ".join(name.lower().split()))
+        norm = _ARTICLE.sub("", " ".join(name.lower().split()))
+        if norm[-1:] != "s" or " " in norm:
+            return norm
+        return norm[:-1] if _CAPITALS_PLURAL.fullmatch(name) else singular(norm)
     if not name.isascii():
         name = unicodedata.normalize("NFKC", _MARKS.sub(r"\1", name) if len(name) > _LONG else name)
     name = _POSSESSIVE.sub("", name.strip(" .,;:\"'’").casefold())

@@ -62,8 +62,8 @@ def decided(
         Of each spelling: how many chunks use it in which way (see :class:`~graphrag_core.engine.graph.change.Uses`),
         under how many titles it is a heading, and how many chunks have it as a word in lower case.
     """
-    common = lower > counts["as_word"] + counts["as_capitals"]
-    rare_in_capitals = lower > _CAPITALS_FACTOR * (counts["as_capitals"] + counts["as_word"])
+    common = np.zeros(len(lower), np.bool_)
+    rare_in_capitals = common
     titled = counts["titled"] > 0
     spoken = np.where(
         rare_in_capitals, counts["spoken_others"], np.where(common, counts["spoken_names"], counts["spoken"])
