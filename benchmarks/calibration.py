@@ -1,8 +1,9 @@
 """Fit the scores of the hybrid method and measure how reliable they are: ``make bench-calibration``.
 
-Every fourth question of a set loses its gold documents before indexing, and 40 questions of another set are asked
-as well, so that some questions have no answer in the index. All are asked with and without the graph. The table has a
-row for each set, scored with weights that were fitted on the other sets alone:
+The sets are those of ``make bench-quality``. Every fourth question of a set loses its answer before indexing: its gold
+documents, or its quotes where few documents answer all questions. 40 questions of another set are asked as well, so
+that some questions have no answer in the index. All are asked with and without the graph. The table has a row for each
+set, scored with weights that were fitted on the other sets alone, without variants of the same questions:
 
 - error: how far the scores are from the share of right hits, on average over ten bins (expected calibration error);
 - first: the mean score of the first hit, and how often it is right;
@@ -14,38 +15,53 @@ The curve over all sets, each scored without its own weights, is written to ``do
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, fields
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, fields, replace
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
-from quality import SHARED, Dataset, lines, load, model_of
+from quality import GROUPS, SHARED, Dataset, family, index_of, is_answer, lines, load
 
-from graphrag_core import Calibration, Chunk, Document, GraphRetriever, KnowledgeIndex
+from graphrag_core import Calibration, Chunk, GraphRetriever
 from graphrag_core.evaluation import Judged, Question, fit_calibration, judge_hits, reliability, scores_of
 
-SETS = (
-    "musique_train", "hotpotqa_train", "2wiki_train", "scifact_train", "musique_train:untitled",
-    "hotpotqa_train:untitled", "docs_dev", "xquad_en", "xquad_zh",
-)  # fmt: skip
-OTHER = {"musique_train": "scifact_train", "scifact_train": "xquad_en", "docs_dev": "hotpotqa_train"}
+SETS = tuple(chain(*GROUPS.values()))
+OTHER = {  # by family; docs_dev for the others
+    "musique": "scifact_train",
+    "scifact": "xquad_en",
+    "docs_dev": "hotpotqa_train",
+    "docs_dev2": "hotpotqa_train",
+}
 FOREIGN = 40
 PICTURE = Path(__file__).parents[1] / "docs" / "scores.png"
 
 
-def sources(question: Mapping[str, Any]) -> set[str]:
-    return set(question["gold"]) if "gold" in question else {part["file"] for part in question["evidence"]}
+def without_answers(dataset: Dataset) -> Dataset:
+    """Return a set without the documents, or the spans of documents, that answer every fourth question."""
+    gone: set[str] = set()
+    spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for question in dataset.questions[3::4]:
+        gone.update(question.get("gold", ()))
+        for evidence in question.get("evidence", ()):
+            if "span" in evidence:
+                spans[evidence["file"]].append(evidence["span"])
+            else:
+                gone.add(evidence["file"])
+    kept = [document for document in dataset.documents if document.id not in gone]
+    return replace(dataset, documents=[replace(one, text=without_spans(one.text, spans[one.id])) for one in kept])
 
 
-def without_answers(dataset: Dataset) -> list[Document]:
-    """Return the documents without those that answer every fourth question."""
-    gone = tuple(source for question in dataset.questions[3::4] for source in sources(question))
-    if dataset.name == "docs_dev":  # ids are paths
-        return [document for document in dataset.documents if not document.id.endswith(gone)]
-    return [document for document in dataset.documents if document.id not in gone]
+def without_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return a text without some spans, which may overlap."""
+    kept = np.ones(len(text), np.bool_)
+    for start, end in spans:
+        kept[start:end] = False
+    return "".join(compress(text, kept))
 
 
 def judged(name: str, embedder: str) -> Judged:
@@ -53,17 +69,15 @@ def judged(name: str, embedder: str) -> Judged:
     dataset = load(name)
     own = {row["question"]: row for row in dataset.questions}
 
-    def is_answer(question: Question, chunk: Chunk) -> bool:
-        row = own.get(question.text)
-        return row is not None and min(dataset.ranks(row, [chunk])) == 0
+    def is_right(question: Question, chunk: Chunk) -> bool:
+        return question.text in own and is_answer(own[question.text], chunk)
 
-    other = OTHER.get(name.removesuffix(":untitled"), "docs_dev")
+    other = OTHER.get(family(name), "docs_dev")
     foreign = [row["question"] for row in lines(SHARED / "data" / other / "questions.jsonl")[:FOREIGN]]
     questions = [Question(text) for text in (*own, *foreign)]
-    with KnowledgeIndex(model_of(embedder), progress=False) as index:
-        index.add(without_answers(dataset))
+    with index_of(without_answers(dataset), embedder) as index:
         retriever = GraphRetriever(index)
-        parts = [judge_hits(retriever, questions, is_answer=is_answer, use_graph=graph) for graph in (True, False)]
+        parts = [judge_hits(retriever, questions, is_answer=is_right, use_graph=graph) for graph in (True, False)]
     return Judged(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -100,8 +114,7 @@ def main(embedders: Sequence[str]) -> None:
     print(f"{'':<36}{'error':>7}{'first':>14}{'AUC':>8}{'first':>8}")
     found = []
     for (name, embedder), hits in sets.items():
-        base = name.removesuffix(":untitled").removesuffix("_train").split("_")[0]
-        calibration = fit_calibration([part for (other, _), part in sets.items() if not other.startswith(base)])
+        calibration = fit_calibration([part for (other, _), part in sets.items() if family(other) != family(name)])
         scores, first = scores_of(calibration, hits), hits.ranks == 0
         found.append((scores, hits.labels, first))
         shown = f"{scores[first].mean():.2f} / {hits.labels[first].mean():.2f}"

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import psycopg
-from quality import DEPTH, load, model_of
+from quality import DEPTH, load, model_of, recall
 
 from graphrag_core import GraphRetriever, KnowledgeIndex, SentenceExtractor
 from graphrag_core.engine.postgres import PostgresEngine, extensions
@@ -87,7 +87,7 @@ def measure(name: str, url: str, most: int | None, *, hnsw: bool) -> None:
         ask = [GraphRetriever(index, k=DEPTH, cache=False) for index in (embedded, remote)]
         for label, settings in METHODS.items():
             if not hnsw or label in ("hybrid", "vector"):
-                _compare(label, settings, dataset, questions, dict(zip(("embedded", "postgres"), ask, strict=True)))
+                _compare(label, settings, questions, dict(zip(("embedded", "postgres"), ask, strict=True)))
 
 
 def measure_extensions(name: str, url: str, most: int | None) -> None:
@@ -115,7 +115,7 @@ def measure_extensions(name: str, url: str, most: int | None) -> None:
         ask = [GraphRetriever(index, k=DEPTH, cache=False) for index in (plain, extended)]
         for label, settings in METHODS.items():
             retrievers = dict(zip(("without", "with extensions"), ask, strict=True))
-            _compare(label, settings, dataset, dataset.questions[:most], retrievers)
+            _compare(label, settings, dataset.questions[:most], retrievers)
 
 
 def _add(index: KnowledgeIndex, documents: Any) -> float:
@@ -125,7 +125,7 @@ def _add(index: KnowledgeIndex, documents: Any) -> float:
     return time.perf_counter() - start
 
 
-def _compare(label: str, settings: Mapping[str, Any], dataset: Any, questions: Any, ask: Mapping[str, Any]) -> None:
+def _compare(label: str, settings: Mapping[str, Any], questions: Any, ask: Mapping[str, Any]) -> None:
     times: list[list[float]] = [[], []]
     recalls: list[list[list[float]]] = [[], []]
     same = order = close = 0
@@ -140,7 +140,7 @@ def _compare(label: str, settings: Mapping[str, Any], dataset: Any, questions: A
                 hits = retriever.retrieve(row["question"], **settings).hits
                 statements[at] += counts["sent"] - before
                 times[at].append(time.perf_counter() - start)
-                recalls[at].append(dataset.recall(row, [hit.chunk for hit in hits]))
+                recalls[at].append(recall(row, [hit.chunk for hit in hits]))
                 results.append([(hit.chunk.id, hit.score) for hit in hits])
             one, other = ([chunk for chunk, _ in result] for result in results)
             same += set(one) == set(other)
@@ -153,10 +153,10 @@ def _compare(label: str, settings: Mapping[str, Any], dataset: Any, questions: A
             if not is_close:
                 different.append(row["question"])
     count = len(questions)
-    recall = [100 * np.mean(own, axis=0) for own in recalls]
+    means = [100 * np.mean(own, axis=0) for own in recalls]
     print(
         f"{label}: {count} questions, the same ten {same}, in order {order}, with scores {close}; of ten "
-        f"{10 * np.mean(shared):.2f} are equal; recall@5 {recall[0][1]:.2f} and {recall[1][1]:.2f}"
+        f"{10 * np.mean(shared):.2f} are equal; recall@5 {means[0][1]:.2f} and {means[1][1]:.2f}"
     )
     for at, engine in enumerate(ask):
         p50, p95 = np.percentile(np.array(times[at]) * 1000, [50, 95])

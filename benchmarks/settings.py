@@ -1,12 +1,12 @@
 """Settings of the second stage, chosen on some sets and checked on another: ``make bench-settings``.
 
 Each set is indexed once and each question is searched once; only ``Coverage`` runs again for every setting. The first
-tables show the difference of each setting to vector+BM25 in points, by set, on average and on the worst set ("-u" is a
-set without its titles, "/m" one with MiniLM). The last one leaves out one collection after the other: the others choose
-the setting whose worst difference to vector+BM25 at @5 and @10 is best, and among those within half a point of it the
-one with the best mean; the collection that was left out shows what the choice is worth. A gain that is lost there was
-fitted to the questions. Variants of the same questions (untitled, translated, another embedding) are left out together.
-Intervals are 95 %, paired.
+tables show the difference of each setting to vector+BM25 in points, by set, on average and on the worst set
+("-u" is a set without its titles, "-t" one with triples, "-c" and "-n" one that was cut before, "/m" one with MiniLM).
+The last one leaves out one collection after the other: the others choose the setting whose worst difference to
+vector+BM25 at @5 and @10 is best, and among those within half a point of it the one with the best mean; the collection
+that was left out shows what the choice is worth. A gain that is lost there was fitted to the questions. Variants of the
+same questions (untitled, translated, another embedding) are left out together. Intervals are 95 %, paired.
 
 ``settings.py SETS [SETTING ...]`` where SETS is "all" or names as in ``quality.py``, with ``@minilm`` behind a name for
 MiniLM in place of WordLlama, and a SETTING is
@@ -28,10 +28,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from quality import DEPTH, PLAIN, SETS, Dataset, Recalls, cell, load, model_of
+from quality import DEPTH, PLAIN, SETS, Dataset, Recalls, cell, family, index_of, load, recall
 from scipy.stats import bootstrap
 
-from graphrag_core import Chunk, Coverage, GraphRetriever, KnowledgeIndex, Reranked
+from graphrag_core import Chunk, Coverage, GraphRetriever, Reranked
 from graphrag_core.ports import Ranking
 from graphrag_core.query.coverage import Reranker
 from graphrag_core.query.query import Query
@@ -61,15 +61,14 @@ class EachSetting(Reranker):
 def measure(dataset: Dataset, embedder: str, settings: Mapping[str, Coverage]) -> dict[str, Recalls]:
     """Return for each setting a row for each question: the difference to vector+BM25 in each of ``MEASURES``."""
     found: dict[str, list[list[float]]] = {name: [] for name in (*settings, PLAIN)}
-    with KnowledgeIndex(model_of(embedder), progress=False) as index:
-        index.add(dataset.documents)
+    with index_of(dataset, embedder) as index:
         for row in dataset.questions:
             each = EachSetting(settings)
             retriever = GraphRetriever(index, k=DEPTH, reranker=each, cache=False)
             retriever.retrieve(row["question"])
             plain = [hit.chunk for hit in retriever.retrieve(row["question"], use_graph=False).hits]
             for name, recalls in found.items():  # without a graph, nothing is reranked
-                recalls.append(dataset.recall(row, each.chunks.get(name, plain)))
+                recalls.append(recall(row, each.chunks.get(name, plain)))
     measured = {name: np.array(values)[:, : len(MEASURES)] for name, values in found.items()}
     return {name: measured[name] - measured[PLAIN] for name in settings}
 
@@ -94,24 +93,15 @@ def parse(arguments: Sequence[str]) -> dict[str, Coverage]:
     return settings
 
 
-def family(name: str) -> str:
-    """Return what variants of the same questions have in common."""
-    return (
-        name.partition(":")[0].partition("@")[0]
-        if name.startswith("docs_")
-        else name.partition(":")[0].partition("_")[0]
-    )
-
-
 def show_settings(recalls: Mapping[str, Mapping[str, Recalls]], settings: Sequence[str]) -> None:
     """Print a table for each measure: the difference of each setting to vector+BM25."""
     width = 2 + max(map(len, settings))
     for column, measure in enumerate(MEASURES):
-        sets = "".join(f"{short(name):>11}" for name in recalls)
+        sets = "".join(f"{short(name):>13}" for name in recalls)
         print(f"\n{measure:<{width}}{'worst':<8}{'mean of all sets':<24}{sets}")
         for name in settings:
             gains = {key: found[name][:, column] for key, found in recalls.items()}
-            by_set = "".join(f"{100 * gain.mean() + 0.0:+11.1f}" for gain in gains.values())
+            by_set = "".join(f"{100 * gain.mean() + 0.0:+13.1f}" for gain in gains.values())
             worst = 100 * min(gain.mean() for gain in gains.values()) + 0.0
             print(f"{name:<{width}}{worst:<+8.1f}{mean_of_sets(gains):<24}{by_set}")
 
@@ -158,7 +148,9 @@ def mean_of_sets(gains: Mapping[str, Recalls]) -> str:
 
 
 def short(name: str) -> str:
-    return name.replace("_train", "").replace(":untitled", "-u").replace("@minilm", "/m")
+    base, _, variant = name.partition(":")
+    base = base.removesuffix("_train").removesuffix("_qa").removesuffix("_chunking")
+    return (f"{base}-{variant[0]}" if variant else base).replace("@minilm", "/m")
 
 
 def main() -> None:

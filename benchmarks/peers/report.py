@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from quality import COLUMNS, Dataset, Recalls
+from quality import COLUMNS, Dataset, Recalls, recall
 
 from graphrag_core import Chunk, __version__
 from graphrag_core.evaluation import bootstrap_interval
@@ -90,7 +90,7 @@ def evaluate(dataset: Dataset, chunks: Mapping[str, Chunk], outputs: Mapping[str
             asked = dataset.questions[: len(row["ranked"])]
             pairs = zip(asked, row["ranked"], strict=True)
             found = [(question, [chunks[id_] for id_ in ids if id_ in chunks]) for question, ids in pairs]  # no triples
-            recalls = np.array([dataset.recall(question, hits) for question, hits in found])
+            recalls = np.array([recall(question, hits) for question, hits in found])
             query, flat = float(np.median(row["query_cpu_ms"])), float(np.median(row["faiss_cpu_ms"]))
             ratio = query / flat if flat else float("nan")
             costs = (row["build_cpu_seconds"], query, ratio, row["peak_mb"], row["disk_bytes"], row["note"])

@@ -89,16 +89,15 @@ def prepare(name: str, seconds: float, *, reuse: bool) -> Dataset:
     """Write the input of a set, unless it may be reused; return the set with its questions in random order."""
     folder, settings = folder_of(name), json.dumps({"seconds": seconds})
     folder.mkdir(parents=True, exist_ok=True)
-    given_triples = name.endswith(":triples")
-    dataset = load(name.removesuffix(":triples"), triples=given_triples)
+    dataset = load(name)
     rows = list(dataset.questions)
     random.Random(0).shuffle(rows)
     done = folder / "settings.json"
     if not (reuse and done.exists() and done.read_text("utf-8") == settings):
         done.unlink(missing_ok=True)
-        _write_input(folder, dataset, rows, given_triples=given_triples)
+        _write_input(folder, dataset, rows, given_triples=dataset.variant == "triples")
         done.write_text(settings, "utf-8")
-    return Dataset(name, dataset.documents, rows, dataset.ranks)
+    return Dataset(name, dataset.documents, rows)
 
 
 def _write_input(folder: Path, dataset: Dataset, rows: list[Mapping[str, Any]], *, given_triples: bool) -> None:
