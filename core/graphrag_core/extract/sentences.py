@@ -8,13 +8,13 @@ from operator import attrgetter
 
 from graphrag_core.errors import ExtractionError
 from graphrag_core.extract.prose import Prose, Sentence, read_prose
-from graphrag_core.extract.source_names import Reading, SourceNames, sources, with_document_names
+from graphrag_core.extract.source_names import Reading, SourceNames, code_mentions, sources
 from graphrag_core.extract.subjects import Subjects, link_addresses, read_subjects, section_anchors
 from graphrag_core.model import SENTENCE_WEIGHT, Chunk, Extraction, Fact, Mark, Mention
 from graphrag_core.ports import Extractor
 from graphrag_core.text import REFERS_TO
 from graphrag_core.text.markup import plain
-from graphrag_core.text.mentions import NameMatch, code_names, find_names
+from graphrag_core.text.mentions import NameMatch, code_names, find_aliases, find_names
 from graphrag_core.text.sentences import is_boilerplate, is_statement
 
 _ROW = re.compile(r"[^\n]+")
@@ -63,9 +63,8 @@ class SentenceExtractor:
         for places in sources(chunks):
             readings = list(_read([chunks[place] for place in places]))
             names = SourceNames(readings)
-            found = [_extract(reading, names) for reading in readings]
-            for place, extraction in zip(places, with_document_names(readings, found), strict=True):
-                extractions[place] = extraction
+            for place, reading in zip(places, readings, strict=True):
+                extractions[place] = _extract(reading, names)
         return extractions
 
 
@@ -83,15 +82,16 @@ def _read(chunks: Sequence[Chunk]) -> Iterator[Reading]:
             previous = chunk
         prose = read_prose(chunk)
         found = find_names(prose.text, {sentence.start for sentence in prose.sentences})
-        yield Reading(chunk, read_subjects(chunk, inherited), prose, found)
+        literals = [] if prose.is_plain else list(_literal_names(chunk))
+        yield Reading(chunk, read_subjects(chunk, inherited), prose, found, literals, find_aliases(prose.text, found))
 
 
 def _extract(reading: Reading, source: SourceNames) -> Extraction:
     """Return the names, sentences, links and table rows of a chunk."""
     chunk, prose = reading.chunk, reading.prose
     subjects, names = source.subjects(reading.subjects), source.matches(reading)
-    if not prose.is_plain:
-        names = sorted([*names, *_literal_names(chunk)], key=attrgetter("start"))
+    if reading.literals:
+        names = sorted([*names, *reading.literals], key=attrgetter("start"))
     by_sentence = _names_by_sentence(prose, names)
     if prose.sentences:  # without the names in boilerplate
         names = [match for own in by_sentence for match in own]
@@ -102,10 +102,11 @@ def _extract(reading: Reading, source: SourceNames) -> Extraction:
         facts += _table_facts(chunk, subjects, source)
     about = subjects.names()
     mentioned = dict.fromkeys([match.name for match in names])
-    mentioned.update(dict.fromkeys(name for pair in source.aliases(reading) for name in pair))
+    mentioned.update(dict.fromkeys(name for pair in reading.aliases for name in pair))
     if not prose.is_plain:
         mentioned.update(dict.fromkeys(name for fact in facts for name in fact.entities))
         mentioned.update(dict.fromkeys(address for _, _, addresses in links for address in addresses))
+        mentioned.update(dict.fromkeys(code_mentions(reading, source.known)))
         for name in about:
             mentioned.pop(name, None)
     mentions = [*(Mention(name, subject=True) for name in about), *map(_mention, mentioned)]
@@ -193,7 +194,7 @@ def _table_facts(chunk: Chunk, subjects: Subjects, source: SourceNames) -> Itera
             continue
         literals = [name for cell in cells[:1] for name in code_names(cell.strip("`"))]
         found = [match.name for match in find_names(statement, {0}) if match.certain]
-        mentioned = [*literals, *filter(source.has, found)]
+        mentioned = [*literals, *(one for name in found for one in source.of(name))]
         if is_statement(statement.replace(" | ", " "), mentioned, whole=False):
             entities = tuple(dict.fromkeys((*subjects.at(start), *mentioned)))
             yield Fact(entities, statement, weight=SENTENCE_WEIGHT, span=(start, end))

@@ -1,31 +1,46 @@
 """Which candidates are names: decided by how their source uses them.
 
 A source is a document, or the pieces of one that an application cut before adding them. "Session" is a name in a source
-that writes it inside a sentence more often than "session". Where the uses say nothing, as for the label of a table, the
-dictionary decides. Names of several words and defined terms are found in lower case too; a short form that the source
-introduces ("Bruce" after "Bruce Perens", "ACL" after "access control list (ACL)") is the long name elsewhere in it.
-Other sources never change the decision.
+that has it inside a sentence at least as often as "session". Where the uses say nothing, as for the label of a table, the
+dictionary decides. A heading is a name if the text speaks of it; otherwise the names in it are. Names of several words are
+found in lower case too. A short form that the source introduces is the long name elsewhere in it: "Bruce" after "Bruce
+Perens", "ACL" after "access control list (ACL)". Other sources never change a decision.
 """
 
 import json
-import os
 import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from graphrag_core.extract.prose import Prose
 from graphrag_core.extract.subjects import Subjects
-from graphrag_core.model import Chunk, Extraction, Mention
+from graphrag_core.model import Chunk
 from graphrag_core.text import CJK, FUNCTION, normalise, title_names
 from graphrag_core.text.dictionary import is_ordinary
-from graphrag_core.text.mentions import NameMatch, code_names, find_aliases
+from graphrag_core.text.mentions import NameMatch, code_names, find_names
 from graphrag_core.text.words import COMMON_NOUNS, OPENERS, VERBS
 
+Instead = dict[str, tuple[str, ...]]
+"""What candidates stand for: other names, or none."""
+
+_SOURCE_KEYS = ("source", "file_path", "url")
+_STORED = "__graphrag__"  # the metadata key of what the adapters store
+_POSITION_KEYS = frozenset({"start_index", "page", "page_label", "page_number", _STORED})
+_LOWER_WORD = re.compile(r"\b[^\W\d_A-Z][^\W_]*")
+_ANY_WORD = re.compile(r"[^\W_]+")
+_SUBJECT_VERB = re.compile(
+    r"(?:['’]s|,)?\s+(?:is|was|has|had|does|did|will|can|became|began|won|joined|says?|said|wrote|uses?|provides?"
+    r"|supports?|owns?|leads?|runs?|handles?|stores?|sends?|issues?)\b"
+)
+_LINKING = frozenset("the a an in on at to for".split())
+_CONTINUES = frozenset(",;'’/-&")
+_CAPITALS_FACTOR = 3  # a word in capitals is a name unless it is that many times as frequent in lower case
+_LONGEST_PHRASE = 5  # words of a name that is found in lower case
+_CJK_NAME = re.compile(f"[{CJK}]{{3,}}")
 _CODE_IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _HAS_CASE_OR_JOINT = re.compile(r"[_.]|[a-z][A-Z]")
 _MOST_CODE_NAMES = 20
@@ -53,263 +68,284 @@ _NO_PERSON = re.compile(r"\b(?:[Ii]n|[Aa]t|[Nn]ear|[Tt]he|[Aa]n?|[Aa]cross|[Ww]i
 _LOWER = re.compile(r"(?<![\w.@/<-])[^\W\d_A-Z][^\W_]*(?=[\s,;:!?)]|\.\s|\Z)")  # not in an address
 
 
-_LOWER_WORD = re.compile(r"\b[^\W\d_A-Z][^\W_]*")
-_ANY_WORD = re.compile(r"[^\W_]+")
-_SUBJECT_VERB = re.compile(
-    r"(?:['’]s|,)?\s+(?:is|was|has|had|does|did|will|can|became|began|won|joined|says?|said|wrote|uses?|provides?"
-    r"|supports?|owns?|leads?|runs?|handles?|stores?|sends?|issues?)\b"
-)
-_LINKING = frozenset("the a an in on at to for".split())
-_CAPITALS_FACTOR = 3  # a word in capitals is a name unless it is that many times as frequent in lower case
-_MOST_PHRASE = 5  # words of a name that is found in lower case
-_CJK_NAME = re.compile(f"[{CJK}]{{3,}}")
-
-
-class Reading(NamedTuple):
-    """A chunk with its candidates: what it is about, its prose, and the names that may be in it."""
-
-    chunk: Chunk
-    subjects: Subjects
-    prose: Prose
-    found: list[NameMatch]
-
-
-class SourceNames:
-    """The names of a source."""
-
-    def __init__(self, readings: Sequence[Reading]) -> None:
-        self._titles = {name for reading in readings for name in reading.subjects.title}
-        certain: Counter[str] = Counter()
-        opening_runs: Counter[str] = Counter()
-        self._inside: Counter[str] = Counter()
-        for reading in readings:
-            starts, text = {sentence.start for sentence in reading.prose.sentences}, reading.prose.text
-            for match in reading.found:
-                if match.certain:
-                    certain[match.name] += 1
-                    self._inside[match.name] += match.start not in starts and _in_sentence(text, match.start)
-                    if match.start in starts and " " in match.name:
-                        opening_runs[match.name] += 1
-        subjects = {name for reading in readings for name in reading.subjects.names() if name[0] != "→"}
-        elsewhere = {*subjects, *(name for name, count in certain.items() if count > opening_runs[name])}
-        self._shorter = {name: _without_opener(name) for name in opening_runs if name not in elsewhere}
-        opening = {match.name for reading in readings for match in reading.found if not match.certain}
-        words = {name for name in (*certain, *subjects, *opening) if is_word(name)}
-        wanted = {word.lower() for word in words}
-        texts = [reading.prose.text for reading in readings]
-        self._lower = Counter(word for text in texts for word in _LOWER_WORD.findall(text) if word in wanted)
-        self._dropped = {word for word in words if not self._is_name(word)} - self._titles
-        self._certain = certain
-        if os.environ.get("H1"):
-            spoken = " ".join(" ".join(_ANY_WORD.findall(text.lower())) for text in texts)
-            spoken = f" {spoken} "
-            for name in subjects - self._titles:
-                words_ = name.split()
-                if len(words_) > 1 and name not in certain and all(is_ordinary(w.lower()) or w.lower() in FUNCTION for w in _ANY_WORD.findall(name)) and f" {normalise(name)} " not in spoken:
-                    self._dropped.add(name)
-        names = {name for name in (*certain, *subjects) if name not in self._dropped and name not in self._shorter}
-        self._phrases: dict[str, list[tuple[str, ...]]] = {}
-        self._names: dict[tuple[str, ...], str] = {}
-        for name in names:
-            words_ = tuple(normalise(name).split())
-            if 2 <= len(words_) <= _MOST_PHRASE and FUNCTION.isdisjoint(words_) and min(map(len, words_)) > 1 and words_ not in self._names:
-                self._names[words_] = name
-                self._phrases.setdefault(words_[0], []).append(words_)
-        self._cjk = [name for name in names if not name.isascii() and _CJK_NAME.fullmatch(name)]
-
-    def _is_name(self, word: str) -> bool:
-        lower, inside = self._lower[word.lower()], self._inside[word]
-        if word.isupper():
-            return lower <= _CAPITALS_FACTOR * inside or lower == 0
-        if lower or inside:
-            return lower <= inside
-        return not is_ordinary(word.lower())
-
-    def has(self, name: str) -> bool:
-        """Return whether a name that an extractor is certain of is one in this source."""
-        return name not in self._dropped
-
-    def subjects(self, subjects: Subjects) -> Subjects:
-        """Return the subjects of a chunk without those that are no names."""
-        if not self._dropped:
-            return subjects
-        headings = ((at, tuple(filter(self.has, names))) for at, names in subjects.headings)
-        terms = ((block, tuple(filter(self.has, names))) for block, names in subjects.terms)
-        return subjects._replace(
-            headings=tuple(pair for pair in headings if pair[1]), terms=tuple(pair for pair in terms if pair[1])
-        )
-
-    def aliases(self, reading: Reading) -> list[tuple[str, str]]:
-        """Return the short names that a chunk introduces, and the long ones."""
-        pairs = find_aliases(reading.prose.text, reading.found)
-        return [(short, long) for short, long in pairs]
-
-    def matches(self, reading: Reading) -> list[NameMatch]:
-        """Return the names in the prose of a chunk."""
-        text = reading.prose.text
-        found = [match for match in reading.found if match.name not in self._dropped and (match.certain or self._confirms(text, match))]
-        if self._shorter:
-            found = [NameMatch(short, m.end - len(short), m.end) if (short := self._shorter.get(m.name)) is not None else m for m in found]
-            found = [m for m in found if m.name and not (is_word(m.name) and m.name in self._dropped)]
-        return self._with_lower_case(text, found)
-
-    def _confirms(self, text: str, match: NameMatch) -> bool:
-        if self._inside[match.name]:
-            return True
-        return not self._lower[match.name.lower()] and not is_ordinary(match.name.lower()) and _SUBJECT_VERB.match(text, match.end) is not None
-
-    def _with_lower_case(self, text: str, found: list[NameMatch]) -> list[NameMatch]:
-        more = []
-        if self._phrases:
-            lower = text.lower() if len(text.lower()) == len(text) else text
-            words = [(match.group(), match.start(), match.end()) for match in _ANY_WORD.finditer(lower)]
-            for at, (word, start, _) in enumerate(words):
-                for phrase in self._phrases.get(word, ()):
-                    end = at + len(phrase)
-                    if tuple(one for one, _, _ in words[at:end]) == phrase and len(text[start:words[end - 1][2]]) <= sum(map(len, phrase)) + len(phrase) - 1:
-                        more.append(NameMatch(self._names[phrase], start, words[end - 1][2]))
-        for name in self._cjk:
-            at = text.find(name)
-            while at >= 0:
-                more.append(NameMatch(name, at, at + len(name)))
-                at = text.find(name, at + len(name))
-        if not more:
-            return found
-        taken = sorted((match.start, match.end) for match in found)
-        begins, ends = [start for start, _ in taken], [-1, *accumulate((end for _, end in taken), max)]
-        more = [m for m in more if m.end > ends[bisect_right(begins, m.start)]]
-        return sorted([*found, *more], key=attrgetter("start"))
-
-
-_SOURCE_KEYS = ("source", "file_path", "url")
-_POSITION_KEYS = frozenset({"start_index", "page", "page_label", "page_number", "chunk_index", "loc", "_source"})
-
-
 def sources(chunks: Sequence[Chunk]) -> list[list[int]]:
-    """Return the places of the chunks of each source, in order."""
-    found: dict[Any, list[int]] = {}
+    """Return the places of the chunks of each source, in order.
+
+    The pieces of a source have one ``source`` in their metadata (LangChain) or one ``ref_doc_id`` (LlamaIndex), and
+    equal metadata but for their place in it: otherwise a name could be seen across a filter.
+    """
+    found: dict[str, list[int]] = {}
     for place, chunk in enumerate(chunks):
         found.setdefault(_source(chunk), []).append(place)
     return list(found.values())
 
 
 def _source(chunk: Chunk) -> str:
-    stored = chunk.metadata.get("__graphrag__")
-    source = stored.get("source") if isinstance(stored, Mapping) else next((v for k in _SOURCE_KEYS if (v := chunk.metadata.get(k))), None)
+    stored = chunk.metadata.get(_STORED)
+    keys = (chunk.metadata.get(key) for key in _SOURCE_KEYS)
+    source = stored.get("source") if isinstance(stored, Mapping) else next(filter(None, keys), None)
     if not isinstance(source, str) or source == chunk.document_id:
         return chunk.document_id
-    rest = {key: value for key, value in chunk.metadata.items() if key not in _POSITION_KEYS and key != "__graphrag__"}
-    return f"{source}\0{json.dumps(rest, sort_keys=True, default=str)}"
+    rest = {key: value for key, value in chunk.metadata.items() if key not in _POSITION_KEYS}
+    return json.dumps([source, rest], sort_keys=True, default=str)
 
 
-def _without_opener(name: str) -> str:
-    """Return a name without an ordinary word that opens a sentence, and the small words after it: "Review the PR"."""
-    first, *words = name.split(" ")
-    if words[0] not in _LINKING or not first[1:].islower() or not is_ordinary(first.lower()):
-        return name
-    while words and words[0].islower():
-        del words[0]
-    return " ".join(words)
+class Reading(NamedTuple):
+    """A chunk with its candidates.
+
+    Attributes
+    ----------
+    subjects
+        What the chunk is about.
+    prose
+        Its sentences.
+    found
+        The names that may be in the prose. A word that only the start of a sentence capitalises is not certain.
+    literals
+        The names in inline code.
+    aliases
+        The short forms that the chunk introduces, and their long names.
+    """
+
+    chunk: Chunk
+    subjects: Subjects
+    prose: Prose
+    found: list[NameMatch]
+    literals: list[NameMatch]
+    aliases: list[tuple[str, str]]
 
 
-def _in_sentence(text: str, at: int) -> bool:
-    """Return whether a word continues a sentence: a word, a number or a comma precedes it."""
-    before = text[max(at - 2, 0) : at].rstrip()[-1:]
-    return before.isalnum() or before in {",", ";", "'", "’", "/", "-", "&"}
+class SourceNames:
+    """The names of a source."""
+
+    def __init__(self, readings: Sequence[Reading]) -> None:
+        texts = [reading.prose.text for reading in readings]
+        titles = {name for reading in readings for name in reading.subjects.title}
+        subjects = {name for reading in readings for name in reading.subjects.names() if name[0] != "→"}
+        certain = Counter(match.name for reading in readings for match in reading.found if match.certain)
+        opening = {match.name for reading in readings for match in reading.found if not match.certain}
+        words = {name for name in (*certain, *subjects, *opening) if _is_word(name)}
+        lower = {word.lower() for word in words}
+        self._inside = _names_inside(readings)
+        self._lower = Counter(word for text in texts for word in _LOWER_WORD.findall(text) if word in lower)
+        self._instead: Instead = {word: () for word in words - titles if not self._is_name(word)}
+        shorter = _without_openers(readings, certain, self._inside)
+        self._instead |= {name: rest for name, rest in shorter.items() if name not in subjects}
+        self._instead |= self._in_headings(subjects - titles - set(certain), texts)
+        if any(reading.chunk.page is not None for reading in readings):
+            self._instead |= _footnotes(readings)
+        self._instead |= _long_forms(readings) | self._full_names(readings)
+        self._phrases = _Phrases(name for name in (*certain, *subjects) if name not in self._instead)
+        literals = (match.name for reading in readings for match in reading.literals)
+        self.known = {normalise(name) for name in (*certain, *subjects, *literals) if name not in self._instead}
+        """The normalised names."""
+
+    def _is_name(self, word: str) -> bool:
+        lower, inside = self._lower[word.lower()], self._inside[word]
+        if word.isupper():
+            return lower <= _CAPITALS_FACTOR * inside or lower == 0
+        return lower <= inside if lower or inside else not is_ordinary(word.lower())
+
+    def _in_headings(self, headings: set[str], texts: Sequence[str]) -> Instead:
+        """Return the names in headings of several words that the text does not speak of."""
+        headings = {heading for heading in headings if " " in heading}
+        spoken = f" {' '.join(word for text in texts for word in _ANY_WORD.findall(text.lower()))} " if headings else ""
+        found: Instead = {}
+        for heading in headings:
+            if f" {normalise(heading)} " not in spoken:
+                inner = [match.name for match in find_names(heading, {0}) if match.certain and match.name != heading]
+                found[heading] = tuple(
+                    name for name in inner if self._inside[name] or (code_names(name) == (name,) and not _is_word(name))
+                )
+        return found
+
+    def of(self, name: str) -> tuple[str, ...]:
+        """Return the names that a candidate stands for: mostly itself."""
+        return self._instead.get(name, (name,))
+
+    def subjects(self, subjects: Subjects) -> Subjects:
+        """Return the names of what a chunk is about."""
+        if not self._instead:
+            return subjects
+        headings = ((at, self._all(names)) for at, names in subjects.headings)
+        terms = ((block, self._all(names)) for block, names in subjects.terms)
+        return subjects._replace(
+            headings=tuple(pair for pair in headings if pair[1]), terms=tuple(pair for pair in terms if pair[1])
+        )
+
+    def _all(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one for name in names for one in self.of(name)))
+
+    def matches(self, reading: Reading) -> list[NameMatch]:
+        """Return the names in the prose of a chunk."""
+        text = reading.prose.text
+        introduced = {short for short, _ in reading.aliases}
+        found = []
+        for match in reading.found:
+            if match.certain or self._confirms(text, match):
+                names = (match.name,) if match.name in introduced else self.of(match.name)
+                found += [NameMatch(name, match.start, match.end) for name in names]
+        return _with_others(found, [*self._phrases.find(text)])
+
+    def _confirms(self, text: str, match: NameMatch) -> bool:
+        """Return whether a word that opens a sentence is a name."""
+        if self._inside[match.name]:
+            return True
+        lower = match.name.lower()
+        return not self._lower[lower] and not is_ordinary(lower) and _SUBJECT_VERB.match(text, match.end) is not None
+
+    def _full_names(self, readings: Sequence[Reading]) -> Instead:
+        """Return the full names of persons that a word of their name stands for: "Bruce" after "Bruce Perens".
+
+        The word is the first or last one of one name alone, which the source has before, and the text uses it as the
+        name of a person.
+        """
+        full = _ends_of_names(self._all(_in_order(readings)))
+        if len(readings) == 1:  # there a surname alone links the document with others on the person
+            full = {word: name for word, name in full.items() if _is_first(word, name)}
+        if not full:
+            return {}
+        texts = [reading.chunk.text for reading in readings]
+        others = {word for text in texts for word in _NO_PERSON.findall(text)}
+        acting = {word for text in texts for pattern in (_ACTS, _ADDRESSED, _GREETED) for word in pattern.findall(text)}
+        of_person = any(map(_PERSON.search, texts))
+        acting |= {word for text in texts for word in _IS.findall(text)} if of_person else set()
+        lower = {word for text in texts for word in _LOWER.findall(text)}
+        return {
+            word: (name,)
+            for word, name in full.items()
+            if word not in others
+            and (word in acting or (of_person and not _is_first(word, name)))
+            and lower.isdisjoint((name.lower().split()[0], name.lower().split()[-1]))
+        }
 
 
-def is_word(name: str) -> bool:
+def _is_word(name: str) -> bool:
     """Return whether a name is one word as any text may have it: "Session", "session", "SELECT"."""
     return name.isalpha() and (name[1:].islower() or name.isupper()) and len(name) > 1
 
 
-
-def with_document_names(readings: Sequence[Reading], extractions: list[Extraction]) -> list[Extraction]:
-    """Return the extractions of a source's chunks with the names that only the whole source shows."""
-    chunks = [reading.chunk for reading in readings]
-    extractions = _with_long_names(readings, extractions)
-    if any(mark.kind == "code" for chunk in chunks for mark in chunk.marks):
-        known = {normalise(mention.name) for extraction in extractions for mention in extraction.mentions}
-        extractions = [_with_code(chunk, e, known) for chunk, e in zip(chunks, extractions, strict=True)]
-    if any(chunk.page is not None for chunk in chunks):
-        extractions = _without_footnotes(chunks, extractions)
-    # A word is the short form of a person's name if it is the first or last word of one name alone, which the document
-    # mentions before, and if the text uses it as the name of a person.
-    full = _full_names(extractions)
-    if len(chunks) == 1:  # there a surname alone links the document with others on the person
-        full = {word: name for word, name in full.items() if _is_first(word, name)}
-    if not full:
-        return extractions
-    texts = [chunk.text for chunk in chunks]
-    others = {word for text in texts for word in _NO_PERSON.findall(text)}
-    full = {word: name for word, name in full.items() if word not in others}
-    if full:
-        acting = {word for text in texts for pattern in (_ACTS, _ADDRESSED, _GREETED) for word in pattern.findall(text)}
-        of_person = any(map(_PERSON.search, texts))
-        acting |= {word for text in texts for word in _IS.findall(text)} if of_person else set()
-        full = {
-            word: name for word, name in full.items() if word in acting or (of_person and not _is_first(word, name))
-        }
-    if full:
-        lower = {word for text in texts for word in _LOWER.findall(text)}
-        full = {word: name for word, name in full.items() if lower.isdisjoint(_ends(name))}
-    return [_renamed(extraction, full) for extraction in extractions] if full else extractions
+def _names_inside(readings: Sequence[Reading]) -> Counter[str]:
+    """Count how often names are inside a sentence: a word, a number or a comma precedes them."""
+    inside: Counter[str] = Counter()
+    for reading in readings:
+        text, starts = reading.prose.text, {sentence.start for sentence in reading.prose.sentences}
+        for match in reading.found:
+            before = text[max(match.start - 2, 0) : match.start].rstrip()[-1:]
+            if match.certain and match.start not in starts and (before.isalnum() or before in _CONTINUES):
+                inside[match.name] += 1
+    return inside
 
 
-def _with_long_names(readings: Sequence[Reading], extractions: list[Extraction]) -> list[Extraction]:
-    """Return the extractions with the long name for each short form, but for the chunks that introduce it."""
-    introduced = [find_aliases(reading.prose.text, reading.found) for reading in readings]
-    longs: dict[str, set[str]] = {}
-    for short, long in (pair for pairs in introduced for pair in pairs):
-        longs.setdefault(short, set()).add(long)
-    full = {short: next(iter(long)) for short, long in longs.items() if len({normalise(one) for one in long}) == 1}
-    if not full:
-        return extractions
-    return [
-        _renamed(extraction, {short: long for short, long in full.items() if (short, long) not in pairs})
-        for extraction, pairs in zip(extractions, introduced, strict=True)
-    ]
+def _without_openers(readings: Sequence[Reading], certain: Counter[str], inside: Counter[str]) -> Instead:
+    """Return names that only open sentences without the ordinary word that opens them.
 
-
-def _with_code(chunk: Chunk, extraction: Extraction, known: set[str]) -> Extraction:
-    """Return an extraction with the identifiers of code blocks that are names elsewhere in the document."""
-    mentioned = {normalise(mention.name) for mention in extraction.mentions}
-    found: dict[str, Mention] = {}
-    for mark in chunk.marks:
-        if mark.kind != "code":
+    "Review the PR", and "Tap Bixby Key" in a source that has "Bixby Key" inside a sentence.
+    """
+    opening: Counter[str] = Counter()
+    for reading in readings:
+        starts = {sentence.start for sentence in reading.prose.sentences}
+        opening.update(match.name for match in reading.found if match.start in starts and " " in match.name)
+    found: Instead = {}
+    for name, count in opening.items():
+        first, *words = name.split(" ")
+        if count < certain[name] or not is_ordinary(first.lower()):
             continue
-        for match in _CODE_IDENTIFIER.finditer(chunk.text, mark.start, mark.end):
-            for name in code_names(match.group()) if _HAS_CASE_OR_JOINT.search(match.group()) else ():
-                norm = normalise(name)
-                if norm in known and norm not in mentioned and len(found) < _MOST_CODE_NAMES:
-                    found.setdefault(norm, Mention(name))
-    return replace(extraction, mentions=(*extraction.mentions, *found.values())) if found else extraction
+        if words[0] in _LINKING or inside[" ".join(words)]:
+            while words and words[0].islower():
+                del words[0]
+            found[name] = (" ".join(words),) if words else ()
+    return found
 
 
-def _without_footnotes(chunks: Sequence[Chunk], extractions: list[Extraction]) -> list[Extraction]:
-    """Return the extractions without the words that have the number of a footnote.
+def _footnotes(readings: Sequence[Reading]) -> Instead:
+    """Return the words that have the number of a footnote.
 
     They are the names of documents with pages that one chunk alone mentions, if the document has the word itself.
     """
-    counts = Counter(mention.name for extraction in extractions for mention in extraction.mentions)
+    counts = Counter(name for reading in readings for name in {match.name for match in reading.found})
     once = {name: found[1] for name, n in counts.items() if n == 1 and (found := _NUMBERED.fullmatch(name))}
-    words = {word for chunk in chunks for word in _WORD.findall(chunk.text)} if once else set()
-    noted = {name: "" for name, word in once.items() if word is None or word.rpartition(" ")[2] in words}
-    return [_renamed(extraction, noted) for extraction in extractions] if noted else extractions
+    words = {word for reading in readings for word in _WORD.findall(reading.chunk.text)} if once else set()
+    return {name: () for name, word in once.items() if word is None or word.rpartition(" ")[2] in words}
+
+
+def _long_forms(readings: Sequence[Reading]) -> Instead:
+    """Return the long name of each short form that the source introduces once."""
+    longs: dict[str, dict[str, str]] = {}
+    for short, long in (pair for reading in readings for pair in reading.aliases):
+        longs.setdefault(short, {}).setdefault(normalise(long), long)
+    return {short: tuple(names.values()) for short, names in longs.items() if len(names) == 1}
+
+
+def _in_order(readings: Sequence[Reading]) -> Iterator[str]:
+    for reading in readings:
+        yield from reading.subjects.names()
+        yield from (match.name for match in reading.found if match.certain)
+
+
+class _Phrases:
+    """Names of several words, and Chinese and Japanese ones, to be found in texts in any case."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._by_first: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+        self._cjk: list[str] = []
+        for name in dict.fromkeys(names):
+            words = tuple(normalise(name).split(" "))
+            if 2 <= len(words) <= _LONGEST_PHRASE and FUNCTION.isdisjoint(words) and min(map(len, words)) > 1:
+                self._by_first.setdefault(words[0], []).append((words, name))
+            elif not name.isascii() and _CJK_NAME.fullmatch(name):
+                self._cjk.append(name)
+
+    def find(self, text: str) -> Iterator[NameMatch]:
+        """Yield the names in a text: their words, with one character between them."""
+        if self._by_first and len(lower := text.lower()) == len(text):
+            words = [(match.group(), match.start(), match.end()) for match in _ANY_WORD.finditer(lower)]
+            for at, (word, start, _) in enumerate(words):
+                for phrase, name in self._by_first.get(word, ()):
+                    last = at + len(phrase) - 1
+                    if (
+                        last < len(words)
+                        and words[last][2] - start == sum(map(len, phrase)) + len(phrase) - 1
+                        and all(part == words[at + i][0] for i, part in enumerate(phrase))
+                    ):
+                        yield NameMatch(name, start, words[last][2])
+        for name in self._cjk:
+            at = text.find(name)
+            while at >= 0:
+                yield NameMatch(name, at, at + len(name))
+                at = text.find(name, at + len(name))
+
+
+def _with_others(found: list[NameMatch], others: list[NameMatch]) -> list[NameMatch]:
+    """Return names in order, with the others that are not inside one of them."""
+    if not others:
+        return found
+    spans = sorted((match.start, match.end) for match in found)
+    begins, ends = [start for start, _ in spans], [-1, *accumulate((end for _, end in spans), max)]
+    others = [match for match in others if match.end > ends[bisect_right(begins, match.start)]]
+    return sorted([*found, *others], key=attrgetter("start"))
+
+
+def code_mentions(reading: Reading, known: set[str]) -> Iterator[str]:
+    """Yield the identifiers of a chunk's code blocks that are names elsewhere in the source."""
+    found: set[str] = set()
+    for mark in reading.chunk.marks:
+        if mark.kind != "code":
+            continue
+        for match in _CODE_IDENTIFIER.finditer(reading.chunk.text, mark.start, mark.end):
+            for name in code_names(match.group()) if _HAS_CASE_OR_JOINT.search(match.group()) else ():
+                norm = normalise(name)
+                if norm in known and norm not in found and len(found) < _MOST_CODE_NAMES:
+                    found.add(norm)
+                    yield name
 
 
 def _is_first(word: str, name: str) -> bool:
     return name.startswith(f"{word} ")
 
 
-def _ends(name: str) -> tuple[str, str]:
-    words = name.lower().split()
-    return words[0], words[-1]
-
-
-def _full_names(extractions: list[Extraction]) -> dict[str, str]:
-    """Return for each mentioned word the full name before it, if it is the first or last word of this name alone."""
-    names = dict.fromkeys(mention.name for extraction in extractions for mention in extraction.mentions)
+def _ends_of_names(names: Sequence[str]) -> dict[str, str]:
+    """Return for each word among names the full name before it, if it is the first or last word of this name alone."""
     short = {name for name in names if len(name) >= _SHORTEST and _PART.fullmatch(name) and not name.isupper()}
     if not short:
         return {}
@@ -343,25 +379,3 @@ def _is_part(word: str) -> bool:
         return True
     is_initial = len(word) == 2 and word[1] == "."
     return word[0].isupper() and (is_initial or (_PART.fullmatch(word) is not None and not word.isupper()))
-
-
-def _renamed(extraction: Extraction, names: Mapping[str, str]) -> Extraction:
-    """Return an extraction with some names replaced by others, or removed if the other is empty."""
-    if all(mention.name not in names for mention in extraction.mentions):
-        return extraction
-    facts = [
-        fact
-        if names.keys().isdisjoint(fact.entities)
-        else replace(fact, entities=tuple(dict.fromkeys(filter(None, (names.get(e, e) for e in fact.entities)))))
-        for fact in extraction.facts
-    ]
-    there = {mention.name for mention in extraction.mentions}
-    mentions = []
-    for mention in extraction.mentions:
-        name = names.get(mention.name)
-        if name is None:
-            mentions.append(mention)
-        elif name and name not in there:
-            there.add(name)
-            mentions.append(replace(mention, name=name))
-    return replace(extraction, mentions=tuple(mentions), facts=tuple(facts))

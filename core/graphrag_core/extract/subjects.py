@@ -152,7 +152,9 @@ def heading_names(heading: str) -> tuple[str, ...]:  # noqa: PLR0911 - each says
         words.pop()
         lower.pop()
     names = title_names(" ".join(words))
-    return tuple(name for name in names if normalise(name) not in _generic(GENERIC_HEADINGS) and len(normalise(name)) > 1)
+    return tuple(
+        name for name in names if normalise(name) not in _generic(GENERIC_HEADINGS) and len(normalise(name)) > 1
+    )
 
 
 @lru_cache(maxsize=4_096)

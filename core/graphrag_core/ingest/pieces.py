@@ -52,7 +52,11 @@ def _continued(pieces: Sequence[Sequence[Chunk]]) -> list[Sequence[Chunk]]:
             above = [name for depth, name in stack if depth < level]
             known = {normalise(title), *map(normalise, chunk.headings)}
             path = (*(name for name in above if normalise(name) not in known), *chunk.headings)
-            own.append(replace(chunk, title=title, headings=tuple(name for name in path if normalise(name) != normalise(title))))
+            own.append(
+                replace(
+                    chunk, title=title, headings=tuple(name for name in path if normalise(name) != normalise(title))
+                )
+            )
             for mark in chunk.marks:
                 if mark.kind == "heading":
                     while stack and stack[-1][0] >= int(mark.value or 1):

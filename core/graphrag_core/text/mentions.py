@@ -143,7 +143,7 @@ _SMALL_WORDS = re.compile(r"^(?:(?:for|from|short|of|the|or|as|in)\s+)+")
 _EXPANSION = re.compile(r"\s?\(([^()]{4,80})\)")
 _YEAR = re.compile(r"[12]\d{3}(?= )")
 _DATING = re.compile(r"\b(?:in|since|by|until|from|during|of|after|before)[ \t]+$")
-_LONGEST_NAME = 12
+_LONGEST_NAME = 8
 _PART_NUMBER = re.compile(r"[A-Z](?:\.[0-9]+)+")  # of an appendix
 _NO_NAME_ENDS = FUNCTION | REFERENCES | CALENDAR | CALENDAR_SHORT | OPENERS
 _QUALIFIER = re.compile(
