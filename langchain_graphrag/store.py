@@ -11,13 +11,13 @@ Needs the package ``langgraph``; the rest of the adapter needs ``langchain-core`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, cast
 
 import graphrag_core
-from graphrag_core.errors import FilterError, InputError, optional_import
-from graphrag_core.filters import matches, parse_all
+from graphrag_core.errors import InputError, optional_import
+from graphrag_core.filters import Condition, Filter, Internal, matches, parse, parse_all
 from graphrag_core.ingest.validation import to_json
 from graphrag_core.text import fingerprint
 from langchain_graphrag.retriever import GraphRAGRetriever
@@ -45,6 +45,7 @@ __all__ = ["GraphRAGStore"]
 _KEY = "langgraph"  # of the metadata of an item
 _SEPARATOR = "\x1f"  # between the labels of a namespace; no label has it
 _NO_TEXT = "(no text)"
+_MORE = 4  # times as many passages are searched if some are of the same item, or the filter drops some
 
 
 class GraphRAGStore(BaseStore):
@@ -71,77 +72,106 @@ class GraphRAGStore(BaseStore):
         self.retriever, self.metadata = retriever, dict(metadata or {})
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations in their order; the last of several writes of one key counts."""
-        return [self._run(op) for op in ops]
+        """Run operations as LangGraph's own store does: reads see what was there before the batch.
+
+        Of several writes of one key the last counts. All items are written at once.
+
+        Raises
+        ------
+        InputError
+            An operation is unknown, or a value is not a mapping; nothing was written.
+        """
+        listed = list(ops)
+        puts = [op for op in listed if isinstance(op, PutOp)]
+        for op in puts:
+            if op.value is not None and not isinstance(op.value, Mapping):
+                raise InputError(
+                    f"the value of {op.key!r} in {op.namespace!r} is {op.value!r:.60}: store a mapping such as "
+                    "{'text': ...}"
+                )
+        results = [None if isinstance(op, PutOp) else self._read(op) for op in listed]
+        if puts:
+            self._write(puts)
+        return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Async version of :meth:`batch`."""
         return await run_in_executor(None, self.batch, list(ops))
 
-    def _run(self, op: Op) -> Result:
-        if isinstance(op, PutOp):
-            self._put(op)
-            return None
+    def _read(self, op: Op) -> Result:
         if isinstance(op, GetOp):
-            return next(iter(self._items({f"{_KEY}.id": _id(op.namespace, op.key)})), None)
+            return next(iter(self._items(_has("id", _id(op.namespace, op.key)))), None)
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, ListNamespacesOp):
             return self._namespaces(op)
         raise InputError(f"unknown operation {type(op).__qualname__}")
 
-    def _put(self, op: PutOp) -> None:
-        name = _id(op.namespace, op.key)
-        index = self.retriever.index
+    def _write(self, puts: Sequence[PutOp]) -> None:
+        index, now = self.retriever.index, datetime.now(timezone.utc).isoformat()
+        salt, own = index.pipeline.salt(), to_json(self.metadata)
         # The same item of others is another, and nobody can test by an id whether they have it.
-        document_id = f"{_KEY}/{fingerprint([index.pipeline.salt(), name, to_json(self.metadata)])}"
-        if op.value is None:
-            self.retriever.delete([document_id])
-            return
-        before = index.get(document_id)
-        now = datetime.now(timezone.utc).isoformat()
+        last = {f"{_KEY}/{fingerprint([salt, _id(op.namespace, op.key), own])}": op for op in puts}
+        kept = {document_id: op for document_id, op in last.items() if op.value is not None}
+        created = {
+            document_id: document.metadata[_KEY]["created"]
+            for document_id in index.engine.stored(list(kept))
+            if (document := index.get(document_id)) is not None
+        }
+        index.add([self._document(one, op, created.get(one, now), now) for one, op in kept.items()])
+        if deleted := last.keys() - kept.keys():
+            self.retriever.delete(sorted(deleted))
+
+    def _document(self, document_id: str, op: PutOp, created: str, updated: str) -> graphrag_core.Document:
+        value = dict(op.value or {})
         stored = {
-            "id": name,
+            "id": _id(op.namespace, op.key),
             "key": op.key,
             "namespace": list(op.namespace),
             "prefixes": ["", *(_joined(op.namespace[:end]) for end in range(1, len(op.namespace) + 1))],
-            "value": [[json.dumps(op.value)]],  # not for filters of the index: a value may have any form
-            "created": before.metadata[_KEY]["created"] if before is not None else now,
-            "updated": now,
+            "value": [[json.dumps(value)]],  # not for filters of the index: a value may have any form
+            "created": created,
+            "updated": updated,
         }
-        text = _NO_TEXT if op.index is False else "\n".join(_texts(op.value, op.index)) or _NO_TEXT
-        index.add([graphrag_core.Document(document_id, text, metadata={**self.metadata, _KEY: stored})])
+        text = _NO_TEXT if op.index is False else "\n".join(_texts(value, op.index)) or _NO_TEXT
+        return graphrag_core.Document(document_id, text, metadata={**self.metadata, _KEY: stored})
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        where = {f"{_KEY}.prefixes": _joined(op.namespace_prefix)}
-        if op.query:
-            try:
-                hits = self.retriever.search(op.query, k=max(1, len(self.retriever.index)), where=where)
-            except FilterError:  # there is no item yet
-                return []
-            scored = [(hit.chunk.metadata[_KEY], hit.score) for hit in hits]
-            found = list({stored["id"]: (_item(stored), score) for stored, score in reversed(scored)}.values())[::-1]
-        else:
-            found = [(item, None) for item in sorted(self._items(where), key=lambda item: item.created_at)]
-        kept = [(item, score) for item, score in found if matches(_where(op.filter), item.value)]
+        found = self._ranked(op) if op.query else self._listed(op)
         return [
             SearchItem(item.namespace, item.key, item.value, item.created_at, item.updated_at, score)
-            for item, score in kept[op.offset : op.offset + op.limit]
+            for item, score in found[op.offset : op.offset + op.limit]
         ]
 
+    def _listed(self, op: SearchOp) -> list[tuple[Item, float | None]]:
+        """Return the items below a namespace, in the order of their creation."""
+        found = sorted(self._items(_has("prefixes", _joined(op.namespace_prefix))), key=lambda item: item.created_at)
+        return [(item, None) for item in found if matches(_where(op.filter), item.value)]
+
+    def _ranked(self, op: SearchOp) -> list[tuple[Item, float | None]]:
+        """Return the items that answer a query, best first: as many as are wanted, if there are so many."""
+        where, wanted = _has("prefixes", _joined(op.namespace_prefix)), op.offset + op.limit
+        k = max(1, wanted)
+        while True:
+            hits = self.retriever.search(str(op.query), k=k, where=where).hits
+            best: dict[str, tuple[Item, float | None]] = {}
+            for hit in hits:  # an item may have several passages
+                stored = hit.chunk.metadata[_KEY]
+                best.setdefault(stored["id"], (_item(stored), hit.score))
+            found = [(item, score) for item, score in best.values() if matches(_where(op.filter), item.value)]
+            if len(found) >= wanted or len(hits) < k:
+                return found
+            k *= _MORE
+
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
-        found = {item.namespace for item in self._items({f"{_KEY}.prefixes": ""})}
+        found = {item.namespace for item in self._items(_has("prefixes", ""))}
         found = {one for one in found if all(_fits(one, condition) for condition in op.match_conditions or ())}
         cut = {one[: op.max_depth] if op.max_depth is not None else one for one in found}
         return sorted(cut)[op.offset : op.offset + op.limit]
 
-    def _items(self, where: Mapping[str, Any]) -> Iterator[Item]:
+    def _items(self, where: Filter) -> Iterator[Item]:
         """Yield the items within the retriever's filter."""
-        try:
-            ids = self.retriever.index.document_ids(parse_all(self.retriever.scope, where))
-        except FilterError:  # no document has such a key: there is no item yet
-            return
-        for document_id in ids:
+        for document_id in self.retriever.index.document_ids(parse_all(self.retriever.scope, where)):
             if (document := self.retriever.index.get(document_id)) is not None:
                 yield _item(document.metadata[_KEY])
 
@@ -154,6 +184,12 @@ def _item(stored: Mapping[str, Any]) -> Item:
         created_at=datetime.fromisoformat(stored["created"]),
         updated_at=datetime.fromisoformat(stored["updated"]),
     )
+
+
+def _has(name: str, value: str) -> Filter:
+    """Return a filter for the items with a value. Nobody is told if there is no item yet."""
+    checked = cast("Condition", parse({f"{_KEY}.{name}": value}))
+    return Internal(checked.key, checked.operator, checked.values)
 
 
 def _joined(namespace: Iterable[str]) -> str:

@@ -745,7 +745,7 @@ class GraphRAGRetriever(AdapterRetriever, BaseRetriever):
         self.index.delete(missing)
 
     def _nodes_of(self, ref_doc_id: str) -> list[str]:
-        ids = self.index.document_ids(where={SOURCE: {"exists": True, "eq": ref_doc_id}})
+        ids = self.index.document_ids(where={SOURCE: ref_doc_id})
         document = self.index.get(ref_doc_id)
         if document is not None and not is_node(document):  # the index was filled without LlamaIndex
             ids.append(ref_doc_id)

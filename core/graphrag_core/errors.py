@@ -70,7 +70,7 @@ class FileError(InputError):
 
 
 class FilterError(InputError):
-    """A ``where`` filter has an unknown key, an unknown operator or an unusable value."""
+    """A ``where`` filter has an unknown operator or an unusable value."""
 
 
 class EmbedderError(GraphRAGError):

@@ -11,7 +11,8 @@ may be written with a leading ``$``. ``between`` takes the least and the greates
 ``in``. Nested keys are written with dots (``"author.name"``). A list in a document's metadata matches if any of its
 items does, which ``contains`` says too. Numbers, texts, booleans and null are never equal to each other, and range
 operators compare values of the same kind. An empty mapping is no filter and matches every document; inside a filter it
-is refused, as is an empty ``and``. An empty ``or`` matches nothing.
+is refused, as is an empty ``and``. An empty ``or`` matches nothing. A comparison with a key that no document has
+matches nothing, also if it is negated.
 The key ``"__id__"`` is the id of a document: ``{"__id__": {"in": ["a", "b"]}}``.
 A filter has at most 1,000 conditions, nested 20 levels deep.
 
@@ -42,7 +43,7 @@ is cached. A parsed filter is accepted wherever a filter is. Engines translate i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
@@ -65,9 +66,6 @@ DOCUMENT_ID = "__id__"
 """The filter key for the id of a document."""
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {"eq": eq, "gt": gt, "gte": ge, "lt": lt, "lte": le}
-EXISTS = "{'exists': True}"
-"""How an error writes the test whether a document has a key. The command line replaces it."""
-
 _OPERATORS = ("between", "contains", "eq", "exists", "gt", "gte", "in", "lt", "lte", "ne", "nin")
 _NO_PATTERNS = (
     "patterns are not supported: search for the words in the question, or store what you filter by as a value"
@@ -86,6 +84,18 @@ class Condition:
     key: str
     operator: str
     values: tuple[Value, ...]
+
+
+class Internal(Condition):
+    """A comparison that no caller wrote. If no document has its key, it matches nothing; negated, every document."""
+
+    __slots__ = ()
+
+
+class Unknown(Condition):
+    """A comparison with a key that no document has: it matches nothing, and :func:`mark_unknown` negates none."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +172,34 @@ def parse_all(*filters: Where | None) -> Filter | None:
     return Group(all=True, parts=parts) if len(parts) > 1 else parts[0] if parts else None
 
 
-def required_keys(parsed: Filter) -> list[str]:
-    """Return the metadata keys that must exist in some document: all but those tested with ``exists``."""
-    found = list(conditions(parsed))
-    optional = {DOCUMENT_ID, *(condition.key for condition in found if condition.operator == "exists")}
-    return [condition.key for condition in found if condition.key not in optional]
+def asked_keys(parsed: Filter) -> list[str]:
+    """Return the metadata keys that a caller compares, each once, without those that are known to be unknown."""
+    asked = (one.key for one in conditions(parsed) if type(one) is Condition and one.key != DOCUMENT_ID)
+    return list(dict.fromkeys(asked))
+
+
+def unknown_keys(parsed: Filter) -> tuple[str, ...]:
+    """Return the keys that :func:`mark_unknown` marked, each once."""
+    return tuple(dict.fromkeys(one.key for one in conditions(parsed) if isinstance(one, Unknown)))
+
+
+def mark_unknown(parsed: Filter, unknown: Collection[str], *, negated: bool = False) -> Filter:
+    """Return a filter, or its negation, in which comparisons with some keys match nothing.
+
+    Negations are moved to the comparisons, and none is left at those keys. So the filter matches a part of what it
+    would match with any other key in their place: a typing mistake cannot open a scope.
+
+    >>> mark_unknown(parse({"not": {"tenent": "acme"}}), {"tenent"})
+    Unknown(key='tenent', operator='in', values=())
+    """
+    if isinstance(parsed, Condition):
+        if type(parsed) is Unknown or (type(parsed) is Condition and parsed.key in unknown):
+            return Unknown(parsed.key, "in", ())
+        return Not(parsed) if negated else parsed
+    if isinstance(parsed, Not):
+        return mark_unknown(parsed.part, unknown, negated=not negated)
+    parts = tuple(mark_unknown(part, unknown, negated=negated) for part in parsed.parts)
+    return Group(all=parsed.all != negated, parts=parts)
 
 
 def conjuncts(parsed: Filter) -> Iterator[Filter]:
@@ -176,24 +209,6 @@ def conjuncts(parsed: Filter) -> Iterator[Filter]:
             yield from conjuncts(part)
     else:
         yield parsed
-
-
-def unknown_key(name: str, test: str = EXISTS) -> FilterError:
-    """Return the error for a key that no document has; ``test`` is how the caller can ask whether one has it."""
-    return FilterError(
-        f"no document has the metadata key {name!r}: check its spelling and case, write nested keys with "
-        f"dots ('author.name'), or test for it with {test}"
-    )
-
-
-def optional(parsed: Filter) -> Filter:
-    """Return a filter that does not raise if no document has one of its keys: its conditions then match nothing."""
-    if isinstance(parsed, Condition):
-        exists = Condition(parsed.key, "exists", ())
-        return parsed if parsed.operator == "exists" else Group(all=True, parts=(exists, parsed))
-    if isinstance(parsed, Not):
-        return type(parsed)(optional(parsed.part))
-    return Group(parsed.all, tuple(optional(part) for part in parsed.parts))
 
 
 def matches(where: Where | None, metadata: Mapping[str, Any], document_id: str = "") -> bool:

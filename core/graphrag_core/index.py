@@ -346,7 +346,7 @@ class KnowledgeIndex:
         Raises
         ------
         FilterError
-            The filter is malformed, or has a key that no document has.
+            The filter is malformed.
         """
         return list(self.engine.document_ids(parse_all(where)))
 

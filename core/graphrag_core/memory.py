@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from graphrag_core.errors import InputError
-from graphrag_core.filters import Condition, Filter, Group, Where, optional, parse
+from graphrag_core.filters import Filter, Group, Internal, Where, parse
 from graphrag_core.ingest import remembered
 from graphrag_core.ingest.pipeline import Pipeline
 from graphrag_core.ingest.remembered import Time
@@ -227,7 +227,7 @@ class Memory:
         document_id = _document_id(fact)
         document = self._engine.document(document_id)
         if document is not None and where is not None:
-            inside = document_id in self._engine.document_ids(optional(parse(where)))
+            inside = document_id in self._engine.document_ids(parse(where))
             document = document if inside else None
         if document is not None and remembered.FACT_KEY in document.metadata:
             return document
@@ -282,8 +282,8 @@ def _document_id(fact: str | Fact) -> str:
 
 def _filter(where: Where | None) -> Filter:
     """Return a filter for remembered facts, and for another filter if one is given."""
-    is_fact = Condition(f"{remembered.FACT_KEY}.subject", "exists", ())
-    return is_fact if where is None else Group(all=True, parts=(is_fact, optional(parse(where))))
+    is_fact = Internal(f"{remembered.FACT_KEY}.subject", "exists", ())
+    return is_fact if where is None else Group(all=True, parts=(is_fact, parse(where)))
 
 
 def _unknown_fact(document_id: str) -> InputError:

@@ -148,6 +148,13 @@ class Snapshot(Protocol):
         """The number of chunks that :meth:`term_counts` counts: those of all documents."""
 
     @property
+    def unknown_keys(self) -> tuple[str, ...]:
+        """The metadata keys of the scope that no document of the index has."""
+
+    def metadata_keys(self) -> list[str]:
+        """Return the metadata keys of all documents, for the log of the operator. At most some thousand."""
+
+    @property
     def first_entity(self) -> int:
         """The keys of chunks are below this number, those of entities are not."""
 

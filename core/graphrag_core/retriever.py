@@ -285,7 +285,7 @@ class GraphRetriever:
                 other, why = "vector", "no passage has a word of the question: vector search answers"
         if result.hits or other is None:
             return result
-        found = run_search(replace(question, plan=replace(plan, method=other)))
+        found = run_search(replace(question, plan=replace(plan, method=other), warns=False))
         return replace(found, method=plan.method, fallback="; ".join(filter(None, (why, found.fallback))))
 
     def _from_cache(

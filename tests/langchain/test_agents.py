@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TypedDict
+
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import ModelRequest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, SystemMessage
 
+from graphrag_core.errors import InputError
 from graphrag_core.testing import HashEmbedder
 from langchain_graphrag import GraphRAGRetriever
 from langchain_graphrag.agents import RememberMiddleware, RetrieveMiddleware
@@ -53,3 +60,149 @@ def test_nothing_is_added_if_nothing_is_found_or_said(retriever):
     create_agent(model, middleware=layers).invoke({"messages": [("user", QUESTION)]})
     assert [message.type for message in model.seen[0]] == ["human"]
     assert len(retriever.index) == 2
+
+
+class Context(TypedDict):
+    user: str
+
+
+def user_of(runtime):
+    return {"user": runtime.context["user"]}
+
+
+async def call(agent, question, awaited, **settings):
+    """Return the last message of an agent's answer."""
+    given = {"messages": [("user", question)]}
+    state = await agent.ainvoke(given, **settings) if awaited else agent.invoke(given, **settings)
+    return state["messages"][-1].text
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_one_agent_has_a_memory_for_each_of_two_users(awaited):
+    with GraphRAGRetriever.from_texts([], HashEmbedder()) as retriever:
+        model = Scripted(messages=iter(AIMessage(f"Answer {number}.") for number in range(9)), seen=[])
+        agent = create_agent(
+            model,
+            middleware=[RetrieveMiddleware(retriever, filter=user_of), RememberMiddleware(retriever, metadata=user_of)],
+            context_schema=Context,
+        )
+        for user, question in (
+            ("ada", "I am Ada and my project is called Lighthouse."),
+            ("bob", "What is my project called?"),
+            ("ada", "What is my project called?"),
+            ("bob", "I am Bob and my project is called Breakwater."),
+            ("ada", "What is my project called?"),
+            ("bob", "What is my project called?"),
+        ):
+            await call(agent, question, awaited, context={"user": user})
+        prompts = ["".join(message.text for message in seen if message.type == "system") for seen in model.seen]
+        named = [[name for name in ("Lighthouse", "Breakwater") if name in prompt] for prompt in prompts]
+        assert named == [[], [], ["Lighthouse"], [], ["Lighthouse"], ["Breakwater"]]
+        for user in ("ada", "bob"):
+            retriever.delete(retriever.index.document_ids({"user": user}))
+            await call(agent, "What is my project called?", awaited, context={"user": user})
+            assert [message.type for message in model.seen[-1]] == ["human"], "nothing is left to be found"
+        assert len(retriever.index) == 2, "the turns after the deletion"
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_a_memory_of_one_user_works_from_the_first_turn(awaited):
+    with GraphRAGRetriever.from_texts(["Handbook."], HashEmbedder(), ids=["a"]) as retriever:
+        model = Scripted(messages=iter([AIMessage("Hello Ada.")] * 2), seen=[])
+        ada = {"user": "ada"}
+        layers = [RetrieveMiddleware(retriever, filter=ada), RememberMiddleware(retriever, metadata=ada)]
+        agent = create_agent(model, middleware=layers)
+        for _ in range(2):
+            assert await call(agent, "I am Ada.", awaited) == "Hello Ada."
+            retriever.delete(retriever.index.document_ids(ada))
+        assert retriever.index.document_ids() == ["a"]
+
+
+@pytest.mark.parametrize("unknown", [None, {}, {"user": None}, "ada"])
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_a_function_that_does_not_know_the_user_ends_the_run(retriever, unknown, awaited):
+    model = Scripted(messages=iter([AIMessage("Yes.")] * 2), seen=[])
+    with pytest.raises(InputError, match=r"the function for filter of RetrieveMiddleware returned .*: .* the user"):
+        await call(
+            create_agent(model, middleware=[RetrieveMiddleware(retriever, filter=lambda _: unknown)]), QUESTION, awaited
+        )
+    assert not model.seen
+    remember = RememberMiddleware(retriever, metadata=lambda _: unknown)
+    with pytest.raises(InputError, match="the function for metadata of RememberMiddleware returned"):
+        await call(create_agent(model, middleware=[remember]), QUESTION, awaited)
+    assert len(retriever.index) == 2
+
+
+class Failing(DeterministicFakeEmbedding):
+    fails: bool = False
+
+    def embed_documents(self, texts):
+        if self.fails:
+            raise ConnectionError("the embedding service is down")
+        return super().embed_documents(texts)
+
+
+class FailingLater(Failing):
+    async def aembed_documents(self, texts):
+        return self.embed_documents(texts)
+
+
+@pytest.mark.parametrize("kind", [Failing, FailingLater])
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_the_answer_is_returned_if_it_cannot_be_remembered(kind, awaited, caplog):
+    embedder = kind(size=8)
+    with GraphRAGRetriever.from_texts(["Handbook."], embedder) as retriever:
+        model = Scripted(messages=iter([AIMessage("The answer.")]), seen=[])
+        agent = create_agent(model, middleware=[RememberMiddleware(retriever)])
+        embedder.fails = True
+        assert await call(agent, QUESTION, awaited) == "The answer."
+        assert len(retriever.index) == 1
+    (record,) = [one for one in caplog.records if one.levelname == "ERROR"]
+    assert "could not be remembered" in record.getMessage()
+    assert "the embedding service is down" in record.getMessage()
+
+
+@pytest.mark.skipif("system_message" not in ModelRequest.__annotations__, reason="LangChain 1.0 has a text only")
+def test_content_blocks_of_the_system_message_are_kept(retriever):
+    model = Scripted(messages=iter([AIMessage("Yes.")]), seen=[])
+    block = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
+    system = SystemMessage([block], additional_kwargs={"kept": True})
+    create_agent(model, system_prompt=system, middleware=[RetrieveMiddleware(retriever)]).invoke(
+        {"messages": [("user", QUESTION)]}
+    )
+    sent = model.seen[0][0]
+    assert sent.content[0] == block
+    assert TEXTS[0] in sent.content[1]["text"]
+    assert (len(sent.content), sent.additional_kwargs) == (2, {"kept": True})
+    assert system.content == [block], "what the user passed is not changed"
+
+
+class Runs(BaseCallbackHandler):
+    def __init__(self):
+        self.started, self.found = [], []
+
+    def on_retriever_start(self, serialized, query, *, parent_run_id=None, tags=None, **given):
+        self.started.append((query, parent_run_id is not None, tags))
+
+    def on_retriever_end(self, documents, **given):
+        self.found.append([document.id for document in documents])
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="LangChain passes no callbacks to tasks before Python 3.11")
+@pytest.mark.parametrize("awaited", [False, True])
+async def test_a_tracer_sees_what_was_retrieved(retriever, awaited):
+    runs, tagged = Runs(), retriever.model_copy(update={"tags": ["handbook"]})
+    model = Scripted(messages=iter([AIMessage("Yes.")]), seen=[])
+    agent = create_agent(model, middleware=[RetrieveMiddleware(tagged)])
+    await call(agent, QUESTION, awaited, config={"callbacks": [runs], "tags": ["request"]})
+    ((query, has_parent, tags),) = runs.started
+    assert (query, has_parent, {"handbook", "request"} <= set(tags)) == (QUESTION, True, True)
+    assert runs.found == [["a"]]
+
+
+def test_an_agent_has_two_retrievers(retriever):
+    model = Scripted(messages=iter([AIMessage("Yes.")]), seen=[])
+    with GraphRAGRetriever.from_texts(["The Auth Service is down."], HashEmbedder()) as other:
+        layers = [RetrieveMiddleware(retriever), RetrieveMiddleware(other, name="incidents")]
+        create_agent(model, system_prompt="Be brief.", middleware=layers).invoke({"messages": [("user", QUESTION)]})
+    assert all(text in model.seen[0][0].text for text in ("Be brief.", TEXTS[0], "The Auth Service is down."))

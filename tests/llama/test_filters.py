@@ -61,7 +61,7 @@ def one(key, operator, value) -> MetadataFilter:
         ("tags", FilterOperator.CONTAINS, "red", "ab"),
         ("note", FilterOperator.IS_EMPTY, None, "abd"),
         ("tags", FilterOperator.IS_EMPTY, None, "cd"),
-        ("colour", FilterOperator.IS_EMPTY, None, "abcd"),
+        ("colour", FilterOperator.IS_EMPTY, None, ""),
         ("ref_doc_id", FilterOperator.EQ, "b.md", "b"),
         ("doc_id", FilterOperator.IN, ["a.md", "d.md"], "ad"),
         ("document_id", FilterOperator.NE, "a.md", "bcd"),
@@ -104,7 +104,6 @@ def test_filters_nest(retriever):
         (one("tags", FilterOperator.ALL, "red"), "ALL takes a list"),
         (one("team", FilterOperator.EQ, ["x"]), "values are texts"),
         (one("team", FilterOperator.IN, "x"), "takes a list"),
-        (one("colour", FilterOperator.EQ, "red"), "no document has the metadata key 'colour'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(retriever, bad, message):
@@ -126,6 +125,5 @@ def test_a_filter_given_at_construction_holds_in_every_path_and_description(node
 
 @pytest.mark.parametrize("key", ["__graphrag__", "__graphrag__.kept", "__graphrag__.kept.node"])
 def test_what_is_stored_beside_the_metadata_is_not_indexed_for_filters(retriever, key):
-    with pytest.raises(FilterError, match=key):
-        retriever.search("fox", where={key: "x"})
+    assert f"no document has the metadata key {key!r}" in retriever.search("fox", where={key: "x"}).advice
     assert retriever.index.document_ids(where={key: {"exists": True}}) == []

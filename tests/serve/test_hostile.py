@@ -72,7 +72,7 @@ def test_a_filter_of_many_conditions_costs_nothing():
         gateway.scope(key, {"or": [{"tenant": str(number)} for number in range(20_000)]})
     assert listed == []
     gateway.scope(key, {"or": [{"tenant": str(number)} for number in range(1_000)]})
-    assert len(listed) == 2, "whether there are documents, and the field once"
+    assert len(listed) == 1, "the field once"
     with pytest.raises(FilterError, match="200 different fields"):
         gateway.scope(key, {f"field {number}": 1 for number in range(200)})
     gateway.close()

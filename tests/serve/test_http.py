@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import threading
@@ -161,7 +162,6 @@ def test_the_statistics_of_a_scope_that_has_everything_are_those_of_the_index():
     ("body", "status", "kind"),
     [
         ({"question": QUESTION, "where": {"year": {"near": 2000}}}, 400, "FilterError"),
-        ({"question": QUESTION, "where": {"yeer": 2000}}, 400, "FilterError"),
         ({"question": QUESTION, "where": {"and": []}}, 400, "FilterError"),
         ({"question": QUESTION, "k": 101}, 400, "InputError"),
         ({"question": QUESTION, "as_of": "soon"}, 400, "InputError"),
@@ -177,6 +177,16 @@ def test_a_bad_request_is_refused(client, body, status, kind):
     if set(body) <= {"question", "where", "k"} and status != 422:
         assert error(client.post("/v1/ask", json=body)) == (status, kind)
         assert error(client.post("/v1/ask", json={**body, "stream": True})) == (status, kind)
+
+
+def test_a_filter_by_a_field_that_no_document_has_finds_nothing_and_says_so(client):
+    for where in ({"yeer": 2000}, {"yeer": {"ne": 2000}}):
+        body = {"question": QUESTION, "where": where}
+        found = client.post("/v1/query", json=body).json()
+        assert (found["hits"], found["advice"][:43]) == ([], "no document has the metadata key 'yeer': ch")
+        assert client.post("/v1/ask", json=body).status_code == 200
+        assert client.get("/v1/entities", params={"where": json.dumps(where)}).json() == {"entities": []}
+        assert client.get("/v1/stats", params={"where": json.dumps(where)}).json()["documents"] == 0
 
 
 def test_other_bad_requests_are_refused(client):

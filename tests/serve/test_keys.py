@@ -7,11 +7,12 @@ import stat
 
 import pytest
 
-from graphrag_core import Document, KnowledgeIndex
-from graphrag_core.errors import ConfigError, FilterError, InputError
+from graphrag_core import Document, GraphRetriever, KnowledgeIndex
+from graphrag_core.errors import ConfigError, InputError
 from graphrag_core.filters import matches, parse
 from graphrag_core.serve import ApiKeys, Gateway, make_key
-from graphrag_core.serve.errors import NotAllowed, NotAuthenticated
+from graphrag_core.serve.errors import Conflict, NotAllowed, NotAuthenticated, NotFound
+from graphrag_core.serve.models import DocumentValue
 
 
 def test_a_key_is_stored_as_a_hash_and_found_by_its_secret(tmp_path):
@@ -140,9 +141,28 @@ def test_a_callers_filter_narrows_and_never_widens():
             {},
         ):
             assert set(index.document_ids(gateway.scope(key, where))) <= {"a"}
-        with pytest.raises(FilterError, match="no document has the metadata key 'only_b'"):
-            gateway.scope(key, {"only_b": 1})
+        retriever = GraphRetriever(index)
+        for name in ("only_b", "nobody"):  # the caller cannot tell whether other documents have the key
+            for where in ({name: 1}, {name: {"ne": 1}}, {name: {"exists": False}}):
+                result = retriever.retrieve("Text", where=gateway.scope(key, where))
+                assert not result.hits
+                assert result.advice.startswith(f"no document has the metadata key {name!r}: ")
+        assert "nobody" not in retriever.retrieve("Text", where=make_key("c", {"nobody": 1}).where).advice
         assert index.document_ids(gateway.scope(make_key("c", {"nobody": 1}), {"nothing": 2})) == []
+        gateway.close()
+
+
+def test_a_key_whose_field_is_misspelt_sees_no_document_by_its_id_either():
+    with KnowledgeIndex() as index:
+        index.add([Document("a", "Text.", metadata={"tenant": "a"})])
+        gateway, key = Gateway(index, write=True), make_key("k", {"tenent": {"ne": "b"}}, write=True)
+        assert gateway.documents(key).documents == []
+        with pytest.raises(NotFound):
+            gateway.document(key, "a")
+        with pytest.raises(NotFound):
+            gateway.delete(key, "a")
+        with pytest.raises(Conflict):
+            gateway.add(key, [DocumentValue(id="a", text="Other.")])
         gateway.close()
 
 

@@ -25,7 +25,6 @@ from graphrag_core.cli.serve import key, mcp, serve
 from graphrag_core.cli.watch import watch
 from graphrag_core.context.escape import for_terminal
 from graphrag_core.errors import GraphRAGError
-from graphrag_core.filters import EXISTS
 
 
 class Commands(TyperGroup):
@@ -36,7 +35,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except GraphRAGError as error:
-            print_error(str(error).replace(EXISTS, "--where 'KEY?'"))
+            print_error(str(error))
             raise typer.Exit(1) from error
         except KeyboardInterrupt as error:
             print_error("interrupted")

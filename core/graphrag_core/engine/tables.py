@@ -28,9 +28,9 @@ from graphrag_core.filters import (
     Group,
     Hidden,
     Not,
+    asked_keys,
     attributes,
-    required_keys,
-    unknown_key,
+    mark_unknown,
 )
 from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, Mark, Mention, Stats
 from graphrag_core.ports import Keys, Matrix, ParsedDocument, Scores, Snapshot
@@ -48,6 +48,7 @@ Span = tuple[int, int]
 
 _PAGE = 1_000
 _ALL_KEYS = -1 << 63, (1 << 63) - 1
+_MOST_KEYS = 1_000  # of metadata that are listed
 _MOST_CACHED = 50_000  # names that are kept in memory
 _TOP = 5  # entities in the statistics
 _SOURCES: dict[str, Any] = {LETTERS[word]: word for word in get_args(FactSource)}
@@ -168,9 +169,7 @@ class Tables:
         """Return a page of ids of the documents that match a filter, in order of id, after an id."""
         inside, parameters = "", list[Any]()
         if scope is not None:
-            if not self.check_filter(scope):
-                return []
-            sql, parameters = self.filter_sql(scope)
+            sql, parameters = self.filter_sql(self.marked(scope))
             inside = f"AND d.key IN ({sql})"
         sql = (
             f"SELECT d.id FROM documents d WHERE {self.own['d']}d.id > {self.mark} {inside} ORDER BY d.id LIMIT {_PAGE}"
@@ -366,26 +365,26 @@ class Tables:
         named = f"SELECT a.document FROM attributes a WHERE {self.own['a']}a.name = {self.mark} AND {sql}"
         return named, [scope.key, *parameters]
 
-    def check_filter(self, scope: Filter) -> bool:
-        """Check that each key of a filter exists in some document; return whether there are any documents."""
+    def marked(self, scope: Filter) -> Filter:
+        """Return a filter whose comparisons with keys that no document has are marked, so that they match nothing."""
         exists, names = self.known_keys(scope)
-        has_documents, *found = self.rows(f"SELECT {exists}", names)[0]
-        check_keys(names, found if has_documents else ())
-        return bool(has_documents)
+        return mark_missing(scope, names, self.rows(f"SELECT {', '.join(exists)}", names)[0]) if names else scope
 
-    def known_keys(self, scope: Filter) -> tuple[str, list[str]]:
-        """Return what to select to learn whether there are documents, and any with each key of a filter; the keys."""
-        names = list(dict.fromkeys(required_keys(scope)))
-        named = f"EXISTS (SELECT 1 FROM attributes a WHERE {self.own['a']}a.name = {self.mark})"
-        documents = f"EXISTS (SELECT 1 FROM documents d WHERE {self.own['d']}1 = 1)"
-        return ", ".join([documents, *[named] * len(names)]), names
+    def known_keys(self, scope: Filter) -> tuple[list[str], list[str]]:
+        """Return what to select to learn whether any document has each key of a filter, and the keys."""
+        names = asked_keys(scope)
+        return [f"EXISTS (SELECT 1 FROM attributes a WHERE {self.own['a']}a.name = {self.mark})"] * len(names), names
 
-    def in_scope(self, scope: Filter) -> Keys:
-        """Return the keys of the chunks whose documents match a filter, in ascending order."""
-        if not self.check_filter(scope):
-            return np.empty(0, np.int64)
-        sql, parameters = self.filter_sql(scope)
-        return np.sort(self.keys(f"SELECT c.key FROM chunks c WHERE {self.own['c']}c.document IN ({sql})", parameters))
+    def metadata_keys(self) -> list[str]:
+        """Return the metadata keys of all documents in order, at most 1,000. One lookup in an index for each."""
+        least = f"SELECT min(a.name) FROM attributes a WHERE {self.own['a']}"
+        rows = self.rows(
+            f"WITH RECURSIVE k(name, number) AS (SELECT ({least}1 = 1), 1 UNION ALL "
+            f"SELECT ({least}a.name > k.name), k.number + 1 FROM k "
+            f"WHERE k.name IS NOT NULL AND k.number < {_MOST_KEYS}) "
+            "SELECT k.name FROM k WHERE k.name IS NOT NULL"
+        )
+        return [row[0] for row in rows]
 
     # -- what the search indexes are built from
 
@@ -469,11 +468,10 @@ class Tables:
         return value
 
 
-def check_keys(names: Iterable[str], known: Iterable[bool]) -> None:
-    """Raise if no document has one of the keys of a filter."""
-    for name, is_known in zip(names, known, strict=False):
-        if not is_known:
-            raise unknown_key(name)
+def mark_missing(scope: Filter, names: Sequence[str], known: Sequence[bool]) -> Filter:
+    """Return a filter with those of its keys marked that are not known; the filter itself if all are."""
+    unknown = {name for name, is_known in zip(names, known, strict=True) if not is_known}
+    return mark_unknown(scope, unknown) if unknown else scope
 
 
 def unpack_headings(text: str | None) -> tuple[str, ...]:
@@ -560,12 +558,15 @@ class TableReads:
         Returns names by key.
     _chunk_keys, _chunk_numbers, _fact_keys, _fact_numbers
         Return the keys of rows for the numbers that the snapshot has for chunks and facts, and the other way round.
+    unknown_keys
+        The keys of the scope's filter that no document has.
     _sees
         Returns which chunks, given by key, are in scope; None if all are.
     """
 
     graph: GraphReads
     names: Callable[[Sequence[int]], dict[int, Name]]
+    unknown_keys: tuple[str, ...] = ()
     _tables: Tables
     _accesses: Accesses
     _chunk_keys: Callable[[Keys], Keys]
@@ -573,6 +574,10 @@ class TableReads:
     _fact_keys: Callable[[Keys], Keys]
     _fact_numbers: Callable[[Keys], Keys]
     _sees: Callable[[Keys], npt.NDArray[np.bool_]] | None
+
+    def metadata_keys(self) -> list[str]:
+        """Return the metadata keys of all documents, as far as there are not too many."""
+        return self._tables.metadata_keys()
 
     def chunk_terms(self, chunks: Keys) -> list[tuple[bytes, bytes]]:
         """Return the packed terms of chunks and of their facts."""

@@ -15,7 +15,7 @@ from datetime import date, datetime, timezone
 from typing import Any, get_args
 
 from graphrag_core.errors import InputError
-from graphrag_core.filters import Condition, Filter, Group, Hidden, Value, json_value
+from graphrag_core.filters import Filter, Group, Hidden, Internal, Value, json_value
 from graphrag_core.model import Chunk, Document, Extraction, Fact, FactSource, FactStatus, Mention
 from graphrag_core.ports import Engine
 from graphrag_core.text import fingerprint, normalise
@@ -204,9 +204,8 @@ def changes_between(engine: Engine, start: float, end: float) -> bool:
 
 
 def condition(name: str, operator: str, value: Value) -> Filter:
-    """Return a condition on a remembered fact. With ``exists``, as an index may have none with that key."""
-    key = f"{FACT_KEY}.{name}"
-    return Group(all=True, parts=(Condition(key, "exists", ()), Condition(key, operator, (value,))))
+    """Return a condition on a remembered fact."""
+    return Internal(f"{FACT_KEY}.{name}", operator, (value,))
 
 
 def _text(text: object, name: str) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from graphrag_core.communities import State
 from graphrag_core.model import Chunk, Community
 from graphrag_core.ports import Keys, Snapshot
-from graphrag_core.query.pipeline import EMBEDDER_FAILED, Question, embed, search
+from graphrag_core.query.pipeline import EMBEDDER_FAILED, Question, embed, search, unknown_key_remarks
 from graphrag_core.query.query import Query
 from graphrag_core.query.routing import specific_words
 from graphrag_core.query.steering import steer, without_documents
@@ -50,6 +50,7 @@ def run_global_search(question: Question, state: State) -> Result:
     with engine.snapshot(scope) as whole:
         unrestricted = partial(engine.snapshot, question.scope)
         snapshot, seeds, remarks = steer(whole, unrestricted, plan.exclude, excluded, plan.seeds)
+        remarks = (*remarks, *unknown_key_remarks(question, snapshot))
         query = question.query_on(snapshot, vector, failures)
         found, scores = seeds, np.empty(0, np.float32)
         terms = snapshot.terms(specific_words(query.text))  # none if the question just asks for an overview

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from graphrag_core.context.context import Style
 from graphrag_core.context.escape import one_line
 from graphrag_core.errors import InputError
-from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Group, Where, attributes, conjuncts, optional, parse
+from graphrag_core.filters import (
+    DOCUMENT_ID,
+    Condition,
+    Filter,
+    Group,
+    Internal,
+    Not,
+    Where,
+    attributes,
+    conjuncts,
+    parse,
+)
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.remembered import FACT_KEY, check_scope
 from graphrag_core.model import FactSource
@@ -149,18 +160,15 @@ class MemoryWriter:
     @property
     def where(self) -> Filter | None:
         """The filter that a fact has to match to be changed."""
-        conditions = tuple(Condition(key, "eq", (value,)) for key, value in attributes(self.metadata))
+        conditions = tuple(Internal(key, "eq", (value,)) for key, value in attributes(self.metadata))
         return Group(all=True, parts=conditions) if conditions else None
 
     @property
     def searched(self) -> Filter | None:
-        """The filter of a search: no remembered fact of another scope. Documents are not restricted by it.
-
-        It does not raise before the first fact of the scope is told.
-        """
+        """The filter of a search: no remembered fact of another scope. Documents are not restricted by it."""
         if self.where is None:
             return None
-        return optional(Group(all=False, parts=(parse({f"{FACT_KEY}.subject": {"exists": False}}), self.where)))
+        return Group(all=False, parts=(Not(Internal(f"{FACT_KEY}.subject", "exists", ())), self.where))
 
     def tools(self) -> list[Tool]:
         """Return the tools that remember, confirm, reject and forget facts."""

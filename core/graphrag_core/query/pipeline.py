@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import partial
 from typing import NamedTuple
 from weakref import WeakSet
@@ -25,7 +26,7 @@ from graphrag_core.query.fusion import Lead, confidence, how_to_raise
 from graphrag_core.query.paths import stated_strengths
 from graphrag_core.query.query import Expansion, Query
 from graphrag_core.query.settings import Plan
-from graphrag_core.query.steering import steer, without_documents
+from graphrag_core.query.steering import did_you_mean, steer, without_documents
 from graphrag_core.result import (
     CONFIDENCE_WITHOUT_GRAPH,
     Channel,
@@ -46,6 +47,7 @@ _WORD = re.compile(r"\w")
 _ARXIV_VERSION = re.compile(r"(?<![A-Za-z0-9_.])(\d{4}\.\d{4,5})v\d+(?![A-Za-z0-9_]|\.\d)")
 _LOGGED: WeakSet[Engine] = WeakSet()  # engines whose graph was reported to have little to follow
 _MAX_COPIES = 100  # listed for a hit
+_MAX_UNKNOWN = 5  # keys of a filter that are named
 _ATTEMPTS = 3  # at a question whose connection to a database is lost
 _NOT_EMBEDDED = "the question could not be embedded, keyword search only"
 _NOTHING: Ranking = (np.empty(0, np.int64), np.empty(0, np.float32))
@@ -70,6 +72,8 @@ class Question:
         Collects the facts that are read, instead of counting accesses.
     explain
         Whether the result is explained at once.
+    warns
+        Whether a filter with an unknown key is logged: not by another method for the same question.
     """
 
     engine: Engine
@@ -80,6 +84,7 @@ class Question:
     embedding: Matrix | Exception | None = None
     uncounted: list[Keys] | None = None
     explain: bool = False
+    warns: bool = True
 
     def query_on(self, snapshot: Snapshot, vector: Matrix | None, failures: list[str]) -> Query:
         """Return the question as strategies and searches see it, on a snapshot."""
@@ -158,6 +163,7 @@ def _run_once(question: Question) -> Result:
         if plan.exclude or plan.seeds:
             whole = partial(engine.snapshot, question.scope)
             snapshot, seeds, remarks = steer(snapshot, whole, plan.exclude, excluded, plan.seeds)  # noqa: PLW2901
+        remarks = (*remarks, *unknown_key_remarks(question, snapshot))
         query = question.query_on(snapshot, vector, failures)
         found = search(query, plan)
         stages.end("search")
@@ -453,6 +459,24 @@ def _unmatched_names(query: Query) -> str:
     return " (names are not embedded and could not be matched by similarity: embed_names=True)"
 
 
+def unknown_key_remarks(question: Question, snapshot: Snapshot) -> list[str]:
+    """Return what the caller can do about keys of the filter that no document has; log it for the operator.
+
+    Only the log suggests other keys: they may be those of another tenant.
+    """
+    keys = snapshot.unknown_keys[:_MAX_UNKNOWN]
+    if not keys:
+        return []
+    if question.warns:
+        known = snapshot.metadata_keys()
+        near = [did_you_mean(get_close_matches(key, known)) for key in keys]
+        told = ", ".join(f"{key!r}{f' ({hint})' if hint else ''}" for key, hint in zip(keys, near, strict=True))
+        _log.warning("no document has the metadata key %s: comparisons with it match nothing", told)
+    names = ", ".join(map(repr, keys))
+    how = "check its spelling and case, and write nested keys with dots ('author.name')"
+    return [f"no document has the metadata key {names}: {how}"]
+
+
 def _advice(query: Query, plan: Plan, found: TextSearch, graph: GraphDecision) -> str:
     """Return what the caller can do about a low confidence in the graph; empty if it is not low or does not matter."""
     least, trust = plan.gate.min_confidence, graph.confidence
@@ -466,7 +490,8 @@ def _advice_on_nothing(question: Question, query: Query, found: TextSearch, best
     """Return what the caller can do about an empty result."""
     plan, least = question.plan, question.plan.gate.min_score
     if not query.snapshot.has("chunks"):
-        no_match = "no document matches the filter: check its keys and values"
+        is_told = query.snapshot.unknown_keys  # by a remark
+        no_match = "" if is_told else "no document matches the filter: check its keys and values"
         return no_match if question.scope is not None else "the index is empty: add documents"
     if plan.score_threshold is not None and best_score > 0:
         return (

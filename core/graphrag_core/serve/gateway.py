@@ -27,15 +27,14 @@ from graphrag_core.errors import DeadlineExceeded, FilterError, GraphRAGError, I
 from graphrag_core.explore.explorer import find_entity, strongest
 from graphrag_core.filters import (
     DOCUMENT_ID,
-    Condition,
     Filter,
+    Internal,
     Where,
+    asked_keys,
+    mark_unknown,
     matches,
-    optional,
     parse,
     parse_all,
-    required_keys,
-    unknown_key,
 )
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.ingest.remembered import visible
@@ -150,24 +149,29 @@ class Gateway:
         Raises
         ------
         FilterError
-            The caller's filter is malformed, or has a field that no document within the scope of the key has.
+            The caller's filter is malformed, or has too many fields.
         """
         if where is None:
             return key.where
         parsed = parse(where)
         if key.where is None:
             return parsed
-        if self._has_documents(key.where):
-            names = dict.fromkeys(required_keys(parsed))
-            if len(names) > _MAX_FIELDS:
-                raise FilterError(f"the filter has {len(names):,} different fields: at most {_MAX_FIELDS} are possible")
-            for name in names:
-                check_deadline()
-                if not self._has_documents(parse_all(key.where, Condition(name, "exists", ()))):
-                    raise unknown_key(name, '{"exists": true}')
-        return parse_all(key.where, optional(parsed))
+        return parse_all(key.where, self._marked(parsed, key.where))
 
-    def _has_documents(self, scope: Filter | None) -> bool:
+    def _marked(self, parsed: Filter, within: Filter | None = None) -> Filter:
+        """Return a filter whose comparisons with fields that no document has match nothing.
+
+        Only documents within a scope count: a caller cannot find out which fields other documents have.
+        """
+        names = asked_keys(parsed)
+        if len(names) > _MAX_FIELDS:
+            raise FilterError(f"the filter has {len(names):,} different fields: at most {_MAX_FIELDS} are possible")
+        unknown = [name for name in names if not self._has_field(name, within)]
+        return mark_unknown(parsed, unknown) if unknown else parsed
+
+    def _has_field(self, name: str, within: Filter | None) -> bool:
+        check_deadline()
+        scope = parse_all(within, Internal(name, "exists", ()))
         return next(iter(self.index.engine.document_ids(scope)), None) is not None
 
     def may_write(self, key: Key) -> None:
@@ -386,7 +390,11 @@ class Gateway:
     def _inside(self, key: Key, document_id: str) -> Document | None:
         """Return a document if it is within the scope of a key: the very state of it that is returned."""
         document = self.index.get(document_id)
-        return document if document is not None and matches(key.where, document.metadata, document.id) else None
+        return document if document is not None and self._matches(key, document) else None
+
+    def _matches(self, key: Key, document: Document) -> bool:
+        scope = None if key.where is None else self._marked(key.where)
+        return matches(scope, document.metadata, document.id)
 
     def add(
         self, key: Key, documents: Annotated[list[api.DocumentValue], Field(min_length=1, max_length=1_000)]
@@ -403,7 +411,7 @@ class Gateway:
             if existing is None:  # the same answer whether or not a document of others has such a passage
                 usable = not (key.restricted and _LIKE_A_PASSAGE.search(document.id))
             else:
-                usable = matches(key.where, existing.metadata, existing.id)
+                usable = self._matches(key, existing)
             if not usable:
                 raise _unusable_id(document.id)
         try:

@@ -24,14 +24,14 @@ from graphrag_core.filters import (
     DOCUMENT_ID,
     Condition,
     Filter,
-    Group,
+    Internal,
     Where,
     attributes,
     conditions,
     conjuncts,
     matches,
-    optional,
     parse,
+    parse_all,
 )
 from graphrag_core.serve.errors import NotAllowed, NotAuthenticated
 
@@ -203,15 +203,14 @@ def make_key(
     requests_per_minute: float | None = None,
     sha256: str = "",
 ) -> Key:
-    """Return a key. Its filter matches nothing, instead of raising, while no document has one of its fields."""
+    """Return a key. Callers are not told if no document has a field that its filter demands."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InputError(f"the name of a key must be a printable text, not {name!r:.80}")
     if requests_per_minute is not None and not requests_per_minute > 0:
         raise InputError(f"requests_per_minute of {name!r} is {requests_per_minute!r}: use a positive number")
-    scope = None if where is None else parse(where)
-    if isinstance(scope, Group) and scope.all and not scope.parts:
-        scope = None
-    return Key(name, None if scope is None else optional(scope), write, requests_per_minute, sha256)
+    parts = () if where is None else tuple(conjuncts(parse(where)))
+    demanded = (Internal(one.key, one.operator, one.values) if isinstance(one, Condition) else one for one in parts)
+    return Key(name, parse_all(*demanded), write, requests_per_minute, sha256)
 
 
 def digest(secret: str) -> str:

@@ -456,6 +456,38 @@ class EngineSuite:
                     keys, _ = snapshot.search_keywords("chunks", "text", 9)
                     assert sorted(chunk.id for chunk in snapshot.chunks(keys)) == [*expected], where
 
+    def test_a_key_that_no_document_has_matches_nothing(self) -> None:
+        """Also if it is negated, so that a typing mistake cannot open a scope."""
+        cases: list[tuple[Where, str]] = [
+            ({"tenent": "x"}, ""),
+            ({"tenent": {"ne": "x"}}, ""),
+            ({"tenent": {"nin": ["x"]}}, ""),
+            ({"tenent": {"nin": []}}, ""),
+            ({"tenent": {"exists": True}}, ""),
+            ({"tenent": {"exists": False}}, ""),
+            ({"not": {"tenent": "x"}}, ""),
+            ({"not": {"not": {"tenent": "x"}}}, ""),
+            ({"not": {"tenent": {"ne": "x"}}}, ""),
+            ({"tenant": "x", "not": {"tenent": "y"}}, ""),
+            ({"or": [{"tenent": {"ne": "x"}}, {"tenant": "x"}]}, "a"),
+            ({"not": {"or": [{"tenent": "x"}, {"tenant": "x"}]}}, ""),
+            ({"not": {"tenent": "x", "tenant": "x"}}, "bc"),
+            ({"tenant": {"ne": "x"}}, "bc"),
+            ({"tenant": {"exists": False}}, "c"),
+        ]
+        metadata: dict[str, dict[str, str]] = {"a": {"tenant": "x"}, "b": {"tenant": "y"}, "c": {}}
+        with KnowledgeIndex(HashEmbedder(), engine=self.make()) as index:
+            for where, _ in cases:
+                assert not index.document_ids(where), f"{where} in an empty index"
+            index.add([Document(name, f"Text {name}.", metadata=own) for name, own in metadata.items()])
+            for where, expected in cases:
+                assert "".join(index.document_ids(where)) == expected, where
+                result = GraphRetriever(index).retrieve("text", where=where)
+                assert sorted(hit.chunk.id for hit in result.hits) == [*expected], where
+                assert ("'tenent'" in result.advice) is ("tenent" in str(where)), where
+            index.delete(["a", "b"])
+            assert not index.document_ids({"tenant": {"ne": "x"}})
+
     def test_rebuilding_and_compacting_change_no_answer(self) -> None:
         """Also after deletions."""
         with self._filled() as index:

@@ -21,7 +21,7 @@ from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.embedded.records import Records
 from graphrag_core.engine.graph.sparse import ranges
 from graphrag_core.errors import FilterError
-from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not
+from graphrag_core.filters import DOCUMENT_ID, Condition, Filter, Not, Unknown
 from graphrag_core.ports import Keys
 
 Flags = npt.NDArray[np.bool_]
@@ -42,8 +42,6 @@ class AttributeColumns:
 
     def sees(self, scope: Filter, chunks: Keys) -> Flags:
         """Return which chunks, given by key, are of documents that match a filter."""
-        if not self._records.check_filter(scope):
-            return np.zeros(len(chunks), np.bool_)
         with self._reading:
             try:
                 found = self._matching(scope)
@@ -71,7 +69,7 @@ class AttributeColumns:
         """Return which documents match a filter, by key."""
         if isinstance(scope, Condition):
             found = np.zeros(self._next("document"), np.bool_)
-            for part in self._column(scope.key).parts:
+            for part in () if isinstance(scope, Unknown) else self._column(scope.key).parts:
                 for documents in part.matching(scope):
                     found[documents] = True
             return found

@@ -41,7 +41,7 @@ from graphrag_core.engine.graph.snapshot import StoreSnapshot, fact_copies
 from graphrag_core.engine.rows import Accesses, check_expected
 from graphrag_core.engine.tables import SqlEngine, TableReads, Tables, parts_of
 from graphrag_core.errors import DamagedIndex, GraphRAGError, InputError, NotAnIndex, StorageError
-from graphrag_core.filters import Filter
+from graphrag_core.filters import Filter, unknown_keys
 from graphrag_core.key_sets import among, best
 from graphrag_core.model import Stats, Verification
 from graphrag_core.ports import Keys, Kind, Matrix, ParsedDocument, Ranking, Scores
@@ -582,6 +582,8 @@ class EmbeddedReads(TableReads):
         graph, (chosen, hidden), edits = self._all, parts_of(scope), indexes.edits()
         seen = np.ones(len(graph.chunk_keys), np.bool_)
         if chosen is not None:
+            chosen = self._records.marked(chosen)
+            self.unknown_keys = unknown_keys(chosen)
             seen = indexes.attributes.sees(chosen, graph.chunk_keys)
         if hidden is not None:
             seen &= ~indexes.attributes.sees(hidden, graph.chunk_keys)

@@ -88,8 +88,10 @@ class Reads(Protocol):
     generation: int
     chunk_count: int
     statistics_count: int
+    unknown_keys: tuple[str, ...]
     graph: GraphReads
 
+    def metadata_keys(self) -> list[str]: ...
     def has(self, kind: Kind, *, vectors: bool = False) -> bool: ...
     def nearest(self, kind: str, vectors: Matrix, k: int) -> list[Ranking]: ...
     def keywords(self, kind: str, text: str, k: int) -> Ranking: ...
@@ -122,7 +124,8 @@ class StoreSnapshot:
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
         self._graph = reads.graph
-        self.generation = reads.generation
+        self.generation, self.unknown_keys = reads.generation, reads.unknown_keys
+        self.metadata_keys = reads.metadata_keys
         self.chunk_count = reads.chunk_count
         self.statistics_count = reads.statistics_count
         self.first_entity = reads.graph.first_entity

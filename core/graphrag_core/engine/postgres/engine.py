@@ -93,7 +93,8 @@ class PostgresEngine(SqlEngine):
         self._lock = threading.Lock()
         self._seen = -1  # the generation of the last refresh
         self._dead: tuple[int, Keys] = (-1, np.empty(0, np.int64))
-        self._scopes: OrderedDict[tuple[int, Filter], Keys] = OrderedDict()  # keys of chunks by generation and filter
+        # keys of chunks and unknown keys of metadata, by generation and filter
+        self._scopes: OrderedDict[tuple[int, Filter], tuple[Keys, tuple[str, ...]]] = OrderedDict()
         self._approximate: tuple[int, tuple[str, ...]] = (-1, ())
         self._seen_rows = (-1, Seen(0))  # the generation, and what questions have read of it
         self._seen = self.generation
@@ -360,14 +361,16 @@ class PostgresEngine(SqlEngine):
 
     def _scope(self, reads: Transaction, scope: Filter) -> Scope:
         chosen, hidden = parts_of(scope)
-        inside = None if chosen is None else self._chunks_in(reads, chosen)
+        inside = None
+        if chosen is not None:
+            inside, reads.unknown_keys = self._chunks_in(reads, chosen)
         if inside is not None and len(inside) == reads.chunk_count:
             inside = None
-        gone = np.empty(0, np.int64) if hidden is None else self._chunks_in(reads, hidden)
+        gone = np.empty(0, np.int64) if hidden is None else self._chunks_in(reads, hidden)[0]
         return Scope(inside, gone)
 
-    def _chunks_in(self, reads: Transaction, scope: Filter) -> Keys:
-        """Return the keys of the chunks whose documents match a filter, in ascending order. The last are cached."""
+    def _chunks_in(self, reads: Transaction, scope: Filter) -> tuple[Keys, tuple[str, ...]]:
+        """Return what :meth:`Transaction.in_scope` does. The last scopes are cached."""
         key = reads.generation, scope
         with self._lock:
             if key in self._scopes:

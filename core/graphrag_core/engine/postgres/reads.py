@@ -18,9 +18,9 @@ from graphrag_core.engine.postgres.database import Connection, Cursor, Database,
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.engine.postgres.seen import Numbering, Seen, groups
 from graphrag_core.engine.rows import Row
-from graphrag_core.engine.tables import Query, Tables, check_keys, storable
+from graphrag_core.engine.tables import Query, Tables, mark_missing, storable
 from graphrag_core.errors import DatabaseError
-from graphrag_core.filters import Condition, Filter
+from graphrag_core.filters import Condition, Filter, unknown_keys
 from graphrag_core.key_sets import among, distinct
 from graphrag_core.ports import Keys, Matrix
 from graphrag_core.text import hash64, normalise
@@ -222,25 +222,28 @@ class PostgresTables(Tables):
         sql = "(number = ANY(%s::numeric[]) OR (kind, value) IN (SELECT * FROM unnest(%s::text[], %s::text[])))"
         return sql, [numbers, kinds, values]
 
-    def in_scope(self, scope: Filter) -> Keys:
-        """Return the keys of the chunks whose documents match a filter, in ascending order, with one statement.
+    def in_scope(self, scope: Filter) -> tuple[Keys, tuple[str, ...]]:
+        """Return the keys of the chunks whose documents match a filter, in ascending order, and its unknown keys.
 
-        The chunks of a few documents are looked up. Of many, the documents of all chunks are looked at.
+        With one statement, unless some keys are unknown. The chunks of a few documents are looked up. Of many, the
+        documents of all chunks are looked at.
         """
         exists, names = self.known_keys(scope)
         sql, parameters = self.filter_sql(scope)
         chunk, share = f"SELECT c.key FROM chunks c WHERE {self.own['c']}", f"(SELECT count(*) FROM matching) * {_FEW}"
         size = f"(SELECT i.chunks FROM indexes i WHERE i.id = {self.index})"
-        has_documents, *known, packed = self.rows(
+        *known, packed = self.rows(
             f"WITH matching(document) AS MATERIALIZED ({sql}) "
-            f"SELECT {exists}, (SELECT array_send(array_agg(t.key)) FROM ("
+            f"SELECT {''.join(f'{one}, ' for one in exists)}(SELECT array_send(array_agg(t.key)) FROM ("
             "SELECT x.key FROM (SELECT DISTINCT m.document FROM matching m) m "
             f"CROSS JOIN LATERAL ({chunk}c.document = m.document OFFSET 0) x WHERE {share} <= {size} UNION ALL "
             f"{chunk}(c.document IN (SELECT m.document FROM matching m)) IS TRUE AND {share} > {size}) t)",
             [*parameters, *names],
         )[0]
-        check_keys(names, known if has_documents else ())
-        return np.sort(_received(packed, np.dtype(np.int64)))
+        marked = mark_missing(scope, names, known)
+        if marked is not scope:
+            return self.in_scope(marked)
+        return np.sort(_received(packed, np.dtype(np.int64))), unknown_keys(scope)
 
     def attributes(self, documents: Sequence[int]) -> list[Row]:
         rows = self.rows(
@@ -367,6 +370,8 @@ class Transaction(PostgresTables):
 
     extensions: frozenset[str] = frozenset()
     """The parameters whose extensions are used, see :mod:`~graphrag_core.engine.postgres.extensions`."""
+    unknown_keys: tuple[str, ...] = ()
+    """The keys of the scope's filter that no document has."""
 
     def __init__(self, database: Database, connection: Connection, index: int, state: Row | None) -> None:
         super().__init__(index, self._run)

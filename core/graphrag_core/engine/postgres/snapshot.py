@@ -56,7 +56,7 @@ class PostgresReads(TableReads):
         self._approximate = approximate
         self._keywords = extensions.keywords_of(transaction)
         self.term_counts = self._keywords.counts
-        self.generation = transaction.generation
+        self.generation, self.unknown_keys = transaction.generation, transaction.unknown_keys
         self.chunk_count = transaction.chunk_count
         self.statistics_count = transaction.statistics_count
         self._seen = transaction.seen
