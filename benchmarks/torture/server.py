@@ -13,6 +13,7 @@ import http.client
 import json
 import random
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -43,6 +44,8 @@ OTHER_MARK = "zqhidden"  # what the second server has instead
 TAG = "<zqtag"  # must be escaped in every page
 QUESTION = "Who runs the Keyring?"
 LIMITS = {"body_bytes": 1_000_000, "connections": 50, "seconds": 300}
+SLOW = 1_100  # connections, more than a process may have open files by default
+LARGE = 60  # bodies of 9 MB
 SHORT_LIMITS = {"seconds": 1, "answer_seconds": 1, "workers": 2, "waiting": 30}
 _PATIENCE = 240.0  # seconds for an answer
 
@@ -544,6 +547,58 @@ def attack_limits(client: Client, chance: random.Random, count: Count) -> None:
     count.fail(f"server: another tenant gets status {status} after many heavy requests")
 
 
+def attack_with_slow_bodies(client: Client, key: str | None, count: Count) -> None:
+    """Send bodies byte by byte on more connections than the server may have open files; others must be answered."""
+    connections = [_unfinished(client, key, b"{") for _ in range(SLOW)]
+    seconds = []
+    for _ in range(5):
+        for connection in connections:
+            with suppress(OSError):  # the server may close it at any byte
+                connection.sendall(b" ")
+        start = time.monotonic()
+        statuses = [client.send(Request("GET", "/health"))[0]]
+        seconds.append(time.monotonic() - start)
+        statuses.append(client.send(question(), "owner")[0])
+        client.close()
+        count.statuses.update(statuses)
+        if statuses != [200, 200]:
+            count.fail(f"server: /health and a question have status {statuses} while {SLOW:,} bodies arrive")
+    at_once, later = seconds[0], max(seconds[1:])
+    print(f"{SLOW:,} slow bodies: /health took {at_once:.2f} s as they began, then {later:.2f} s at most", flush=True)
+    for connection in connections:
+        connection.close()
+
+
+def attack_memory(client: Client, process: Any, count: Count) -> None:
+    """Send large bodies without their last bytes; the server must hold no more of them than it allows."""
+    before = _resident(process.pid)
+    connections = [_unfinished(client, "owner", b" " * 8_900_000) for _ in range(LARGE)]
+    grown = _resident(process.pid) - before
+    print(f"{LARGE} bodies of 9 MB: the server has {grown:,} MB more", flush=True)
+    status = client.send(question(), "owner")[0]
+    count.statuses[status] += 1
+    if status != 200 or grown > 200:
+        count.fail(f"server: it has {grown:,} MB more, and a question has status {status}, while large bodies arrive")
+    for connection in connections:
+        connection.close()
+
+
+def _unfinished(client: Client, key: str | None, data: bytes) -> socket.socket:
+    """Return a connection on which a part of a body of 9 MB was sent."""
+    host, port = urlsplit(client.url).netloc.split(":")
+    connection = socket.create_connection((host, int(port)), timeout=_PATIENCE)
+    secret = f"Authorization: Bearer {client.secrets[key]}\r\n".encode() if key else b""
+    with suppress(OSError):  # the server may close it at any byte
+        connection.sendall(_HEAD + secret + b"Content-Length: 9000000\r\n\r\n" + data)
+    return connection
+
+
+def _resident(process_id: int) -> int:
+    """Return the memory of a process in MB."""
+    pages = int(Path(f"/proc/{process_id}/statm").read_text("utf-8").split()[1])
+    return pages * resource.getpagesize() // 1_000_000
+
+
 def _heavy_requests(chance: random.Random) -> Iterator[Request]:
     words = " ".join(chance.choices([*NAMES, "Port", "moved", "in"], k=1_200))[:9_990]
     for _ in range(24):
@@ -621,6 +676,21 @@ def limited(place: Path | str, seconds: float, chance: random.Random, folder: Pa
     return count
 
 
+def slow(place: Path | str, folder: Path) -> Count:
+    """Attack a server that may have 1,024 open files with bodies that do not end, with and without a key."""
+    count, hard = Count(), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if sys.platform != "linux" or 0 <= hard < 2 * SLOW:
+        print("no bodies that do not end: they need Linux and more open files", flush=True)
+        return count
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with _reported(count), running(fill(place, [*THEIRS, *OURS]), folder / "slow", {}) as (client, process):
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (1_024, 1_024))
+        for key in (None, "owner"):
+            attack_with_slow_bodies(client, key, count)
+        attack_memory(client, process, count)
+    return count
+
+
 def run(seconds: float, seed: int | None = None) -> list[Row]:
     """Attack servers with a random seed; print failures and return counts."""
     seed = random.SystemRandom().randrange(1 << 30) if seed is None else seed
@@ -630,7 +700,11 @@ def run(seconds: float, seed: int | None = None) -> list[Row]:
         folder = Path(name)
         requests, connections = compared((folder / "kb", folder / "renamed"), 0.8 * seconds, chance, folder)
         limits = limited(folder / "kb-limited", 0.2 * seconds, chance, folder)
-    titles = {"hostile requests": requests, "broken connections": connections, "time limits of a server": limits}
+        bodies = slow(folder / "kb-slow", folder)
+    titles = {
+        "hostile requests": requests, "broken connections": connections, "time limits of a server": limits,
+        "bodies that do not end": bodies,
+    }  # fmt: skip
     return [Row(title, count.statuses.total(), len(count.failures), count.outcomes) for title, count in titles.items()]
 
 

@@ -10,12 +10,14 @@ import time
 
 import httpx
 import pytest
-from serving import DOCUMENTS, QUESTION, client_of, index_of, keys_of
+from serving import DOCUMENTS, QUESTION, client_of, index_of, keys_of, served
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex
 from graphrag_core.errors import DatabaseError, EmbedderError, InputError
 from graphrag_core.query.settings import search_options
-from graphrag_core.serve import Gateway, Limits
+from graphrag_core.serve import Gateway, Limits, create_app, make_key
 from graphrag_core.testing import HashEmbedder
 
 
@@ -253,6 +255,26 @@ def test_a_key_has_a_rate_limit():
         assert client.get("/v1/stats", headers=headers["b"]).status_code == 200
         now[0] = 30.0
         assert [client.get("/v1/stats", headers=headers["a"]).status_code for _ in range(2)] == [200, 429]
+        now[0] = 90.0
+        asked = [client.post("/v1/query", json={"question": QUESTION}, headers=headers["a"]) for _ in range(3)]
+        assert [one.status_code for one in asked] == [200, 200, 429]
+
+
+def test_an_application_that_mounts_the_api_does_not_vouch_for_its_clients():
+    keys, headers = keys_of(a=None)
+    gateway = Gateway(index_of(), keys=keys)
+    inner = create_app(gateway)
+
+    async def outer(scope, receive, send):
+        if scope["type"] == "http":
+            scope["state"]["key"] = make_key("somebody")
+        await Starlette(routes=[Mount("/kb", inner)])(scope, receive, send)
+
+    with served(outer, gateway) as url, httpx.Client(base_url=url, timeout=60) as client:
+        body = {"question": QUESTION}
+        assert error(client.post("/kb/v1/query", json=body)) == (401, "NotAuthenticated")
+        assert error(client.get("/kb/v1/stats")) == (401, "NotAuthenticated")
+        assert client.post("/kb/v1/query", json=body, headers=headers["a"]).json()["hits"]
 
 
 class Failing(HashEmbedder):
@@ -331,7 +353,7 @@ def test_a_request_that_takes_too_long_is_504():
 
 
 def test_a_body_that_does_not_arrive_is_408():
-    with client_of(Gateway(index_of(), limits=Limits(seconds=0.2))) as client:
+    with client_of(Gateway(index_of(), limits=Limits(receive_seconds=0.2))) as client:
         url = client.base_url
         with socket.create_connection((url.host, url.port)) as slow:
             slow.settimeout(60)
@@ -422,12 +444,14 @@ def test_metrics_count_requests_and_are_not_for_restricted_keys():
         client.post("/v1/query", json={"question": "Who?"}, headers=headers["a"])
         client.get("/v1/documents/secret-name", headers=headers["a"])
         client.get("/nowhere/secret-name")
+        client.post("/v1/query", json={"question": "Who?"})
         assert client.get("/metrics").status_code == 401
         refused = client.get("/metrics", headers=headers["a"])
         assert (refused.status_code, refused.json()["error"]["type"]) == (403, "NotAllowed")
         found = client.get("/metrics", headers=headers["operator"])
     assert found.headers["content-type"].startswith("text/plain")
     assert 'graphrag_requests_total{method="POST",route="/v1/query",status="200"} 1.0' in found.text
+    assert 'graphrag_requests_total{method="POST",route="/v1/query",status="401"} 1.0' in found.text
     assert 'route="/v1/documents/{document_id:path}",status="404"' in found.text
     assert 'graphrag_requests_total{method="other",route="other",status="404"} 1.0' in found.text
     assert 'graphrag_jobs{pool="search"} 0.0' in found.text

@@ -5,7 +5,7 @@ What documents, file names and entities say is data. Each destination has one fu
 - a prompt: :func:`body` for passages and :func:`one_line` for everything in a line. No line of a document can pass for
   the structure of a context, no character is invisible, and the control tokens of chat templates are broken up.
 - a terminal: :func:`for_terminal`. No escape sequence, no control character, no change of direction.
-- HTML: :func:`for_html`, before the template escapes it.
+- HTML: :func:`for_html`, before the template escapes it. No change of direction.
 """
 
 import re
@@ -14,17 +14,19 @@ from functools import lru_cache
 
 _BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _SPACE = re.compile(r"\s+")
+_DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional controls
 # Control characters, and those that show nothing: soft hyphens, zero-width spaces, bidirectional controls, fillers,
 # variation selectors, tags. The letters among them (fillers) are blank. Joiners are kept between letters that join.
 _SILENT = (
-    "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    f"{_DIRECTIONS}\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff"
 )
 _JOINERS = r"(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])|[\u200c\u200d](?=[\u200c\u200d])"
 _INVISIBLE = re.compile(rf"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ud800-\udfff{_SILENT}]|{_JOINERS}")
 _NOT_FOR_TERMINALS = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_SILENT}]")
-_NOT_FOR_HTML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_CHANGES_DIRECTION = re.compile(f"[{_DIRECTIONS}]")
+_INVALID_IN_HTML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 # Where a control token of a chat template starts: "<|im_start|>", "<｜User｜>", "[INST]", "<<SYS>>", "<start_of_turn>",
 # or a mark that prompts often have around passages: "</context>", "### Instruction".
 _TOKEN = re.compile(
@@ -156,5 +158,11 @@ def _json_escape(character: str) -> str:
 
 
 def for_html(text: str) -> str:
-    """Return a text with U+FFFD for characters that are invalid in HTML. The template escapes the rest."""
-    return _NOT_FOR_HTML.sub("\ufffd", text)
+    r"""Return a text without changes of direction, and with U+FFFD for characters that are invalid in HTML.
+
+    The template escapes the rest.
+
+    >>> for_html("invoice\u202efdp.exe\x00")
+    'invoicefdp.exe\ufffd'
+    """
+    return _INVALID_IN_HTML.sub("\ufffd", _CHANGES_DIRECTION.sub("", text))

@@ -40,7 +40,7 @@ def policy(style: str, *scripts: str) -> str:
 
 
 def valid(value: object) -> object:
-    """Return a value for a template: numbers with one decimal, and U+FFFD for characters that are invalid in HTML."""
+    """Return a value for a template: numbers with one decimal, texts by :func:`for_html`."""
     if isinstance(value, float):
         return f"{round(value, 1) + 0.0:g}"
     return for_html(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -13,6 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from graphrag_core import __version__
+from graphrag_core.context.escape import for_html
 from graphrag_core.errors import InputError, check_integer
 from graphrag_core.explain.templates import asset, policy, render
 from graphrag_core.explore.explorer import Explorer
@@ -77,8 +78,8 @@ def static_page(
     data = _export(explorer, question, entity, max_nodes, where)
     shown = question or (data["entities"][data["start"]["value"]]["entity"]["name"] if entity is not None else "")
     style, scripts = asset(_PACKAGE, *STYLES), [asset(_PACKAGE, name) for name in SCRIPTS]
-    # As data in a script element: "<" cannot close it, and the two line separators are valid in JSON alone.
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    # As data in a script element: "<" cannot close it. Also ids, which the page only compares with each other.
+    text = for_html(json.dumps(data, ensure_ascii=False, separators=(",", ":"))).replace("<", "\\u003c")
     return render(
         _PACKAGE, "explore.html", title=f"{shown[:60]} - graph explorer" if shown else "Graph explorer",
         scripts=scripts, style=style, policy=policy(style, *scripts), data=Markup(text),  # noqa: S704 - escaped above

@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from graphrag_core import __version__
@@ -31,15 +32,18 @@ try:
     from fastapi.exceptions import RequestValidationError
     from fastapi.openapi.docs import get_swagger_ui_html
     from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+    from fastapi.routing import APIRoute
     from fastapi.security import HTTPBearer
     from fastapi.staticfiles import StaticFiles
     from pydantic import BaseModel, ConfigDict, Field
     from pydantic_core import to_json
     from starlette.exceptions import HTTPException
+    from starlette.types import Scope
 
     from graphrag_core.serve.http import (
         EventStream,
         Guard,
+        body_route,
         error_body,
         error_response,
         event,
@@ -52,6 +56,7 @@ except ImportError as _error:
     raise MissingDependency("fastapi, prometheus-client and uvicorn", "serve", "The HTTP server") from _error
 
 _log = logging.getLogger(__name__)
+_KEY = "graphrag_core.key"  # in a scope: the key, of a request that was authenticated before its body was read
 _DESCRIPTION = (
     "Passages, answers, entities and paths from an index of documents. "
     'Send an API key as `Authorization: Bearer KEY`. Errors are `{"error": {"type", "message"}}`.'
@@ -100,7 +105,10 @@ def create_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None, 
     )  # fmt: skip
     app.state.gateway = gateway
     metrics = Metrics(gateway.pools)
-    app.add_middleware(Guard, gateway=gateway, hosts=allowed_hosts, log_questions=log_questions, count=metrics.count)
+    app.add_middleware(
+        Guard, gateway=gateway, hosts=allowed_hosts, admit=partial(_admit, app), log_questions=log_questions,
+        count=metrics.count,
+    )  # fmt: skip
     app.add_exception_handler(GraphRAGError, _library_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
@@ -158,9 +166,22 @@ async def _http_error(_: Request, error: Exception) -> Response:
 
 async def _authenticated(request: Request) -> Key:
     gateway: Gateway = request.app.state.gateway
-    key = gateway.authenticate(secret_of(request.headers))
-    request.state.key = key
+    key: Key | None = request.scope.get(_KEY)
+    if key is None:
+        key = gateway.authenticate(secret_of(request.headers))
+        request.scope[_KEY] = request.state.key = key
     return key
+
+
+async def _admit(app: FastAPI, scope: Scope) -> bool:
+    """Check the key of a request with a body, before FastAPI reads it; return whether a route takes the body."""
+    route = body_route(app.routes, scope)
+    if route is None:
+        return False
+    scope["route"] = route  # for the metrics of what is refused
+    if isinstance(route, APIRoute) and any(one.call is _authenticated for one in route.dependant.dependencies):
+        await _authenticated(Request(scope))
+    return True
 
 
 _Caller = Annotated[Key, Depends(_authenticated)]

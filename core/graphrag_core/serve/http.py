@@ -7,7 +7,8 @@ import json
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
@@ -25,13 +27,16 @@ from graphrag_core.serve.errors import (
     OriginNotAllowed,
     ServeError,
     TooLarge,
+    Unavailable,
     message_of,
     status_of,
 )
 from graphrag_core.serve.gateway import Gateway
+from graphrag_core.serve.limits import Limits
 
 _log = logging.getLogger(__name__)
 _MOST_DISCARDED = 10  # times the limit of a body
+_DEADLINE = "graphrag_core.deadline"  # in a scope: when the request must have arrived, by the event loop's clock
 _BaseConnection: Any = AutoHTTPProtocol  # which of two, uvicorn decides when it is imported
 _T = TypeVar("_T")
 _KEEP_ALIVE = 15.0  # seconds without an event until a comment is sent, so that proxies keep the connection
@@ -101,23 +106,133 @@ def error_response(error: GraphRAGError, *, restricted: bool) -> Response:
 # -- requests
 
 
+class _Body:
+    """The body of a request: whether it has arrived, and until when it may."""
+
+    def __init__(self, scope: Scope, receive: Receive, seconds: float) -> None:
+        headers = Headers(scope=scope)
+        length = headers.get("content-length", "")
+        self.length = int(length) if length.isdecimal() else 0
+        self.ended = not self.length and "transfer-encoding" not in headers
+        self._receive = receive
+        self._until = scope.get(_DEADLINE) or asyncio.get_running_loop().time() + seconds
+
+    @property
+    def seconds(self) -> float:
+        """How long the rest may take."""
+        return max(0.0, float(self._until) - asyncio.get_running_loop().time())
+
+    async def receive(self) -> Message:
+        """Return what comes next of a request."""
+        message = await self._receive()
+        self.ended = not message.get("more_body", False)
+        return message
+
+    async def discard(self, most: int) -> None:
+        """Receive the rest, while there is time and for so many bytes: a client that still sends reads no answer."""
+        while not self.ended and most > 0 and self.seconds:
+            with suppress(TimeoutError, asyncio.TimeoutError):
+                most -= len((await asyncio.wait_for(self.receive(), self.seconds)).get("body", b""))
+
+
+class _Bodies:
+    """The bodies that arrive. All together they hold no more than a number of bytes.
+
+    If they would hold more, the largest is refused: those who send much do not keep out those who send little.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._most = max(limits.unread_bytes, limits.body_bytes)
+        self._held: dict[asyncio.Future[bytes], bytearray] = {}
+
+    async def read(self, body: _Body) -> bytes:
+        """Return a body when it has arrived whole.
+
+        Raises
+        ------
+        TooLarge, LateBody, Unavailable, ClientGone
+            The body is too large or too late, too much arrives at once, or the client went away.
+        """
+        self._check_size(body.length)
+        data = bytearray()
+        reading = asyncio.ensure_future(self._collect(body, data))
+        self._held[reading] = data
+        try:
+            await asyncio.wait({reading}, timeout=body.seconds)
+            if not reading.done():
+                raise LateBody(f"the request did not arrive within {self._limits.receive_seconds:g} seconds")
+            if reading.cancelled():
+                raise Unavailable("too many large requests arrive at once: try again in a moment", retry_after=1)
+            return reading.result()
+        finally:
+            self._held.pop(reading, None)
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _collect(self, body: _Body, data: bytearray) -> bytes:
+        while not body.ended:
+            message = await body.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            data += message.get("body", b"")
+            self._check_size(len(data))
+            while sum(map(len, self._held.values())) > self._most:
+                largest = max(self._held, key=lambda one: len(self._held[one]))
+                self._held.pop(largest).clear()
+                largest.cancel()
+        return bytes(data)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._limits.body_bytes:
+            raise TooLarge(f"the body has more than {self._limits.body_bytes:,} bytes")
+
+
+def body_route(routes: Sequence[BaseRoute], scope: Scope) -> BaseRoute | None:
+    """Return the route that takes a request with a body; None if there is none, or if it reads no body."""
+    if scope["method"] in ("GET", "HEAD"):
+        return None
+    found = next((route for route in routes if route.matches(scope)[0] is Match.FULL), None)
+    return None if isinstance(found, Mount) else found
+
+
 class Guard:
-    """ASGI middleware: limits bodies, checks hosts, logs requests without their words, answers failures with JSON."""
+    """ASGI middleware: limits bodies, checks hosts, logs requests without their words, answers failures with JSON.
+
+    Parameters
+    ----------
+    app
+        Answers the requests.
+    gateway
+        Has the limits.
+    hosts
+        The names of the server; None for the default ones.
+    admit
+        Called before the body of a request is read: refuses the request by an error, or returns whether to read it. A
+        request whose body is not read is given to ``app`` all the same.
+    log_questions
+        Whether the log has the parameters of requests.
+    count
+        Called with the method, the route, the status and the seconds of each request.
+    """
 
     def __init__(
         self,
         app: ASGIApp,
         gateway: Gateway,
         hosts: Sequence[str] | None,
+        admit: Callable[[Scope], Awaitable[bool]],
         *,
         log_questions: bool = False,
         count: Callable[[str, str | None, int, float], None] | None = None,
     ) -> None:
         self.app = app
+        self.admit = admit
         self.count = count
         self.gateway = gateway
         self.hosts = hosts if hosts is not None else ("*",) if gateway.keys is not None else LOCAL
         self.log_questions = log_questions
+        self._bodies = _Bodies(gateway.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -125,20 +240,24 @@ class Guard:
             await self.app(scope, receive, send)
             return
         start, status = time.perf_counter(), 0
+        body = _Body(scope, receive, self.gateway.limits.receive_seconds)
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message.setdefault("headers", []).append((b"x-content-type-options", b"nosniff"))
-                if scope["path"].startswith("/v1"):
-                    message["headers"].append((b"cache-control", b"no-store"))
+                message.setdefault("headers", []).extend(_added_headers(scope, body))
+            elif not message.get("more_body", False) and not body.ended:  # the client may still send
+                await send({**message, "more_body": True})
+                await body.discard(_MOST_DISCARDED * self.gateway.limits.body_bytes)
+                message = {"type": "http.response.body"}
             await send(message)
 
         try:
             self._check_host(Headers(scope=scope))
-            body = await self._read(scope, receive)
-            await self.app(scope, _replayed(body, receive), sending)
+            is_read = await self.admit(scope)
+            receiving = _replayed(await self._bodies.read(body), body.receive) if is_read else body.receive
+            await self.app(scope, receiving, sending)
         except ClientGone:
             status = status or 499
         except Exception as error:  # noqa: BLE001 - logged, and answered
@@ -159,42 +278,6 @@ class Guard:
         if origin is not None and _parts(origin)[1] != host:
             raise OriginNotAllowed("pages of other origins may not use this server")
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes:
-        """Return the body of a request."""
-        limits = self.gateway.limits
-        too_large = TooLarge(f"the body has more than {limits.body_bytes:,} bytes")
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value) > limits.body_bytes:
-                await self._discard(receive)
-                raise too_large
-        body, more = bytearray(), True
-        while more:
-            try:
-                message = await asyncio.wait_for(receive(), limits.seconds)
-            except (TimeoutError, asyncio.TimeoutError) as error:
-                raise LateBody(f"the body did not arrive within {limits.seconds:g} seconds") from error
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > limits.body_bytes:
-                body.clear()
-                if more:
-                    await self._discard(receive)
-                raise too_large
-        return bytes(body)
-
-    async def _discard(self, receive: Receive) -> None:
-        """Read the rest of a body that is too large, for a time: a client that still sends does not read the answer."""
-        left = _MOST_DISCARDED * self.gateway.limits.body_bytes
-        end = time.monotonic() + self.gateway.limits.header_seconds
-        while left > 0 and time.monotonic() < end:
-            with suppress(TimeoutError, asyncio.TimeoutError):
-                message = await asyncio.wait_for(receive(), max(0.0, end - time.monotonic()))
-                left -= len(message.get("body", b""))
-                if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                    return
-
     def _log(self, scope: Scope, status: int, seconds: float) -> None:
         key = getattr(scope.get("state"), "key", None) or scope.get("state", {}).get("key")
         path = scope["path"]
@@ -206,13 +289,18 @@ class Guard:
         _log.info("%s %s %d %.0f ms %s", scope["method"], _printable(path), status, seconds * 1000, _printable(who))
 
 
+def _added_headers(scope: Scope, body: _Body) -> Iterator[tuple[bytes, bytes]]:
+    yield b"x-content-type-options", b"nosniff"
+    if scope["path"].startswith("/v1"):
+        yield b"cache-control", b"no-store"
+    if not body.ended:
+        yield b"connection", b"close"  # the rest of the body is not waited for
+
+
 def _failure(error: Exception, *, started: bool) -> Response | None:
     """Return the response to a request that was refused or failed; None if another one was started."""
     if isinstance(error, ServeError):
-        response = error_response(error, restricted=True)
-        if isinstance(error, (LateBody, TooLarge)):
-            response.headers["Connection"] = "close"  # the rest of the body is not read
-        return response
+        return error_response(error, restricted=True)
     is_gone = isinstance(error, OSError) or "the handler is closed" in str(error)  # uvloop raises RuntimeError
     if not (is_gone and started):  # a client may go away while it is written to
         _log.error("a request failed", exc_info=error)
@@ -296,56 +384,83 @@ class EventStream(Response):
 # -- a process
 
 
-class _Waiting:
-    """The connections that wait for the headers of a request. One is closed after some seconds.
+class _Arriving:
+    """The connections whose next request has not arrived whole. Its headers and its body have one time limit.
 
-    uvicorn waits for headers without end. If there are too many connections, the one that has waited longest is closed.
+    uvicorn waits for a request without end. If there are too many such connections, of one address or of all, the one
+    that has waited longest is closed.
     """
 
-    def __init__(self, most: int, seconds: float) -> None:
-        self._most, self._seconds = most, seconds
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._timers: dict[Any, asyncio.TimerHandle] = {}
+        self._by_address: defaultdict[str, dict[Any, None]] = defaultdict(dict)
 
     def follow(self, connection: Any) -> None:
         """Note that something happened on a connection."""
-        is_answering = connection.cycle is not None and not connection.cycle.response_complete
-        if is_answering or connection.transport.is_closing():
+        cycle = connection.cycle
+        is_idle = cycle is None or cycle.response_complete
+        # While others are answered that arrived before it, uvicorn does not read the request.
+        is_arriving = is_idle or (cycle.more_body and not getattr(connection, "pipeline", None))
+        if not is_arriving or connection.transport.is_closing():
             self.forget(connection)
-        elif connection not in self._timers:
-            self._timers[connection] = connection.loop.call_later(self._seconds, self._close, connection)
-            if len(self._timers) > self._most:
-                self._close(next(iter(self._timers)))
+            return
+        if connection not in self._timers:
+            self._add(connection)
+        if not is_idle and connection in self._timers:
+            cycle.scope.setdefault(_DEADLINE, self._timers[connection].when())
+
+    def _add(self, connection: Any) -> None:
+        limits, neighbours = self._limits, self._by_address[_address(connection)]
+        self._timers[connection] = connection.loop.call_later(limits.receive_seconds, self._expire, connection)
+        neighbours[connection] = None
+        if len(neighbours) > limits.connections_per_address:
+            self._close(next(iter(neighbours)))
+        if len(self._timers) > limits.connections:
+            self._close(next(iter(self._timers)))
 
     def forget(self, connection: Any) -> None:
         """Wait for a connection no more."""
         if (timer := self._timers.pop(connection, None)) is not None:
             timer.cancel()
+            address = _address(connection)
+            del self._by_address[address][connection]
+            if not self._by_address[address]:
+                del self._by_address[address]
+
+    def _expire(self, connection: Any) -> None:
+        if connection.cycle is None or connection.cycle.response_started:  # else the application answers it
+            self._close(connection)
 
     def _close(self, connection: Any) -> None:
         self.forget(connection)
         connection.transport.close()
 
 
-class _Connection(_BaseConnection):  # type: ignore[misc]
-    """A connection of uvicorn, which a server's :class:`_Waiting` follows."""
+def _address(connection: Any) -> str:
+    return connection.client[0] if connection.client else ""
 
-    waiting: _Waiting
+
+class _Connection(_BaseConnection):  # type: ignore[misc]
+    """A connection of uvicorn, which a server's :class:`_Arriving` follows."""
+
+    arriving: _Arriving
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.waiting.follow(self)
+        self.arriving.follow(self)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self.waiting.follow(self)
+        self.arriving.follow(self)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self.waiting.follow(self)
+        self.arriving.follow(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self.waiting.forget(self)
+        self.arriving.forget(self)
 
 
 class Server(uvicorn.Server):
@@ -367,7 +482,7 @@ def make_server(app: ASGIApp, gateway: Gateway, host: str, port: int, **settings
     config = uvicorn.Config(
         app, host=host, port=port, access_log=False, log_config=None, lifespan="on", server_header=False,
         timeout_graceful_shutdown=math.ceil(max(limits.seconds, limits.write_seconds)),
-        http=type("Connection", (_Connection,), {"waiting": _Waiting(limits.connections, limits.header_seconds)}),
+        http=type("Connection", (_Connection,), {"arriving": _Arriving(limits)}),
         **settings,
     )  # fmt: skip
     return Server(config, gateway)

@@ -24,8 +24,9 @@ class Limits:
 
     Parameters
     ----------
-    body_bytes
-        The size of a request's body.
+    body_bytes, unread_bytes
+        The size of a request's body, and of all bodies together that have not arrived whole; at least that of one body.
+        Of more, the largest is refused with status 503.
     question
         The length of a question, in characters.
     k
@@ -42,12 +43,13 @@ class Limits:
         The same for an answer of a language model and for a change of documents.
     requests_per_minute
         The rate limit of a key that has none; None for no limit.
-    connections, header_seconds
-        How many connections may wait for the headers of a request, and how long. Of more, the one that has waited
-        longest is closed.
+    connections, connections_per_address, receive_seconds
+        How many connections may wait until a request has arrived whole, of all clients and of one address, and how
+        long: headers and body together. Of more, the one that has waited longest is closed.
     """
 
     body_bytes: int = 10_000_000
+    unread_bytes: int = 64_000_000
     question: int = 10_000
     k: int = 100
     workers: int = min(8, (os.cpu_count() or 2) + 2)
@@ -58,7 +60,8 @@ class Limits:
     write_seconds: float = 300.0
     requests_per_minute: float | None = None
     connections: int = 500
-    header_seconds: float = 15.0
+    connections_per_address: int = 400
+    receive_seconds: float = 30.0
 
     def __post_init__(self) -> None:
         for one in fields(self):

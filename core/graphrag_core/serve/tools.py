@@ -19,7 +19,6 @@ from graphrag_core.model import Entity
 from graphrag_core.query.ask import Citation
 from graphrag_core.result import Result
 from graphrag_core.serve import models as api
-from graphrag_core.serve.errors import ServeError
 from graphrag_core.serve.gateway import Gateway
 from graphrag_core.serve.operations import parameter, parameters
 
@@ -29,9 +28,9 @@ try:
     from mcp.server.transport_security import TransportSecuritySettings
     from mcp_types import ToolAnnotations
     from starlette.datastructures import Headers
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Scope
 
-    from graphrag_core.serve.http import Guard, error_response, reported, secret_of
+    from graphrag_core.serve.http import Guard, body_route, reported, secret_of
 except ImportError as _error:
     raise MissingDependency("mcp>=2.3", "mcp", "The MCP server") from _error
 
@@ -291,14 +290,10 @@ def mcp_app(gateway: Gateway, *, allowed_hosts: Sequence[str] | None = None) -> 
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # Guard checks hosts
     )  # fmt: skip
 
-    async def authenticated(scope: Scope, receive: Receive, send: Send) -> None:
+    async def admit(scope: Scope) -> bool:
         """Refuse requests without a valid key. The tools authenticate again, and count."""
-        if scope["type"] == "http" and gateway.keys is not None:
-            try:
-                gateway.keys.authenticate(secret_of(Headers(scope=scope)))
-            except ServeError as error:
-                await error_response(error, restricted=True)(scope, receive, send)
-                return
-        await app(scope, receive, send)
+        if gateway.keys is not None:
+            gateway.keys.authenticate(secret_of(Headers(scope=scope)))
+        return body_route(app.routes, scope) is not None
 
-    return Guard(authenticated, gateway, allowed_hosts)
+    return Guard(app, gateway, allowed_hosts, admit)

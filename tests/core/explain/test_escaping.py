@@ -10,10 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsed import parse
 
-from graphrag_core import Entity, Fact, Link, Result
+from graphrag_core import (
+    Document,
+    Entity,
+    Extraction,
+    Fact,
+    GraphRetriever,
+    KnowledgeIndex,
+    Link,
+    Mention,
+    Result,
+)
+from graphrag_core.evaluation import WITHOUT_GRAPH, Answered, Question, Report
 from graphrag_core.explain import frame, page, svg
+from graphrag_core.explore import Explorer, static_page
 
 INVALID = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def said_everywhere(text: str) -> Result:
@@ -40,7 +53,7 @@ def said_everywhere(text: str) -> Result:
 @given(st.text(st.characters(), min_size=1) | st.sampled_from([HOSTILE, "{{ 7 * 7 }}", "{% raw %}", "&amp;", "<!--"]))
 def test_any_text_comes_back_as_text_from_between_tags_and_from_attributes(text):
     root = parse(page(said_everywhere(text)))
-    shown = INVALID.sub("\ufffd", text)
+    shown = DIRECTIONS.sub("", INVALID.sub("\ufffd", text))
     assert root.one("h1").text == shown
     chip = root.one("span", "chip")
     assert (chip.text, chip.attributes["title"]) == (shown, shown)
@@ -59,6 +72,30 @@ def test_what_no_file_can_hold_is_replaced():
     for written in (page(result), svg(result), frame(result, "\udcff\x00")):
         assert "\x00" not in written
         written.encode()
+
+
+class Extractor:
+    """Finds one name in every chunk."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def extract(self, chunks):
+        return [Extraction((Mention(self.name),)) for _ in chunks]
+
+
+def test_no_page_has_a_character_that_changes_the_direction_of_text():
+    text = "invoice\u202efdp.exe\u202c \u2066x\u2069 \u200e\u200f\u061cend"
+    result, found = said_everywhere(text), {"hybrid": (text,), WITHOUT_GRAPH: ("x",)}
+    report = Report(3, (Answered(Question(text, (text,), type=text), found, titles={text: text}),), tuple(found))
+    pages = [page(result), svg(result), frame(result, text), report.html()]
+    with KnowledgeIndex(extractor=Extractor(text)) as index:
+        index.add([Document(text, f"{text} is here.", text)])
+        pages.append(static_page(Explorer(GraphRetriever(index)), question=text, entity=text))
+    for written in pages:
+        assert "invoicefdp.exe" in written
+        assert not DIRECTIONS.search(written)
+        assert not re.search(r"\\u(?:061c|200[ef]|202[a-e]|206[6-9])", written), "nor in data for a script"
 
 
 def test_what_is_returned_is_plain_text_that_escapes_nothing_it_is_joined_with():

@@ -1,0 +1,232 @@
+"""Bodies that arrive slowly, never end or are not wanted: they hold few connections, little memory and nobody else."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import select
+import socket
+import sys
+import threading
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from serving import DOCUMENTS, LIMIT, QUESTION, index_of, keys_of, process, served, wait_until
+
+from graphrag_core import KnowledgeIndex
+from graphrag_core.serve import ApiKeys, Gateway, Limits, create_app
+from graphrag_core.serve.tools import mcp_app
+from graphrag_core.testing import HashEmbedder
+
+BODY = json.dumps({"question": QUESTION}).encode()
+
+
+def head(verb: str = "POST", path: str = "/v1/query", length: int | None = 9_000_000, **headers: str) -> bytes:
+    """The head of a request with a body; one of unknown length if no length is given."""
+    body = {"Transfer-Encoding": "chunked"} if length is None else {"Content-Length": str(length)}
+    lines = {"Host": "127.0.0.1", "Content-Type": "application/json", **body, **headers}
+    return (
+        f"{verb} {path} HTTP/1.1\r\n".encode() + b"".join(f"{a}: {b}\r\n".encode() for a, b in lines.items()) + b"\r\n"
+    )
+
+
+def connect(url: str, source: str = "127.0.0.1") -> socket.socket:
+    host, port = urlsplit(url).netloc.split(":")
+    connection = socket.create_connection((host, int(port)), timeout=LIMIT, source_address=(source, 0))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def answer(connection: socket.socket, reader=None) -> tuple[int, http.client.HTTPMessage]:
+    """Read one response whole; return its status and headers."""
+    reader = reader or connection.makefile("rb")
+    status = int(reader.readline().split()[1])
+    headers = http.client.parse_headers(reader)
+    reader.read(int(headers["Content-Length"]))
+    return status, headers
+
+
+def was_closed(connection: socket.socket, *, wait: bool = True) -> bool:
+    """Whether the server closed a connection without an answer."""
+    connection.settimeout(LIMIT if wait else 0.01)
+    try:
+        return connection.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+@contextmanager
+def serving(app=create_app, *, keys=None, **limits):
+    gateway = Gateway(index_of(), keys=keys, limits=Limits(**limits))
+    with served(app(gateway), gateway) as url:
+        yield url
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of open files of another process is set")
+def test_bodies_that_never_end_keep_nobody_out(tmp_path):
+    """With and without a key, and more of them than the server may have open files."""
+    import resource
+
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(), progress=False) as index:
+        index.add(DOCUMENTS)
+    key, secret = ApiKeys.generate("a")
+    ApiKeys.append(tmp_path / "keys.toml", key, None)
+    (tmp_path / "hybrid-graphrag.toml").write_text("[serve.limits]\nconnections = 50\n")
+    valid = {"Authorization": f"Bearer {secret}"}
+    started = process(tmp_path / "kb", "serve", "--port", "0", "--keys", tmp_path / "keys.toml")
+    with started as (server, url, _), ExitStack() as stack:
+        files = len(list(Path(f"/proc/{server.pid}/fd").iterdir()))
+        resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (files + 100, files + 100))
+        slow = []
+        for number in range(150):
+            slow.append(stack.enter_context(connect(url)))
+            slow[-1].sendall(head(**(valid if number % 2 else {})) + b"{")
+            with suppress(OSError):  # a byte more on one that is open
+                slow[len(slow) // 2].sendall(b" ")
+        assert httpx.get(f"{url}/health", timeout=LIMIT).json()["status"] == "ok"
+        found = httpx.post(f"{url}/v1/query", json={"question": QUESTION}, headers=valid, timeout=LIMIT)
+        assert found.json()["hits"][0]["document_id"] == "oauth"
+        assert len(list(Path(f"/proc/{server.pid}/fd").iterdir())) <= files + 60
+
+
+def test_the_connections_of_one_address_are_limited():
+    with ExitStack() as stack:
+        url = stack.enter_context(serving(connections=100, connections_per_address=10))
+        try:
+            other = stack.enter_context(connect(url, "127.0.0.2"))
+        except OSError:
+            pytest.skip("this machine has one address of its own")
+        other.sendall(head(length=len(BODY)) + BODY[:5])
+        slow = [stack.enter_context(connect(url)) for _ in range(30)]
+        for one in slow:
+            one.sendall(head() + b"{")
+        assert all(was_closed(one) for one in slow[:20]), "those that waited longest"
+        assert not any(was_closed(one, wait=False) for one in slow[20:])
+        other.sendall(BODY[5:])
+        assert answer(other)[0] == 200, "that of another address is not closed"
+        assert httpx.get(f"{url}/health").status_code == 200, "nor is a new one refused"
+
+
+@pytest.mark.parametrize("length", [950_000, None], ids=["declared", "chunked"])
+def test_all_bodies_that_arrive_share_the_memory(length):
+    """Those that hold most are refused."""
+    chunk = b"x" * 100_000
+    piece = chunk if length else b"%x\r\n%b\r\n" % (len(chunk), chunk)
+    with ExitStack() as stack:
+        url = stack.enter_context(serving(body_bytes=1_000_000, unread_bytes=4_000_000))
+        slow = [stack.enter_context(connect(url)) for _ in range(10)]
+        for one in slow:
+            one.sendall(head(length=length))
+        for _ in range(9):
+            for one in slow:
+                one.sendall(piece)
+        wait_until(lambda: len(select.select(slow, [], [], 0.1)[0]) == 6)
+        refused = select.select(slow, [], [], 0)[0]
+        answers = [answer(one) for one in refused]
+        assert {status for status, _ in answers} == {503}
+        assert all(int(headers["Retry-After"]) > 0 for _, headers in answers)
+        assert httpx.post(f"{url}/v1/query", json={"question": QUESTION}, timeout=LIMIT).status_code == 200
+        rest = [one for one in slow if one not in refused]
+        for one in rest:
+            one.sendall(b"x" * 50_000 if length else b"0\r\n\r\n")
+        assert [answer(one)[0] for one in rest] == [422] * 4, "those that were not refused are read"
+
+
+REFUSED = {
+    "no key": (head(), 401),
+    "wrong key": (head(Authorization="Bearer guessed"), 401),
+    "wrong key, chunked": (head(length=None, Authorization="Bearer guessed"), 401),
+    "unknown path": (head(path="/v1/nothing"), 404),
+    "wrong method": (head("PUT"), 405),
+    "explorer": (head(path="/explore/api/question"), 401),
+}
+
+
+@pytest.mark.parametrize("request_head", REFUSED.values(), ids=REFUSED)
+def test_what_the_head_shows_is_refused_before_the_body_arrives(request_head):
+    keys, _ = keys_of(a=None)
+    with serving(keys=keys) as url, connect(url) as connection:
+        connection.sendall(request_head[0])
+        assert answer(connection)[0] == request_head[1]
+
+
+def test_a_declared_length_above_the_limit_is_refused_before_the_body_arrives():
+    keys, headers = keys_of(a=None)
+    with serving(keys=keys) as url, connect(url) as connection:
+        connection.sendall(head(length=10_000_001, Expect="100-continue", **headers["a"]))
+        assert answer(connection)[0] == 413
+
+
+def test_a_route_without_a_body_does_not_wait_for_one():
+    with serving() as url, connect(url) as connection:
+        connection.sendall(head("GET", "/health"))
+        assert answer(connection)[0] == 200
+
+
+def test_the_mcp_server_refuses_before_the_body_arrives():
+    keys, headers = keys_of(a=None)
+    with serving(mcp_app, keys=keys) as url:
+        for request_head, status in ((head(path="/mcp"), 401), (head(path="/other", **headers["a"]), 404)):
+            with connect(url) as connection:
+                connection.sendall(request_head)
+                assert answer(connection)[0] == status
+
+
+@pytest.mark.parametrize("connection", ["close", "keep-alive"])
+def test_a_client_that_sends_its_body_before_it_reads_gets_the_answer(connection):
+    keys, _ = keys_of(a=None)
+    with serving(keys=keys) as url:
+        client = http.client.HTTPConnection(urlsplit(url).netloc, timeout=LIMIT)
+        client.request("POST", "/v1/query", b"x" * 9_000_000, {"Connection": connection})
+        with client.getresponse() as response:
+            assert response.status == 401
+        client.close()
+
+
+def test_headers_and_body_have_one_time_limit():
+    """Each byte of the body is in time, but not all of them."""
+    with serving(receive_seconds=1.0) as url, connect(url) as connection:
+        arrived = threading.Event()
+
+        def trickle():
+            end = time.monotonic() + LIMIT
+            with suppress(OSError):
+                for byte in head() + b" " * 10_000:
+                    if arrived.wait(0.05 if time.monotonic() < end else LIMIT):
+                        return
+                    connection.sendall(bytes([byte]))
+
+        connection.sendall(head() + b"{")
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        try:
+            assert answer(connection)[0] == 408
+        finally:
+            arrived.set()
+            thread.join()
+
+
+def test_a_slow_client_within_the_time_limit_is_answered():
+    with serving() as url, connect(url) as connection:
+        for byte in head(length=len(BODY)) + BODY:
+            connection.sendall(bytes([byte]))
+            time.sleep(0.002)
+        assert answer(connection)[0] == 200
+
+
+def test_a_connection_is_used_again_and_takes_requests_ahead():
+    request = head(length=len(BODY)) + BODY
+    with serving() as url, connect(url) as connection:
+        reader = connection.makefile("rb")
+        for pieces in ([request], [request * 3], [request + request[:80], request[80:-4], request[-4:]]):
+            for piece in pieces:
+                connection.sendall(piece)
+                time.sleep(0.05)  # so that the server reads it by itself
+            for _ in range(b"".join(pieces).count(b"POST")):
+                assert answer(connection, reader)[0] == 200
