@@ -1,20 +1,21 @@
 """Which candidates are names: decided by how their source uses them.
 
-A source is a document, or the pieces of one that an application cut before adding them. "Session" is a name in a source
-that has it inside a sentence at least as often as "session". Where the uses say nothing, as for the label of a table, the
-dictionary decides. A heading is a name if the text speaks of it; otherwise the names in it are. Names of several words are
-found in lower case too. A short form that the source introduces is the long name elsewhere in it: "Bruce" after "Bruce
-Perens", "ACL" after "access control list (ACL)". Other sources never change a decision.
+A source is a document, or the pieces of one that an application cut before adding them. "Session" is a name in a
+source that has it inside a sentence at least as often as "session". Where the uses say nothing, as for the label of a
+table, the dictionary decides. A heading is a name if the text speaks of it; otherwise the names in it are. Names of
+several words are found in lower case too. A short form that the source introduces is the long name elsewhere in it:
+"Bruce" after "Bruce Perens", "ACL" after "access control list (ACL)". Other sources never change a decision.
 """
 
 import json
+import os
 import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from graphrag_core.extract.prose import Prose
 from graphrag_core.extract.subjects import Subjects
@@ -76,17 +77,19 @@ def sources(chunks: Sequence[Chunk]) -> list[list[int]]:
     """
     found: dict[str, list[int]] = {}
     for place, chunk in enumerate(chunks):
-        found.setdefault(_source(chunk), []).append(place)
+        found.setdefault(source_of(chunk.document_id, chunk.metadata), []).append(place)
     return list(found.values())
 
 
-def _source(chunk: Chunk) -> str:
-    stored = chunk.metadata.get(_STORED)
-    keys = (chunk.metadata.get(key) for key in _SOURCE_KEYS)
-    source = stored.get("source") if isinstance(stored, Mapping) else next(filter(None, keys), None)
-    if not isinstance(source, str) or source == chunk.document_id:
-        return chunk.document_id
-    rest = {key: value for key, value in chunk.metadata.items() if key not in _POSITION_KEYS}
+def source_of(document_id: str, metadata: Mapping[str, Any]) -> str:
+    """Return what the pieces of a source have in common; the id of a document that is no piece."""
+    stored = metadata.get(_STORED)
+    named = (metadata.get(key) for key in _SOURCE_KEYS)
+    source = stored.get("source") if isinstance(stored, Mapping) else None
+    source = source or next(filter(None, named), None)
+    if not isinstance(source, str) or source == document_id:
+        return document_id
+    rest = {key: value for key, value in metadata.items() if key not in _POSITION_KEYS}
     return json.dumps([source, rest], sort_keys=True, default=str)
 
 
@@ -121,6 +124,8 @@ class SourceNames:
     def __init__(self, readings: Sequence[Reading]) -> None:
         texts = [reading.prose.text for reading in readings]
         titles = {name for reading in readings for name in reading.subjects.title}
+        terms = {name for reading in readings for _, names in reading.subjects.terms for name in names}
+        titles |= terms
         subjects = {name for reading in readings for name in reading.subjects.names() if name[0] != "→"}
         certain = Counter(match.name for reading in readings for match in reading.found if match.certain)
         opening = {match.name for reading in readings for match in reading.found if not match.certain}
@@ -135,7 +140,10 @@ class SourceNames:
         if any(reading.chunk.page is not None for reading in readings):
             self._instead |= _footnotes(readings)
         self._instead |= _long_forms(readings) | self._full_names(readings)
-        self._phrases = _Phrases(name for name in (*certain, *subjects) if name not in self._instead)
+        self._phrases = _Phrases(
+            [name for name in (*certain, *subjects) if name not in self._instead],
+            terms if os.environ.get("TERM1") else set(),
+        )
         literals = (match.name for reading in readings for match in reading.literals)
         self.known = {normalise(name) for name in (*certain, *subjects, *literals) if name not in self._instead}
         """The normalised names."""
@@ -192,6 +200,15 @@ class SourceNames:
         if self._inside[match.name]:
             return True
         lower = match.name.lower()
+        if (
+            os.environ.get("R5")
+            and not self._lower[lower]
+            and not is_ordinary(lower)
+            and len(lower) > 3
+            and lower not in VERBS
+            and lower not in OPENERS
+        ):
+            return True
         return not self._lower[lower] and not is_ordinary(lower) and _SUBJECT_VERB.match(text, match.end) is not None
 
     def _full_names(self, readings: Sequence[Reading]) -> Instead:
@@ -286,12 +303,14 @@ def _in_order(readings: Sequence[Reading]) -> Iterator[str]:
 class _Phrases:
     """Names of several words, and Chinese and Japanese ones, to be found in texts in any case."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], terms: set[str]) -> None:
         self._by_first: dict[str, list[tuple[tuple[str, ...], str]]] = {}
         self._cjk: list[str] = []
         for name in dict.fromkeys(names):
             words = tuple(normalise(name).split(" "))
             if 2 <= len(words) <= _LONGEST_PHRASE and FUNCTION.isdisjoint(words) and min(map(len, words)) > 1:
+                self._by_first.setdefault(words[0], []).append((words, name))
+            elif len(words) == 1 and name in terms and len(name) > 3:
                 self._by_first.setdefault(words[0], []).append((words, name))
             elif not name.isascii() and _CJK_NAME.fullmatch(name):
                 self._cjk.append(name)

@@ -6,32 +6,38 @@ still tell: their order, and the headings inside earlier pieces.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from graphrag_core.extract.source_names import sources
+from graphrag_core.extract.source_names import source_of, sources
 from graphrag_core.ingest.chunker import heading_text, stated_title
-from graphrag_core.model import Chunk
+from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.text import normalise
 from graphrag_core.text.markup import BLOCKS
 
-_MOST_HEADINGS = 6
+_DEEPEST = 7  # below every heading
 
 
-def continue_sections(documents: Sequence[Sequence[Chunk]]) -> list[Sequence[Chunk]]:
+def is_same_source(one: Document, other: Document) -> bool:
+    """Return whether two documents are pieces of one source."""
+    return source_of(one.id, one.metadata) == source_of(other.id, other.metadata)
+
+
+def continue_sections(documents: Sequence[Document], chunked: Sequence[Sequence[Chunk]]) -> list[Sequence[Chunk]]:
     """Return the chunks of documents, those of pieces with the title and headings that apply where they start.
 
     The order is that of ``start_index`` in the metadata, which LangChain's splitters write, else the order given.
+    Documents of one source that have different titles are no pieces: the rows of a table, the messages of a mailbox.
     """
-    continued = list(documents)
-    for places in sources([chunks[0] for chunks in documents]):
-        if len(places) > 1:
-            ordered = sorted(places, key=lambda place: _start(documents[place][0]))
-            for place, chunks in zip(ordered, _continued([documents[place] for place in ordered]), strict=True):
+    continued = list(chunked)
+    for places in sources([chunks[0] for chunks in chunked]):
+        titles = {documents[place].title or stated_title(documents[place].metadata) for place in places}
+        if len(places) > 1 and len(titles) == 1:
+            ordered = sorted(places, key=lambda place: _start(documents[place]))
+            for place, chunks in zip(ordered, _continued([chunked[place] for place in ordered]), strict=True):
                 continued[place] = chunks
     return continued
 
 
-def _start(piece: Chunk) -> Any:
+def _start(piece: Document) -> int:
     start = piece.metadata.get("start_index")
     return start if isinstance(start, int) else 0
 
@@ -39,28 +45,23 @@ def _start(piece: Chunk) -> Any:
 def _continued(pieces: Sequence[Sequence[Chunk]]) -> list[Sequence[Chunk]]:
     """Return the chunks of the pieces of one source, in their order."""
     title = pieces[0][0].title
-    stack: list[tuple[int, str]] = []  # level and text of the headings that apply
+    above: list[tuple[int, str]] = []  # level and text of the headings that apply
     found = []
     for piece in pieces:
-        if stated_title(piece[0].metadata):  # the splitter knows better
-            found.append(piece)
-            continue
         own = []
         for chunk in piece:
             first = next((mark for mark in chunk.marks if mark.kind in BLOCKS), None)
-            level = int(first.value or 1) if first is not None and first.kind == "heading" else _MOST_HEADINGS + 1
-            above = [name for depth, name in stack if depth < level]
-            known = {normalise(title), *map(normalise, chunk.headings)}
-            path = (*(name for name in above if normalise(name) not in known), *chunk.headings)
-            own.append(
-                replace(
-                    chunk, title=title, headings=tuple(name for name in path if normalise(name) != normalise(title))
-                )
-            )
+            level = _level(first) if first is not None and first.kind == "heading" else _DEEPEST
+            path = dict.fromkeys((*(name for depth, name in above if depth < level), *chunk.headings))
+            headings = tuple(name for name in path if normalise(name) != normalise(title))
+            own.append(replace(chunk, title=title, headings=headings))
             for mark in chunk.marks:
                 if mark.kind == "heading":
-                    while stack and stack[-1][0] >= int(mark.value or 1):
-                        stack.pop()
-                    stack.append((int(mark.value or 1), heading_text(chunk.text, mark)))
+                    above = [(depth, name) for depth, name in above if depth < _level(mark)]
+                    above.append((_level(mark), heading_text(chunk.text, mark)))
         found.append(own)
     return found
+
+
+def _level(heading: Mark) -> int:
+    return int(heading.value or 1)

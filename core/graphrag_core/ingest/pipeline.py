@@ -22,7 +22,7 @@ from graphrag_core.ingest.chunker import Chunker, whole_document
 from graphrag_core.ingest.edges import SETTING as EDGES
 from graphrag_core.ingest.edges import UNFINISHED, Edge, with_edges, without_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
-from graphrag_core.ingest.pieces import continue_sections
+from graphrag_core.ingest.pieces import continue_sections, is_same_source
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
 from graphrag_core.model import Added, Chunk, Document, Estimate
 from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
@@ -41,6 +41,7 @@ SALT = "salt"
 """The setting with the salt of hashed ids."""
 
 _NONE: Vectors = MappingProxyType({})
+_MOST_BATCHES = 4  # that the pieces of one source may fill together
 _ATTEMPTS = 10  # to write a batch whose names other processes delete meanwhile
 _WHOLE = "whole 2"  # the identity of a document that is not split
 
@@ -201,19 +202,27 @@ class Pipeline:
 
     def _batches(self, documents: Iterable[Document]) -> Iterator[list[Document]]:
         """Yield documents in batches. The next document is read when the batch before is written."""
-        atomic = isinstance(documents, Sequence)  # a call of up to batch_size documents is all or nothing
+        # A call of up to batch_size documents is all or nothing. The pieces of a source stay together.
+        atomic = isinstance(documents, Sequence)
         self.limit = BatchLimit(self.batch_size, math.inf) if atomic else BatchLimit(self.batch_size)
-        batch = []
-        for document in documents:
+        batch: list[Document] = []
+        for place, document in enumerate(documents):
             batch.append(document)
-            if self.limit.count(document):
-                start = time.monotonic()
-                yield batch
-                if not atomic:
-                    self.limit.adapt(batch, time.monotonic() - start)
-                batch = []
+            is_full = self.limit.count(document) or len(batch) > self.batch_size
+            if not is_full or (atomic and self._continues(batch, documents[place + 1 : place + 2])):
+                continue
+            start = time.monotonic()
+            yield batch
+            if not atomic:
+                self.limit.adapt(batch, time.monotonic() - start)
+            batch = []
         if batch:
             yield batch
+
+    def _continues(self, batch: Sequence[Document], following: Sequence[Document]) -> bool:
+        """Return whether the next document is a piece of the source of the last one, and there is room for it."""
+        has_room = len(batch) < _MOST_BATCHES * self.batch_size
+        return has_room and len(following) > 0 and is_same_source(batch[-1], following[0])
 
     def _add_batch(
         self, batch: list[Document], seen: set[int], vectors: Vectors, embeddings: Vectors, built_with: str
@@ -294,7 +303,7 @@ class Pipeline:
                 chunked.append([chunk])
             else:
                 chunked.append([whole_document(document)] if self.chunker is None else self.chunker.split(document))
-        chunked = continue_sections(chunked)
+        chunked = continue_sections(documents, chunked)
         pairs = [(d, c) for d, c in zip(documents, chunked, strict=True) if remembered.FACT_KEY not in d.metadata]
         chunks = [chunk for _, pieces in pairs for chunk in pieces]
         if any(FINDING in document.metadata for document in documents):
