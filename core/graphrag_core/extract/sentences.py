@@ -21,6 +21,7 @@ from graphrag_core.ports import Extractor
 from graphrag_core.text import REFERS_TO
 from graphrag_core.text.markup import plain
 from graphrag_core.text.mentions import NameMatch, code_names, find_aliases, find_names
+from graphrag_core.text.navigation import is_navigation
 from graphrag_core.text.sentences import SHORTEST_WRAPPED_LINE, is_boilerplate, is_statement, sentences, unwrap
 
 MASK = "\x01"
@@ -93,7 +94,8 @@ class SentenceExtractor:
     The chunk's title is its subject and counts as mentioned in every sentence. So the sentence
     "It was founded in 1911" still connects its subject with 1911. The nearest heading and the terms that
     a chunk defines are subjects too. Facts are the sentences of paragraphs, list items and definitions
-    that say something, and the links in them. Headings, code and boilerplate are no facts.
+    that say something, and the links in them. Headings, code and boilerplate are no facts. Passages that are nothing
+    but navigation, a table of contents or an index give no names.
 
     >>> chunk = Chunk("1", "1", "It delegates to the OAuth Provider.", title="Auth Service")
     >>> SentenceExtractor().extract([chunk])[0].facts[0].entities
@@ -129,7 +131,10 @@ class SentenceExtractor:
 
 
 def _extract(chunk: Chunk, inherited: tuple[str, ...]) -> Extraction:
-    subjects, prose = read_subjects(chunk, inherited), read_prose(chunk)
+    subjects = read_subjects(chunk, inherited)
+    if is_navigation(chunk):  # links may lead to it
+        return Extraction(tuple(Mention(address, subject=True) for address in subjects.addresses))
+    prose = read_prose(chunk)
     found = find_names(prose.text, {sentence.start for sentence in prose.sentences})
     names = [match for match in found if match.certain]
     if not prose.is_plain:
