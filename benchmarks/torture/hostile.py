@@ -51,6 +51,7 @@ from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.query import recognise, routing
 from graphrag_core.text import cjk, lowercase_names, markup, mentions, names, tokens
 from graphrag_core.text.markup import scan, slug
+from graphrag_core.text.navigation import is_navigation
 from graphrag_core.text.numbering import is_version
 from graphrag_core.text.sentences import is_boilerplate, is_statement, sentences, unwrap
 from torture.report import Row
@@ -139,6 +140,7 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         "is_statement": lambda text: is_statement(text.strip() or "a"),
         "is_fragment": lambda text: is_statement(text.strip() or "a", ("A b",), whole=False),
         "is_boilerplate": is_boilerplate,
+        "is_navigation": lambda text: is_navigation(Chunk("1", "1", text, "Concept Index")),
         "grams": lambda text: (
             lowercase_names.name_grams([text]),
             lowercase_names.sentence_grams([text.replace("\0", "")]),

@@ -170,9 +170,22 @@ def test_hashes_mail_addresses_and_encoded_data_are_no_names(text):
 
 
 def test_a_code_name_has_no_separator_at_its_end():
-    assert [code_names(code) for code in ("valgrind/", "python-", "/usr/lib/")] == [
-        ("valgrind",), ("python",), ("/usr/lib",),
-    ]  # fmt: skip
+    assert [code_names(code) for code in ("valgrind/", "python-")] == [("valgrind",), ("python",)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["index.html", "config.py", "README.md", "/usr/share/doc/x", "file2", "foo.tar.gz", "polls/urls.py", "Setup.py"],
+)
+def test_file_names_are_no_names(name):
+    assert code_names(name) == ()
+    for text in (f"The Auth Service copies `{name}` twice.", f"The Auth Service copies {name} twice."):
+        assert [match.name for match in find_names(text, {0})] == ["Auth Service"]
+
+
+@pytest.mark.parametrize("name", ["django.utils.html", "math.log", "django.db", "mysql.JSON", "Node.js", "TCP/IP"])
+def test_names_with_a_dot_or_slash_are_no_file_names(name):
+    assert name in [match.name for match in find_names(f"The clerk asks {name} about it.", {0})]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from graphrag_core.ports import Extractor
 from graphrag_core.text import REFERS_TO
 from graphrag_core.text.markup import plain
 from graphrag_core.text.mentions import NameMatch, code_names, find_aliases, find_names
+from graphrag_core.text.navigation import is_navigation
 from graphrag_core.text.sentences import is_boilerplate, is_statement
 
 _ROW = re.compile(r"[^\n]+")
@@ -45,7 +46,8 @@ class SentenceExtractor:
     The chunk's title is its subject and counts as mentioned in every sentence. So the sentence
     "It was founded in 1911" still connects its subject with 1911. The nearest heading and the terms that
     a chunk defines are subjects too. Facts are the sentences of paragraphs, list items and definitions
-    that say something, and the links in them. Headings, code and boilerplate are no facts.
+    that say something, and the links in them. Headings, code and boilerplate are no facts. Passages that are nothing
+    but navigation, a table of contents or an index give no names.
 
     >>> chunk = Chunk("1", "1", "It delegates to the OAuth Provider.", title="Auth Service")
     >>> SentenceExtractor().extract([chunk])[0].facts[0].entities
@@ -80,10 +82,14 @@ def _read(chunks: Sequence[Chunk]) -> Iterator[Reading]:
             inherited = anchors if continues and chunk.text[:starts].strip("# \t\r\n") else ()
             anchors = section_anchors(chunk) or (anchors if continues else ())
             previous = chunk
+        subjects = read_subjects(chunk, inherited)
+        if is_navigation(chunk):  # links may lead to it
+            yield Reading(chunk, Subjects((), (), (), subjects.addresses), Prose("", [], is_plain=True), [], [], [])
+            continue
         prose = read_prose(chunk)
         found = find_names(prose.text, {sentence.start for sentence in prose.sentences})
         literals = [] if prose.is_plain else list(_literal_names(chunk))
-        yield Reading(chunk, read_subjects(chunk, inherited), prose, found, literals, find_aliases(prose.text, found))
+        yield Reading(chunk, subjects, prose, found, literals, find_aliases(prose.text, found))
 
 
 def _extract(reading: Reading, source: SourceNames) -> Extraction:

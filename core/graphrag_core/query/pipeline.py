@@ -39,6 +39,7 @@ from graphrag_core.result import (
     Trace,
 )
 from graphrag_core.telemetry import Stages
+from graphrag_core.text.navigation import is_navigation
 
 EMBEDDER_FAILED = "the embedder failed, so this is not the full answer: ask again when it works"
 
@@ -48,6 +49,7 @@ _ARXIV_VERSION = re.compile(r"(?<![A-Za-z0-9_.])(\d{4}\.\d{4,5})v\d+(?![A-Za-z0-
 _LOGGED: WeakSet[Engine] = WeakSet()  # engines whose graph was reported to have little to follow
 _MAX_COPIES = 100  # listed for a hit
 _MAX_UNKNOWN = 5  # keys of a filter that are named
+_READ = 5  # passages read for each hit, if some hits are no text
 _ATTEMPTS = 3  # at a question whose connection to a database is lost
 _NOT_EMBEDDED = "the question could not be embedded, keyword search only"
 _NOTHING: Ranking = (np.empty(0, np.int64), np.empty(0, np.float32))
@@ -344,14 +346,15 @@ def _hits(
     explanation: LazyExplanation,
 ) -> tuple[list[Hit], list[Link | None], float]:
     """Return the hits, their links to better ones, and the best score before a limit."""
-    snapshot, expansion, ranking = query.snapshot, graph.expansion, (ranked.keys, ranked.scores)
+    snapshot, expansion = query.snapshot, graph.expansion
     if graph.ran:  # those of plain search decide the origin of hits: one read for both
         snapshot.copies("chunks", distinct(ranked.keys[: plan.k], found.ranking[0][: plan.k]))
-    if plan.method == "hybrid":
-        (keys, scores), copies = plan.fusion.select(query, found.ranking, graph.ranking, ranking)
-    else:
-        (keys, scores), copies = query.without_copies(ranking, plan.k)
+    (keys, scores), copies = _select(query, plan, found, graph, ranked)
     chunks = snapshot.chunks(keys)
+    if not plan.published_format and any(map(is_navigation, chunks)):
+        found, ranked = _text_first(query, plan, found, ranked)
+        (keys, scores), copies = _select(query, plan, found, graph, ranked)
+        chunks = snapshot.chunks(keys)
     links: list[Link | None] = [None] * len(keys)
     if ranked.reasons is not None:
         links = ranked.reasons.links_of(query, keys, [chunk.id for chunk in chunks])
@@ -398,6 +401,37 @@ def _hits(
             )
         )
     return hits, links[: len(hits)], best_score
+
+
+def _select(
+    query: Query, plan: Plan, found: TextSearch, graph: GraphDecision, ranked: Reranked
+) -> tuple[Ranking, list[Keys]]:
+    """Return the chunks of the result, and the copies of each."""
+    ranking = ranked.keys, ranked.scores
+    if plan.method == "hybrid":
+        return plan.fusion.select(query, found.ranking, graph.ranking, ranking)
+    return query.without_copies(ranking, plan.k)
+
+
+def _text_first(query: Query, plan: Plan, found: TextSearch, ranked: Reranked) -> tuple[TextSearch, Reranked]:
+    """Move the passages that are nothing but navigation, contents or an index behind the others of both rankings.
+
+    Only as many are read as may take the places of the hits.
+    """
+    read = distinct(ranked.keys[: _READ * plan.k], found.ranking[0][: _READ * plan.k])
+    behind = read[[is_navigation(chunk) for chunk in query.snapshot.chunks(read)]]
+    keys, scores = _moved_behind((ranked.keys, ranked.scores), behind)
+    if plan.method == "hybrid" and (plan.reranker or plan.fusion).scores_are_ranks:
+        scores = ranked.scores
+    return found._replace(ranking=_moved_behind(found.ranking, behind)), replace(ranked, keys=keys, scores=scores)
+
+
+def _moved_behind(ranking: Ranking, behind: Keys) -> Ranking:
+    """Return a ranking with some chunks at its end, with the lowest score."""
+    keys, scores = ranking
+    last = np.isin(keys, behind)
+    lowest = np.full(last.sum(), scores[-1:].min(initial=np.inf), scores.dtype)
+    return np.concatenate([keys[~last], keys[last]]), np.concatenate([scores[~last], lowest])
 
 
 def _channels(keys: Keys, rankings: Mapping[str, Ranking]) -> list[dict[str, Channel]]:

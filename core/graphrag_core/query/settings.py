@@ -141,7 +141,8 @@ class SearchSettings:
         500, and 1,000 in the memory tools.
     published_format
         True formats :meth:`Result.context <graphrag_core.Result.context>` exactly as the documents of the five designs
-        do. By default passages are cited by name, what documents say about an entity called "User" is not
+        do, and leaves passages that are nothing but navigation or an index in their places. By default they rank
+        behind others, passages are cited by name, what documents say about an entity called "User" is not
         shown as what the user said, and the style ``"both"`` has a graph block even if the graph found no hit.
 
     Raises

@@ -1,9 +1,9 @@
 """The name finder: names in text, found by rules, without a model.
 
 A name is a run of capitalised words joined by small connectors, an acronym, a year, a
-quoted name, a name in code markup, a code identifier or another identifier. Dates, amounts, version numbers and
-references such as "Section 3.8" are no names. In Chinese and Japanese text :mod:`graphrag_core.text.cjk` finds the
-names.
+quoted name, a name in code markup, a code identifier or another identifier. Dates, amounts, version numbers,
+file names and references such as "Section 3.8" are no names. In Chinese and Japanese text
+:mod:`graphrag_core.text.cjk` finds the names.
 """
 
 import re
@@ -96,6 +96,12 @@ _SUFFIX = re.compile(
     r"\.(?:py|pyi|js|ts|jsx|tsx|rs|go|rb|java|c|h|cc|cpp|hpp|cs|sh|bat|ps1|html?|css|json|jsonl|ya?ml|toml|ini|cfg|conf|md|rst"
     r"|txt|csv|tsv|xml|sql|db|log|lock|png|jpe?g|gif|svg|pdf|docx?|xlsx?|pptx?|od[tps]|eml|zip|gz|xz|bz2|tar|deb|rpm|iso|whl"
     r"|exe|dll|so|org|com|net|io|dev|list|service)$"
+)
+# Not with suffixes that attributes, modules and products have too: "app.conf", "math.log", "django.db", "Node.js".
+_FILE_NAME = re.compile(
+    r"/.+|(?:file|dir)\d+|(?:.*/)?[^./]*\.(?:html?|css|json|csv|xml)"
+    r"|.*\.(?:pyi?|jsx|tsx|rb|java|cc|cpp|hpp|sh|bat|ps1|jsonl|ya?ml|toml|ini|cfg|md|rst|txt|tsv|png|jpe?g|gif|svg|pdf|docx?"
+    r"|xlsx?|pptx?|od[tps]|eml|zip|t?gz|xz|bz2|tar|deb|rpm|iso|whl|exe|dll)"
 )
 _LONGEST_CODE = 60
 _LONGEST_PLACED = 200  # characters of a name before a place
@@ -232,7 +238,8 @@ def code_names(code: str) -> tuple[str, ...]:
         return _command_names(code, words)
     is_address = "//" in code or _URL.match(code) is not None
     is_word = code.casefold() in NEVER_ALONE or code.casefold() in FUNCTION
-    if sum(map(str.isalpha, code)) < 2 or is_address or is_word or _COMMIT.fullmatch(code) or _VERSION.fullmatch(code):
+    is_other = any(other.fullmatch(code) for other in (_COMMIT, _VERSION, _FILE_NAME))
+    if sum(map(str.isalpha, code)) < 2 or is_address or is_word or is_other:
         return ()
     if "." not in code[1:] or "/" in code or _SUFFIX.search(code):
         return (code,)
@@ -305,7 +312,11 @@ def _names_at(text: str, run: str, at: int, end: int, initial: bool) -> list[Nam
     else:
         found = _names_in(run, initial, dated)
     new = tuple.__new__  # NameMatch(...) in a third of the time
-    return [new(NameMatch, (name, at + start, at + start + len(name), certain)) for name, start, certain in found]
+    return [
+        new(NameMatch, (name, at + start, at + start + len(name), certain))
+        for name, start, certain in found
+        if "." not in name or not _FILE_NAME.fullmatch(name)
+    ]
 
 
 def _opens_clause(text: str, run: str, at: int, end: int) -> bool:
@@ -478,7 +489,7 @@ def _identifiers(text: str) -> Iterator[NameMatch]:
         end = _TOKEN_END.search(text, hint.end())
         done = end.start() if end else len(text)
         for match in _IDENTIFIER.finditer(text, start, done):
-            if _COMMIT.fullmatch(match.group()) or _VERSION_WORD.fullmatch(match.group()):
+            if any(other.fullmatch(match.group()) for other in (_COMMIT, _VERSION_WORD, _FILE_NAME)):
                 continue
             yield NameMatch(match.group(), match.start(), match.end())
 

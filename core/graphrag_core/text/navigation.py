@@ -1,0 +1,142 @@
+"""Passages that are not text: navigation bars, lists of links, tables of contents, and the index at the end of a book.
+
+What is navigation is removed, and a passage is nothing else if hardly a letter is left. A chunk that is read from an
+index has no marks, so that of its links only those in Markdown are seen.
+"""
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+
+from graphrag_core.model import Chunk
+
+_MOST_LEFT = 0.15  # of the letters and digits outside headings
+_LEAST_LINKS, _LEAST_LETTERS, _LEAST_LINES, _LEAST_TERMS = 2, 3, 3, 5
+_LEAST_LINKED = 0.25  # of the characters of a passage whose links are looked at
+_LEAST_SORTED = 0.8  # of the neighbours in an index
+_LONGEST_TERM, _LONGEST_LABEL = 8, 12  # words
+
+_HEADING = re.compile(r"^#{1,6}[ \t].*$", re.MULTILINE)
+_LETTER = re.compile(r"^(?:#{1,6}[ \t]+|\|[ \t]*)[^\W\d_][^\w\n]*$", re.MULTILINE)  # above the terms that start with it
+_MARKDOWN_LINK = re.compile(r"\[[^\[\]\n]{0,100}(?<![.?!])\]\((?!\w+:)[^()\s]{1,500}\)|\{(?:ref|doc)\}`[^`\n]{1,200}`")
+_BAR = re.compile(
+    r"^[^\w\n]*(?:next|prev(?:ious)?|up)[ \t]*:[^\n]{0,300}"
+    r"(?:\b(?:prev(?:ious)?|up)[ \t]*:|\[(?:contents|index)\])[^\n]*$"
+    r"|(?:\[[ \t]*(?:<<?|>>?|\?|up|top|contents|index|next|prev(?:ious)?)[ \t]*\][ \t|]*){2,}"
+    r"|^[^\w\n]*jump to:[^\n]*$"
+    r"|^\|[ \t]*\|[^|\n]+:[ \t]*\|[ \t]*\|[^|\n]+\|[ \t]*$"  # a row of an index that Texinfo made
+    r"|^([`:]{3,})\{toctree\}[^`]{0,4000}?^\1[ \t]*$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_PAGES = re.compile(  # after a comma, or dots that lead to them
+    r"(?P<leader>,|(?<!\.)(?<!\.[ \t])\.(?:[ \t]?\.)+)[ \t]*"
+    r"(?P<pages>\d{1,4}(?:[-–]\d{1,4})?(?:,\s\d{1,4}(?:[-–]\d{1,4})?)*),?(?![ \t]*[\d%]|[\w.])"
+)
+_FILLER = re.compile(
+    r"\b(?:see also|next|previous|prev|up|home|top|index entry|section)\b|^[ \t>*+|-]*\d+(?:\.\d+)*\.?(?=[ \t])",
+    re.MULTILINE | re.IGNORECASE,
+)
+_INDEX_TITLE = re.compile(
+    r"(?:(?:[\w.&,:’'-]+ ){0,5}?(?:index|indexes|indices)|index of [\w ]{1,40}|(?:table of|brief|short) contents"
+    r"|stichwortverzeichnis|inhaltsverzeichnis|table des matières|索引|目次|目录)(?:$| \()",
+    re.IGNORECASE,
+)
+_POINTERS_TITLE = re.compile(
+    r"see also|related (?:topics|pages|links|commands|documents)|indices and tables|siehe auch|voir aussi|véase también"
+    r"|参见|关联项目|関連項目",
+    re.IGNORECASE,
+)
+_HINTS = ("{ref}", "{doc}", "{toctree}", "[Contents]", "[ Up ]", "Up:", "Previous:", "Prev:", "| | ", ". . ", "....")
+_PAGE_HINT = re.compile(r",[ \n]\d{1,4}(?:,[ \n]\d|[-–]\d|\n)|# [A-Z]\n")
+_SENTENCE_END = re.compile(r"[.!?;。！？]\W*$")
+
+
+def is_navigation(chunk: Chunk) -> bool:
+    """Return whether a passage is nothing but navigation, a table of contents or an index.
+
+    >>> is_navigation(Chunk("1", "1", "Next: Pools, Previous: Engines, Up: Manual [Contents][Index]"))
+    True
+    >>> is_navigation(Chunk("1", "1", "- Keyring: vendor of the OAuth Provider"))
+    False
+    """
+    in_index = any(map(_is_index_title, (chunk.title, *chunk.headings)))
+    in_pointers = bool(chunk.headings) and _POINTERS_TITLE.fullmatch(chunk.headings[-1]) is not None
+    if not in_index and not in_pointers and not _has_hint(chunk):
+        return False
+    rest, links = _without_links(chunk)
+    rest, letters = _LETTER.subn("", rest)
+    rest, bars = _BAR.subn("", _HEADING.sub("", rest))
+    rest, entries = _without_entries(rest)
+    lines = [line for line in map(str.strip, rest.split("\n")) if line != chunk.title and not _INDEX_TITLE.match(line)]
+    if links >= _LEAST_LINKS or letters >= _LEAST_LETTERS or bars or entries:
+        return _size(_FILLER.sub("", "\n".join(lines))) <= _MOST_LEFT * _size(_HEADING.sub("", chunk.text))
+    terms = [term for line in lines if (term := line.strip(" \t|*+-`").casefold()) and line[0] != ":"]
+    if any(term.count(" ") > _LONGEST_TERM + 2 * term.count(",") or _SENTENCE_END.search(term) for term in terms):
+        return False
+    is_sorted = len(terms) >= _LEAST_TERMS and _share_sorted(terms) >= _LEAST_SORTED
+    return in_pointers or (in_index and is_sorted and not any(term[-1].isdigit() for term in terms))
+
+
+def _has_hint(chunk: Chunk) -> bool:
+    text = chunk.text
+    linked = sum(mark.end - mark.start for mark in chunk.marks if mark.kind == "link")
+    if linked >= _LEAST_LINKED * len(text) or text.count("](") >= _LEAST_LINKS:
+        return True
+    return any(hint in text for hint in _HINTS) or _PAGE_HINT.search(text) is not None
+
+
+@lru_cache(maxsize=4_096)
+def _is_index_title(title: str) -> bool:
+    return _INDEX_TITLE.match(title) is not None
+
+
+def _size(text: str) -> int:
+    return sum(map(str.isalnum, text))
+
+
+def _without_links(chunk: Chunk) -> tuple[str, int]:
+    """Return the text without links into the same documents and the terms they explain, and the number of links."""
+    text, pieces, at, links = chunk.text, [], 0, 0
+    for mark in sorted(chunk.marks, key=lambda mark: mark.start):
+        is_link = mark.kind == "link" and "://" not in mark.value and _is_label(text[mark.start : mark.end])
+        if (is_link or mark.kind == "term") and mark.start >= at:
+            pieces.append(text[at : mark.start])
+            at = mark.end
+            links += is_link
+    text = "".join((*pieces, text[at:]))
+    text, found = _MARKDOWN_LINK.subn("", text)
+    return text, links + found
+
+
+def _is_label(text: str) -> bool:
+    return text.count(" ") < _LONGEST_LABEL and not (_SENTENCE_END.search(text) and text.count(" ") > 2)
+
+
+def _without_entries(text: str) -> tuple[str, int]:
+    """Return a text without the entries of an index and the lines of a table of contents, and their number.
+
+    Data look alike. But the terms of an index are sorted and have different numbers of pages, and the pages of a table
+    of contents rise.
+    """
+    pieces, terms, pages, leaders, at = [], [], [], 0, 0
+    for match in _PAGES.finditer(text):
+        start = max(at, text.rfind("\n", at, match.start()) + 1)
+        term = text[start : match.start()].strip(" \t|*+-")
+        if term.count(" ") < _LONGEST_TERM and not term[-1:].isdigit():
+            pieces.append(text[at:start])
+            terms.append(term.casefold())
+            pages.append(match["pages"].split(","))
+            leaders += match["leader"] != ","
+            at = match.end()
+    pieces.append(text[at:])
+    counts = {len(numbers) for numbers in pages}
+    first = [int(re.split("[-–]", numbers[0])[0]) for numbers in pages]
+    is_index = len(terms) >= _LEAST_TERMS and len(counts) > 1 and _share_sorted(terms) >= _LEAST_SORTED
+    is_contents = leaders == len(terms) >= _LEAST_LINES and (counts != {1} or first == sorted(first))
+    if is_index or is_contents or (leaders == len(terms) > 0 and min(counts) > 2):
+        return "".join(pieces), len(terms)
+    return text, 0
+
+
+def _share_sorted(terms: list[str]) -> float:
+    return sum(one <= other for one, other in pairwise(terms)) / max(len(terms) - 1, 1)
