@@ -16,7 +16,7 @@
     ├── LLMError                a language model failed; has ``partial``
     │   └── LLMUnreachable      its server does not answer, or rejects the API key
     ├── StorageError            the index's files cannot be used
-    │   ├── NotAnIndex          the folder contains something else
+    │   ├── NotAnIndex          the folder contains no index, or something else
     │   ├── DamagedIndex        the records are damaged: restore a backup
     │   ├── UnsupportedFormat   written by another release
     │   ├── IndexLocked         already open for writing
@@ -116,7 +116,7 @@ class StorageError(GraphRAGError):
 
 
 class NotAnIndex(StorageError):
-    """The folder exists and contains something other than an index."""
+    """The folder contains no index, something else, or an index whose creation was interrupted."""
 
 
 class DamagedIndex(StorageError):

@@ -34,7 +34,10 @@ _ENTITY, _VALUE = "entity", "value"  # kinds of nodes
 _MENTIONED_WITH = "MENTIONED_WITH"  # the type of an edge between two entities of one sentence, which is no relation
 _BATCH = 5_000  # rows in a batch of Parquet
 _INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 has no place for
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_BREAKS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")  # at which some reader ends a cell or a line
+# What a spreadsheet may run, after spaces, quotes and invisible characters. Where numbers have a decimal comma, a
+# semicolon ends a cell.
+_FORMULA = re.compile(r"(^|;)([^\w!#-~]*[-=+@\uff1d\uff0b\uff0d\uff20])")
 
 _EDGE_FIELDS = {
     "relation": "string", "text": "string", "weight": "double", "confidence": "double", "source": "string",
@@ -98,8 +101,9 @@ def export_graph(
     sentences
         False leaves out sentences, which link the entities in them, and keeps relations.
     spreadsheet
-        In ``csv``, put an apostrophe before texts that a spreadsheet would run as a formula. Use it for files that
-        people open in Excel, not for those that programs read.
+        In ``csv``, put an apostrophe before texts that a spreadsheet would run as a formula, also after a semicolon,
+        which is the separator in some countries. Use it for files that people open in Excel, not for those that
+        programs read.
 
     Raises
     ------
@@ -254,10 +258,9 @@ def _neo4j_csv(folder: Path, *, spreadsheet: bool) -> Iterator[_Writer]:
         facts.writerow([":START_ID", ":END_ID", ":TYPE", *fields])
 
         def cell(value: Any) -> Any:
-            if not isinstance(value, str):
-                return "" if value is None else value
-            text = value.replace("\x00", "")
-            return f"'{text}" if spreadsheet and text.startswith(_FORMULA) else text
+            if isinstance(value, str):
+                return _csv_text(value, spreadsheet=spreadsheet)
+            return "" if value is None else value
 
         def write_node(kind: str, entity: Entity) -> None:
             labels = [kind.capitalize(), re.sub(r"[;\s]+", " ", entity.type).strip()]
@@ -272,6 +275,12 @@ def _neo4j_csv(folder: Path, *, spreadsheet: bool) -> Iterator[_Writer]:
             return len(edges)
 
         yield _Writer(write_node, write_fact)
+
+
+def _csv_text(text: str, *, spreadsheet: bool) -> str:
+    """Return a text without line breaks: not every reader takes a quoted one as part of a cell."""
+    text = _INVALID.sub("", _BREAKS.sub(" ", text))
+    return _FORMULA.sub(r"\1'\2", text) if spreadsheet else text
 
 
 @contextmanager

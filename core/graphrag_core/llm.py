@@ -17,6 +17,7 @@ from contextlib import closing, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, runtime_checkable
 
+from graphrag_core.embedders.openai import needs_key, refused_key
 from graphrag_core.errors import GraphRAGError, InputError, LLMError, LLMUnreachable, optional_import
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class OpenAIChat:
         The endpoint, which for most servers ends in ``/v1``.
     api_key
         Sent to the server; never printed or stored. None sends ``OPENAI_API_KEY`` of the environment to OpenAI's own
-        endpoint, and no key to any other. An empty text sends none.
+        endpoint, and no key to any other. An empty text sends none; OpenAI is not asked without one.
     timeout
         Seconds until the answer begins, with all retries, and for each next piece of it.
     temperature
@@ -128,7 +129,9 @@ class OpenAIChat:
         self.temperature = temperature
         if api_key is None:
             api_key = os.environ.get(KEY_VARIABLE, "") if self.base_url == DEFAULT_URL else ""
-        self._failures = 0
+        api_key = api_key.strip()
+        self._failures, self._failure = 0, ""
+        self._lacks_key = not api_key and needs_key(self.base_url)
         # The client insists on a key; local servers need none.
         self._client = openai.OpenAI(api_key=api_key or "none", base_url=self.base_url, timeout=timeout, max_retries=0)
         self._headers: dict[str, Any] = {} if api_key else {"Authorization": openai.Omit()}
@@ -150,6 +153,7 @@ class OpenAIChat:
             The server does not answer, answers with an error, or stops in the middle of an answer. ``partial`` is what
             it had written.
         """
+        self._check_key()
         written: list[str] = []
         until = time.monotonic() + self.timeout
         for attempt in range(_RETRIES + 1):
@@ -167,12 +171,14 @@ class OpenAIChat:
 
     def __call__(self, prompt: str) -> str:
         """Return the model's answer to a prompt. Stops calling a server that no longer answers."""
+        self._check_key()
         if self._failures >= _MAX_FAILURES:
-            raise self._unreachable(f"{self.base_url} has stopped answering")
+            raise self._unreachable(f"{self.base_url} has stopped answering: {self._failure}")
         try:
             answer = self._complete(prompt)
-        except LLMUnreachable:
+        except LLMUnreachable as error:
             self._failures += 1  # without a lock: an increment lost between threads does no harm
+            self._failure = str(error)
             raise
         self._failures = 0
         return answer
@@ -181,6 +187,7 @@ class OpenAIChat:
         """Raise :class:`~graphrag_core.errors.LLMUnreachable` if the server does not answer or rejects the key."""
         import openai  # noqa: PLC0415 - as above
 
+        self._check_key()
         timeout = min(self.timeout, _CHECK_TIMEOUT)
         try:
             self._client.models.with_raw_response.list(extra_headers=self._headers, timeout=timeout)
@@ -192,6 +199,10 @@ class OpenAIChat:
             pass  # it answers; some servers cannot list models
 
     # -- the protocol
+
+    def _check_key(self) -> None:
+        if self._lacks_key:
+            raise self._unreachable(f"{self.base_url} needs an API key: set {KEY_VARIABLE}, or pass api_key")
 
     def _arguments(self, messages: Sequence[Message]) -> dict[str, Any]:
         settings = {} if self.temperature is None else {"temperature": self.temperature}
@@ -254,9 +265,8 @@ class OpenAIChat:
         # The HTTP library that openai uses, which depends on its version.
         httpx: Any = import_module(openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
         if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
-            return self._unreachable(
-                f"{self.base_url} rejects the API key (HTTP {error.status_code}): set {KEY_VARIABLE}"
-            )
+            has_key = not self._headers
+            return self._unreachable(refused_key(self.base_url, KEY_VARIABLE, error.status_code, has_key=has_key))
         if isinstance(error, openai.NotFoundError):
             return self._error(
                 f"{self.base_url} returned HTTP 404 for the model {self.model!r}: {_body(error)}: check the name of "

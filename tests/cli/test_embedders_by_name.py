@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -68,7 +69,12 @@ def test_a_busy_server_is_asked_again(embedder, server):
 
 @pytest.mark.parametrize(
     ("code", "advice"),
-    [(401, "set OPENAI_API_KEY"), (404, "check the model's name"), (429, "rate limit"), (400, "check the model")],
+    [
+        (401, "refused the API key .*: check OPENAI_API_KEY"),
+        (404, "check the model's name"),
+        (429, "rate limit"),
+        (400, "check the model"),
+    ],
 )
 def test_an_error_says_what_to_do(embedder, server, code, advice):
     server.status = [code] * 3
@@ -76,6 +82,32 @@ def test_an_error_says_what_to_do(embedder, server, code, advice):
         embedder.embed_query("who?")
     assert f"HTTP {code}" in str(error.value)
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", [None, "https://api.openai.com/v1/", "https://eu.api.openai.com/v1"])
+@pytest.mark.parametrize("key", [None, "", " \n"])
+def test_openai_is_not_asked_without_a_key(monkeypatch, url, key):
+    """It was asked six times, and the error said to check the network."""
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", key or "")
+    embedder = OpenAIEmbedder("small", base_url=url, api_key=key, retries=0)
+    for embed in (embedder.embed_query, lambda text: embedder.embed_documents([text] * 300)):
+        with pytest.raises(EmbedderError, match=r"openai\.com/v1 needs an API key: set OPENAI_API_KEY"):
+            embed("who?")
+    assert embedder._client is None, "nothing was sent"
+
+
+def test_a_refused_key_is_not_tried_again(server, embedder):
+    server.status = [401] * 9
+    with pytest.raises(EmbedderError, match=r"refused the API key \(HTTP 401\): check OPENAI_API_KEY"):
+        embedder.embed_query("who?")
+    assert len(server.bodies) == 1
+    with (
+        closing(OpenAIEmbedder("small", base_url=server.url, api_key="")) as keyless,
+        pytest.raises(EmbedderError, match=r"needs an API key \(HTTP 401\): set OPENAI_API_KEY"),
+    ):
+        keyless.embed_query("who?")
+    assert len(server.bodies) == 2
 
 
 @pytest.mark.parametrize(
@@ -167,6 +199,12 @@ def test_a_failing_embedder_indexes_nothing_and_says_why(run, docs, server):
     assert result.exit_code == 1
     assert "HTTP 401" in result.stderr
     assert "set OPENAI_API_KEY" in result.stderr
+
+
+def test_the_command_names_the_variable_of_a_missing_key(run, docs):
+    result = run("index", docs / "tide.md", "--embedder", "openai:small")
+    assert result.exit_code == 1
+    assert "https://api.openai.com/v1 needs an API key: set OPENAI_API_KEY" in result.stderr
 
 
 def test_names_are_resolved(server, tmp_path):

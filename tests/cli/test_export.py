@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import xml.etree.ElementTree as ET
 
 import igraph
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.errors import FileError, InputError
-from graphrag_core.export import export_graph
+from graphrag_core.export import _csv_text, export_graph
 from graphrag_core.graph import KnowledgeGraph
 
 FORMATS = {"graphml": "graph.graphml", "csv": "csv", "parquet": "parquet"}
@@ -106,6 +108,44 @@ def test_hostile_text_is_valid_xml_and_no_formula(tmp_path):
         with (tmp_path / folder / "entities.csv").open(newline="") as file:
             cells = [cell for row in csv.reader(file) for cell in row]
         assert any(cell.startswith(("=", "@")) for cell in cells) is expected
+
+
+BREAKS = [*"\r\n\v\f\x1a\x1c\x1d\x1e\x85\u2028\u2029\t;", '"', "\r\n", ';"']
+
+
+@pytest.mark.parametrize("spreadsheet", [False, True])
+def test_a_fact_is_one_row_of_csv_and_one_line_whatever_its_text_is(tmp_path, spreadsheet):
+    with KnowledgeIndex() as index:
+        for at, mark in enumerate(BREAKS):
+            attack = f"{mark}=cmd|' /C calc'!A0{mark}"
+            index.add([Document(f"d{at}{attack}", f"Ada Lovelace met{attack}the Keyring.", f"Note {at}{attack}")])
+            index.memory.remember(f"{mark}=Corp {at}", f"{mark}=owns", f"{mark}=value {at}", literal=True)
+            index.graph.describe(f"=Corp {at}", type=f"{mark}=type", description=f"{mark}=text{mark}=more")
+        done = export_graph(index, tmp_path, "csv", spreadsheet=spreadsheet)
+    rows = {"entities": done.entities + done.other_nodes + len(BREAKS), "facts": done.edges}
+    for name, count in rows.items():
+        path = tmp_path / f"{name}.csv"
+        text = path.read_bytes().decode()
+        assert len(text.splitlines()) == count + 1, "also for a reader that knows no quotes"
+        for newline in ("", None):
+            with path.open(newline=newline, encoding="utf-8") as file:
+                found = list(csv.reader(file, strict=True))
+            assert len(found) == count + 1
+            assert {len(row) for row in found} == {len(found[0])}
+        for engine in ("c", "python"):
+            frame = pd.read_csv(path, engine=engine, dtype=str, keep_default_na=False, encoding="utf-8")
+            assert frame.shape == (count, len(found[0]))
+        # A spreadsheet whose separator is a semicolon or a tab divides a cell.
+        cells = [cell for row in found for cell in row] + re.split("[,;\t\n]", text)
+        formulas = [cell for cell in cells if cell.strip(' "').startswith("=")]
+        assert bool(formulas) is not spreadsheet, formulas[:3]
+
+
+def test_a_cell_that_would_be_a_formula_begins_with_an_apostrophe():
+    for before in ("", " ", "\t", "\r", "\n", "\u00a0", "\u3000", "\u200b", "\ufeff", "\x01", "\x00"):
+        for start in "=+-@\uff1d\uff0b\uff0d\uff20":
+            assert _csv_text(f"{before}{start}cmd", spreadsheet=True).startswith("'"), ascii(before + start)
+            assert "'" not in _csv_text(f"Team{before}{start}cmd", spreadsheet=True)
 
 
 def test_unknown_formats_and_folders_are_refused(index, tmp_path):

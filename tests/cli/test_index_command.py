@@ -18,6 +18,7 @@ from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.cli.index import _progress_bar
 from graphrag_core.cli.render import print_error
 from graphrag_core.documents import FileSource, Progress, open_catalogue, sync_files, walk_files
+from graphrag_core.errors import DiskError
 from graphrag_core.testing import HashEmbedder
 
 
@@ -325,3 +326,12 @@ def test_a_folder_without_readable_files_says_so(run, tmp_path):
     assert "No file was found that can be read" in run("index", folder).stdout
     (folder / "note.md").write_text("The Auth Service uses Keyring.", "utf-8")
     assert "No file was found" not in run("index", folder).stdout
+
+
+def test_a_catalogue_on_a_full_disk_says_what_to_do(tmp_path):
+    """It was an error of SQLite, or the advice to delete the catalogue."""
+    with closing(open_catalogue(tmp_path)) as catalogue:
+        catalogue.commit()
+        catalogue._tables._db.execute("PRAGMA max_page_count = 1")  # SQLite takes the number of pages that there are
+        with pytest.raises(DiskError, match=r"disk is full\): free disk space, and repeat the command"):
+            catalogue.write_setting("settings", "x" * 100_000)

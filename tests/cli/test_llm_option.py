@@ -7,12 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 from files import DOCUMENTS
 from model_server import ChatServer
 
-from graphrag_core import KnowledgeIndex, OpenAIChat
+from graphrag_core import Chunk, KnowledgeIndex, LLMExtractor, OpenAIChat
 from graphrag_core.errors import InputError, LLMError, LLMUnreachable
 from graphrag_core.llm import parse_llm
 
@@ -82,7 +83,28 @@ def test_a_rejected_api_key_is_one_line(run, docs, server):
     server.status = [401]
     result = run("index", docs, "--llm", f"{server.url}/tiny", "--yes")
     assert result.exit_code == 1
-    assert result.stderr == f"✗ {server.url} rejects the API key (HTTP 401): set OPENAI_API_KEY\n"
+    assert result.stderr == f"✗ {server.url} needs an API key (HTTP 401): set OPENAI_API_KEY\n"
+
+
+@pytest.mark.parametrize("key", [None, "", " \n"])
+def test_openai_is_not_asked_without_a_key(monkeypatch, key):
+    monkeypatch.setenv("OPENAI_API_KEY", key or "")
+    model = OpenAIChat("gpt-4o-mini", api_key=key)
+    monkeypatch.setattr(model, "_client", None)  # nothing is sent
+    for ask in (model, model.stream, lambda _: model.check()):
+        with pytest.raises(LLMUnreachable, match=r"openai\.com/v1 needs an API key: set OPENAI_API_KEY"):
+            list(ask([{"role": "user", "content": "Where?"}]) or ())
+
+
+def test_a_refused_key_is_not_tried_again_and_named_for_each_passage(server):
+    server.status = [401] * 9
+    with closing(OpenAIChat("tiny", server.url, api_key="sk-old\n")) as model:
+        with pytest.raises(LLMUnreachable, match=r"refused the API key \(HTTP 401\): check OPENAI_API_KEY"):
+            model.check()
+        extractor = LLMExtractor(model, concurrency=1, progress=False)
+        found = extractor.extract([Chunk(f"{at}", f"{at}", f"Passage {at} about Bergen.") for at in range(5)])
+    assert all("refused the API key (HTTP 401): check OPENAI_API_KEY" in one.problem for one in found)
+    assert len(server.bodies) == 3, "once for a passage; then the server counts as unreachable"
 
 
 def test_documents_without_llm_facts_are_indexed_and_retried_in_the_next_run(run, docs, server):

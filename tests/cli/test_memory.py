@@ -24,6 +24,17 @@ def test_a_memory_starts_with_the_first_fact_and_is_queried(run):
     assert run("verify").exit_code == 0
 
 
+def test_an_index_whose_creation_was_interrupted_is_created_by_the_next_run(run, tmp_path):
+    (tmp_path / "kb").mkdir()
+    (tmp_path / "kb/records.sqlite").touch()  # as a process that is killed leaves it
+    found = run("query", "User", "--kb", "kb")
+    assert found.exit_code == 1
+    assert "creating the index in kb was interrupted" in found.stderr
+    assert "Repeat" in found.stderr
+    remember(run, "User", "prefers", "dark mode", "--literal", "--kb", "kb", "--embedder", "none")
+    assert "dark mode" in run("query", "User", "--kb", "kb").stdout, "the embedder was stored"
+
+
 def test_facts_supersede_each_other_and_can_be_asked_for_as_of_a_date(run):
     acme = remember(run, "Ada", "works_at", "Acme", "--valid-from", "2019-01-01")
     globex = remember(run, "Ada", "works_at", "Globex", "--valid-from", "2022-01-01", "--replace")

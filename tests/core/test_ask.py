@@ -337,7 +337,7 @@ def test_closing_early_closes_the_connection(retriever, server, model):
 
 def test_errors_say_where_and_what_to_do(retriever, server, model):
     server.status = [401]
-    with pytest.raises(LLMUnreachable, match=r"rejects the API key .* set OPENAI_API_KEY"):
+    with pytest.raises(LLMUnreachable, match=r"needs an API key .* set OPENAI_API_KEY"):
         retriever.ask(QUESTION, model)
     server.status = [404]
     with pytest.raises(LLMError, match=r"404 for the model 'tiny'.*check the name"):

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import multiprocessing
 import os
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from fault_runs import Lines, Place
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.engine.embedded.files import Folder
 from graphrag_core.engine.embedded.graph_tables import GraphTables
 from graphrag_core.engine.embedded.keywords import TantivyKeywords
 from graphrag_core.engine.embedded.records import Records
+from graphrag_core.errors import NotAnIndex
 from graphrag_core.testing import HashEmbedder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
@@ -201,3 +206,59 @@ def test_killed_at_a_certain_moment(tmp_path, moment):
     with KnowledgeIndex.open(folder, read_only=True) as reader:
         assert reader.verify(), str(reader.verify())
     check(folder, [deleted, after])
+
+
+def _lines_of(function: Callable[..., object]) -> list[Place]:
+    file, (source, first) = inspect.getsourcefile(function), inspect.getsourcelines(function)
+    return [(str(file), first + at) for at in range(len(source))]
+
+
+def _create_and_die(folder: Path, places: list[Place]) -> None:
+    """Create an index in each of some folders, in a process that is killed at a line."""
+    import_module("graphrag_core.engine.embedded.engine")  # once, not in each process
+    for number, place in enumerate(places):
+        if (process := os.fork()) == 0:
+            with Lines(place, error=_die):  # type: ignore[arg-type]
+                KnowledgeIndex.open(folder / str(number), HashEmbedder(16))
+            os._exit(0)
+        assert os.waitpid(process, 0)[1] == signal.SIGKILL
+
+
+def test_killed_while_it_is_created_for_the_first_time(tmp_path, caplog):
+    """Readers said that the index was damaged, and advised to restore a backup."""
+    with Lines() as lines:
+        KnowledgeIndex.open(tmp_path / "whole", HashEmbedder(16)).close()
+    steps = (Folder.lock, Records._prepare, TantivyKeywords._write_state)
+    places = [place for step in steps for place in _lines_of(step) if place in lines.counts][::2]
+    process = start(_create_and_die, tmp_path, places)
+    process.join()
+    assert process.exitcode == 0
+    found = set()
+    for number in range(len(places)):
+        folder = tmp_path / str(number)
+        try:
+            with KnowledgeIndex.open(folder, read_only=True) as reader:
+                found.add(f"{len(reader)} documents")
+        except NotAnIndex as error:
+            found.add(str(error).replace(str(folder), "FOLDER").partition(":")[0])
+        with KnowledgeIndex.open(folder, HashEmbedder(16)) as index:
+            index.add([document(1, 0)])
+            assert index.verify(), str(index.verify())
+    assert found == {"FOLDER holds no index", "creating the index in FOLDER was interrupted", "0 documents"}
+    assert "damaged" not in caplog.text
+
+
+def test_a_reader_waits_for_a_process_that_is_creating_the_index(tmp_path):
+    folder, counts = Folder(tmp_path), []
+
+    def read() -> None:
+        with KnowledgeIndex.open(tmp_path, read_only=True) as reader:
+            counts.append(len(reader))
+
+    with folder.lock():
+        folder.records.touch()
+        thread = threading.Thread(target=read)
+        thread.start()
+        Records(folder.records).close()
+        thread.join()
+    assert counts == [0]

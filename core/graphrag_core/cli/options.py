@@ -291,15 +291,14 @@ def open_index(
     kb: str, embedder: str | None = None, *, embeds: bool = True, write: bool = False, create: bool = False
 ) -> KnowledgeIndex:
     """Open the index of a command. ``embeds=False`` saves loading the embedder for commands that embed nothing."""
-    is_new = not KnowledgeIndex.exists(kb)
-    if is_new and not create:
+    if not create and not KnowledgeIndex.exists(kb):
         raise NotAnIndex(f"no index in {shown(kb)}: create one with {program()} index FOLDER --kb {shown(kb)}")
     settings = IndexSettings.load(kb, embedder)
     model = make_embedder(settings.embedder, settings.embedder_url) if embeds else None
     index = KnowledgeIndex.open(
         kb, model, read_only=not write, chunker=settings.chunker, extractor=settings.extractor(), progress=False
     )
-    if is_new:
+    if create and read_setting(kb, "settings") is None:  # also if creating the index was interrupted
         with open_catalogue(kb) as catalogue:
             settings.save(catalogue)
     return index

@@ -11,7 +11,8 @@ import json
 import platform
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,6 +29,7 @@ CATALOGUE = "files.sqlite"
 _PAGE = 5_000  # documents that are written at once
 _RUN = "run"  # the setting that counts runs
 _ENTRY = "key, name, digest, path"
+_SIGNS_OF_FULL_DISK = ("disk is full", "disk I/O error")
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS catalogue_settings (
@@ -72,23 +74,37 @@ class _FileTables:
     machine = ""
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        try:
+        self._path = path
+        with self._errors():
             self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}", uri=True)
             if not read_only:
                 self._db.executescript(_SCHEMA)
             self._db.execute("SELECT 1 FROM catalogue_settings LIMIT 1")
-        except sqlite3.Error as error:
-            raise DiskError(
-                f"{path}, the catalogue of indexed files, cannot be used ({error}): delete it, and the next run "
-                "reads all files again"
-            ) from error
         self._db.create_function("greatest", 2, max, deterministic=True)
         self._db.create_function("starts_with", 2, str.startswith, deterministic=True)
-        self.commit, self.close = self._db.commit, self._db.close
+        self.close = self._db.close
 
     def execute(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
         statement = _PLACEHOLDER.sub(r":\1", sql)
-        return [found for row in rows for found in self._db.execute(statement, {"index": 0, **row})]
+        with self._errors():
+            return [found for row in rows for found in self._db.execute(statement, {"index": 0, **row})]
+
+    def commit(self) -> None:
+        with self._errors():
+            self._db.commit()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise an error of SQLite as one that says what to do."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            advice = "delete it, and the next run reads all files again"
+            if any(sign in str(error) for sign in _SIGNS_OF_FULL_DISK):
+                advice = "free disk space, and repeat the command"
+            raise DiskError(
+                f"{self._path}, the catalogue of indexed files, cannot be used ({error}): {advice}"
+            ) from error
 
 
 class _DatabaseTables:

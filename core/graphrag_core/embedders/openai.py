@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import openai
 
 _OPENAI = "https://api.openai.com/v1"
+_OPENAI_HOST = "api.openai.com"
 _OLLAMA = "http://localhost:11434/v1"
 _BATCH_CHARACTERS = 400_000  # about 100,000 tokens; OpenAI accepts 300,000 in a request
 _LOCAL = {"localhost", "127.0.0.1", "::1"}
@@ -38,7 +39,7 @@ class OpenAIEmbedder:
         The address of the server, which usually ends in ``/v1``. By default ``OPENAI_BASE_URL``, or OpenAI.
     api_key
         By default ``OPENAI_API_KEY``. It is never stored with an index or in a pickle. A server other than OpenAI may
-        need none.
+        need none; OpenAI is not asked without one.
     dimensions
         The length of the vectors, for models that can shorten them.
     query_prefix, document_prefix
@@ -105,7 +106,7 @@ class OpenAIEmbedder:
         return os.environ.get("OPENAI_BASE_URL") or _OPENAI
 
     def _key(self) -> str:
-        return self._api_key or os.environ.get(self._key_variable, "")
+        return (self._api_key or os.environ.get(self._key_variable, "")).strip()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_client": None, "_api_key": None}
@@ -182,14 +183,16 @@ class OpenAIEmbedder:
 
     def _embed(self, texts: list[str]) -> Matrix:
         """Return the vectors of one request."""
-        package = _import_openai()
+        package, key = _import_openai(), self._key()
+        if not key and needs_key(self.base_url):
+            raise EmbedderError(f"{self.base_url} needs an API key: set {self._key_variable}, or pass api_key")
         more: dict[str, Any] = {"dimensions": self.dimensions} if self.dimensions else {}
         try:
             answer = self._connect().embeddings.create(
                 model=self.model,
                 input=texts,
                 encoding_format="float",  # not every server knows base64
-                extra_headers=None if self._key() else {"Authorization": package.Omit()},
+                extra_headers=None if key else {"Authorization": package.Omit()},
                 **more,
             )
             rows = sorted(answer.data, key=lambda row: row.index)
@@ -214,9 +217,10 @@ class OpenAIEmbedder:
         return f"no answer from {self.base_url} after {self.retries + 1} attempts ({reason}): {where}, and try again"
 
     def _refused(self, error: openai.APIStatusError) -> str:
+        if error.status_code == 401:  # without the body, which may quote the key
+            return refused_key(self.base_url, self._key_variable, has_key=bool(self._key()))
         body = " ".join(error.response.text[:500].split())[:200]
         advice = {
-            401: f"set {self._key_variable}",
             403: f"check {self._key_variable}",
             404: f"check the model's name, {self.model!r}, and the address",
             429: "the rate limit or the quota is used up: try again later, or use a smaller batch_size",
@@ -250,6 +254,19 @@ class OllamaEmbedder(OpenAIEmbedder):
 
     def _unreachable(self, error: openai.APIConnectionError) -> str:
         return super()._unreachable(error).replace("start the server", "start it with ollama serve")
+
+
+def needs_key(base_url: str) -> bool:
+    """Return whether a server is one of OpenAI's, which answer nobody without an API key."""
+    host = urlsplit(base_url).hostname or ""
+    return host == _OPENAI_HOST or host.endswith(f".{_OPENAI_HOST}")  # such as eu.api.openai.com
+
+
+def refused_key(base_url: str, variable: str, status: int = 401, *, has_key: bool) -> str:
+    """Return the message for a server that refused the API key, or asks for one."""
+    if has_key:
+        return f"{base_url} refused the API key (HTTP {status}): check {variable}"
+    return f"{base_url} needs an API key (HTTP {status}): set {variable}"
 
 
 def _import_openai() -> Any:

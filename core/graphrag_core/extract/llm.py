@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass, field
 from pathlib import Path
 
 from graphrag_core import forks
-from graphrag_core.errors import DiskError
+from graphrag_core.errors import DiskError, LLMUnreachable
 from graphrag_core.extract.knowledge import parse_knowledge
 from graphrag_core.model import Chunk, Extraction
 from graphrag_core.text import estimate_tokens, fingerprint
@@ -149,6 +149,9 @@ class LLMExtractor:
                 answer = self.complete(prompt)
                 if not isinstance(answer, str):
                     raise TypeError(f"complete() returned {type(answer).__name__}, not str")  # noqa: TRY301
+            except LLMUnreachable as error:  # the model has tried again itself, where that can help
+                problem = f"the call failed: {error}"
+                break
             except Exception as error:  # noqa: BLE001 - a client may raise anything; one chunk must not end the run
                 problem = f"the call failed: {type(error).__name__}: {error}"
                 if attempt < self.retries:

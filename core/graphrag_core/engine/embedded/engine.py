@@ -150,7 +150,7 @@ class EmbeddedEngine(SqlEngine):
         while True:
             try:
                 return Records(path, read_only=self.read_only)
-            except DamagedIndex as error:
+            except NotAnIndex as error:
                 if not self.read_only or self._folder is None or not self._folder.has_writer():
                     raise
                 if time.monotonic() > end:

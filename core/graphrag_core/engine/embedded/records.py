@@ -145,12 +145,11 @@ class Records(Tables):
         run("PRAGMA foreign_keys = ON")
         run(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT}")
         run("PRAGMA cache_size = -8000")
+        # First, because a process that creates the index writes the tables before the search indexes.
+        had_content = self.path is not None and _had_content(self.path)
         empty = run("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-        if empty and self.path is not None and (self.read_only or _had_content(self.path)):
-            raise DamagedIndex(
-                f"{self.path} is empty, but was the database of an index: restore a backup, or delete the folder "
-                f"{self.path.parent} and index the documents again"
-            )
+        if empty and self.path is not None:
+            self._check_new(self.path.parent, had_content=had_content)
         if empty and not self.read_only:
             run(f"PRAGMA page_size = {_PAGE_BYTES}")
             run("PRAGMA journal_mode = WAL")
@@ -175,6 +174,19 @@ class Records(Tables):
             raise DamagedIndex(
                 f"{self.path}: the settings of the index are damaged: restore a backup, or index the documents again "
                 "into another folder"
+            )
+
+    def _check_new(self, folder: Path, *, had_content: bool) -> None:
+        """Raise if a database without tables is not that of a new index, or cannot be created by a reader."""
+        if had_content:
+            raise DamagedIndex(
+                f"{self.path} is empty, but was the database of an index: restore a backup, or delete the folder "
+                f"{folder} and index the documents again"
+            )
+        if self.read_only:
+            raise NotAnIndex(
+                f"creating the index in {folder} was interrupted: nothing was stored yet. Repeat the call or the "
+                "command that created it"
             )
 
     def _translated(self, error: Exception, *, in_transaction: bool = False) -> Exception:

@@ -304,7 +304,8 @@ class SearchIndexes:
                 path, _KEYWORD_FIELDS[kind], partial(self._all_texts, kind), is_quiet=is_quiet, read_only=read_only
             )
         except GraphRAGError as error:
-            _log.warning("%s is damaged and is built again from the records: %s", path, error)
+            if self._records.generation:  # else creating the index was interrupted
+                _log.warning("%s is damaged and is built again from the records: %s", path, error)
             return self._keywords_in_memory(kind) if read_only else self._new_keywords(kind)
         if store.generation > self._records.generation:
             lost = f"{path} has generation {store.generation}, the records {self._records.generation}"
