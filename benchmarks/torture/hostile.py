@@ -49,7 +49,7 @@ from graphrag_core.extract.subjects import document_address, heading_names, link
 from graphrag_core.ingest.chunker import Chunker, is_markdown, title_of, whole_document
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.query import recognise, routing
-from graphrag_core.text import cjk, lowercase_names, markup, mentions, names, tokens
+from graphrag_core.text import cjk, markup, mentions, names, tokens
 from graphrag_core.text.markup import scan, slug
 from graphrag_core.text.numbering import is_version
 from graphrag_core.text.sentences import is_boilerplate, is_statement, sentences, unwrap
@@ -139,10 +139,6 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         "is_statement": lambda text: is_statement(text.strip() or "a"),
         "is_fragment": lambda text: is_statement(text.strip() or "a", ("A b",), whole=False),
         "is_boilerplate": is_boilerplate,
-        "grams": lambda text: (
-            lowercase_names.name_grams([text]),
-            lowercase_names.sentence_grams([text.replace("\0", "")]),
-        ),
         "slug": slug,
         "heading_names": fresh(heading_names),
         "addresses": lambda text: (
