@@ -49,7 +49,7 @@ from graphrag_core.extract.subjects import document_address, heading_names, link
 from graphrag_core.ingest.chunker import Chunker, is_markdown, title_of, whole_document
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.query import recognise, routing
-from graphrag_core.text import cjk, lowercase_names, markup, mentions, names, tokens
+from graphrag_core.text import cjk, markup, mentions, names, tokens
 from graphrag_core.text.markup import scan, slug
 from graphrag_core.text.navigation import is_navigation
 from graphrag_core.text.numbering import is_version
@@ -141,10 +141,6 @@ def text_readers() -> dict[str, Callable[[str], object]]:
         "is_fragment": lambda text: is_statement(text.strip() or "a", ("A b",), whole=False),
         "is_boilerplate": is_boilerplate,
         "is_navigation": lambda text: is_navigation(Chunk("1", "1", text, "Concept Index")),
-        "grams": lambda text: (
-            lowercase_names.name_grams([text]),
-            lowercase_names.sentence_grams([text.replace("\0", "")]),
-        ),
         "slug": slug,
         "heading_names": fresh(heading_names),
         "addresses": lambda text: (

@@ -104,7 +104,7 @@ class Adjacency(NamedTuple):
     targets, weights
         Where the edges lead and their weights.
     totals
-        For each node the sum of the weights of all its edges, also of those left out by a limit.
+        For each node the sum of the weights of all its mentions, also of those left out by a limit.
     """
 
     counts: Keys
@@ -236,10 +236,13 @@ class Snapshot(Protocol):
         """
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
-        """Return the number of neighbours of each node; of one with at least ``most``, any number from there on."""
+        """Return the number of mentions of each node; of one with at least ``most``, any number from there on."""
 
     def walk(self, nodes: Keys) -> Adjacency:
-        """Return the edges of nodes for a walk. An engine may return only the strongest if a node has thousands."""
+        """Return the mentions of nodes: the entities of chunks, and the chunks of entities.
+
+        An engine may return only the strongest if a node has thousands.
+        """
 
     def search_names(self, start: str, inside: str) -> Keys:
         """Return the entities of which a normalised name begins with one text and contains another.

@@ -209,7 +209,7 @@ def test_a_bad_filter_is_refused(services, where):
         keyword_search(services, "tokens", 3, where)
 
 
-def test_an_sqlite_file_of_another_kind_and_a_newer_format_are_refused(tmp_path):
+def test_an_sqlite_file_of_another_kind_and_another_format_are_refused(tmp_path):
     other = sqlite3.connect(tmp_path / "records.sqlite")
     other.execute("CREATE TABLE cats (name)")
     other.close()
@@ -221,10 +221,12 @@ def test_an_sqlite_file_of_another_kind_and_a_newer_format_are_refused(tmp_path)
     newer = tmp_path / "newer"
     KnowledgeIndex.open(newer, HashEmbedder()).close()
     database = sqlite3.connect(newer / "records.sqlite")
-    database.execute("PRAGMA user_version = 99")
+    for version, advice in ((99, "upgrade hybrid-graphrag"), (1, "index the documents again into another folder")):
+        database.execute(f"PRAGMA user_version = {version}")
+        for read_only in (False, True):
+            with pytest.raises(UnsupportedFormat, match=f"format {version}, .*: {advice}"):
+                KnowledgeIndex.open(newer, HashEmbedder(), read_only=read_only)
     database.close()
-    with pytest.raises(UnsupportedFormat, match="format 99"):
-        KnowledgeIndex.open(newer, HashEmbedder())
     KnowledgeIndex.open(tmp_path / "free", HashEmbedder()).close()
     KnowledgeIndex.open(tmp_path / "free", HashEmbedder()).close()  # a refused opening holds no lock either
 

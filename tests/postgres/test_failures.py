@@ -326,9 +326,10 @@ def test_missing_tables_of_a_reader_and_other_versions(own_server):
         PostgresEngine(url, read_only=True)
     PostgresEngine(url).close()
     with psycopg.connect(own_server.url, autocommit=True) as connection:
-        connection.execute("UPDATE elsewhere.meta SET value = '999' WHERE name = 'version'")
-    with pytest.raises(UnsupportedFormat, match="upgrade hybrid-graphrag"):
-        PostgresEngine(url)
+        for version, advice in (("999", "upgrade hybrid-graphrag"), ("1", "into another schema")):
+            connection.execute("UPDATE elsewhere.meta SET value = %s WHERE name = 'version'", (version,))
+            with pytest.raises(UnsupportedFormat, match=f"version {version}, .*{advice}"):
+                PostgresEngine(url)
     with psycopg.connect(own_server.url, autocommit=True) as connection:
         connection.execute("DROP SCHEMA elsewhere CASCADE")
 

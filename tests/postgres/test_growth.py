@@ -70,8 +70,8 @@ def test_edges_of_nodes_with_many_neighbours_are_not_read(both):
         most = np.array([1.0, np.inf])
         degrees = snapshot.degrees(seeds, most)
         assert seeds.tolist() != [*snapshot._graph._seen.walked] == seeds[1:].tolist()
-        assert degrees.tolist() == snapshot.neighbours(seeds).counts.tolist()
-        edges, alone = snapshot.walk(seeds), snapshot.neighbours(seeds)
+        assert degrees.tolist() == snapshot.neighbours(seeds, to="chunks").counts.tolist()
+        edges, alone = snapshot.walk(seeds), snapshot.neighbours(seeds, to="chunks")
     assert sorted(edges.targets.tolist()) == sorted(alone.targets.tolist())
     assert edges.totals.tolist() == alone.totals.tolist()
 

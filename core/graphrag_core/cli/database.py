@@ -46,7 +46,7 @@ def init(
         int, typer.Option(min=1, max=1024, help="Parts of each large table, for 100 million passages and more. Fixed.")
     ] = 1,
 ) -> None:
-    """Create the extension, the tables and the index, as far as they are missing; upgrade older tables."""
+    """Create the extension, the tables and the index, as far as they are missing."""
     from graphrag_core.engine.postgres import operations
 
     address = _address(url)

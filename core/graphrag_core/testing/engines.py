@@ -285,7 +285,12 @@ class EngineSuite:
             assert _edges(snapshot, "bravo", "entities") == {"alpha": 1.1, "carol": 0.3}
             assert _edges(snapshot, "alpha", "chunks") == {"a": 6.0, "b": 1.0, "c": 1.0}
             edges = snapshot.neighbours(_entities(snapshot, "alpha"))
-            assert np.isclose(edges.totals[0], 6 + 1 + 1 + 1.1 + 0.5)
+            assert edges.totals.tolist() == [6 + 1 + 1]
+            walk = snapshot.walk(_entities(snapshot, "alpha"))
+            assert sorted(walk.weights.tolist()) == [1, 1, 6]
+            assert walk.totals.tolist() == [8]
+            assert snapshot.degrees(_entities(snapshot, "alpha")).tolist() == [3]
+            assert (walk.targets < snapshot.first_entity).all()
             strongest = snapshot.neighbours(_entities(snapshot, "alpha", "bravo"), to="entities", limit=1)
             assert strongest.counts.tolist() == [1, 1]
             assert [entity.id for entity in snapshot.entities(strongest.targets)] == ["bravo", "alpha"]

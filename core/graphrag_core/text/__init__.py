@@ -1,7 +1,6 @@
 """Language processing without a model: names, ids, sentences, tokens, Chinese and Japanese text.
 
-Import the names in ``__all__`` from here. The name finder is in :mod:`graphrag_core.text.mentions`,
-the index of lower-case mentions in :mod:`graphrag_core.text.lowercase_names`.
+Import the names in ``__all__`` from here. The name finder is in :mod:`graphrag_core.text.mentions`.
 """
 
 from graphrag_core.text.cjk import CJK, has_cjk, segment

@@ -22,14 +22,12 @@ REST = (1.0, "file", "confirmed", None, None, None, 0)
 FACTS = {0: (0, [0, 2], 3.0), 1: (1, [2, 3], 8.0)}
 
 
-def rows(*, texts=None, aliases=()):
-    texts = texts or {}
+def rows(*, aliases=()):
     chunks = [
-        (key, str(key), key, 0, 0, texts.get(key, text), subjects, pack(names))
-        for key, (text, subjects, names) in CHUNKS.items()
+        (key, str(key), key, 0, 0, text, subjects, pack(names)) for key, (text, subjects, names) in CHUNKS.items()
     ]
     facts = [
-        (key, chunk, 0, 0, len(texts.get(chunk, CHUNKS[chunk][0])), None, pack(names), None, weight, *REST)
+        (key, chunk, 0, 0, len(CHUNKS[chunk][0]), None, pack(names), None, weight, *REST)
         for key, (chunk, names, weight) in FACTS.items()
     ]
     names = [(key, name, name.lower().replace("_", " "), entity, 1) for key, (name, entity) in NAMES.items()]
@@ -81,14 +79,17 @@ def test_edges_lead_to_mentions_subjects_and_linked_entities():
     assert edges.counts.tolist() == [2, 2, 2, 4, 2]
     assert edges.targets.tolist() == [2, 3, 3, 4, 0, 3, 0, 1, 2, 4, 1, 3]
     assert np.allclose(edges.weights, [6, 1, 1, 1, 6, 0.3, 1, 1, 0.3, 0.8, 1, 0.8])
-    assert graph.degrees(np.arange(5)).tolist() == [2, 2, 2, 4, 2]
 
 
-def test_a_lower_case_name_is_a_mention():
-    graph = filled(texts={1: "ask the auth service there"})
-    assert edges_to(graph, "entities")[:2].tolist() == [[6, 1, 0], [1, 1, 1]]
-    assert np.allclose(edges_to(graph, "entities")[2], [0, 1.1, 0.8])
-    assert graph.graph.linked_share == 0.5
+@pytest.mark.parametrize("is_masked", [True, False])
+def test_a_walk_goes_over_mentions_alone(is_masked):
+    live = filled().graph
+    graph = MaskedGraph(live, np.array([True, True])) if is_masked else live
+    edges = graph.walk(np.arange(5))
+    assert edges.counts.tolist() == graph.degrees(np.arange(5)).tolist() == [2, 2, 1, 2, 1]
+    assert edges.targets.tolist() == [2, 3, 3, 4, 0, 0, 1, 1]
+    assert edges.weights.tolist() == [6, 1, 1, 1, 6, 1, 1, 1]
+    assert edges.totals.tolist() == [7, 2, 6, 2, 1]
 
 
 def test_an_alias_is_the_same_entity_while_its_chunk_exists():

@@ -12,12 +12,10 @@ from graphrag_core.engine.embedded.arrays import load_arrays, save_arrays
 from graphrag_core.engine.embedded.schema import NAME_BYTES
 from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.live import LiveGraph
-from graphrag_core.engine.graph.names import name_form
 from graphrag_core.engine.graph.sparse import Growing, Pairs, Tables
-from graphrag_core.engine.rows import Row, statement_number
+from graphrag_core.engine.rows import ADDRESS, Row, statement_number
 from graphrag_core.ports import Keys
 from graphrag_core.text import EDGE, hash64, unwrap
-from graphrag_core.text.lowercase_names import name_grams, sentence_grams
 
 Column = npt.NDArray[Any]
 
@@ -25,16 +23,13 @@ _FILE = "graph.arrays"
 _STATE = "graph."  # starts the names of the arrays of the view
 _EDGE = hash64(EDGE)
 _KEY = np.int32
-_GRAM = (1 << 40) - 1  # the bits of a gram that are kept: hashes do not compress
 _TABLES: dict[str, dict[str, npt.DTypeLike]] = {
     "chunks": {"key": np.int64},
-    "names": {"key": np.int64, "entity": np.int64, "form": np.int8},
-    "name_grams": {"name": _KEY, "gram": np.int64},
+    "names": {"key": np.int64, "entity": np.int64, "is_address": np.bool_},
     "name_terms": {"name": _KEY, "term": np.uint32},
     "mentions": {"chunk": _KEY, "name": _KEY, "subject": np.bool_},
     "facts": {"key": np.int64, "chunk": _KEY, "weight": np.float32, "triple": np.bool_, "statement": np.uint32},
     "fact_names": {"fact": _KEY, "name": _KEY},
-    "fact_grams": {"fact": _KEY, "gram": np.int64},
     "aliases": {"chunk": _KEY, "short": _KEY, "long": _KEY},
 }
 _BY_CHUNK = {"chunks": "key", "mentions": "chunk", "facts": "chunk", "aliases": "chunk"}
@@ -47,8 +42,7 @@ class GraphTables:
     """The rows of the graph, and the view of all or some of them.
 
     Rows are added and removed exactly, so the view after any sequence of changes is the view
-    of a graph built from the remaining rows alone. ``name_grams`` and ``fact_grams`` are the
-    hashes by which a fact's text is found to mention a name in lower case, ``name_terms`` those of the terms of names.
+    of a graph built from the remaining rows alone. ``name_terms`` are the hashes of the terms of names.
     """
 
     def __init__(self) -> None:
@@ -75,7 +69,6 @@ class GraphTables:
         fact_keys, fact_chunks, _, starts, stops, own_texts, fact_names, relations, weights, *_ = columns_of["facts"]
         alias_chunk, short, long = columns_of["aliases"]
         chunks, facts, names = (np.array(keys, np.int64) for keys in (chunk_keys, fact_keys, name_keys))
-        named, name_gram = name_grams(norms)
         of_terms, name_term = analysis.terms_of_names(norms)
         mentioned, mention_chunk, place = _unpacked(chunk_names)
         fact_named, fact_at, _ = _unpacked(fact_names)
@@ -84,12 +77,9 @@ class GraphTables:
             text or (unwrapped[chunk][start:stop] if start is not None else "")
             for text, chunk, start, stop in zip(own_texts, fact_chunks, starts, stops, strict=True)
         ]
-        said = [i for i, relation in enumerate(relations) if relation is None and starts[i] is not None]
-        sentence, fact_gram = sentence_grams([fact_texts[i] for i in said])
         added: dict[str, tuple[Column | Sequence[Any], ...]] = {
             "chunks": (chunks,),
-            "names": (names, entities, [*map(name_form, surfaces, norms)]),
-            "name_grams": _sorted(names[named], name_gram & _GRAM),
+            "names": (names, entities, [surface.startswith(ADDRESS) for surface in surfaces]),
             "name_terms": (names[of_terms], name_term),
             "mentions": (chunks[mention_chunk], mentioned, place < np.array(subjects, np.int64)[mention_chunk]),
             "facts": (
@@ -100,7 +90,6 @@ class GraphTables:
                 [*map(statement_number, fact_texts, relations, fact_names)],
             ),
             "fact_names": (facts[fact_at], fact_named),
-            "fact_grams": _sorted(facts[np.array(said, np.int64)][sentence], fact_gram & _GRAM),
             "aliases": (alias_chunk, short, long),
         }
         for table, columns in _TABLES.items():
@@ -183,9 +172,9 @@ class GraphTables:
         tables = self._tables
         facts = tables["facts"]["key"][np.isin(tables["facts"]["chunk"], chunks)]
         removed = {table: np.isin(tables[table][column], chunks) for table, column in _BY_CHUNK.items()}
-        removed |= {table: np.isin(tables[table]["fact"], facts) for table in ("fact_names", "fact_grams")}
+        removed["fact_names"] = np.isin(tables["fact_names"]["fact"], facts)
         removed["names"] = np.isin(tables["names"]["key"], names)
-        removed |= {table: np.isin(tables[table]["name"], names) for table in ("name_grams", "name_terms")}
+        removed["name_terms"] = np.isin(tables["name_terms"]["name"], names)
         return {table: np.flatnonzero(~removed[table]) for table in tables}
 
     def _there(self) -> Tables:
@@ -256,11 +245,6 @@ class _Table(Mapping[str, Column]):
 
     def __len__(self) -> int:
         return len(self.columns)
-
-
-def _sorted(owners: Keys, values: Column) -> tuple[Column, Column]:
-    order = np.argsort(owners, kind="stable")
-    return owners[order], values[order]
 
 
 def _unpacked(lists: Sequence[bytes]) -> tuple[Keys, Keys, Keys]:

@@ -160,10 +160,8 @@ class Records(Tables):
             raise NotAnIndex(f"{self.path} is an SQLite file, but not an index: choose another folder")
         found = run("PRAGMA user_version").fetchone()[0]
         if found != FORMAT:
-            raise UnsupportedFormat(
-                f"{self.path} has format {found}, this release reads format {FORMAT}: "
-                "upgrade hybrid-graphrag, or index the documents again into another folder"
-            )
+            advice = "upgrade hybrid-graphrag" if found > FORMAT else "index the documents again into another folder"
+            raise UnsupportedFormat(f"{self.path} has format {found}, this release reads format {FORMAT}: {advice}")
         if self.read_only:
             self.refresh()
         else:

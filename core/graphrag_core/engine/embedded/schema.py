@@ -38,7 +38,7 @@ from graphrag_core.engine.rows import Row
 from graphrag_core.engine.tables import Span
 from graphrag_core.ports import Keys
 
-FORMAT = 1
+FORMAT = 2
 APPLICATION_ID = 0x48475247  # "HGRG": identifies an index among SQLite files
 
 TABLES = """

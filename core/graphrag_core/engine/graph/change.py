@@ -24,20 +24,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from graphrag_core.engine.graph.names import (
-    ADDRESS,
-    ALWAYS,
-    AS_SUBJECT,
-    CAPITALS,
-    WORD,
-    decided,
-    resolve,
-    titles,
-    unambiguous,
-    word_pairs,
-    words_of,
-)
-from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, ranges
+from graphrag_core.engine.graph.names import decided, resolve, titles, unambiguous
+from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs
 from graphrag_core.key_sets import among, distinct
 
 MENTION, SUBJECT = 1, 6
@@ -46,11 +34,10 @@ MENTION, SUBJECT = 1, 6
 MOST_LINKED = 64
 """A fact of more entities is a list, which does not relate each to each."""
 
-COUNTS = ("as_word", "as_capitals", "subjects", "titled", "spoken", "spoken_names", "spoken_others")
-"""How chunks use a spelling, see :class:`Uses`."""
+COUNTS = ("subjects", "spoken")
+"""How chunks use a spelling: as a subject, and as a name that is none."""
 
 NONE: Numbers = np.empty(0, np.int64)
-_BUCKETS = (1 << 20) - 3  # of the Bloom filter for grams; a prime
 
 
 class GraphRows(NamedTuple):
@@ -61,30 +48,24 @@ class GraphRows(NamedTuple):
     chunks
         Ascending.
     mentions
-        Chunk, name, spelling, form and whether it is a subject, in the order of chunks and positions.
+        Chunk, name, spelling, whether it is an address and whether a subject, in the order of chunks and positions.
     facts
         Number, chunk, weight and whether it is a triple, in the order of numbers.
     held
         Fact, name and spelling.
-    grams
-        Fact and gram.
     aliases
         Short and long name, short and long spelling.
-    lower
-        The mentions in lower case that are stored: chunk, spelling, and whether the spelling is one word.
     """
 
     chunks: Numbers = NONE
-    mentions: tuple[Numbers, Numbers, Numbers, npt.NDArray[np.int8], Flags] = (
-        NONE, NONE, NONE, NONE.astype(np.int8), NONE.astype(np.bool_),
+    mentions: tuple[Numbers, Numbers, Numbers, Flags, Flags] = (
+        NONE, NONE, NONE, NONE.astype(np.bool_), NONE.astype(np.bool_),
     )  # fmt: skip
     facts: tuple[Numbers, Numbers, npt.NDArray[np.float32], Flags] = (
         NONE, NONE, NONE.astype(np.float32), NONE.astype(np.bool_),
     )  # fmt: skip
     held: tuple[Numbers, Numbers, Numbers] = (NONE, NONE, NONE)
-    grams: Pairs = (NONE, NONE)
     aliases: tuple[Numbers, Numbers, Numbers, Numbers] = (NONE, NONE, NONE, NONE)
-    lower: tuple[Numbers, Numbers, Flags] = (NONE, NONE, NONE.astype(np.bool_))
 
 
 class Spellings(NamedTuple):
@@ -92,35 +73,29 @@ class Spellings(NamedTuple):
 
     Attributes
     ----------
-    word
-        The hash of a spelling of one word, 0 for others.
     counts, titles
         How many chunks use it in each of the ways ``COUNTS``, and under how many titles it is a heading.
-    common
-        Whether it is an ordinary word, of which mentions in lower case do not count.
     alive, entity
         Whether it is a name, and then of which entity.
     alias_of
         The long names that short ones stand for.
     """
 
-    word: Numbers
     counts: Numbers
     titles: Numbers
-    common: Flags
     alive: Flags
     entity: Numbers
     alias_of: Mapping[int, int]
 
 
 class Names(NamedTuple):
-    """Names: how often each is mentioned, is a subject and is in a triple (rows of ``counts``), and what it is."""
+    """Names: how often each is mentioned and is in a triple (rows of ``counts``), and whether it is an entity's."""
 
     name: Numbers
     spelling: Numbers
-    form: npt.NDArray[np.int8]
+    is_address: Flags
     counts: Numbers
-    named: npt.NDArray[np.int8]
+    named: Flags
 
 
 class Members(NamedTuple):
@@ -151,27 +126,15 @@ class Merges(NamedTuple):
 
 
 class EntityCounts(NamedTuple):
-    """How many chunks mention entities and are about them, and how many links they have, of which weight."""
+    """How many chunks mention entities and are about them."""
 
     chunks: Numbers
     subjects: Numbers
-    links: Numbers
-    total: npt.NDArray[np.float64]
 
 
 class GraphStore(Protocol):
     """Where the derived tables are. What is read for several things is in their order, zeros for unknown ones."""
 
-    def match(self, rows: GraphRows) -> tuple[Numbers, Numbers, Flags]:
-        """Find and store the mentions in lower case that rows bring: names in new facts, and new names in all facts.
-
-        Returned as in :attr:`GraphRows.lower`.
-        """
-
-    def count_words(self, words: Numbers, change: Numbers) -> Numbers:
-        """Add to the numbers of chunks that have words in lower case; return the spellings of the words."""
-
-    def word_chunks(self, words: Numbers) -> Numbers: ...
     def headings(self, spelling: Numbers, title: Numbers) -> Numbers: ...
     def set_headings(self, spelling: Numbers, title: Numbers, chunks: Numbers) -> None: ...
     def spellings(self, spellings: Numbers) -> Spellings: ...
@@ -195,7 +158,7 @@ class GraphStore(Protocol):
         """Return what is stored of spellings, and of those that stand for one of the long names."""
 
     def users(self, spellings: Numbers) -> Pairs:
-        """Return the chunks and facts that use spellings, in any case."""
+        """Return the chunks and facts that use spellings."""
 
     def fact_uses(self, facts: Numbers) -> Pairs:
         """Return facts and the entities they hold by what is decided now, each pair once."""
@@ -235,152 +198,80 @@ def apply(store: GraphStore, rows: GraphRows, removed: GraphRows | None = None, 
     Without ``removed`` the rows are all there are, and the tables are empty; only then something may be merged.
     """
     gone = GraphRows() if removed is None else removed
-    lower = store.match(rows)
-    changed, entities = _decide(store, rows, lower, gone, (merges or Merges()) if removed is None else None)
+    changed, entities = _decide(store, rows, gone, (merges or Merges()) if removed is None else None)
     chunks, facts = rows.chunks, rows.facts[0]
     if removed is not None:
         other_chunks, other_facts = store.users(changed)
         chunks, facts = distinct(chunks, other_chunks), distinct(facts, other_facts)
-    links = _relate(store, facts, gone)
-    _mention(store, chunks, gone.chunks, links, entities)
+    _relate(store, facts, gone)
+    _mention(store, chunks, gone.chunks, entities)
 
 
 def relate(store: GraphStore, facts: Numbers) -> None:
     """Give facts the entities that the store says they hold now."""
-    none = NONE, NONE, NONE
-    _count_entities(store, none, none, _relate(store, facts, GraphRows()), NONE, NONE)
+    _relate(store, facts, GraphRows())
 
 
 # -- counting
 
 
 class Uses(NamedTuple):
-    """What some chunks say about spellings, names and words.
+    """What some chunks say about spellings and names.
 
     Attributes
     ----------
     spelling, counts
-        Spellings, and how many of the chunks use them in each of the ways ``COUNTS``: as a word, in capitals, as a
-        subject, as the title, and spoken of: in all forms, without words, and without words and capitals.
+        Spellings, and how many of the chunks use them in each of the ways ``COUNTS``.
     headings
         Spelling, title, and how many chunks under the title have the spelling as a heading.
     names
         The names, with what was counted.
-    words
-        Words, and how many chunks have each in lower case.
     """
 
     spelling: Numbers
     counts: Numbers
     headings: tuple[Numbers, Numbers, Numbers]
     names: Names
-    words: Pairs
 
 
-def count_uses(rows: GraphRows, lower: tuple[Numbers, Numbers, Flags]) -> Uses:
-    """Count how chunks use spellings. ``lower`` are mentions in lower case, see :attr:`GraphRows.lower`."""
-    chunk, name, spelling, form, subject = rows.mentions
-    spellings, place = np.unique(np.concatenate([spelling, lower[1]]), return_inverse=True)
-    own, count = place[: len(spelling)], len(spellings)
-    chunks = distinct(rows.chunks, lower[0]) if len(lower[0]) else rows.chunks
-    at = np.searchsorted(chunks, chunk)
-    title = titles(at, own, subject, form, len(chunks))
-    plain = ~subject
-    flags = (
-        (form == WORD) * 1
-        | (form == CAPITALS) * 2
-        | subject * 4
-        | (title[at] == own) * 8
-        | (plain & (form != WORD) & (form != CAPITALS)) * 16
-        | (plain & (form == WORD)) * 32
-        | (plain & (form == CAPITALS)) * 64
-        | (subject & (form != ADDRESS)) * 256
-    )
-    flags = np.concatenate([flags, np.where(lower[2], 0, 128)]).astype(np.int64)
-    width = max(len(chunks), 1)
-    codes = place * width + np.concatenate([at, np.searchsorted(chunks, lower[0])])
-    order = np.argsort(codes, kind="stable")
-    codes = codes[order]
-    starts = np.flatnonzero(np.r_[True, np.diff(codes) != 0][: len(codes)])
-    found = np.bitwise_or.reduceat(flags[order], starts) if len(starts) else NONE
-    owner, where = np.divmod(codes[starts], width)
-    masks = (1, 2, 4, 8, 16 | 32 | 64 | 128, 16 | 64 | 128, 16 | 128)
-    counts = np.array([np.bincount(owner[found & mask > 0], minlength=count) for mask in masks], np.int64)
-    heading = found & 256 > 0
-    under, under_count = np.unique(owner[heading] * max(count, 1) + title[where[heading]], return_counts=True)
-    headed, of_title = np.divmod(under, max(count, 1))
+def count_uses(rows: GraphRows) -> Uses:
+    """Count how chunks use spellings."""
+    chunk, name, spelling, is_address, subject = rows.mentions
+    spellings, own = np.unique(spelling, return_inverse=True)
+    count, width = max(len(spellings), 1), max(len(rows.chunks), 1)
+    at = np.searchsorted(rows.chunks, chunk)
+    title = titles(at, own, subject, is_address, len(rows.chunks))
+    used = own * width + at
+    counts = [np.bincount(distinct(used[way]) // width, minlength=len(spellings)) for way in (subject, ~subject)]
+    heading, where = np.divmod(distinct(used[subject & ~is_address]), width)
+    under, under_count = np.unique(heading * count + title[where], return_counts=True)
+    headed, of_title = np.divmod(under, count)
 
     triple = rows.facts[3][np.searchsorted(rows.facts[0], rows.held[0])] if len(rows.held[0]) else rows.facts[3][:0]
     names, first, of_name = np.unique(
         np.concatenate([name, rows.held[1][triple]]), return_index=True, return_inverse=True
     )
     mentioned, in_triple = of_name[: len(name)], of_name[len(name) :]
-    uses = (mentioned, mentioned[subject], in_triple)
-    name_counts = np.array([np.bincount(each, minlength=len(names)) for each in uses], np.int64)
-    name_form = np.concatenate([form, np.zeros(len(in_triple), np.int8)])[first]
+    name_counts = np.array([np.bincount(each, minlength=len(names)) for each in (mentioned, in_triple)], np.int64)
+    of_address = np.concatenate([is_address, np.zeros(len(in_triple), np.bool_)])[first]
     name_spelling = np.concatenate([spelling, rows.held[2][triple]])[first]
-
-    pairs = word_pairs(rows.grams[1])
-    fact_chunk = np.searchsorted(chunks, rows.facts[1])
-    where = fact_chunk[np.searchsorted(rows.facts[0], rows.grams[0][pairs])]
-    words = distinct(*(word * width + where for word in words_of(rows.grams[1][pairs]))) // width
-    starts = np.flatnonzero(np.r_[True, np.diff(words) != 0][: len(words)])
     return Uses(
-        spellings, counts, (spellings[headed], spellings[of_title], under_count),
-        Names(names, name_spelling, name_form, name_counts, np.zeros(len(names), np.int8)),
-        (words[starts], np.diff(np.r_[starts, len(words)])),
+        spellings, np.array(counts, np.int64), (spellings[headed], spellings[of_title], under_count),
+        Names(names, name_spelling, of_address, name_counts, np.zeros(len(names), np.bool_)),
     )  # fmt: skip
-
-
-def matches(facts: Pairs, grams: Pairs, sizes: Numbers) -> Pairs:
-    """Return facts and the spellings of which they have all grams, each pair once.
-
-    ``facts`` are facts and their grams, ``grams`` spellings and theirs, in the order of grams, of which the spelling
-    has as many as ``sizes`` says.
-    """
-    fact, gram = facts
-    spelling, known = grams
-    may_match = np.zeros(_BUCKETS, np.bool_)  # a Bloom filter drops most grams of facts: few are part of any name
-    may_match[known % _BUCKETS] = True
-    rows = np.flatnonzero(may_match[gram % _BUCKETS])
-    fact, gram = fact[rows], gram[rows]
-    start = np.searchsorted(known, gram, "left")
-    count = np.searchsorted(known, gram, "right") - start
-    at = ranges(start, count)
-    if len(at) == 0:
-        return NONE, NONE
-    numbers, of_fact = np.unique(np.repeat(fact, count), return_inverse=True)
-    once = distinct(of_fact * len(known) + at)  # a fact may repeat a gram
-    of_fact, at = np.divmod(once, len(known))
-    spellings, owner = np.unique(spelling, return_inverse=True)
-    needed = np.zeros(len(spellings), np.int64)
-    needed[owner] = sizes
-    pairs, found = np.unique(of_fact * len(spellings) + owner[at], return_counts=True)
-    of_fact, owner = np.divmod(pairs, len(spellings))
-    whole = found == needed[owner]
-    return numbers[of_fact[whole]], spellings[owner[whole]]
 
 
 # -- deciding
 
 
-def _decide(
-    store: GraphStore,
-    rows: GraphRows,
-    lower: tuple[Numbers, Numbers, Flags],
-    removed: GraphRows,
-    merges: Merges | None,
-) -> Pairs:
+def _decide(store: GraphStore, rows: GraphRows, removed: GraphRows, merges: Merges | None) -> Pairs:
     """Count the uses again, decide about the spellings in question, and store it.
 
     Returns the spellings whose uses mean something else now, and the entities, of now and of before, of all in
     question.
     """
-    new, old = count_uses(rows, lower), count_uses(removed, removed.lower)
-    words, change = _summed((new.words[0], old.words[0]), (new.words[1], -old.words[1]))
-    of_words = store.count_words(words[change != 0], change[change != 0])
-    parts = (new.spelling, old.spelling, new.names.spelling, old.names.spelling, of_words)
-    spellings = distinct(*parts).astype(np.int64)
+    new, old = count_uses(rows), count_uses(removed)
+    spellings = distinct(new.spelling, old.spelling, new.names.spelling, old.names.spelling).astype(np.int64)
     before = store.spellings(spellings)
     counts = before.counts.copy()
     for uses, sign in ((new, 1), (old, -1)):
@@ -388,11 +279,8 @@ def _decide(
     under = before.titles + _count_headings(store, spellings, new.headings, old.headings)
     names, is_new, unused = _count_names(store, spellings, new.names, old.names)
     owner = np.searchsorted(spellings, names.spelling)
-    named, common = decided(
-        names.form, owner, names.counts[2] > 0, dict(zip(COUNTS, counts, strict=True)), under,
-        store.word_chunks(before.word),
-    )  # fmt: skip
-    kept = np.where(named == ALWAYS, names.counts[0], np.where(named == AS_SUBJECT, names.counts[1], 0))
+    named = decided(names.is_address, owner, names.counts[1] > 0, counts, under)
+    kept = np.where(named, names.counts[0], 0)
     mentions = np.bincount(owner, kept, len(spellings)).astype(np.int64)
     there, alive, renamed, grown = np.zeros((4, len(spellings)), np.bool_)
     there[owner] = True
@@ -403,11 +291,10 @@ def _decide(
 
     stated = distinct(rows.aliases[2], removed.aliases[2])
     redecided = spellings[renamed | grown | ~there | (alive != before.alive)]
-    found = before._replace(counts=counts, titles=under, common=common, alive=alive)
+    found = before._replace(counts=counts, titles=under, alive=alive)
     found, others, old_entities = _resolve(store, spellings, found, before, mentions, (redecided, stated), merges)
     store.set_spellings(spellings, found, mentions, there, others)
-    differs = renamed | (common != before.common) | (found.alive != before.alive)
-    differs |= found.alive & (found.entity != before.entity)
+    differs = renamed | (found.alive != before.alive) | (found.alive & (found.entity != before.entity))
     moved = [one for one, now, was in zip(others.spelling, others.entity, old_entities, strict=True) if now != was]
     ends = [*{*others.entity, *old_entities} - {None}]
     return (
@@ -427,7 +314,7 @@ def _count_headings(
     at, title = (np.searchsorted(spellings, np.concatenate([new[end], old[end]])) for end in (0, 1))
     if len(at) == 0:
         return more
-    codes, change = _summed((at * len(spellings) + title,), (np.concatenate([new[2], -old[2]]),))
+    codes, change = _summed(at * len(spellings) + title, np.concatenate([new[2], -old[2]]))
     at, title = np.divmod(codes[change != 0], len(spellings))
     before = store.headings(spellings[at], spellings[title])
     after = before + change[change != 0]
@@ -442,7 +329,7 @@ def _count_names(store: GraphStore, spellings: Numbers, new: Names, old: Names) 
     every = [np.concatenate(columns, axis=-1) for columns in zip(*map(list[Any], (known, new, old)), strict=True)]
     name, first, place = np.unique(every[0], return_index=True, return_inverse=True)
     sign = np.repeat([1, 1, -1], [len(each.name) for each in (known, new, old)])
-    counts = np.array([np.bincount(place, sign * row, len(name)) for row in every[3]], np.int64).reshape(3, len(name))
+    counts = np.array([np.bincount(place, sign * row, len(name)) for row in every[3]], np.int64)
     is_new = np.ones(len(name), np.bool_)
     is_new[place[: len(known.name)]] = False
     names = Names(name, every[1][first], every[2][first], counts, every[4][first])
@@ -583,11 +470,8 @@ def _valid(
 # -- entities of facts and chunks
 
 
-def _relate(store: GraphStore, facts: Numbers, removed: GraphRows) -> tuple[Numbers, Numbers, npt.NDArray[np.float64]]:
-    """Give facts their entities and take those of removed facts.
-
-    Returns entities, and how many links and how much weight they have more.
-    """
+def _relate(store: GraphStore, facts: Numbers, removed: GraphRows) -> None:
+    """Give facts their entities and take those of removed facts."""
     old, new = store.fact_entities(distinct(facts, removed.facts[0])), store.fact_uses(facts)
     gone, came = _difference(old, new)
     store.set_fact_entities(gone, came)
@@ -597,12 +481,8 @@ def _relate(store: GraphStore, facts: Numbers, removed: GraphRows) -> tuple[Numb
     weights[~is_gone] = store.weights(changed[~is_gone])
     weights[is_gone] = removed.facts[2][np.searchsorted(removed.facts[0], changed[is_gone])]
     entities, first, second, change = link_weights(changed, weights, new, old)
-    before = store.links(entities[first], entities[second])
-    after = before + change
-    store.set_links(entities[first], entities[second], after)
-    was, now = rounded(before).astype(np.float64), rounded(after).astype(np.float64)
-    more = np.bincount(first, (now != 0) * 1 - (was != 0) * 1, len(entities)).astype(np.int64)
-    return entities, more, np.bincount(first, now - was, len(entities)).astype(np.float64)
+    ends = entities[first], entities[second]
+    store.set_links(*ends, store.links(*ends) + change)
 
 
 def link_weights(
@@ -645,18 +525,12 @@ def rounded(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     return np.round(sums, 6).astype(np.float32)
 
 
-def _mention(
-    store: GraphStore,
-    chunks: Numbers,
-    removed: Numbers,
-    links: tuple[Numbers, Numbers, npt.NDArray[np.float64]],
-    decided_again: Numbers,
-) -> None:
-    """Give chunks their entities, and count for entities what that and the links change."""
+def _mention(store: GraphStore, chunks: Numbers, removed: Numbers, decided_again: Numbers) -> None:
+    """Give chunks their entities, and count for entities what that changes."""
     old, new = store.chunk_entities(distinct(chunks, removed)), store.chunk_uses(chunks)
     gone, came = _difference(old, new)
     store.set_chunk_entities(gone, came)
-    entities, is_subject, was_subject = _count_entities(store, gone, came, links, new[1], decided_again)
+    entities, is_subject, was_subject = _count_entities(store, gone, came, new[1], decided_again)
     owner = np.searchsorted(chunks, new[0])
     foreign = (new[2] == MENTION) & is_subject[np.searchsorted(entities, new[1])]
     nodes = (
@@ -669,7 +543,7 @@ def _mention(
     if len(turned):
         at, mentioning = store.mentioning(entities[turned])
         others = ~among(mentioning, chunks)
-        affected, change = _summed((mentioning[others],), (np.where(is_subject[turned[at[others]]], 1, -1),))
+        affected, change = _summed(mentioning[others], np.where(is_subject[turned[at[others]]], 1, -1))
         store.add_foreign(affected[change != 0], change[change != 0])
 
 
@@ -677,35 +551,26 @@ def _count_entities(
     store: GraphStore,
     gone: tuple[Numbers, Numbers, Numbers],
     came: tuple[Numbers, Numbers, Numbers],
-    links: tuple[Numbers, Numbers, npt.NDArray[np.float64]],
     used: Numbers,
     decided_again: Numbers,
 ) -> tuple[Numbers, Flags, Flags]:
     """Update entities; return those that may have changed or are used, and whether they are and were subjects."""
-    entities = distinct(gone[1], came[1], links[0], used, decided_again)
+    entities = distinct(gone[1], came[1], used, decided_again)
     known, before = store.entities(entities)
-    chunks, subjects, count = (column.copy() for column in before[:3])
-    total = before.total.copy()
+    chunks, subjects = before.chunks.copy(), before.subjects.copy()
     for rows, sign in ((gone, -1), (came, 1)):
         at = np.searchsorted(entities, rows[1])
         np.add.at(chunks, at, sign)
         np.add.at(subjects, at, sign * (rows[2] == SUBJECT))
-    at = np.searchsorted(entities, links[0])
-    count[at] += links[1]
-    total[at] += links[2]
-    after = EntityCounts(chunks, subjects, count, total)
-    changed = ~known | among(entities, decided_again)
-    for was, now in zip(before, after, strict=True):
-        changed |= was != now
-    columns: list[Any] = [column[changed] for column in after]
-    store.set_entities(entities[changed], EntityCounts(*columns))
+    changed = ~known | among(entities, decided_again) | (chunks != before.chunks) | (subjects != before.subjects)
+    store.set_entities(entities[changed], EntityCounts(chunks[changed], subjects[changed]))
     return entities, subjects > 0, before.subjects > 0
 
 
-def _summed(keys: Sequence[Numbers], values: Sequence[Numbers]) -> Pairs:
+def _summed(keys: Numbers, values: Numbers) -> Pairs:
     """Return different keys in order, and the sum of the values of each."""
-    found, place = np.unique(np.concatenate(keys), return_inverse=True)
-    return found, np.bincount(place, np.concatenate(values), len(found)).astype(np.int64)
+    found, place = np.unique(keys, return_inverse=True)
+    return found, np.bincount(place, values, len(found)).astype(np.int64)
 
 
 def _difference(old: tuple[Any, ...], new: tuple[Any, ...]) -> tuple[Any, Any]:

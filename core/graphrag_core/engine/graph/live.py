@@ -27,22 +27,18 @@ from graphrag_core.engine.graph.change import (
     Spellings,
     apply,
     link_weights,
-    matches,
     relate,
     rounded,
 )
 from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
-from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER, is_word
 from graphrag_core.engine.graph.sparse import (
     Array,
     Flags,
     Growing,
-    NumberIndex,
     Numbers,
     Pairs,
     Rows,
     Tables,
-    ranges,
     spans,
 )
 from graphrag_core.key_sets import among, distinct
@@ -57,8 +53,7 @@ _MOST_SPARSE = 8  # times the number of keys: up to this largest key a lookup ta
 
 _COLUMNS = {
     "spellings": (
-        "word", "entity", "counts", "titles", "mention_count", "common", "is_place", "entity_counts", "link_total",
-        "is_address", "rank",
+        "entity", "counts", "titles", "mention_count", "is_place", "entity_counts", "is_address", "rank",
     ),
     "names": ("spelling", "named", "name_counts"),
     "chunks": ("foreign",),
@@ -66,8 +61,7 @@ _COLUMNS = {
 _ROWS = {
     "names_of": ("spellings", "names"), "mentions_of": ("spellings", "mentions"),
     "held_of": ("spellings", "fact_names"), "aliases_of": ("spellings", "aliases"),
-    "lower_facts": ("spellings", "facts"), "linked_facts": ("spellings", "facts"),
-    "headings": ("spellings", "spellings"), "fact_lower": ("facts", "spellings"),
+    "linked_facts": ("spellings", "facts"), "headings": ("spellings", "spellings"),
     "fact_linked": ("facts", "spellings"), "fact_entities": ("facts", "spellings"),
     "entity_facts": ("spellings", "facts"), "chunk_entities": ("chunks", "spellings"),
     "entity_chunks": ("spellings", "chunks"), "links": ("spellings", "spellings"),
@@ -108,36 +102,32 @@ class LiveGraph:
         self._hidden: Flags | None = None  # which facts no query may see
         self._edge_facts: Keys = NONE
         self.edits: tuple[Mapping[int, Shown], Mapping[int, int]] = {}, {}
-        self._follows_changes = False  # whether there is what only a change needs
-        self._matched = 0, 0  # the spellings and grams of names that were looked for in lower case
         self._new_spellings = dict[int, int]()
         self._know(Growing(NONE))
         # Of spellings:
-        self._word, self._entity = Growing(NONE), Growing(NONE)
+        self._entity = Growing(NONE)
         self._counts = Growing(np.empty((0, len(COUNTS)), np.int32))
         self._titles, self._mention_count = (Growing(np.empty(0, np.int32)) for _ in range(2))
-        self._common, self._is_place = (Growing(np.empty(0, np.bool_)) for _ in range(2))
+        self._is_place = Growing(np.empty(0, np.bool_))
         self._alias_of: dict[int, int] = {}
         self._shorts_of: defaultdict[int, set[int]] = defaultdict(set)  # the other way round
         self._merged: defaultdict[int, set[int]] = defaultdict(set)  # the other spellings of an entity
         self._have_several: Numbers = NONE  # the entities that have some, in order
-        # Of entities, by the spelling that represents each: chunks, subjects and links, weight of links.
-        self._entity_counts, self._link_total = Growing(np.empty((0, 3), np.int32)), Growing(np.empty(0))
+        # Of entities, by the spelling that represents each: chunks and subjects.
+        self._entity_counts = Growing(np.empty((0, 2), np.int32))
         self._is_address, self._rank = Growing(np.empty(0, np.bool_)), Growing(NONE)
         self._entities: Numbers = NONE
-        # Of names, chunks, facts and words:
-        self._spelling, self._named = Growing(NONE), Growing(np.empty(0, np.int8))
-        self._name_there, self._name_counts = Growing(np.empty(0, np.bool_)), Growing(np.empty((0, 3), np.int32))
+        # Of names, chunks and facts:
+        self._spelling, self._named = Growing(NONE), Growing(np.empty(0, np.bool_))
+        self._name_there, self._name_counts = Growing(np.empty(0, np.bool_)), Growing(np.empty((0, 2), np.int32))
         self._chunk_there, self._foreign = Growing(np.empty(0, np.bool_)), Growing(np.empty(0, np.int32))
         self._fact_there = Growing(np.empty(0, np.bool_))
-        self._words, self._word_counts = NONE, NONE
         # From spellings to names, to rows of mentions, facts and aliases, and to titles:
         self._names_of, self._mentions_of, self._held_of, self._aliases_of = (Rows(NONE, NONE, 0) for _ in range(4))
-        self._lower_facts, self._linked_facts = (Rows(NONE, NONE, 0) for _ in range(2))
+        self._linked_facts = Rows(NONE, NONE, 0)
         self._headings = Rows(NONE, NONE, 0, np.empty(0, np.int32))
         # From facts and chunks, and back:
-        self._fact_lower, self._fact_linked = (Rows(NONE, NONE, 0) for _ in range(2))
-        self._fact_entities, self._entity_facts = (Rows(NONE, NONE, 0) for _ in range(2))
+        self._fact_linked, self._fact_entities, self._entity_facts = (Rows(NONE, NONE, 0) for _ in range(3))
         self._chunk_entities, self._entity_chunks = (Rows(NONE, NONE, 0, np.empty(0, np.float32)) for _ in range(2))
         self._links = Rows(NONE, NONE, 0, np.empty(0))
 
@@ -194,7 +184,6 @@ class LiveGraph:
                 empty.extend(sizes[kind])
         for table, there in (("names", "name"), ("chunks", "chunk"), ("facts", "fact")):
             setattr(graph, f"_{there}_there", Growing(np.ones(sizes[table], np.bool_)))
-        graph._words, graph._word_counts = state["words"].values, state["word_counts"].values
         for short, long in zip(*(state[f"aliases.{end}"].values.tolist() for end in ("short", "long")), strict=True):
             graph._alias_of[short] = long
             graph._shorts_of[long].add(short)
@@ -209,7 +198,6 @@ class LiveGraph:
         if len(graph._edge_facts) or len(hidden):
             graph._hidden = np.zeros(sizes["facts"], np.bool_)
             graph._hidden[hidden] = True
-        graph._follow_grams(state["gram_spelling"], state["gram"], state["fact_grams.order"].values)
         graph._number()
         graph._edges_read = graph._edge_count
         return graph
@@ -220,8 +208,6 @@ class LiveGraph:
         ``kept`` are the rows of each table that it has then, in order; None for all. Chunks, facts and names are
         numbered by their places among them, spellings in the order of their hashes.
         """
-        if not self._follows_changes:
-            self._index_grams()
         names = kept["names"]
         slots = distinct(self._spelling.values if names is None else self._spelling.values[names])
         slots = slots[np.argsort(self._hash.values[slots], kind="stable")]
@@ -244,37 +230,18 @@ class LiveGraph:
             if len(part := getattr(self, f"_{name}")):
                 packed = part.packed(rows[kind], places[to])
                 found |= {f"{name}.{key}": array for key, array in packed.items()}
-        gram_spelling = placed("spellings", self._gram_spelling.values)
-        order = np.lexsort((gram_spelling, self._gram.values))
-        order = order[gram_spelling[order] >= 0]
         aliases = np.array(sorted(self._alias_of.items()), np.int64).reshape(-1, 2)
         return {
             **found,
-            "words": self._words,
-            "word_counts": self._word_counts,
             "aliases.short": placed("spellings", aliases[:, 0]),
             "aliases.long": placed("spellings", aliases[:, 1]),
             "hidden": NONE if self._hidden is None else placed("facts", np.flatnonzero(self._hidden)),
             "similar.first": placed("spellings", self.similar[0]),
             "similar.second": placed("spellings", self.similar[1]),
-            "gram_spelling": gram_spelling[order],
-            "gram": self._gram.values[order],
-            "fact_grams.order": self._gram_order(rows["fact_grams"], places["fact_grams"]),
         }
 
     def _count(self, kind: str) -> int:
         return len(self._hash) if kind == "spellings" else self._sizes[kind]
-
-    def _gram_order(self, kept: Numbers | None, place: Array | None) -> Array:
-        """Return the rows of grams of facts that are kept, by their new places, in the order of grams."""
-        order = NONE if self._by_fact_gram.order is None else self._by_fact_gram.order
-        if kept is None and len(order) == self._sizes["fact_grams"]:
-            return order.astype(np.int32, copy=False)
-        rows = np.concatenate([order, np.arange(len(order), self._sizes["fact_grams"])])
-        if place is not None:
-            rows = rows[place[rows] >= 0]
-        rows = rows[np.argsort(self._tables["fact_grams"]["gram"][rows], kind="stable")]
-        return (rows if place is None else place[rows]).astype(np.int32)
 
     def arrays(self) -> dict[str, Array]:
         """Return what is decided and derived, in one form for all graphs of the same rows.
@@ -293,25 +260,18 @@ class LiveGraph:
         def pairs(rows: Rows, owners: Numbers) -> Array:
             counts, found, values = rows.gather(owners)
             parts = np.repeat(np.arange(len(owners)), counts), place[found], values.astype(np.int64)
-            kept = parts[1] >= 0  # a spelling without a name may still be matched in lower case
-            order = np.lexsort((parts[1][kept], parts[0][kept]))
-            return np.array([part[kept][order] for part in parts])
+            order = np.lexsort((parts[1], parts[0]))
+            return np.array([part[order] for part in parts])
 
-        of_spellings = {
-            "word": self._word, "counts": self._counts, "titles": self._titles, "mentions": self._mention_count,
-            "common": self._common,
-        }  # fmt: skip
+        of_spellings = {"counts": self._counts, "titles": self._titles, "mentions": self._mention_count}
         found = {name: part.values[slots] for name, part in of_spellings.items()}
         found |= {"named": self._named.values[names], "name_counts": self._name_counts.values[names]}
         aliases = sorted((int(place[one]), int(place[other])) for one, other in self._alias_of.items())
         return {
             **found,
             "entity": place[self._entity.values[slots]],
-            "words": self._words,
-            "word_counts": self._word_counts,
             "headings": pairs(self._headings, slots),
             "aliases": np.array(aliases, np.int64).reshape(len(aliases), 2).T,
-            "lower": pairs(self._fact_lower, facts)[:2],
             "linked": pairs(self._fact_linked, facts)[:2],
             "fact_entities": pairs(self._fact_entities, facts)[:2],
             "chunk_entities": pairs(self._chunk_entities, chunks),
@@ -397,10 +357,10 @@ class LiveGraph:
         self.first_entity, self.node_limit = len(self.chunk_keys), len(self.chunk_keys) + len(self._entities)
         self.entity_ids: Numbers = self._hash.values[self._entities]
         self._rank.values[self._entities] = np.arange(len(self._entities))
-        self._adjacency: tuple[Rows, npt.NDArray[np.float32]] | None = None  # all edges and totals, by position
+        self._adjacency: tuple[Rows, npt.NDArray[np.float32]] | None = None  # all mentions and totals, by position
         self._edges_read = 0
         self._scopes: Any = None  # see in_scopes
-        self._edge_count = int(2 * self._chunk_entities.counts.sum() + self._links.counts.sum())
+        self._edge_count = 2 * int(self._chunk_entities.counts.sum())
         self.linked_share = float((self._foreign.values[chunks] > 0).mean()) if len(self.chunk_keys) else 0.0
 
     # -- what a query reads: see GraphReads
@@ -561,63 +521,51 @@ class LiveGraph:
 
     def edges(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         """Return the edges of nodes."""
-        return strongest(self._all_edges(nodes), self.first_entity, to, limit)
+        found = self.walk(nodes)
+        entities = np.flatnonzero(nodes >= self.first_entity)
+        if to != "chunks" and len(entities):
+            counts, others, sums = self._links.gather(self._slots(nodes[entities]))
+            found = with_links(found, entities.repeat(counts), self.first_entity + self._rank.values[others], sums)
+        return strongest(found, self.first_entity, to, limit)
 
-    def _all_edges(self, nodes: Keys) -> Adjacency:
-        """Return the edges of nodes.
+    def walk(self, nodes: Keys) -> Adjacency:
+        """Return the mentions of nodes.
 
-        Those of all are put together for queries: of a new graph at once, of one that changed when so many edges were
-        read that it pays.
+        Those of all are put together for queries: of a new graph at once, of one that changed when so many were read
+        that it pays.
         """
         if self._adjacency is None:
-            edges = self._read_edges(nodes)
+            edges = self._read_mentions(nodes)
             self._edges_read += len(edges.targets)
             if self._edges_read < self._edge_count or self._edge_count > _MOST_ADJACENT:
                 return edges
-            every = self._read_edges(np.arange(self.node_limit))
+            every = self._read_mentions(np.arange(self.node_limit))
             owners = np.repeat(np.arange(self.node_limit), every.counts)
             self._adjacency = Rows(owners, every.targets, self.node_limit, every.weights), every.totals
             return edges
         rows, totals = self._adjacency
         return Adjacency(*rows.gather(nodes), totals[nodes])
 
-    def _read_edges(self, nodes: Keys) -> Adjacency:
-        first = self.first_entity
-        is_chunk = nodes < first
-        totals = np.empty(len(nodes))
-        of_chunks, targets, weights = self._chunk_entities.gather(self._chunk_rows(nodes[is_chunk]))
-        totals[is_chunk] = np.bincount(np.repeat(np.arange(len(of_chunks)), of_chunks), weights, len(of_chunks))
-        targets = first + self._rank.values[targets]
-        if is_chunk.all():
-            return Adjacency(of_chunks, targets, weights, np.round(totals, 6).astype(np.float32))
-        is_entity = ~is_chunk
-        entities = self._slots(nodes[is_entity])
-        counted = self._entity_counts.values[entities]
-        totals[is_entity] = counted[:, 0] + (SUBJECT - MENTION) * counted[:, 1] + self._link_total.values[entities]
-        to_chunks, links = self._entity_chunks.gather(entities), self._links.gather(entities)
+    def _read_mentions(self, nodes: Keys) -> Adjacency:
+        is_chunk = nodes < self.first_entity
+        entities = self._slots(nodes[~is_chunk])
+        of_chunks = self._chunk_entities.gather(self._chunk_rows(nodes[is_chunk]))
+        of_entities = self._entity_chunks.gather(entities)
         counts = np.empty(len(nodes), np.int64)
-        counts[is_chunk], counts[is_entity] = of_chunks, to_chunks[0] + links[0]
-        ends = counts.cumsum()
-        starts = ends - counts
-        of_entities = starts[is_entity]
-        all_targets, all_weights = np.empty(int(ends[-1]), np.int64), np.empty(int(ends[-1]), np.float32)
-        for start, size, to, values in (
-            (starts[is_chunk], of_chunks, targets, weights),
-            (of_entities, to_chunks[0], self._chunk_positions(to_chunks[1]), to_chunks[2]),
-            (of_entities + to_chunks[0], links[0], first + self._rank.values[links[1]], rounded(links[2])),
-        ):
-            at = ranges(start, size)
-            all_targets[at], all_weights[at] = to, values
-        return Adjacency(counts, all_targets, all_weights, np.round(totals, 6).astype(np.float32))
+        counts[is_chunk], counts[~is_chunk] = of_chunks[0], of_entities[0]
+        is_of_chunk = is_chunk.repeat(counts)
+        targets, weights = np.empty(len(is_of_chunk), np.int64), np.empty(len(is_of_chunk), np.float32)
+        targets[is_of_chunk] = self.first_entity + self._rank.values[of_chunks[1]]
+        targets[~is_of_chunk] = self._chunk_positions(of_entities[1])
+        weights[is_of_chunk], weights[~is_of_chunk] = of_chunks[2], of_entities[2]
+        totals = np.bincount(np.arange(len(nodes)).repeat(counts), weights, len(nodes)).astype(np.float32)
+        return Adjacency(counts, targets, weights, totals)
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:  # noqa: ARG002 - they are known
-        """Return the number of neighbours of each node."""
-        if self._adjacency is not None:
-            return self._adjacency[0].counts[nodes].astype(np.float32)
+        """Return the number of mentions of each node."""
         degrees, is_chunk = np.empty(len(nodes), np.float32), nodes < self.first_entity
         degrees[is_chunk] = self._chunk_entities.counts[self._chunk_rows(nodes[is_chunk])]
-        entities = self._slots(nodes[~is_chunk])
-        degrees[~is_chunk] = self._entity_chunks.counts[entities] + self._links.counts[entities]
+        degrees[~is_chunk] = self._entity_chunks.counts[self._slots(nodes[~is_chunk])]
         return degrees
 
     def in_scopes(self, make: Callable[[LiveGraph], _T]) -> _T:
@@ -641,10 +589,6 @@ class LiveGraph:
             return order, place
         return order, self._spelling_place
 
-    def walk(self, nodes: Keys) -> Adjacency:
-        """Return the edges of nodes for a walk."""
-        return self._all_edges(nodes)
-
     def uses(self, names: Keys) -> Keys:
         """Return how many chunks mention each name, given by key."""
         found: Keys = self._name_counts.values[self._at("names", names), 0].astype(np.int64)
@@ -666,15 +610,13 @@ class LiveGraph:
     @property
     def nbytes(self) -> int:
         """Bytes held in memory, without the tables."""
-        parts = [part for part in vars(self).values() if isinstance(part, Growing | Rows | NumberIndex)]
+        parts = [part for part in vars(self).values() if isinstance(part, Growing | Rows)]
         return sum(part.nbytes for part in parts)
 
     # -- following the tables
 
     def update(self, removed_chunks: Keys, removed_names: Keys) -> None:
         """Follow the tables, to which rows were appended, and of which the rows of some chunks and names are void."""
-        if not self._follows_changes:
-            self._index_grams()
         gone = np.sort(self._at("chunks", removed_chunks))
         known = self._sizes["chunks"]
         removed = self._rows(gone[gone < known])
@@ -702,8 +644,8 @@ class LiveGraph:
             (
                 spellings,
                 (
-                    self._word, self._counts, self._titles, self._mention_count, self._common, self._is_place,
-                    self._entity_counts, self._link_total, self._is_address,
+                    self._counts, self._titles, self._mention_count, self._is_place, self._entity_counts,
+                    self._is_address,
                 ),
             ),
         ):  # fmt: skip
@@ -712,16 +654,16 @@ class LiveGraph:
         for part in (self._entity, self._rank):
             part.extend(spellings - len(part), -1)
         for rows in (
-            self._names_of, self._mentions_of, self._held_of, self._aliases_of, self._lower_facts, self._linked_facts,
-            self._headings, self._entity_facts, self._entity_chunks, self._links,
+            self._names_of, self._mentions_of, self._held_of, self._aliases_of, self._linked_facts, self._headings,
+            self._entity_facts, self._entity_chunks, self._links,
         ):  # fmt: skip
             rows.extend(spellings)
-        for rows in (self._fact_lower, self._fact_linked, self._fact_entities):
+        for rows in (self._fact_linked, self._fact_entities):
             rows.extend(facts)
         self._chunk_entities.extend(chunks)
         spelling = self._spelling.values
         self._names_of.append(spelling[new], new)
-        self._is_place.values[spelling[new][tables["names"]["form"][new] == ADDRESS]] = True
+        self._is_place.values[spelling[new][tables["names"]["is_address"][new]]] = True
         for rows, table, columns in (
             (self._mentions_of, "mentions", ("name",)),
             (self._held_of, "fact_names", ("name",)),
@@ -749,7 +691,7 @@ class LiveGraph:
         rows, counts = spans(tables["mentions"]["chunk"], keys)
         name = self._at("names", tables["mentions"]["name"][rows])
         mentions = (
-            np.repeat(chunks, counts), name, self._spelling.values[name], tables["names"]["form"][name],
+            np.repeat(chunks, counts), name, self._spelling.values[name], tables["names"]["is_address"][name],
             tables["mentions"]["subject"][rows],
         )  # fmt: skip
         facts, counts = spans(tables["facts"]["chunk"], keys)
@@ -757,13 +699,10 @@ class LiveGraph:
         rows, counts = spans(tables["fact_names"]["fact"], fact_keys)
         name = self._at("names", tables["fact_names"]["name"][rows])
         held = np.repeat(facts, counts), name, self._spelling.values[name]
-        rows, counts = spans(tables["fact_grams"]["fact"], fact_keys)
-        grams = np.repeat(facts, counts), tables["fact_grams"]["gram"][rows]
         rows = np.flatnonzero(among(tables["aliases"]["chunk"], keys))
-        counts, lower, _ = self._fact_lower.gather(facts)
         return GraphRows(
             chunks, mentions, (facts, chunk, tables["facts"]["weight"][facts], tables["facts"]["triple"][facts]), held,
-            grams, self._alias_ends(rows), (np.repeat(chunk, counts), lower, self._word.values[lower] > 0),
+            self._alias_ends(rows),
         )  # fmt: skip
 
     def _alias_ends(self, rows: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
@@ -771,83 +710,7 @@ class LiveGraph:
         short, long = (self._at("names", self._tables["aliases"][end][rows]) for end in ("short", "long"))
         return short, long, self._spelling.values[short], self._spelling.values[long]
 
-    # -- mentions in lower case
-
-    def _grams_of_names(self) -> Pairs:
-        """Return the spellings that came since the last call, and their grams, in the order of grams."""
-        known, start = self._matched
-        table = self._tables["name_grams"]
-        spelling = self._spelling.values[self._at("names", table["name"][start : self._sizes["name_grams"]])]
-        gram = table["gram"][start : self._sizes["name_grams"]]
-        is_new = spelling >= known
-        gram, spelling = unique_pairs(gram[is_new], spelling[is_new])
-        self._matched = len(self._hash), self._sizes["name_grams"]
-        single = is_word(gram)
-        self._word.values[spelling[single]] = gram[single]
-        return spelling, gram
-
-    def _index_grams(self) -> None:
-        """Index the grams of names and facts, before the first change."""
-        self._matched = 0, 0
-        spelling, gram = self._grams_of_names()
-        grams = self._tables["fact_grams"]["gram"][: self._sizes["fact_grams"]]
-        self._follow_grams(Growing(spelling), Growing(gram), np.argsort(grams, kind="stable").astype(np.int32))
-
-    def _follow_grams(self, spelling: Growing, gram: Growing, order: Array) -> None:
-        """Find grams of names, which are in the order of grams, and those of facts by an order of their rows."""
-        self._gram_spelling, self._gram = spelling, gram
-        self._gram_count = Growing(np.bincount(spelling.values, minlength=len(self._hash)))
-        self._by_name_gram, self._by_fact_gram = NumberIndex(len(gram)), NumberIndex(len(order), order)
-        self._matched = len(self._hash), self._sizes["name_grams"]
-        self._follows_changes = True
-
-    def match(self, rows: GraphRows) -> tuple[Numbers, Numbers, Flags]:
-        """Find and store mentions in lower case, see the protocol."""
-        spelling, gram = self._grams_of_names()
-        if not self._follows_changes:  # all names in all facts
-            sizes = np.bincount(spelling, minlength=len(self._hash))
-            fact, found = matches(rows.grams, (spelling, gram), sizes[spelling])
-        else:
-            self._gram_count.append(np.bincount(spelling, minlength=len(self._hash))[len(self._gram_count) :])
-            table = self._tables["fact_grams"]
-            at, old = self._by_fact_gram.find(table["gram"], distinct(gram))
-            of_gram = self._at("facts", table["fact"][old])
-            there = self._fact_there.values[of_gram]
-            old_pairs = matches(
-                (of_gram[there], table["gram"][old[there]]), (spelling, gram), self._gram_count.values[spelling]
-            )
-            self._by_name_gram.add(gram, np.arange(len(self._gram), len(self._gram) + len(gram)))
-            self._gram_spelling.append(spelling)
-            self._gram.append(gram)
-            wanted = distinct(rows.grams[1])
-            at, names = self._by_name_gram.find(self._gram.values, wanted)
-            owner = self._gram_spelling.values[names]
-            new_pairs = matches(rows.grams, (owner, wanted[at]), self._gram_count.values[owner])
-            fact, found = (np.concatenate(ends) for ends in zip(old_pairs, new_pairs, strict=True))
-            of_facts, _ = spans(table["fact"], self._tables["facts"]["key"][rows.facts[0]])
-            self._by_fact_gram.add(table["gram"][of_facts], of_facts)
-        self._lower_facts.append(found, fact)
-        self._fact_lower.append(fact, found)
-        chunk = self._at("chunks", self._tables["facts"]["chunk"][fact])
-        return chunk, found, self._word.values[found] > 0
-
     # -- the store of a change, see GraphStore
-
-    def count_words(self, words: Numbers, change: Numbers) -> Numbers:
-        """Add to the numbers of chunks that have words; return the spellings of the words."""
-        known, place = np.unique(np.concatenate([self._words, words]), return_inverse=True)
-        sums = np.bincount(place, np.concatenate([self._word_counts, change]), len(known)).astype(np.int64)
-        self._words, self._word_counts = known[sums > 0], sums[sums > 0]
-        if not self._follows_changes:
-            return NONE
-        return self._gram_spelling.values[self._by_name_gram.find(self._gram.values, words)[1]]
-
-    def word_chunks(self, words: Numbers) -> Numbers:
-        """Return how many chunks have each word in lower case."""
-        if len(self._words) == 0:
-            return np.zeros(len(words), np.int64)
-        at = np.minimum(np.searchsorted(self._words, words), len(self._words) - 1)
-        return np.where(self._words[at] == words, self._word_counts[at], 0)
 
     def headings(self, spelling: Numbers, title: Numbers) -> Numbers:
         """Return how many chunks under titles have spellings as headings."""
@@ -862,9 +725,8 @@ class LiveGraph:
         """Return what is known of spellings."""
         entity = self._entity.values[spellings]
         return Spellings(
-            self._word.values[spellings], self._counts.values[spellings].T.astype(np.int64),
-            self._titles.values[spellings].astype(np.int64), self._common.values[spellings], entity >= 0,
-            np.maximum(entity, 0),
+            self._counts.values[spellings].T.astype(np.int64), self._titles.values[spellings].astype(np.int64),
+            entity >= 0, np.maximum(entity, 0),
             {one: self._alias_of[one] for one in self._alias_of.keys() & set(spellings.tolist())}
             if self._alias_of else {},
         )  # fmt: skip
@@ -880,7 +742,6 @@ class LiveGraph:
         """Store what is known of spellings."""
         self._counts.values[spellings] = found.counts.T
         self._titles.values[spellings] = found.titles
-        self._common.values[spellings] = found.common
         self._mention_count.values[spellings] = mentions
         aliases = dict(zip(others.spelling, others.alias_of, strict=True))
         if self._alias_of:
@@ -915,7 +776,7 @@ class LiveGraph:
         _, names = self._of_spellings(self._names_of, spellings)
         names = names[self._name_counts.values[names, 0] > 0]
         return Names(
-            names, self._spelling.values[names], self._tables["names"]["form"][names],
+            names, self._spelling.values[names], self._tables["names"]["is_address"][names],
             self._name_counts.values[names].T.astype(np.int64), self._named.values[names],
         )  # fmt: skip
 
@@ -937,7 +798,7 @@ class LiveGraph:
 
     def valid(self, names: Numbers, spellings: Numbers) -> tuple[Flags, Flags]:
         """Return which names are an entity's, and which of their spellings are names so far."""
-        named = (self._named.values[names] > NEVER) & (self._name_counts.values[names, 0] > 0)
+        named = self._named.values[names] & (self._name_counts.values[names, 0] > 0)
         return named, self._entity.values[spellings] >= 0
 
     def members(self, ahead: Sequence[int], longs: Sequence[int]) -> Members:
@@ -951,21 +812,17 @@ class LiveGraph:
         )  # fmt: skip
 
     def users(self, spellings: Numbers) -> Pairs:
-        """Return the chunks and facts that use spellings, in any case."""
+        """Return the chunks and facts that use spellings."""
         rows = self._mentions_of.gather(spellings)[1]
-        chunks = self._at("chunks", self._tables["mentions"]["chunk"][rows])
-        held = self._at("facts", self._tables["fact_names"]["fact"][self._held_of.gather(spellings)[1]])
-        lower = self._lower_facts.gather(spellings)[1]
-        of_lower = self._at("chunks", self._tables["facts"]["chunk"][lower])
-        chunks, facts = distinct(chunks, of_lower), distinct(held, lower)
+        chunks = distinct(self._at("chunks", self._tables["mentions"]["chunk"][rows]))
+        facts = distinct(self._at("facts", self._tables["fact_names"]["fact"][self._held_of.gather(spellings)[1]]))
         return chunks[self._chunk_there.values[chunks]], facts[self._fact_there.values[facts]]
 
     def fact_uses(self, facts: Numbers) -> Pairs:
         """Return facts and the entities they hold."""
         if self._hidden is not None:
             facts = facts[~self._hidden[facts]]
-        stated, lower = self._stated_in(facts), self._lower_of(facts)
-        owner, spelling = (np.concatenate(ends) for ends in zip(stated, lower, strict=True))
+        owner, spelling = self._stated_in(facts)
         entity = self._entity.values[spelling]
         size = max(len(self._hash), 1)
         owner, entity = np.divmod(distinct(owner[entity >= 0] * size + entity[entity >= 0]), size)
@@ -974,13 +831,10 @@ class LiveGraph:
     def chunk_uses(self, chunks: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """Return chunks, the entities they mention, and the weights."""
         owner, spelling, subject = self._mentioned(chunks)
-        counts, facts = self._facts_in(chunks)
-        of_fact, lower = self._lower_of(facts)
-        size = max(len(self._hash), 1)
-        entity = self._entity.values[np.concatenate([spelling, lower])]
-        codes = np.concatenate([owner, np.repeat(np.arange(len(chunks)), counts)[of_fact]]) * size + entity
-        once = distinct(codes[entity >= 0])
-        about = among(once, np.sort(codes[: len(owner)][subject & (entity[: len(owner)] >= 0)]))
+        size, entity = max(len(self._hash), 1), self._entity.values[spelling]
+        codes, alive = owner * size + entity, entity >= 0
+        once = distinct(codes[alive])
+        about = among(once, np.sort(codes[subject & alive]))
         owner, entity = np.divmod(once, size)
         return chunks[owner], entity, np.where(about, SUBJECT, MENTION)
 
@@ -1023,15 +877,12 @@ class LiveGraph:
 
     def entities(self, entities: Numbers) -> tuple[Flags, EntityCounts]:
         """Return whether entities are known, and what was counted."""
-        chunks, subjects, links = self._entity_counts.values[entities].T.astype(np.int64)
-        return self._rank.values[entities] >= 0, EntityCounts(
-            chunks, subjects, links, self._link_total.values[entities]
-        )
+        counts = self._entity_counts.values[entities].T.astype(np.int64)
+        return self._rank.values[entities] >= 0, EntityCounts(*counts)
 
     def set_entities(self, entities: Numbers, counts: EntityCounts) -> None:
         """Store what was counted for entities. Those that represent no spelling are removed."""
-        self._entity_counts.values[entities] = np.array(counts[:3]).T
-        self._link_total.values[entities] = counts.total
+        self._entity_counts.values[entities] = np.array(counts).T
         self._is_address.values[entities] = self._have_addresses(entities)
         there = self._entity.values[entities] == entities
         known = self._rank.values[entities] >= 0
@@ -1048,7 +899,7 @@ class LiveGraph:
     def _have_addresses(self, entities: Numbers) -> Flags:
         """Return which entities have a name that is the address of a section."""
         counts, names = self._names_in(entities)
-        return _counted(counts, self._tables["names"]["form"][names] == ADDRESS) > 0
+        return _counted(counts, self._tables["names"]["is_address"][names]) > 0
 
     def mentioning(self, entities: Numbers) -> Pairs:
         """Return the places of entities, and the chunks that mention them and are not about them."""
@@ -1067,24 +918,12 @@ class LiveGraph:
 
     # -- rows of chunks, facts and entities
 
-    def _is_kept(self, names: Numbers, subject: Flags) -> Flags:
-        """Return which uses of names are those of an entity. ``subject`` says whether it is the chunk's subject."""
-        named = self._named.values[names]
-        kept: Flags = (named == ALWAYS) | ((named == AS_SUBJECT) & subject)
-        return kept
-
-    def _lower_of(self, facts: Numbers) -> Pairs:
-        """Return the names that facts have in lower case: the place of the fact, and the spelling."""
-        counts, spelling, _ = self._fact_lower.gather(facts)
-        kept = (self._entity.values[spelling] >= 0) & ~self._common.values[spelling]
-        return np.repeat(np.arange(len(facts)), counts)[kept], spelling[kept]
-
     def _mentioned(self, chunks: Numbers) -> tuple[Numbers, Numbers, Flags]:
         """Return what chunks mention as a name: the place of the chunk, the spelling, and whether it is a subject."""
         rows, counts = spans(self._tables["mentions"]["chunk"], self._tables["chunks"]["key"][chunks])
         subject = self._tables["mentions"]["subject"][rows]
         names = self._at("names", self._tables["mentions"]["name"][rows])
-        kept = self._is_kept(names, subject)
+        kept = self._named.values[names]
         owner = np.repeat(np.arange(len(chunks)), counts)
         return owner[kept], self._spelling.values[names[kept]], subject[kept]
 
@@ -1098,26 +937,12 @@ class LiveGraph:
         rows, counts = spans(self._tables["fact_names"]["fact"], self._tables["facts"]["key"][facts])
         owner = np.repeat(np.arange(len(facts)), counts)
         names = self._at("names", self._tables["fact_names"]["name"][rows])
-        kept = self._is_held(names, self._tables["facts"]["chunk"][facts][owner])
+        kept = self._named.values[names]
         linked, linked_spelling, _ = self._fact_linked.gather(facts)
         return (
             np.concatenate([owner[kept], np.repeat(np.arange(len(facts)), linked)]),
             np.concatenate([self._spelling.values[names[kept]], linked_spelling]),
         )
-
-    def _is_held(self, names: Numbers, chunks: Keys) -> Flags:
-        """Return which names of facts are those of an entity. ``chunks`` are the keys of the facts' chunks."""
-        kept: Flags = self._named.values[names] == ALWAYS
-        maybe = np.flatnonzero(self._named.values[names] == AS_SUBJECT)
-        if len(maybe):  # where the chunk is about it
-            keys = distinct(chunks[maybe].astype(np.int64))
-            rows, counts = spans(self._tables["mentions"]["chunk"], keys)
-            about = np.repeat(keys, counts) * len(self._hash)
-            about += self._spelling.values[self._at("names", self._tables["mentions"]["name"][rows])]
-            about = about[self._tables["mentions"]["subject"][rows]]
-            own = chunks[maybe].astype(np.int64) * len(self._hash) + self._spelling.values[names[maybe]]
-            kept[maybe] = np.isin(own, about)
-        return kept
 
     def _of_spellings(self, rows: Rows, spellings: Numbers) -> Pairs:
         """Return the uses of spellings: for each the position of its spelling, and its row."""
@@ -1141,7 +966,7 @@ def derived_counts(
 
     Links; degree, total and number of foreign subjects of chunks; and what was counted for entities, by spelling.
     """
-    spellings = len(arrays["word"])
+    spellings = len(arrays["entity"])
     entities, first, second, sums = link_weights(np.arange(len(weights)), weights, tuple(arrays["fact_entities"]))
     kept = rounded(sums) != 0
     first, second, sums = entities[first[kept]], entities[second[kept]], sums[kept]
@@ -1154,10 +979,7 @@ def derived_counts(
             np.bincount(chunk, minlength=chunks), np.bincount(chunk, weight, chunks).astype(np.int64),
             np.bincount(chunk[foreign], minlength=chunks),
         ),
-        EntityCounts(
-            np.bincount(entity, minlength=spellings), subjects, np.bincount(first, minlength=spellings),
-            np.bincount(first, rounded(sums), spellings).astype(np.float64),
-        ),
+        EntityCounts(np.bincount(entity, minlength=spellings), subjects),
     )  # fmt: skip
 
 
@@ -1217,6 +1039,15 @@ def in_all(counts: Keys, values: Keys) -> Keys:
     for row in rows[1:]:  # look the few up in the many
         found = found[among(found, row)]
     return found
+
+
+def with_links(mentions: Adjacency, owner: Numbers, others: Keys, sums: npt.NDArray[np.float64]) -> Adjacency:
+    """Return the mentions of nodes, and after those of each its links: the place of the node, the other end, weight."""
+    owners = np.concatenate([np.arange(len(mentions.counts)).repeat(mentions.counts), owner])
+    order = np.argsort(owners, kind="stable")
+    targets, weights = np.concatenate([mentions.targets, others]), np.concatenate([mentions.weights, rounded(sums)])
+    counts = np.bincount(owners, minlength=len(mentions.counts))
+    return Adjacency(counts, targets[order], weights[order], mentions.totals)
 
 
 def strongest(

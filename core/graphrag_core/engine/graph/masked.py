@@ -1,7 +1,7 @@
 """The graph of the chunks in a scope, in memory: the rows of the live graph through a mask.
 
 A row of the live graph has what is in scope among it, except where the scope decides something else: spellings that are
-one entity here or there, and names that chunks in scope may have in lower case only. These few are read as
+one entity here or there, and addresses that no chunk in scope is about. These few are read as
 :class:`~graphrag_core.engine.graph.scoped.ScopedGraph` reads all of them, from the uses of spellings.
 """
 
@@ -14,10 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.graph.change import MENTION, MOST_LINKED, SUBJECT
+from graphrag_core.engine.graph.change import MENTION, SUBJECT
 from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.live import LiveGraph, unique_pairs
-from graphrag_core.engine.graph.names import NEVER
 from graphrag_core.engine.graph.scoped import ScopedGraph, Weighted, each_once
 from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, spans
 from graphrag_core.key_sets import among, distinct
@@ -25,9 +24,8 @@ from graphrag_core.ports import Keys, Scores
 
 _AHEAD = 2  # times as many chunks of an entity are looked at as would be enough, since some are not in scope
 _FEW = 8
-_LEAST_WEIGHT = 0.01  # of a fact that is sure to link its entities
 _MISSING, _APART, _GROUPED = 1, 2, 4
-"""States of a spelling: no chunk in scope has it as a name; it is one with others in scope or in the whole graph; and
+"""States of a spelling: an address that no chunk in scope is about; one with others in scope or in the whole graph; and
 that in the whole graph."""
 
 
@@ -69,7 +67,7 @@ class MaskedGraph(ScopedGraph):
 
     # -- rows of the live graph, of which those of groups are replaced by those of their spellings
 
-    def _chunks_of(self, entities: Keys) -> Weighted:
+    def _read_chunks(self, entities: Keys) -> Weighted:
         slots = self._slots(entities)
         state = self._state[slots]
         counts, chunks, weights = self._graph._entity_chunks.gather(slots)
@@ -167,14 +165,14 @@ class MaskedGraph(ScopedGraph):
         return counts, found[np.argsort(owner, kind="stable")]
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
-        """Return the number of neighbours of each node. Those of which it is enough to know fewer are not read."""
+        """Return the number of mentions of each node. Those of which it is enough to know fewer are not read."""
         if most is None:
             return super().degrees(nodes)
         found = self._degrees[nodes]
         if not (few := found < most).any():
             return found
-        read = self._edges.have(nodes, self.node_limit)
-        found[read] = self._edges.counts(nodes[read])
+        read = self._mentions.have(nodes, self.node_limit)
+        found[read] = self._mentions.counts(nodes[read])
         unread = few & ~read
         is_chunk = nodes < self.first_entity
         chunks = np.flatnonzero(unread & is_chunk)
@@ -184,25 +182,14 @@ class MaskedGraph(ScopedGraph):
         plain = self._state[slots] == 0
         entities, slots = entities[plain], slots[plain]
         if len(entities):
-            found[entities] = self._least_degrees(slots, (_AHEAD * most[entities]).astype(np.int64) + _FEW)
+            limits = (_AHEAD * most[entities]).astype(np.int64) + _FEW
+            counts, chunks, _ = self._graph._entity_chunks.gather(slots, limits)
+            seen = np.arange(len(slots)).repeat(counts)[self._visible_row[chunks]]
+            found[entities] = np.bincount(seen, minlength=len(slots))
         rest = np.flatnonzero(unread & (found < most))
         if len(rest):
             found[rest] = super().degrees(nodes[rest])
         self._degrees[nodes] = found
-        return found
-
-    def _least_degrees(self, slots: Numbers, limits: Numbers) -> Numbers:
-        """Return how many neighbours entities have at least, from so many chunks and facts of each.
-
-        They have all chunks in scope, and the others in the longest fact.
-        """
-        graph, special, size = self._graph, self._special, len(slots)
-        counts, chunks, _ = graph._entity_chunks.gather(slots, limits)
-        found = np.bincount(np.arange(size).repeat(counts)[self._visible_row[chunks]], minlength=size)
-        counts, facts, _ = graph._entity_facts.gather(slots, limits)
-        others = np.where(self._visible[graph._tables["facts"]["chunk"][facts]], special.in_facts[facts], 0)
-        linked = counts > 0
-        found[linked] += np.maximum.reduceat(others, (counts.cumsum() - counts)[linked]) if len(others) else 0
         return found
 
 
@@ -213,38 +200,29 @@ class _Special:
     ----------
     groups
         The rows of those that are one with others in the whole graph.
-    in_chunks, in_facts
-        How many entities a chunk has, and how many others each entity of a fact is linked with by it, at least: in
-        every scope that has it. Of rows of the tables.
+    in_chunks
+        How many entities a chunk has at least, in every scope that has it, by its row of the table.
     """
 
     def __init__(self, graph: LiveGraph) -> None:
-        """Find the mentions of spellings that a chunk in scope may not have as a name: an address, or a lower case."""
+        """Find the chunks that are about addresses."""
         table, entity = graph._tables["mentions"], graph._entity.values
-        self._state = np.where((graph._lower_facts.counts > 0) | graph._is_place.values, _MISSING, 0).astype(np.int8)
-        owner, rows = graph._of_spellings(graph._mentions_of, doubtful := np.flatnonzero(self._state))
-        subject = table["subject"][rows]
-        used = graph._is_kept(graph._at("names", table["name"][rows]), subject)
-        used &= subject | ~graph._is_place.values[doubtful][owner]  # an address is there if a chunk is about it
-        self._chunk, self._slot = table["chunk"][rows[used]], doubtful[owner[used]]
+        self._state = np.where(graph._is_place.values, _MISSING, 0).astype(np.int8)
+        owner, rows = graph._of_spellings(graph._mentions_of, addresses := np.flatnonzero(self._state))
+        used = table["subject"][rows] & graph._named.values[graph._at("names", table["name"][rows])]
+        self._chunk, self._slot = table["chunk"][rows[used]], addresses[owner[used]]
         moved = np.flatnonzero((entity >= 0) & (entity != np.arange(len(entity))))
         self.groups = _Groups(graph, distinct(moved, entity[moved]))
         self._state[self.groups.members] |= _APART | _GROUPED
-        self.in_chunks, self.in_facts = self._least(graph)
+        self.in_chunks = self._least(graph)
 
-    def _least(self, graph: LiveGraph) -> tuple[Numbers, Numbers]:
+    def _least(self, graph: LiveGraph) -> Numbers:
         aliases = graph._tables["aliases"]
         named = (graph._spelling.values[graph._at("names", aliases[end])] for end in ("short", "long"))
         plain = self._state == 0
         plain[distinct(*named, *graph.similar)] = False  # in some scope they may be one with others
-        found = []
-        for rows in (graph._chunk_entities, graph._fact_entities):
-            counts, slots, _ = rows.gather(np.arange(len(rows.counts)))
-            owner = np.arange(len(counts)).repeat(counts)
-            found.append(np.bincount(owner[plain[slots]], minlength=len(counts)))
-        links = (counts <= MOST_LINKED) & (graph._tables["facts"]["weight"][: len(counts)] >= _LEAST_WEIGHT)
-        links[owner[self._state[slots] & _GROUPED > 0]] = False  # in some scope it may be too long
-        return found[0], np.where(links, np.maximum(found[1] - 1, 0), 0)
+        counts, slots, _ = graph._chunk_entities.gather(np.arange(graph._sizes["chunks"]))
+        return np.bincount(np.arange(len(counts)).repeat(counts)[plain[slots]], minlength=len(counts))
 
     def states(self, visible: Flags) -> npt.NDArray[np.int8]:
         """Return the state of each spelling in a scope."""
@@ -256,7 +234,7 @@ class _Special:
 class _Groups:
     """The rows of the spellings that are one with others in the whole graph. A scope may take them apart.
 
-    Chunks and facts are rows of the tables. A chunk that has a spelling in lower case mentions it.
+    Chunks and facts are rows of the tables.
     """
 
     def __init__(self, graph: LiveGraph, members: Numbers) -> None:
@@ -265,7 +243,7 @@ class _Groups:
         everything[graph.chunk_keys] = True
         uses = LiveUses(graph, everything)
         spellings = uses.nodes(members)
-        owner, chunks, subject, _ = uses.chunks_of(spellings)
+        owner, chunks, subject = uses.chunks_of(spellings)
         weights = np.where(subject, SUBJECT, MENTION).astype(np.float32)
         self._owner, chunks, self._weights = each_once(owner, chunks, weights)
         self._owner_of_fact, facts = unique_pairs(*uses.facts_of(spellings))
@@ -343,7 +321,7 @@ class LiveUses:
         at = np.minimum(np.searchsorted(keys, names), max(len(keys) - 1, 0))
         if len(keys) == 0 or len(names) == 0:
             return np.full(len(names), -1, np.int64)
-        is_name = (keys[at] == names) & (graph._named.values[at] > NEVER)
+        is_name = (keys[at] == names) & graph._named.values[at]
         return np.where(is_name, self.nodes(graph._spelling.values[at]), -1)
 
     def _mentions(self, spellings: Keys) -> Pairs:
@@ -352,28 +330,17 @@ class LiveUses:
         owner, rows = graph._of_spellings(graph._mentions_of, self.slots(spellings))
         seen = self._visible[table["chunk"][rows]]
         owner, rows = owner[seen], rows[seen]
-        kept = graph._is_kept(graph._at("names", table["name"][rows]), table["subject"][rows])
+        kept = graph._named.values[graph._at("names", table["name"][rows])]
         return owner[kept], rows[kept]
 
-    def _lower(self, slots: Numbers) -> Pairs:
-        """Return the facts in scope that have spellings in lower case: the place of the spelling, and the row."""
-        graph = self._graph
-        owner, facts = graph._of_spellings(graph._lower_facts, slots)
-        kept = ~graph._common.values[slots][owner] & self._visible[self._tables["facts"]["chunk"][facts]]
-        return owner[kept], facts[kept]
-
-    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
-        """Return the chunks that use spellings: the place of the spelling, chunk, whether a subject, and in lower case.
+    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags]:
+        """Return the chunks that use spellings: the place of the spelling, chunk, and whether it is a subject.
 
         A chunk may be there several times.
         """
-        mentions = self._tables["mentions"]
+        table = self._tables["mentions"]
         owner, rows = self._mentions(spellings)
-        of_lower, facts = self._lower(self.slots(spellings))
-        chunks = np.concatenate([mentions["chunk"][rows], self._tables["facts"]["chunk"][facts]])
-        subject = np.concatenate([mentions["subject"][rows], np.zeros(len(facts), np.bool_)])
-        owners = np.concatenate([owner, of_lower])
-        return owners, np.searchsorted(self._graph.chunk_keys, chunks), subject, np.arange(len(owners)) >= len(owner)
+        return owner, np.searchsorted(self._graph.chunk_keys, table["chunk"][rows]), table["subject"][rows]
 
     def names_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys]:
         """Return the mentions of spellings as a name: the place of the spelling, chunk and name."""
@@ -383,19 +350,18 @@ class LiveUses:
         return owner, chunks, table["name"][rows].astype(np.int64)
 
     def facts_of(self, spellings: Keys) -> Pairs:
-        """Return the facts that hold spellings, also in lower case: the place of the spelling, and the fact."""
+        """Return the facts that hold spellings: the place of the spelling, and the fact."""
         graph, slots = self._graph, self.slots(spellings)
         owner, rows = graph._of_spellings(graph._held_of, slots)
         facts = graph._at("facts", self._tables["fact_names"]["fact"][rows])
         seen = self._visible[self._tables["facts"]["chunk"][facts]]
         owner, rows, facts = owner[seen], rows[seen], facts[seen]
         names = graph._at("names", self._tables["fact_names"]["name"][rows])
-        kept = graph._is_held(names, self._tables["facts"]["chunk"][facts])
+        kept = graph._named.values[names]
         linked = graph._of_spellings(graph._linked_facts, slots)
         seen = self._visible[self._tables["facts"]["chunk"][linked[1]]]
-        lower = self._lower(slots)
-        owners = np.concatenate([owner[kept], linked[0][seen], lower[0]])
-        facts = np.concatenate([facts[kept], linked[1][seen], lower[1]])
+        owners = np.concatenate([owner[kept], linked[0][seen]])
+        facts = np.concatenate([facts[kept], linked[1][seen]])
         position = graph._fact_position
         return owners, facts if position is None else position[facts]
 
@@ -403,22 +369,14 @@ class LiveUses:
         """Return the spellings in chunks: the place of the chunk, spelling, whether a subject, and whether doubtful."""
         graph, rows = self._graph, self._graph._chunk_rows(chunks)
         owner, spelling, subject = graph._mentioned(rows)
-        counts, facts = graph._facts_in(rows)
-        of_fact, lower = graph._lower_of(facts)
-        owners = np.concatenate([owner, np.repeat(np.arange(len(rows)), counts)[of_fact]])
-        spelling = np.concatenate([spelling, lower])
-        doubtful = graph._is_place.values[spelling]
-        doubtful[len(owner) :] = True
-        return owners, self.nodes(spelling), np.concatenate([subject, np.zeros(len(lower), np.bool_)]), doubtful
+        return owner, self.nodes(spelling), subject, graph._is_place.values[spelling]
 
     def in_facts(self, facts: Keys) -> tuple[Numbers, Keys, Flags]:
         """Return the spellings that facts hold: the place of the fact, spelling, and whether it may not exist."""
         graph = self._graph
         rows = facts if graph._facts is None else graph._facts[facts]
-        stated, lower = graph._stated_in(rows), graph._lower_of(rows)
-        owners, spellings = (np.concatenate(ends) for ends in zip(stated, lower, strict=True))
+        owners, spellings = graph._stated_in(rows)
         doubtful = graph._is_place.values[spellings]
-        doubtful[len(stated[0]) :] = True
         if graph.has_edits:  # the title of what an edge leads to
             doubtful[:] = True
         return owners, self.nodes(spellings), doubtful
@@ -428,7 +386,7 @@ class LiveUses:
         graph, table = self._graph, self._tables["aliases"]
         rows = np.flatnonzero(self._visible[table["chunk"]])
         ends = [graph._at("names", table[end][rows]) for end in ("short", "long")]
-        named = [graph._named.values[end] > NEVER for end in ends]
+        named = [graph._named.values[end] for end in ends]
         both = named[0] & named[1]
         short, long = (self.nodes(graph._spelling.values[end[both]]) for end in ends)
         return short, long

@@ -1,108 +1,46 @@
-"""Which names are entities: decided by how the documents of the moment use them.
+"""Which names are entities, and which names are one entity.
 
-The rows hold every name that an extractor found. Some are no names: "See" is capitalised because it
-starts a sentence, "Parameters" is the heading of every page, and an address may lead nowhere. The
-decision is part of the view, so it does not depend on the order of additions, and a deletion or a
-scope changes it as if the other documents had never been added.
+What is a name was decided inside its source, by the extractor. Two things only all documents of the moment can say: an
+address may lead nowhere, and "Parameters" is the heading of every page. That is part of the view, so it does not depend
+on the order of additions, and a deletion or a scope changes it as if the other documents had never been added.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
-import numpy.typing as npt
 
 from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs
 from graphrag_core.key_sets import distinct
-from graphrag_core.text.lowercase_names import WORD_BITS
-
-OTHER, WORD, CAPITALS, ADDRESS = 0, 1, 2, 3
-"""Forms of a name: a word as any text may have it ("Session", "session"), a word in capitals, the address of a
-section, and all others."""
-
-NEVER, AS_SUBJECT, ALWAYS = 0, 1, 2
-"""Whether a name is an entity's: not at all, only where it is a chunk's subject, or in every mention."""
 
 _MOST_TITLES = 4  # a heading under so many titles is generic, unless the text speaks of it
-_CAPITALS_FACTOR = 3  # a word in capitals is a name unless it is so many times as frequent in lower case
 
 
-def name_form(surface: str, norm: str) -> int:
-    """Return the form of a name.
+def decided(is_address: Flags, spelling: Numbers, in_triple: Flags, counts: Numbers, under: Numbers) -> Flags:
+    """Return which names are those of an entity.
 
-    >>> [name_form(name, name.lower()) for name in ("Session", "session", "SELECT", "GraphView", "→a#b", "A B")]
-    [1, 1, 2, 0, 3, 0]
-    """
-    if surface[:1] == "→":
-        return ADDRESS
-    if not (surface.isalpha() and norm.isalpha()):
-        return OTHER
-    return WORD if surface[1:].islower() else CAPITALS if surface.isupper() else OTHER
-
-
-def decided(
-    form: npt.NDArray[np.int8],
-    spelling: Numbers,
-    in_triple: Flags,
-    counts: Mapping[str, Numbers],
-    under: Numbers,
-    lower: Numbers,
-) -> tuple[npt.NDArray[np.int8], Flags]:
-    """Return for each name whether it is an entity's, and for each spelling whether it is a common word.
-
-    - An address is a name if some chunk has it.
-    - A word is none if more chunks have it in lower case inside a sentence than mention it as a name,
-      unless it is a title, or a triple holds it. As a heading or defined term it is one in that chunk alone.
-    - A heading is none, in any form, if it stands under many titles and the text hardly speaks of it.
+    - An address is one if some chunk has it as its subject.
+    - A heading is none if it stands under many titles and the text hardly speaks of it, unless a triple holds it.
 
     Parameters
     ----------
-    form, spelling, in_triple
+    is_address, spelling, in_triple
         Of each name; the spelling by place.
-    counts, under, lower
-        Of each spelling: how many chunks use it in which way (see :class:`~graphrag_core.engine.graph.change.Uses`),
-        under how many titles it is a heading, and how many chunks have it as a word in lower case.
+    counts, under
+        Of each spelling: how many chunks use it in each of the ways
+        :data:`~graphrag_core.engine.graph.change.COUNTS`, and under how many titles it is a heading.
     """
-    common = np.zeros(len(lower), np.bool_)
-    rare_in_capitals = common
-    titled = counts["titled"] > 0
-    spoken = np.where(
-        rare_in_capitals, counts["spoken_others"], np.where(common, counts["spoken_names"], counts["spoken"])
-    )
+    subjects, spoken = counts
     generic = (under >= _MOST_TITLES) & (spoken < under)
-    named = np.full(len(form), ALWAYS, np.int8)
-    of_word = np.where(form == WORD, common[spelling], (form == CAPITALS) & rare_in_capitals[spelling])
-    named[of_word & ~titled[spelling]] = AS_SUBJECT
-    named[generic[spelling]] = NEVER
-    named[in_triple] = ALWAYS
-    address = form == ADDRESS
-    named[address] = np.where(counts["subjects"][spelling[address]] > 0, ALWAYS, NEVER)
-    return named, common & ~titled
+    named: Flags = ~generic[spelling] | in_triple
+    named[is_address] = subjects[spelling[is_address]] > 0
+    return named
 
 
-def word_pairs(gram: Numbers) -> Flags:
-    """Return which grams of facts are pairs of words."""
-    found: Flags = (gram & ((1 << WORD_BITS) - 1) != 0) & (gram > 1 << WORD_BITS)
-    return found
-
-
-def words_of(pairs: Numbers) -> Pairs:
-    """Return the words of pairs, by hash: of the first few bits are left (see ``graph_tables``), of the second all."""
-    return pairs >> WORD_BITS, pairs & ((1 << WORD_BITS) - 1)
-
-
-def is_word(gram: Numbers) -> Flags:
-    """Return which grams of names are single words."""
-    found: Flags = gram < 1 << WORD_BITS
-    return found
-
-
-def titles(chunk: Numbers, spelling: Numbers, subject: Flags, form: npt.NDArray[np.int8], chunks: int) -> Numbers:
+def titles(chunk: Numbers, spelling: Numbers, subject: Flags, is_address: Flags, chunks: int) -> Numbers:
     """Return the first subject of each chunk that is no address: its title, or its heading; -1 if it has none.
 
-    ``chunk``, ``spelling``, ``subject`` and ``form`` are the mentions, those of a chunk in the order in which the
+    ``chunk``, ``spelling``, ``subject`` and ``is_address`` are the mentions, those of a chunk in the order in which the
     extractor found them.
     """
-    rows = np.flatnonzero(subject & (form != ADDRESS))
+    rows = np.flatnonzero(subject & ~is_address)
     _, first = np.unique(chunk[rows], return_index=True)
     title = np.full(chunks, -1, np.int64)
     title[chunk[rows[first]]] = spelling[rows[first]]

@@ -1,7 +1,7 @@
 """The graph inside a scope, read through a mask: nothing is built for a scope.
 
-Whether a spelling is a name is decided from all documents. Everything else is decided inside the scope: a spelling
-exists only if a chunk in scope mentions it as a name, spellings are one entity by the aliases that chunks in scope
+Whether a heading is generic is decided from all documents. Everything else is decided inside the scope: a spelling
+exists only if a chunk in scope mentions it, spellings are one entity by the aliases that chunks in scope
 state, and edges, counts and totals are those of the chunks and facts in scope.
 """
 
@@ -14,9 +14,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from graphrag_core.engine.graph.change import MENTION, MOST_LINKED, NONE, SUBJECT
+from graphrag_core.engine.graph.change import MENTION, MOST_LINKED, NONE, SUBJECT, rounded
 from graphrag_core.engine.graph.edits import GraphEdits, Shown, edited
-from graphrag_core.engine.graph.live import in_all, most_mentioned, strongest, unique_pairs
+from graphrag_core.engine.graph.live import in_all, most_mentioned, strongest, unique_pairs, with_links
 from graphrag_core.engine.graph.names import resolve, unambiguous
 from graphrag_core.engine.graph.sparse import Flags, Growing, Numbers, Pairs, ranges
 from graphrag_core.key_sets import among, distinct
@@ -34,8 +34,8 @@ class Uses(Protocol):
     """How the chunks in a scope use spellings: what an engine brings for :class:`ScopedGraph`.
 
     Spellings have numbers from ``first_entity`` on; an entity has the number of the spelling that represents it. What
-    is returned for several has the place of each in the order given first. Doubtful is a spelling that no chunk in
-    scope may have as a name.
+    is returned for several has the place of each in the order given first. Doubtful is a spelling that may not exist
+    in scope.
     """
 
     first_entity: int
@@ -47,7 +47,7 @@ class Uses(Protocol):
     def places(self, nodes: Keys) -> Keys: ...
     def of_names(self, names: Keys) -> Keys: ...
     def are_addresses(self, spellings: Keys) -> Flags: ...
-    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags, Flags]: ...
+    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags]: ...
     def names_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys]: ...
     def facts_of(self, spellings: Keys) -> Pairs: ...
     def in_chunks(self, chunks: Keys) -> tuple[Numbers, Keys, Flags, Flags]: ...
@@ -80,7 +80,7 @@ class ScopedGraph:
         self.has_edits = has_edits
         self.first_entity = uses.first_entity
         self._edits = edits
-        self._chunks, self._edges = ReadRows(), ReadRows()  # of entities, and of all nodes
+        self._mentions = ReadRows()  # of chunks and of entities
 
     @property
     def node_limit(self) -> int:
@@ -152,34 +152,28 @@ class ScopedGraph:
     # -- which spellings exist
 
     def _read_chunks(self, entities: Keys) -> Weighted:
-        """Return the chunks of entities and the weights of the edges; none of a spelling that does not exist."""
+        """Return the chunks of entities and the weights of the edges."""
         member_of, spellings = self._members(entities)
-        owner, chunks, about, in_lower = self._uses.chunks_of(spellings)
-        owners = member_of[owner]
-        named = np.zeros(len(entities), np.bool_)
-        named[owners[~in_lower]] = True
-        kept = named[owners]  # a spelling that no chunk in scope has as a name does not exist
-        return each_once(owners[kept], chunks[kept], np.where(about[kept], SUBJECT, MENTION).astype(np.float32))
+        owner, chunks, about = self._uses.chunks_of(spellings)
+        return each_once(member_of[owner], chunks, np.where(about, SUBJECT, MENTION).astype(np.float32))
 
-    def _chunks_of(self, entities: Keys) -> Weighted:
-        """Return the chunks of entities and the weights of the edges. Those that were read are kept."""
-        missing = self._chunks.missing(entities, self.node_limit)
-        if len(missing):
-            self._chunks.add(missing, *self._read_chunks(missing))
-        counts, chunks, weights = self._chunks.gather(entities)
-        return np.arange(len(entities)).repeat(counts), chunks, weights
+    def _read_mentions(self, nodes: Keys) -> None:
+        """Read the mentions of the nodes of which they were not read yet."""
+        chunks = self._mentions.missing(nodes[nodes < self.first_entity], self.node_limit)
+        if len(chunks):
+            self._mentions.add(chunks, *self._mentioned_in(chunks))
+        entities = self._mentions.missing(nodes[nodes >= self.first_entity], self.node_limit)
+        if len(entities):
+            self._mentions.add(entities, *self._read_chunks(entities))
 
     def _exist(self, entities: Keys) -> Flags:
-        """Return which entities a chunk in scope mentions as a name; an address is there if a chunk is about it."""
+        """Return which entities a chunk in scope mentions; an address is there if a chunk is about it."""
         counts, is_subject = self.counts(entities)
         there = np.where(self.are_addresses(entities), is_subject, counts > 0)
         return there & ~among(entities, self._deleted) if len(self._deleted) else there
 
     def _entities(self, owner: Numbers, spellings: Keys, doubtful: Flags) -> tuple[Numbers, Keys, Flags]:
-        """Return the entities of spellings without those that do not exist: place, entity, and which rows they were.
-
-        ``doubtful`` are those that a chunk in scope may have in lower case only.
-        """
+        """Return the entities of spellings without those that do not exist: place, entity, and which rows they were."""
         entities = self._representing(spellings)
         kept = np.ones(len(entities), np.bool_)
         if len(self._deleted):
@@ -237,28 +231,25 @@ class ScopedGraph:
 
     def counts(self, entities: Keys) -> tuple[Keys, Flags]:
         """Return how many chunks mention each entity, and whether it is the subject of any."""
-        owner, _, weights = self._chunks_of(entities)
-        subject = np.zeros(len(entities), np.bool_)
-        subject[owner[weights == SUBJECT]] = True
-        return np.bincount(owner, minlength=len(entities)), subject
+        edges = self.walk(entities)
+        return edges.counts, edges.totals > edges.counts * MENTION
 
     def _mentioned_in(self, chunks: Keys) -> Weighted:
         """Return the entities in chunks and the weights of the edges."""
-        owner, spellings, subject, in_lower = self._uses.in_chunks(chunks)
-        owner, entities, kept = self._entities(owner, spellings, in_lower)
+        owner, spellings, subject, doubtful = self._uses.in_chunks(chunks)
+        owner, entities, kept = self._entities(owner, spellings, doubtful)
         return each_once(owner, entities, np.where(subject[kept], SUBJECT, MENTION).astype(np.float32))
 
     def subjects(self, chunks: Keys) -> Pairs:
         """Return the entities that chunks are about: how many each has, and which."""
-        owner, entities, weights = self._mentioned_in(chunks)
-        about = weights == SUBJECT
-        return np.bincount(owner[about], minlength=len(chunks)), entities[about]
+        return self.about(chunks)
 
     def about(self, entities: Keys) -> Pairs:
         """Return the chunks whose subject each entity is: how many, and which."""
-        owner, chunks, weights = self._chunks_of(entities)
+        counts, chunks, weights, _ = self.walk(entities)
         about = weights == SUBJECT
-        return np.bincount(owner[about], minlength=len(entities)), chunks[about]
+        owner = np.arange(len(entities)).repeat(counts)[about]
+        return np.bincount(owner, minlength=len(entities)), chunks[about]
 
     def _held_in(self, facts: Keys) -> Pairs:
         """Return the entities that facts hold, also those of hidden facts: the place of the fact, and the entity."""
@@ -312,7 +303,7 @@ class ScopedGraph:
         return in_all(*self.facts_of(entities, limit))
 
     def _links(self, entities: Keys) -> tuple[Numbers, Keys, npt.NDArray[np.float64]]:
-        """Return what facts add to the links of entities: the place of the entity, the other one, and the weight."""
+        """Return the links of entities: the place of the entity, the other one, and the weight."""
         owner, facts = self._facts_of(entities)
         every = distinct(facts)
         sizes, held = self.entities_of(every)
@@ -324,47 +315,33 @@ class ScopedGraph:
         other = held[ranges((sizes.cumsum() - sizes)[at], wanted)]
         strength = (self._uses.weights(facts) / 10).astype(np.float32).astype(np.float64)
         related = other != entities[owner]
-        return owner[related], other[related], strength.repeat(wanted)[related]
-
-    def _read_edges(self, nodes: Keys) -> None:
-        """Read the edges of the nodes of which they were not read yet."""
-        missing = self._edges.missing(nodes, self.node_limit)
-        first = missing.searchsorted(self.first_entity)
-        chunks, entities = missing[:first], missing[first:]
-        if len(chunks):
-            self._edges.add(chunks, *self._mentioned_in(chunks))
-        if len(entities):
-            owner, targets, weights = self._chunks_of(entities)
-            of_links, others, strengths = self._links(entities)
-            bits = self.node_limit.bit_length()
-            codes = np.concatenate([(owner << bits) | targets, (of_links << bits) | others])
-            order = codes.argsort()
-            codes, weights = codes[order], np.concatenate([weights, strengths])[order]
-            is_first = np.ones(len(codes), np.bool_)
-            np.not_equal(codes[1:], codes[:-1], out=is_first[1:])
-            starts = np.flatnonzero(is_first)
-            sums = np.bincount(is_first.cumsum() - 1, weights, len(starts)).round(6)
-            kept = sums != 0
-            codes = codes[starts[kept]]
-            self._edges.add(entities, codes >> bits, codes & ((1 << bits) - 1), sums[kept].astype(np.float32))
+        bits = self.node_limit.bit_length()
+        codes, place = np.unique((owner[related] << bits) | other[related], return_inverse=True)
+        sums = np.bincount(place, strength.repeat(wanted)[related], len(codes)).astype(np.float64)
+        codes, sums = codes[rounded(sums) != 0], sums[rounded(sums) != 0]
+        return codes >> bits, codes & ((1 << bits) - 1), sums
 
     def edges(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         """Return the edges of nodes."""
-        self._read_edges(nodes)
-        counts, targets, weights = self._edges.gather(nodes)
-        sums = np.bincount(np.arange(len(nodes)).repeat(counts), weights, len(nodes))
-        every = Adjacency(counts, targets, weights, sums.round(6).astype(np.float32))
-        places = None if limit is None else self._uses.places(targets)
-        return strongest(every, self.first_entity, to, limit, places)
+        found = self.walk(nodes)
+        entities = np.flatnonzero(nodes >= self.first_entity)
+        if to != "chunks" and len(entities):
+            owner, others, sums = self._links(nodes[entities])
+            found = with_links(found, entities[owner], others, sums)
+        places = None if limit is None else self._uses.places(found.targets)
+        return strongest(found, self.first_entity, to, limit, places)
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:  # noqa: ARG002
-        """Return the number of neighbours of each node."""
-        self._read_edges(nodes)
-        return self._edges.counts(nodes).astype(np.float32)
+        """Return the number of mentions of each node."""
+        self._read_mentions(nodes)
+        return self._mentions.counts(nodes).astype(np.float32)
 
     def walk(self, nodes: Keys) -> Adjacency:
-        """Return the edges of nodes for a walk."""
-        return self.edges(nodes)
+        """Return the mentions of nodes. Those that were read are kept."""
+        self._read_mentions(nodes)
+        counts, targets, weights = self._mentions.gather(nodes)
+        totals = np.bincount(np.arange(len(nodes)).repeat(counts), weights, len(nodes))
+        return Adjacency(counts, targets, weights, totals.astype(np.float32))
 
     def top(self, count: int) -> Keys:
         """Return the entities that the most chunks mention, most first. Takes time in proportion to the scope."""

@@ -132,6 +132,7 @@ class StoreSnapshot:
         self.linked_share = reads.graph.linked_share
         self.has = reads.has
         self.neighbours = reads.graph.edges
+        self.walk = reads.graph.walk
         self.degrees = reads.graph.degrees
         self.entity_counts = reads.graph.counts
         self.chunks = reads.chunks
@@ -143,17 +144,6 @@ class StoreSnapshot:
         self._counts: dict[str, int] = {}  # chunks that have a term
         self._copies: dict[int, Keys] = {}  # of chunks
         self._searched: tuple[Matrix, Keys, Scores] | None = None  # the last vector, its chunks in order, their scores
-
-    def walk(self, nodes: Keys) -> Adjacency:
-        """Return the mentions of nodes: from chunks to entities and from entities to chunks."""
-        edges, first = self._graph.walk(nodes), self.first_entity
-        owner = np.repeat(np.arange(len(nodes)), edges.counts)
-        kept = (nodes[owner] < first) | (edges.targets < first)
-        if kept.all():
-            return edges
-        owner, weights = owner[kept], edges.weights[kept]
-        totals = np.bincount(owner, weights, len(nodes)).round(6).astype(np.float32)
-        return Adjacency(np.bincount(owner, minlength=len(nodes)), edges.targets[kept], weights, totals)
 
     @property
     def node_limit(self) -> int:

@@ -19,8 +19,6 @@ Pairs = tuple[Numbers, Numbers]
 Tables = Mapping[str, Mapping[str, Array]]
 """Arrays by table and column."""
 
-_LEAST_BUCKETS = 256
-_KNOWN_PER_BUCKET = 64
 _MOST_AT_ONCE = 1_000_000  # entries of rows that are copied together
 
 
@@ -252,55 +250,6 @@ class Rows:
         self._indices.extend(int(room.sum()))
         if self._data is not None:
             self._data.extend(int(room.sum()))
-
-
-class NumberIndex:
-    """Finds the rows of a column by number: known ones by binary search, and those that are added in buckets.
-
-    ``order`` are the known rows in the order of their numbers; None if they are in it.
-    """
-
-    def __init__(self, size: int, order: Array | None = None) -> None:
-        self.order = order
-        self._size = size
-        self._buckets = max(_LEAST_BUCKETS, size // _KNOWN_PER_BUCKET) | 1
-        self._added = Rows(np.empty(0, np.int64), np.empty(0, np.int64), self._buckets)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held in memory."""
-        return self._added.nbytes + (0 if self.order is None else in_memory(self.order))
-
-    def add(self, numbers: Array, rows: Numbers) -> None:
-        """Add rows under their numbers."""
-        self._added.append(numbers % self._buckets, rows)
-
-    def find(self, column: Array, numbers: Array) -> Pairs:
-        """Return pairs of a position in ``numbers`` and a row of the column that has this number, by position."""
-        start, stop = (self._place(column, numbers, after=after) for after in (False, True))
-        known, positions = ranges(start, stop - start), np.arange(len(numbers))
-        at = np.repeat(positions, stop - start)
-        rows: Numbers = known if self.order is None else self.order[known].astype(np.int64)
-        counts, added, _ = self._added.gather(numbers % self._buckets)
-        of_added = np.repeat(positions, counts)
-        same = column[added] == numbers[of_added]
-        if not same.any():
-            return at, rows
-        at, rows = np.concatenate([at, of_added[same]]), np.concatenate([rows, added[same]])
-        order = np.argsort(at, kind="stable")
-        return at[order], rows[order]
-
-    def _place(self, column: Array, numbers: Array, *, after: bool) -> Numbers:
-        """Return the places of numbers among the known rows, before or after equal ones."""
-        if self.order is None:
-            return np.searchsorted(column[: self._size], numbers, "right" if after else "left")
-        low, high = np.zeros(len(numbers), np.int64), np.full(len(numbers), self._size)
-        for _ in range(self._size.bit_length()):
-            middle = np.minimum((low + high) >> 1, self._size - 1)
-            found = column[self.order[middle]]
-            right = (found <= numbers if after else found < numbers) & (low < high)
-            low, high = np.where(right, middle + 1, low), np.where(right | (low >= high), high, middle)
-        return low
 
 
 def _named(starts: Array, counts: Array, indices: Array, data: Array | None) -> dict[str, Array]:

@@ -84,6 +84,13 @@ _LOST = (
 )
 
 
+def other_version(version: int) -> str:
+    """Return what to do about tables of another version."""
+    if version > schema.VERSION:
+        return "upgrade hybrid-graphrag on this machine"
+    return "index the documents again into another schema (`schema=` in the address)"
+
+
 class Address(NamedTuple):
     """Where an index is: what libpq connects to, the name of the index, the schema of the tables.
 
@@ -280,11 +287,11 @@ class Database:
                     f"{self.shown} has no tables of hybrid-graphrag: {_INIT}, or open it for writing first{where}"
                 )
             create(connection, self.address.schema)
-            version = self.version(connection)
+            version = self.version(connection) or 0
         if version != schema.VERSION:
             raise UnsupportedFormat(
                 f"{self.shown} has tables of version {version}, this release knows version {schema.VERSION}: "
-                "upgrade hybrid-graphrag on this machine"
+                + other_version(version)
             )
 
     def version(self, connection: Connection) -> int | None:

@@ -25,38 +25,23 @@ from graphrag_core.engine.graph.change import (
     Names,
     Spellings,
     apply,
-    matches,
     rounded,
 )
 from graphrag_core.engine.graph.edits import GraphEdits
-from graphrag_core.engine.graph.live import LiveGraph, derived_counts, unique_pairs
-from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER
+from graphrag_core.engine.graph.live import LiveGraph, derived_counts
 from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, Tables
 from graphrag_core.engine.postgres.database import copy_rows, matrix
 from graphrag_core.engine.postgres.reads import PostgresTables, columns, one_row, rows_of
-from graphrag_core.engine.postgres.schema import DERIVED, FACT_BITS, GRAM_BITS
-from graphrag_core.key_sets import among, distinct, without
+from graphrag_core.engine.postgres.schema import DERIVED, FACT_BITS
+from graphrag_core.key_sets import distinct
 from graphrag_core.ports import Keys
-from graphrag_core.text import EDGE, hash64, normalise
-from graphrag_core.text.lowercase_names import WORD_BITS, name_grams
+from graphrag_core.text import EDGE, hash64
 
 Cursor = Any  # of psycopg, which is an optional package
 
-_GRAM = (1 << GRAM_BITS) - 1
 _EDGE = hash64(EDGE)
 EDITS, SIMILAR = "edits", "merge_similar"
 """The settings of an index that change its whole graph."""
-
-IS_MENTIONED = f"(u.named = {ALWAYS} OR u.named = {AS_SUBJECT} AND m.subject)"
-IS_HELD = (
-    f"(u.named = {ALWAYS} OR u.named = {AS_SUBJECT} AND EXISTS (SELECT FROM mentions m WHERE m.index = %(index)s "
-    f"AND m.chunk = h.fact >> {FACT_BITS} AND m.spelling = h.spelling AND m.subject OFFSET 0))"
-)
-IS_LOWER = "s.number = l.spelling AND s.entity IS NOT NULL AND NOT s.common"
-"""Which mentions ``m``, names ``h`` of facts and mentions ``l`` in lower case are those of an entity.
-
-``u`` is their row of ``name_uses``, ``s`` that of ``spellings``.
-"""
 
 _PAGE = 10_000  # chunks whose rows are read in one go
 _NAMES_PAGE, _NEAREST = 1_000, 8  # names whose similarities are computed in one go, and how many count
@@ -64,15 +49,12 @@ _FEW = 200  # chunks, whose change is always applied to the tables
 _MOST = 4  # times the number of chunks that are there: from which on it is cheaper to build the tables again
 
 
-def read_rows(cursor: Cursor, index: int, chunks: Keys | None = None, *, lower: bool = True) -> GraphRows:
-    """Return the rows of chunks, or of all; with ``lower`` the stored mentions in lower case too."""
+def read_rows(cursor: Cursor, index: int, chunks: Keys | None = None) -> GraphRows:
+    """Return the rows of chunks, or of all."""
     if chunks is None:
         (chunks,) = _fetch(cursor, "SELECT key FROM chunks WHERE index = %s ORDER BY key", (index,), np.int64)
     chunks = np.sort(chunks)
-    pages = [
-        _read_page(cursor, index, chunks[start : start + _PAGE], lower=lower)
-        for start in range(0, max(len(chunks), 1), _PAGE)
-    ]
+    pages = [_read_page(cursor, index, chunks[start : start + _PAGE]) for start in range(0, max(len(chunks), 1), _PAGE)]
     if len(pages) == 1:
         return pages[0]
     parts = (
@@ -82,12 +64,12 @@ def read_rows(cursor: Cursor, index: int, chunks: Keys | None = None, *, lower: 
     return GraphRows(chunks, *parts)  # type: ignore[arg-type]
 
 
-def _read_page(cursor: Cursor, index: int, chunks: Keys, *, lower: bool) -> GraphRows:
+def _read_page(cursor: Cursor, index: int, chunks: Keys) -> GraphRows:
     """Return the rows of not too many chunks, in order."""
 
     def fetch(values: str, table: str, rest: str, *types: npt.DTypeLike) -> tuple[Any, ...]:
         """Return columns of the rows of the chunks. ``table`` has an alias of one letter."""
-        column = {"facts f": "key", "fact_names h": "fact", "lower_mentions l": "fact"}.get(table, "chunk")
+        column = {"facts f": "key", "fact_names h": "fact"}.get(table, "chunk")
         bits = f" << {FACT_BITS}"
         inside = "chunk = w.chunk"
         if column != "chunk":
@@ -101,50 +83,32 @@ def _read_page(cursor: Cursor, index: int, chunks: Keys, *, lower: bool) -> Grap
         )
 
     key, name = np.int64, np.int64
-    lower_rows = (NONE, NONE, np.empty(0, np.bool_))
-    if lower:
-        fact, spelling, single = fetch(
-            "l.fact, l.spelling, s.word IS NOT NULL", "lower_mentions l",
-            one_row("spellings", "s", "s.number = l.spelling"), key, name, np.bool_,
-        )  # fmt: skip
-        lower_rows = (fact >> FACT_BITS, spelling, single)
     fact, weight, triple = fetch(
         "f.key, f.weight, f.relation IS NOT NULL", "facts f", "ORDER BY f.key", key, np.float32, np.bool_
     )
     return GraphRows(
         chunks,
         fetch(
-            "m.chunk, m.name, m.spelling, n.form, m.subject", "mentions m",
+            "m.chunk, m.name, m.spelling, n.is_address, m.subject", "mentions m",
             f"{one_row('names', 'n', 'n.key = m.name')} ORDER BY m.chunk, m.position",
-            key, name, name, np.int8, np.bool_,
+            key, name, name, np.bool_, np.bool_,
         ),
         (fact, fact >> FACT_BITS, weight, triple),
         fetch("h.fact, h.name, h.spelling", "fact_names h", "ORDER BY h.fact, h.position", key, name, name),
-        fetch(f"f.key, g.gram & {_GRAM}", "facts f", "CROSS JOIN unnest(f.grams) g(gram) ORDER BY f.key", key, name),
         fetch("a.short, a.long, a.short_spelling, a.long_spelling", "aliases a", "", name, name, name, name),
-        lower_rows,
     )  # fmt: skip
 
 
-def graph_tables(rows: GraphRows, grams: Pairs) -> Tables:
-    """Return rows as the tables of a :class:`~graphrag_core.engine.graph.live.LiveGraph`.
-
-    ``grams`` are spellings and their grams.
-    """
-    chunk, name, spelling, form, subject = rows.mentions
+def graph_tables(rows: GraphRows) -> Tables:
+    """Return rows as the tables of a :class:`~graphrag_core.engine.graph.live.LiveGraph`."""
+    chunk, name, spelling, is_address, subject = rows.mentions
     keys, first = np.unique(name, return_index=True)
     key, fact_chunk, weight, triple = rows.facts
-    spellings = spelling[first]
-    order = np.argsort(spellings, kind="stable")
-    known = np.isin(grams[0], spellings)
-    of_name = keys[order[np.searchsorted(spellings, grams[0][known], sorter=order)]]  # one of its names
-    by_name = np.argsort(of_name, kind="stable")
     there = np.isin(rows.held[1], keys)
     both = np.isin(rows.aliases[0], keys) & np.isin(rows.aliases[1], keys)
     return {
         "chunks": {"key": rows.chunks},
-        "names": {"key": keys, "entity": spellings, "form": form[first]},
-        "name_grams": {"name": of_name[by_name], "gram": grams[1][known][by_name]},
+        "names": {"key": keys, "entity": spelling[first], "is_address": is_address[first]},
         "mentions": {"chunk": chunk, "name": name, "subject": subject},
         "facts": {
             "key": key,
@@ -154,7 +118,6 @@ def graph_tables(rows: GraphRows, grams: Pairs) -> Tables:
             "statement": np.zeros(len(key), np.uint32),
         },
         "fact_names": {"fact": rows.held[0][there], "name": rows.held[1][there]},
-        "fact_grams": {"fact": rows.grams[0], "gram": rows.grams[1]},
         "aliases": {
             "chunk": np.repeat(rows.chunks[:1], both.sum()),
             "short": rows.aliases[0][both],
@@ -190,10 +153,7 @@ def publish(cursor: Cursor, index: int, added: Keys, removed: GraphRows, *, edit
     if state is None or edited or not state[1] or state[2] or changed > max(_FEW, _MOST * state[0]):
         rebuild(cursor, index)
         return
-    tables = _Tables(cursor, index)
-    facts = removed.facts[0]
-    tables.run("DELETE FROM lower_mentions WHERE index = %(index)s AND fact = ANY(%(facts)s)", facts=facts)
-    apply(tables, read_rows(cursor, index, added), removed)
+    apply(_Tables(cursor, index), read_rows(cursor, index, added), removed)
 
 
 def rebuild(cursor: Cursor, index: int) -> None:
@@ -206,13 +166,12 @@ def rebuild(cursor: Cursor, index: int) -> None:
 
 def _built(cursor: Cursor, index: int) -> dict[str, list[list[Any]]]:
     """Return the columns of all derived tables but the index, built from all raw rows."""
-    rows = read_rows(cursor, index, lower=False)
-    grams = _grams_of(cursor, index, distinct(rows.mentions[2]))
+    rows = read_rows(cursor, index)
     edits, similar = graph_settings(cursor, index)
     pairs = (NONE, NONE) if similar is None else similar_names(cursor, index, similar)
-    tables = graph_tables(rows, grams)
+    tables = graph_tables(rows)
     graph = LiveGraph.build(tables, pairs, edits)
-    found = _derived(tables, grams, graph)
+    found = _derived(tables, graph)
     is_plain = not edits.text and similar is None and not (tables["names"]["entity"] == _EDGE).any()
     found["graph_state"] = [len(rows.chunks)], [int((found["chunk_nodes"][3] > 0).sum())], [is_plain]
     return {
@@ -221,43 +180,33 @@ def _built(cursor: Cursor, index: int) -> dict[str, list[list[Any]]]:
     }
 
 
-def _derived(tables: Tables, grams: Pairs, graph: LiveGraph) -> dict[str, tuple[Any, ...]]:
+def _derived(tables: Tables, graph: LiveGraph) -> dict[str, tuple[Any, ...]]:
     """Return the columns of the derived tables of a graph that was built from tables."""
     made = graph.arrays()
     chunks, facts, names = (tables[table]["key"] for table in ("chunks", "facts", "names"))
     spellings, name_spelling = np.unique(tables["names"]["entity"], return_inverse=True)
     numbers = spellings.tolist()
     long = dict(made["aliases"].T.tolist())
-    counts = dict(zip(COUNTS, made["counts"].T, strict=True))
-    sizes = np.unique(grams[0], return_inverse=True, return_counts=True)
-    (fact, lower), (chunk, entity, weight), (of_fact, held) = (
-        made[name] for name in ("lower", "chunk_entities", "fact_entities")
-    )
+    (chunk, entity, weight), (of_fact, held) = made["chunk_entities"], made["fact_entities"]
     links, (degrees, totals, foreign), entities = derived_counts(made, tables["facts"]["weight"], len(chunks))
     there = np.flatnonzero(made["entity"] == np.arange(len(spellings)))
     return {
         "spellings": (
-            spellings, [one or None for one in made["word"].tolist()],
-            *(counts[name] for name in COUNTS[:4]), made["titles"], *(counts[name] for name in COUNTS[4:]),
-            made["common"], made["mentions"],
+            spellings, *made["counts"].T, made["titles"], made["mentions"],
             [numbers[long[at]] if at in long else None for at in range(len(numbers))],
             [None if at < 0 else numbers[at] for at in made["entity"].tolist()],
         ),
         "name_uses": (
-            spellings[name_spelling], names, tables["names"]["form"], *made["name_counts"].T, made["named"]
+            spellings[name_spelling], names, tables["names"]["is_address"], *made["name_counts"].T, made["named"]
         ),
-        "name_grams": (grams[1], grams[0], sizes[2][sizes[1]]),
         "headings": (spellings[made["headings"][0]], spellings[made["headings"][1]], made["headings"][2]),
-        "word_counts": (made["words"], made["word_counts"]),
-        "lower_mentions": (facts[fact], spellings[lower]),
         "chunk_entities": (chunks[chunk], spellings[entity], weight),
         "chunk_nodes": (chunks, degrees, totals, foreign),
         "fact_entities": (facts[of_fact], spellings[held]),
         "links": (spellings[links[0]], spellings[links[1]], links[2], rounded(links[2])),
         "entities": (
             spellings[there], entities.chunks[there], entities.subjects[there],
-            graph.are_addresses(graph.first_entity + np.arange(len(there))), entities.links[there],
-            entities.total[there],
+            graph.are_addresses(graph.first_entity + np.arange(len(there))),
         ),
         "hidden_facts": (facts[made["hidden"]],),
     }  # fmt: skip
@@ -309,72 +258,6 @@ class _Tables:
         values = {name: _plain(value) for name, value in parameters.items()}
         return _fetch(self._cursor, sql, {"index": self._index, **values}, *types)
 
-    def match(self, rows: GraphRows) -> tuple[Numbers, Numbers, Flags]:
-        spellings = distinct(rows.mentions[2])
-        (known,) = self._fetch(
-            f"SELECT s.number FROM {rows_of('spellings', 's', 'number', 'spellings')}",
-            np.int64, spellings=spellings,
-        )  # fmt: skip
-        owner, gram = _grams_of(self._cursor, self._index, without(spellings, known))
-        old_fact = old_spelling = NONE
-        if len(owner):
-            new, place, sizes = np.unique(owner, return_inverse=True, return_counts=True)
-            self.run(
-                "INSERT INTO name_grams SELECT %(index)s, t.* "
-                "FROM unnest(%(grams)s::bigint[], %(owners)s::bigint[], %(sizes)s::smallint[]) t",
-                grams=gram, owners=owner, sizes=sizes[place],
-            )  # fmt: skip
-            stored = self._index << GRAM_BITS | gram
-            parts = np.split(stored[np.argsort(place, kind="stable")], np.cumsum(sizes)[:-1])
-            old_fact, old_spelling = self._fetch(
-                "SELECT f.key, t.spelling FROM unnest(%(new)s::bigint[], %(grams)s::text[]) t(spelling, grams) "
-                "JOIN facts f ON f.grams @> t.grams::bigint[]",  # grams hold the index
-                np.int64, np.int64, new=new, grams=["{" + ",".join(map(str, part.tolist())) + "}" for part in parts],
-            )  # fmt: skip
-        gram, spelling, size = self._fetch(
-            f"SELECT n.gram, n.spelling, n.size FROM {rows_of('name_grams', 'n', 'gram', 'grams')} ORDER BY n.gram",
-            np.int64, np.int64, np.int64, grams=distinct(rows.grams[1]),
-        )  # fmt: skip
-        fact, found = matches(rows.grams, (spelling, gram), size)
-        is_old = ~among(old_fact, rows.facts[0])  # those of new facts are found twice
-        fact, found = np.concatenate([fact, old_fact[is_old]]), np.concatenate([found, old_spelling[is_old]])
-        self.run(
-            "INSERT INTO lower_mentions SELECT %(index)s, t.* FROM unnest(%(facts)s::bigint[], %(names)s::bigint[]) t",
-            facts=fact, names=found,
-        )  # fmt: skip
-        (words,) = self._fetch(
-            f"SELECT n.spelling FROM {rows_of('name_grams', 'n', 'spelling', 'spellings')} "
-            f"WHERE n.gram < 1::bigint << {WORD_BITS}",
-            np.int64, spellings=distinct(found),
-        )  # fmt: skip
-        return fact >> FACT_BITS, found, np.isin(found, words)
-
-    def count_words(self, words: Numbers, change: Numbers) -> Numbers:
-        self.run(
-            "INSERT INTO word_counts SELECT %(index)s, t.* FROM unnest(%(words)s::bigint[], %(change)s::int[]) t "
-            "ON CONFLICT (index, word) DO UPDATE SET chunks = word_counts.chunks + excluded.chunks",
-            words=words, change=change,
-        )  # fmt: skip
-        self.run(
-            "DELETE FROM word_counts WHERE index = %(index)s AND word = ANY(%(words)s) AND chunks = 0",
-            words=words[change < 0],
-        )
-        (spellings,) = self._fetch(
-            f"SELECT n.spelling FROM {rows_of('name_grams', 'n', 'gram', 'words')}", np.int64, words=words
-        )
-        found: Numbers = spellings
-        return found
-
-    def word_chunks(self, words: Numbers) -> Numbers:
-        known, chunks = self._fetch(
-            f"SELECT w.word, w.chunks FROM {rows_of('word_counts', 'w', 'word', 'words')} ORDER BY w.word",
-            np.int64, np.int64, words=distinct(words[words > 0]),
-        )  # fmt: skip
-        found = np.zeros(len(words), np.int64)
-        inside = among(words, known)
-        found[inside] = chunks[np.searchsorted(known, words[inside])]
-        return found
-
     def headings(self, spelling: Numbers, title: Numbers) -> Numbers:
         (found,) = self._placed(
             len(spelling), "SELECT t.at - 1, h.chunks FROM unnest(%(spellings)s::bigint[], %(titles)s::bigint[]) "
@@ -413,11 +296,10 @@ class _Tables:
         )  # fmt: skip
 
     def spellings(self, spellings: Numbers) -> Spellings:
-        number, word, common, alive, entity, alias, under, *counts = self._fetch(
-            "SELECT number, coalesce(word, 0), common, entity IS NOT NULL, coalesce(entity, 0), alias_of, titles, "
+        number, alive, entity, alias, under, *counts = self._fetch(
+            "SELECT number, entity IS NOT NULL, coalesce(entity, 0), alias_of, titles, "
             f"{', '.join(COUNTS)} FROM {rows_of('spellings', 's', 'number', 'spellings')}",
-            np.int64, np.int64, np.bool_, np.bool_, np.int64, object, *[np.int64] * (1 + len(COUNTS)),
-            spellings=spellings,
+            np.int64, np.bool_, np.int64, object, *[np.int64] * (1 + len(COUNTS)), spellings=spellings,
         )  # fmt: skip
         place = np.searchsorted(spellings, number)
 
@@ -426,28 +308,19 @@ class _Tables:
             found[place] = values
             return found
 
-        words = spread(word)
-        new, gram = self._fetch(
-            f"SELECT n.spelling, n.gram FROM {rows_of('name_grams', 'n', 'spelling', 'new')} "
-            f"WHERE n.gram < 1::bigint << {WORD_BITS}",
-            np.int64, np.int64, new=without(spellings, number),
-        )  # fmt: skip
-        words[np.searchsorted(spellings, new)] = gram
         longs = {one: long for one, long in zip(number.tolist(), alias, strict=True) if long is not None}
         table = np.array([spread(column) for column in counts], np.int64)
-        return Spellings(words, table, spread(under), spread(common), spread(alive), spread(entity), longs)
+        return Spellings(table, spread(under), spread(alive), spread(entity), longs)
 
     def set_spellings(
         self, spellings: Numbers, found: Spellings, mentions: Numbers, there: Flags, others: Members
     ) -> None:
         numbers, alive = spellings[there].tolist(), found.alive[there].tolist()
         integers = ("titles", *COUNTS, "mentions")
-        names = ("number", "word", "common", "alias_of", "entity", *integers)
-        types = ("bigint", "bigint", "boolean", "bigint", "bigint", *["int"] * len(integers))
+        names = ("number", "alias_of", "entity", *integers)
+        types = (*["bigint"] * 3, *["int"] * len(integers))
         values: dict[str, Any] = {
             "number": numbers,
-            "word": [one or None for one in found.word[there].tolist()],
-            "common": found.common[there],
             "alias_of": [found.alias_of.get(one) for one in numbers],
             "entity": [
                 one if is_name else None for one, is_name in zip(found.entity[there].tolist(), alive, strict=True)
@@ -457,7 +330,7 @@ class _Tables:
             **{name: column[there] for name, column in zip(COUNTS, found.counts, strict=True)},
         }
         given = ", ".join(f"%({name})s::{kind}[]" for name, kind in zip(names, types, strict=True))
-        changes = [name for name in names if name not in ("number", "word")]
+        changes = names[1:]
         own, new = (", ".join(f"{table}.{name}" for name in changes) for table in ("spellings", "excluded"))
         self.run(
             f"INSERT INTO spellings (index, {', '.join(names)}) SELECT %(index)s, t.* FROM unnest({given}) t "
@@ -471,31 +344,30 @@ class _Tables:
             "WHERE s.index = %(index)s AND s.number = t.number",
             numbers=others.spelling, entities=others.entity, longs=others.alias_of,
         )  # fmt: skip
-        self._gone = spellings[~there]
-        self.run("DELETE FROM spellings WHERE index = %(index)s AND number = ANY(%(gone)s)", gone=self._gone)
+        self.run("DELETE FROM spellings WHERE index = %(index)s AND number = ANY(%(gone)s)", gone=spellings[~there])
 
     def hashes(self, spellings: Numbers) -> Numbers:
         return spellings
 
     def names_of(self, spellings: Numbers) -> Names:
-        name, spelling, form, named, *counts = self._fetch(
-            "SELECT name, spelling, form, named, mentions, subjects, triples "
+        name, spelling, is_address, named, *counts = self._fetch(
+            "SELECT name, spelling, is_address, named, mentions, triples "
             f"FROM {rows_of('name_uses', 'u', 'spelling', 'spellings')}",
-            np.int64, np.int64, np.int8, np.int8, np.int64, np.int64, np.int64, spellings=spellings,
+            np.int64, np.int64, np.bool_, np.bool_, np.int64, np.int64, spellings=spellings,
         )  # fmt: skip
-        return Names(name, spelling, form, np.array(counts, np.int64).reshape(3, len(name)), named)
+        return Names(name, spelling, is_address, np.array(counts, np.int64), named)
 
     def set_names(self, names: Names, unused: Names) -> None:
         self._delete("name_uses", ("spelling", "name"), unused.spelling, unused.name)
         self.run(
             "INSERT INTO name_uses SELECT %(index)s, t.* FROM unnest(%(spellings)s::bigint[], %(names)s::bigint[], "
-            "%(forms)s::smallint[], %(mentions)s::int[], %(subjects)s::int[], %(triples)s::int[], "
-            "%(named)s::smallint[]) t ON CONFLICT (index, spelling, name) DO UPDATE SET mentions = excluded.mentions, "
-            "subjects = excluded.subjects, triples = excluded.triples, named = excluded.named "
-            "WHERE (name_uses.mentions, name_uses.subjects, name_uses.triples, name_uses.named) IS DISTINCT FROM "
-            "(excluded.mentions, excluded.subjects, excluded.triples, excluded.named)",
-            spellings=names.spelling, names=names.name, forms=names.form, mentions=names.counts[0],
-            subjects=names.counts[1], triples=names.counts[2], named=names.named,
+            "%(addresses)s::boolean[], %(mentions)s::int[], %(triples)s::int[], %(named)s::boolean[]) t "
+            "ON CONFLICT (index, spelling, name) DO UPDATE SET mentions = excluded.mentions, "
+            "triples = excluded.triples, named = excluded.named "
+            "WHERE (name_uses.mentions, name_uses.triples, name_uses.named) IS DISTINCT FROM "
+            "(excluded.mentions, excluded.triples, excluded.named)",
+            spellings=names.spelling, names=names.name, addresses=names.is_address, mentions=names.counts[0],
+            triples=names.counts[1], named=names.named,
         )  # fmt: skip
 
     def aliases(self, ends: Numbers, shorts: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
@@ -511,7 +383,7 @@ class _Tables:
 
     def valid(self, names: Numbers, spellings: Numbers) -> tuple[Flags, Flags]:
         named, there = self._placed(
-            len(names), "SELECT t.at - 1, n.named > 0, s.entity IS NOT NULL "
+            len(names), "SELECT t.at - 1, n.named, s.entity IS NOT NULL "
             "FROM unnest(%(spellings)s::bigint[], %(names)s::bigint[]) WITH ORDINALITY t(spelling, name, at) "
             f"{one_row('name_uses', 'n', 'n.spelling = t.spelling AND n.name = t.name')} "
             "LEFT JOIN LATERAL (SELECT entity FROM spellings WHERE index = %(index)s AND number = t.spelling LIMIT 1) "
@@ -533,22 +405,17 @@ class _Tables:
     def users(self, spellings: Numbers) -> Pairs:
         kind, key = self._fetch(
             f"SELECT 0, m.chunk FROM {rows_of('mentions', 'm', 'spelling', 'spellings')} "
-            f"UNION ALL SELECT 1, h.fact FROM {rows_of('fact_names', 'h', 'spelling', 'spellings')} "
-            f"UNION ALL SELECT 2, l.fact FROM {rows_of('lower_mentions', 'l', 'spelling', 'spellings')}",
+            f"UNION ALL SELECT 1, h.fact FROM {rows_of('fact_names', 'h', 'spelling', 'spellings')}",
             np.int64, np.int64, spellings=spellings,
         )  # fmt: skip
-        for table in ("name_grams", "lower_mentions"):
-            self.run(f"DELETE FROM {table} WHERE index = %(index)s AND spelling = ANY(%(gone)s)", gone=self._gone)
-        return distinct(key[kind == 0], key[kind == 2] >> FACT_BITS), distinct(key[kind > 0])
+        return distinct(key[kind == 0]), distinct(key[kind == 1])
 
     def fact_uses(self, facts: Numbers) -> Pairs:
         fact, entity = self._fetch(
             f"""
-            SELECT h.fact, s.entity FROM {rows_of("fact_names", "h", "fact", "facts")}
+            SELECT DISTINCT h.fact, s.entity FROM {rows_of("fact_names", "h", "fact", "facts")}
             {one_row("name_uses", "u", "u.spelling = h.spelling AND u.name = h.name")}
-            {one_row("spellings", "s", "s.number = h.spelling")} WHERE s.entity IS NOT NULL AND {IS_HELD}
-            UNION SELECT l.fact, s.entity FROM {rows_of("lower_mentions", "l", "fact", "facts")}
-            {one_row("spellings", "s", IS_LOWER)}
+            {one_row("spellings", "s", "s.number = h.spelling")} WHERE s.entity IS NOT NULL AND u.named
             """,
             np.int64, np.int64, facts=facts,
         )  # fmt: skip
@@ -557,17 +424,11 @@ class _Tables:
     def chunk_uses(self, chunks: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         chunk, entity, weight = self._fetch(
             f"""
-            SELECT chunk, entity, CASE WHEN bool_or(subject) THEN {SUBJECT} ELSE {MENTION} END FROM (
-                SELECT m.chunk, s.entity, m.subject FROM {rows_of("mentions", "m", "chunk", "chunks")}
-                {one_row("name_uses", "u", "u.spelling = m.spelling AND u.name = m.name")}
-                {one_row("spellings", "s", "s.number = m.spelling")}
-                WHERE s.entity IS NOT NULL AND {IS_MENTIONED}
-                UNION ALL SELECT c.chunk, s.entity, false FROM unnest(%(chunks)s::bigint[]) c(chunk)
-                CROSS JOIN LATERAL (
-                    SELECT spelling FROM lower_mentions WHERE index = %(index)s
-                    AND fact >= c.chunk << {FACT_BITS} AND fact < (c.chunk + 1) << {FACT_BITS} OFFSET 0
-                ) l {one_row("spellings", "s", IS_LOWER)}
-            ) AS uses GROUP BY chunk, entity
+            SELECT m.chunk, s.entity, CASE WHEN bool_or(m.subject) THEN {SUBJECT} ELSE {MENTION} END
+            FROM {rows_of("mentions", "m", "chunk", "chunks")}
+            {one_row("name_uses", "u", "u.spelling = m.spelling AND u.name = m.name")}
+            {one_row("spellings", "s", "s.number = m.spelling")}
+            WHERE s.entity IS NOT NULL AND u.named GROUP BY m.chunk, s.entity
             """,
             np.int64, np.int64, np.int64, chunks=chunks,
         )  # fmt: skip
@@ -637,10 +498,10 @@ class _Tables:
 
     def entities(self, entities: Numbers) -> tuple[Flags, EntityCounts]:
         known, *counts = self._placed(
-            len(entities), "SELECT t.at - 1, true, e.chunks, e.subjects, e.links, e.link_total "
+            len(entities), "SELECT t.at - 1, true, e.chunks, e.subjects "
             "FROM unnest(%(entities)s::bigint[]) WITH ORDINALITY t(number, at) "
             f"{one_row('entities', 'e', 'e.number = t.number')}",
-            np.bool_, np.int64, np.int64, np.int64, np.float64, entities=entities,
+            np.bool_, np.int64, np.int64, entities=entities,
         )  # fmt: skip
         return known, EntityCounts(*counts)
 
@@ -651,7 +512,7 @@ class _Tables:
             SELECT t.at - 1, true, EXISTS (
                 SELECT FROM spellings o CROSS JOIN LATERAL (
                     SELECT FROM name_uses n WHERE n.index = %(index)s AND n.spelling = o.number
-                    AND n.form = {ADDRESS} AND n.named > {NEVER} LIMIT 1
+                    AND n.is_address AND n.named LIMIT 1
                 ) n WHERE o.index = %(index)s AND o.entity = s.number
             ) FROM unnest(%(entities)s::bigint[]) WITH ORDINALITY t(number, at)
             {one_row("spellings", "s", "s.number = t.number AND s.entity = s.number")}
@@ -660,11 +521,10 @@ class _Tables:
         )  # fmt: skip
         self.run(
             "INSERT INTO entities SELECT %(index)s, t.* FROM unnest(%(numbers)s::bigint[], %(chunks)s::int[], "
-            "%(subjects)s::int[], %(addresses)s::boolean[], %(links)s::int[], %(totals)s::double precision[]) t "
-            "ON CONFLICT (index, number) DO UPDATE SET chunks = excluded.chunks, subjects = excluded.subjects, "
-            "is_address = excluded.is_address, links = excluded.links, link_total = excluded.link_total",
+            "%(subjects)s::int[], %(addresses)s::boolean[]) t ON CONFLICT (index, number) DO UPDATE SET "
+            "chunks = excluded.chunks, subjects = excluded.subjects, is_address = excluded.is_address",
             numbers=entities[there], chunks=counts.chunks[there], subjects=counts.subjects[there],
-            addresses=is_address[there], links=counts.links[there], totals=counts.total[there],
+            addresses=is_address[there],
         )  # fmt: skip
         self.run("DELETE FROM entities WHERE index = %(index)s AND number = ANY(%(gone)s)", gone=entities[~there])
 
@@ -739,20 +599,6 @@ def similar_names(cursor: Cursor, index: int, least: float, names: Keys | None =
         first.append(np.minimum(*ends))
         second.append(np.maximum(*ends))
     return np.concatenate(first), np.concatenate(second)
-
-
-def _grams_of(cursor: Cursor, index: int, spellings: Numbers) -> Pairs:
-    """Return spellings and their grams, from their names."""
-    if len(spellings) == 0:
-        return NONE, NONE
-    numbers, surfaces = _fetch(
-        cursor,
-        f"SELECT DISTINCT ON (n.spelling) n.spelling, n.surface FROM {rows_of('names', 'n', 'spelling', 'spellings')}",
-        {"index": index, "spellings": spellings}, np.int64, object,
-    )  # fmt: skip
-    owner, gram = name_grams([normalise(surface) for surface in surfaces])
-    gram, place = unique_pairs(gram & _GRAM, owner)
-    return numbers[place], gram
 
 
 def _plain(value: Any) -> Any:

@@ -35,38 +35,40 @@ _NODES: Statement = {
         {"key": np.int64, "degree": np.int64, "total": np.float64, "is_read": np.bool_},
     ),
     "n": (
-        "SELECT n.number AS key, n.chunks + n.links AS degree, n.chunks + 5 * n.subjects + n.link_total AS total, "
-        "n.chunks + n.links < t.most AS is_read, n.chunks, n.links "
+        "SELECT n.number AS key, n.chunks AS degree, n.chunks + 5::double precision * n.subjects AS total, "
+        "n.chunks < t.most AS is_read "
         "FROM unnest(%(entities)s::bigint[], %(entities_most)s::double precision[]) AS t(key, most) "
         + one_row("entities", "n", "n.number = t.key"),
         {"key": np.int64, "degree": np.int64, "total": np.float64, "is_read": np.bool_},
     ),
 }
-"""The nodes of a statement, chunks and entities: key, number of edges, total weight, and whether edges are read."""
+"""The nodes of a statement, chunks and entities: key, number of mentions, their weight, and whether edges are read."""
 
-_EDGES = (
-    (_OF_CHUNK, "c", "entity", "chunk_entities", "chunk", "degree"),
-    (_TO_CHUNK, "n", "chunk", "chunk_entities", "entity", "chunks"),
-    (_LINK, "n", "other", "links", "entity", "links"),
-)
-"""The kinds of edges: number, nodes, target, table, column of the node, and its number of such edges."""
+_EDGES = {
+    _OF_CHUNK: ("c", "entity", "chunk_entities", "chunk"),
+    _TO_CHUNK: ("n", "chunk", "chunk_entities", "entity"),
+    _LINK: ("n", "other", "links", "entity"),
+}
+"""The kinds of edges: nodes, target, table and column of the node."""
 
 
 @cache
-def _edge_tables(to: Kind | None, *, limited: bool, counted: bool) -> Statement:
+def _edge_tables(kinds: Sequence[int], *, limited: bool, counted: bool) -> Statement:
     """Return the tables of a statement for the edges of nodes, each with its columns.
 
-    ``x`` has the edges of the nodes that have fewer than ``most``: a node, and its targets and weights as the server
-    sends arrays. With a limit there are only the strongest of each kind; nodes with fewer are not sorted. ``t`` are
-    the entities that edges lead to, if they are counted.
+    ``x`` has the edges of the nodes that have fewer mentions than ``most``: a node, and its targets and weights as the
+    server sends arrays. With a limit there are only the strongest of each kind; nodes with fewer mentions are not
+    sorted. ``t`` are the entities that edges lead to, if they are counted.
     """
     parts = []
-    for kind, nodes, target, table, column, size in _EDGES:
-        if to is not None and (kind == _TO_CHUNK) != (to == "chunks"):
-            continue
-        few = f" AND w.{size} <= %(limit)s" if limited else ""
-        strongest = f"ORDER BY weight DESC, {target} LIMIT %(limit)s"
-        for which, condition in (("OFFSET 0", few), (strongest, f" AND w.{size} > %(limit)s"))[: 1 + limited]:
+    for kind in kinds:
+        nodes, target, table, column = _EDGES[kind]
+        ways = [("OFFSET 0", "")]
+        if limited:
+            strongest = f"ORDER BY weight DESC, {target} LIMIT %(limit)s"
+            ways = [("OFFSET 0", " AND w.degree <= %(limit)s"), (strongest, " AND w.degree > %(limit)s")]
+            ways = [(strongest, "")] if kind == _LINK else ways
+        for which, condition in ways:
             rows = f"SELECT {target}, weight FROM {table} WHERE index = %(index)s AND {column} = w.key {which}"
             parts.append(
                 f"SELECT {kind} AS kind, w.key, y.* FROM {nodes} w CROSS JOIN LATERAL (SELECT array_agg({target}) AS "
@@ -132,7 +134,7 @@ class TableGraph:
             "SELECT n.key, s.entity, e.is_address FROM names n "
             f"{one_row('name_uses', 'u', 'u.spelling = n.spelling AND u.name = n.key')} "
             f"{one_row('spellings', 's', 's.number = n.spelling')} {one_row('entities', 'e', 'e.number = s.entity')} "
-            "WHERE n.index = %(index)s AND n.key = ANY(%(names)s) AND u.named > 0 ORDER BY n.key",
+            "WHERE n.index = %(index)s AND n.key = ANY(%(names)s) AND u.named ORDER BY n.key",
             np.int64, np.int64, np.bool_, names=names,
         )  # fmt: skip
         entity = self._numbering.of_entities(entity)
@@ -168,9 +170,9 @@ class TableGraph:
     def _read_entities(self, missing: Sequence[int]) -> None:
         if missing:
             self._seen.keep_entities(*self._columns(
-                "SELECT number, chunks, subjects > 0, is_address, chunks + links FROM entities "
+                "SELECT number, chunks, subjects > 0, is_address FROM entities "
                 "WHERE index = %(index)s AND number = ANY(%(entities)s)",
-                np.int64, np.int64, np.bool_, np.bool_, np.int64,
+                np.int64, np.int64, np.bool_, np.bool_,
                 entities=distinct(self._numbering.entities(np.array(missing, np.int64))),
             ))  # fmt: skip
 
@@ -231,7 +233,8 @@ class TableGraph:
     def edges(self, nodes: Keys, to: Kind | None = None, limit: int | None = None) -> Adjacency:
         if limit is None and to != "chunks" and len(nodes) and nodes.max() < self.first_entity:
             return _adjacency(self._edges_of_chunks(nodes))
-        rows = self._read_edges(nodes, np.full(len(nodes), np.inf), to, limit, counted=True)
+        kinds = tuple(kind for kind in _EDGES if to is None or (kind == _TO_CHUNK) == (to == "chunks"))
+        rows = self._read_edges(nodes, np.full(len(nodes), np.inf), kinds, limit, counted=True)
         return _adjacency([rows.get(node, _NO_EDGES) for node in nodes.tolist()])
 
     def _edges_of_chunks(self, chunks: Keys) -> list[Edges]:
@@ -243,7 +246,7 @@ class TableGraph:
         return _adjacency([self._seen.walked.get(node, _NO_EDGES) for node in nodes.tolist()])
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
-        """Return the number of neighbours of each node. Edges of those with fewer than ``most`` are read with them."""
+        """Return the number of mentions of each node. Those of nodes with fewer than ``most`` are read with them."""
         if most is not None:
             few = self._degrees.of(nodes) < most
             self._walk(nodes[few], most[few])
@@ -254,10 +257,10 @@ class TableGraph:
         return self._degrees.of(nodes)
 
     def _walk(self, nodes: Keys, most: npt.NDArray[np.float64]) -> None:
-        """Read the degrees of nodes, and the edges of those that have fewer than ``most``, unless they were read."""
+        """Read the degrees of nodes, and the mentions of those that have fewer than ``most``, unless they were read."""
         missing = np.array([node not in self._seen.walked for node in nodes.tolist()], np.bool_)
         if missing.any():
-            read = self._read_edges(nodes[missing], most[missing], None, PUSH_DEGREE)
+            read = self._read_edges(nodes[missing], most[missing], (_OF_CHUNK, _TO_CHUNK), PUSH_DEGREE)
             self._seen.walked.update(read)
             self._seen.edge_count += sum(len(targets) for targets, _, _ in read.values())
 
@@ -265,12 +268,12 @@ class TableGraph:
         self,
         nodes: Keys,
         most: npt.NDArray[np.float64],
-        to: Kind | None,
+        kinds: Sequence[int],
         limit: int | None,
         *,
         counted: bool = False,
     ) -> dict[int, Edges]:
-        """Return targets, weights and total weight of the nodes that have fewer edges than ``most``, by number.
+        """Return targets, weights and total weight of the nodes that have fewer mentions than ``most``, by number.
 
         Degrees are kept, and of the entities that edges lead to the counts, if they are asked for.
         """
@@ -282,7 +285,7 @@ class TableGraph:
         ):
             own, place = np.unique(keys(nodes[which]), return_index=True)
             given |= {name: own, f"{name}_most": most[which][place]}
-        found = self._transaction.read(_edge_tables(to, limited=limit is not None, counted=counted), **given)
+        found = self._transaction.read(_edge_tables(kinds, limited=limit is not None, counted=counted), **given)
         if counted:
             entity, chunks, subject = found["t"].values()
             pairs = zip(chunks.tolist(), subject.tolist(), strict=True)

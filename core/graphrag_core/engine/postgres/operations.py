@@ -8,7 +8,7 @@ from typing import NamedTuple
 import psycopg
 
 from graphrag_core.engine.postgres import extensions, schema
-from graphrag_core.engine.postgres.database import EXTENSIONS, Connection, Database, Row, create
+from graphrag_core.engine.postgres.database import EXTENSIONS, Connection, Database, Row, create, other_version
 from graphrag_core.errors import GraphRAGError, InputError, NotAnIndex
 
 MOST_PARTITIONS = 1_024
@@ -151,7 +151,7 @@ def _checks(connection: Connection, database: Database) -> Iterator[Check]:
         yield Check("tables", False, f"the schema {name} has none", advice)
     else:
         partitions = database.meta(connection, "partitions")
-        advice = "upgrade hybrid-graphrag on this machine"
+        advice = other_version(version)
         known = f"version {version}, {partitions} partition{'s' * (partitions != '1')}, schema {name}"
         yield Check("tables", version == schema.VERSION, known, advice)
         yield _check_privileges(connection, name, reads_only=standby)

@@ -273,11 +273,10 @@ _VECTOR: Columns = {"key": np.int64, "vector": None}
 def _entities_of(table: str) -> tuple[str, Columns]:
     """Return the rows of the entities of a table."""
     sql = (
-        "SELECT n.number, n.chunks, n.subjects > 0 AS subject, n.is_address, n.chunks + n.links AS degree "
+        "SELECT n.number, n.chunks, n.subjects > 0 AS subject, n.is_address "
         f"FROM (SELECT DISTINCT entity FROM {table}) t {one_row('entities', 'n', 'n.number = t.entity')}"
     )
-    types = np.int64, np.int64, np.bool_, np.bool_, np.int64
-    return sql, dict(zip(("number", "chunks", "subject", "is_address", "degree"), types, strict=True))
+    return sql, {"number": np.int64, "chunks": np.int64, "subject": np.bool_, "is_address": np.bool_}
 
 
 def _names_of(entities: str) -> tuple[str, Columns]:
@@ -285,7 +284,7 @@ def _names_of(entities: str) -> tuple[str, Columns]:
     sql = (
         f"SELECT t.entity, y.name, z.surface, z.spelling FROM ({entities}) t CROSS JOIN LATERAL (SELECT number "
         "FROM spellings WHERE index = %(index)s AND entity = t.entity OFFSET 0) s CROSS JOIN LATERAL (SELECT name "
-        "FROM name_uses WHERE index = %(index)s AND spelling = s.number AND named > 0 OFFSET 0) y "
+        "FROM name_uses WHERE index = %(index)s AND spelling = s.number AND named OFFSET 0) y "
         + one_row("names", "z", "z.key = y.name")
     )
     return sql, {"entity": np.int64, "name": np.int64, "surface": object, "spelling": np.int64}

@@ -14,11 +14,9 @@ index: writers check that one after the other (see :mod:`~graphrag_core.engine.p
 needed for which they would wait for each other.
 
 A fact without ``text`` is the slice of its chunk from ``start`` to ``stop`` with newlines replaced by spaces, or with
-``is_plain`` that slice without markup. ``statement`` is the same number for facts that say the same, ``grams`` are the
-hashes by which a fact's text is found to mention a name in lower case (see
-:mod:`graphrag_core.text.lowercase_names`). ``chunks.terms``, ``fact_terms`` and ``near`` are those of the embedded
-engine, ``chunks.lengths`` the number of tokens in each field of keyword search, then the number of tokens in all facts
-of the chunk.
+``is_plain`` that slice without markup. ``statement`` is the same number for facts that say the same.
+``chunks.terms``, ``fact_terms`` and ``near`` are those of the embedded engine, ``chunks.lengths`` the number of tokens
+in each field of keyword search, then the number of tokens in all facts of the chunk.
 
 ``postings`` has a row for each field, term and segment: the keys of the texts that have the term, how often each has
 it, and the quantised length of each. A segment are the texts of one write, or of some that were merged (see
@@ -29,16 +27,15 @@ The tables ``catalogue_...`` have the files that the command line indexed (see
 :mod:`graphrag_core.documents.catalogue`).
 
 ``spellings`` and all tables after it are derived from the others (see :mod:`~graphrag_core.engine.postgres.graph`).
-``spellings.entity`` is null for a spelling that is no name, ``alias_of`` the long name that a short one stands for and
-``word`` the hash of a spelling of one word. ``chunk_nodes.foreign_subjects`` is the number of the chunk's entities that
-are the subjects of other chunks only. ``graph_state.is_plain`` says that the tables were made without edits, merged
-names and explicit edges.
+``spellings.entity`` is null for a spelling that is no name, ``alias_of`` the long name that a short one stands for.
+``chunk_nodes.foreign_subjects`` is the number of the chunk's entities that are the subjects of other chunks only.
+``graph_state.is_plain`` says that the tables were made without edits, merged names and explicit edges.
 """
 
 import re
 from functools import cache
 
-VERSION = 1
+VERSION = 2
 """The version of the tables. A database of another one is refused."""
 
 BLOCK = 32
@@ -46,10 +43,6 @@ BLOCK = 32
 
 FACT_BITS = 20
 """A fact's key is the key of its chunk, shifted by so many bits, and its number within the chunk."""
-
-GRAM_BITS = 40
-"""Bits of a gram that are kept, as in the embedded engine. In ``facts.grams`` the number of the index is above them, so
-that a search does not find the facts of other indexes."""
 
 TABLES = {
     "documents": """
@@ -69,7 +62,7 @@ TABLES = {
     """,
     "names": """
         index integer NOT NULL, key bigint NOT NULL, surface text COLLATE "C" NOT NULL, spelling bigint NOT NULL,
-        form smallint NOT NULL, uses bigint NOT NULL, PRIMARY KEY (index, key)
+        is_address boolean NOT NULL, uses bigint NOT NULL, PRIMARY KEY (index, key)
     """,
     "mentions": """
         index integer NOT NULL, chunk bigint NOT NULL, position integer NOT NULL, name bigint NOT NULL,
@@ -80,7 +73,7 @@ TABLES = {
         is_plain boolean NOT NULL, names bigint[] NOT NULL, relation text COLLATE "C", weight double precision NOT NULL,
         confidence double precision NOT NULL, source text NOT NULL, status text NOT NULL, value text,
         created double precision, last_accessed double precision, access_count bigint NOT NULL,
-        valid_from double precision, valid_to double precision, statement bigint NOT NULL, grams bigint[],
+        valid_from double precision, valid_to double precision, statement bigint NOT NULL,
         PRIMARY KEY (index, key)
     """,
     "fact_names": """
@@ -103,35 +96,22 @@ TABLES = {
         keys bytea NOT NULL, counts bytea NOT NULL, norms bytea NOT NULL, PRIMARY KEY (index, field, term, segment)
     """,
     "spellings": """
-        index integer NOT NULL, number bigint NOT NULL, word bigint, as_word integer NOT NULL,
-        as_capitals integer NOT NULL, subjects integer NOT NULL, titled integer NOT NULL, titles integer NOT NULL,
-        spoken integer NOT NULL, spoken_names integer NOT NULL, spoken_others integer NOT NULL,
-        common boolean NOT NULL, mentions integer NOT NULL, alias_of bigint, entity bigint,
+        index integer NOT NULL, number bigint NOT NULL, subjects integer NOT NULL, spoken integer NOT NULL,
+        titles integer NOT NULL, mentions integer NOT NULL, alias_of bigint, entity bigint,
         PRIMARY KEY (index, number)
     """,
     "name_uses": """
-        index integer NOT NULL, spelling bigint NOT NULL, name bigint NOT NULL, form smallint NOT NULL,
-        mentions integer NOT NULL, subjects integer NOT NULL, triples integer NOT NULL, named smallint NOT NULL,
+        index integer NOT NULL, spelling bigint NOT NULL, name bigint NOT NULL, is_address boolean NOT NULL,
+        mentions integer NOT NULL, triples integer NOT NULL, named boolean NOT NULL,
         PRIMARY KEY (index, spelling, name)
-    """,
-    "name_grams": """
-        index integer NOT NULL, gram bigint NOT NULL, spelling bigint NOT NULL, size smallint NOT NULL,
-        PRIMARY KEY (index, gram, spelling)
     """,
     "headings": """
         index integer NOT NULL, spelling bigint NOT NULL, title bigint NOT NULL, chunks integer NOT NULL,
         PRIMARY KEY (index, spelling, title)
     """,
-    "word_counts": """
-        index integer NOT NULL, word bigint NOT NULL, chunks integer NOT NULL, PRIMARY KEY (index, word)
-    """,
-    "lower_mentions": """
-        index integer NOT NULL, fact bigint NOT NULL, spelling bigint NOT NULL, PRIMARY KEY (index, fact, spelling)
-    """,
     "entities": """
         index integer NOT NULL, number bigint NOT NULL, chunks integer NOT NULL, subjects integer NOT NULL,
-        is_address boolean NOT NULL, links integer NOT NULL, link_total double precision NOT NULL,
-        PRIMARY KEY (index, number)
+        is_address boolean NOT NULL, PRIMARY KEY (index, number)
     """,
     "chunk_nodes": """
         index integer NOT NULL, chunk bigint NOT NULL, degree integer NOT NULL, total integer NOT NULL,
@@ -197,7 +177,6 @@ CREATE INDEX chunks_near ON chunks USING gin (near) WITH (fastupdate = off);
 CREATE INDEX names_spelling ON names (index, spelling);
 CREATE INDEX mentions_spelling ON mentions (index, spelling, chunk) INCLUDE (name, subject);
 CREATE INDEX facts_relation ON facts (index, relation, key) WHERE relation IS NOT NULL;
-CREATE INDEX facts_grams ON facts USING gin (grams) WITH (fastupdate = off);
 CREATE INDEX fact_names_spelling ON fact_names (index, spelling, fact);
 CREATE INDEX claims_chunk ON claims (index, chunk);
 CREATE INDEX claims_name ON claims (index, name);
@@ -208,9 +187,7 @@ CREATE INDEX postings_segment ON postings (index, segment);
 CREATE INDEX spellings_entity ON spellings (index, entity);
 CREATE INDEX spellings_alias ON spellings (index, alias_of) WHERE alias_of IS NOT NULL;
 CREATE INDEX spellings_merged ON spellings (index, number, entity) WHERE entity <> number;
-CREATE INDEX name_uses_address ON name_uses (index, spelling) WHERE form = 3;
-CREATE INDEX name_grams_spelling ON name_grams (index, spelling);
-CREATE INDEX lower_mentions_spelling ON lower_mentions (index, spelling, fact);
+CREATE INDEX name_uses_address ON name_uses (index, spelling) WHERE is_address;
 CREATE INDEX entities_chunks ON entities (index, chunks DESC, number) WHERE NOT is_address;
 CREATE INDEX chunk_entities_entity ON chunk_entities (index, entity, weight DESC, chunk);
 CREATE INDEX fact_entities_entity ON fact_entities (index, entity, fact);

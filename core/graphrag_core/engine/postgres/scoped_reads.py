@@ -2,8 +2,7 @@
 
 Uses are read from the derived tables ``chunk_entities`` and ``fact_entities``, as far as the scope sees their chunks:
 the row of an entity that has one spelling is a use of that spelling. Entities of several spellings may fall apart in a
-scope. Their uses are read from the records: mentions, names of facts and mentions in lower case. So are all uses if the
-graph was edited.
+scope. Their uses are read from the records: mentions and names of facts. So are all uses if the graph was edited.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ import numpy.typing as npt
 
 from graphrag_core.engine.graph.change import NONE
 from graphrag_core.engine.graph.live import unique_pairs
-from graphrag_core.engine.graph.names import ADDRESS, ALWAYS, AS_SUBJECT, NEVER
 from graphrag_core.engine.graph.scoped import ScopedGraph
 from graphrag_core.engine.graph.sparse import Flags, Numbers, Pairs, ranges
-from graphrag_core.engine.postgres.graph import IS_HELD, IS_LOWER, IS_MENTIONED, similar_names
+from graphrag_core.engine.postgres.graph import similar_names
 from graphrag_core.engine.postgres.reads import SEES, Transaction, one_row
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.key_sets import among, distinct
@@ -41,41 +39,21 @@ def _joined(given: str, table: str, condition: str) -> str:
     return f"({given} OFFSET 0) w CROSS JOIN LATERAL ({rows})"
 
 
-def _mentions(given: str, condition: str) -> str:
-    """Return a join with mentions ``m`` that are names."""
-    used = one_row("name_uses", "u", "u.spelling = m.spelling AND u.name = m.name")
-    return f"{_joined(given, 'mentions', condition)} m {used} WHERE {IS_MENTIONED}"
-
-
-def _named(given: str) -> str:
-    """Return a join of spellings with the mentions ``m`` in scope that are names. Their names are looked up once."""
-    names = "ARRAY(SELECT name FROM name_uses WHERE index = %(index)s AND spelling = w.spelling AND named = {})"
-    is_name = f"(name = ANY({names.format(ALWAYS)}) OR subject AND name = ANY({names.format(AS_SUBJECT)}))"
-    return f"{_joined(given, 'mentions', f'spelling = w.spelling AND {_SEES_CHUNK} AND {is_name}')} m"
-
-
-def _held(given: str, condition: str) -> str:
-    """Return a join with names ``h`` that facts hold."""
-    used = one_row("name_uses", "u", "u.spelling = h.spelling AND u.name = h.name")
-    return f"{_joined(given, 'fact_names', condition)} h {used} WHERE {IS_HELD}"
-
-
-def _lower(given: str, condition: str) -> str:
-    """Return a join with mentions ``l`` in lower case."""
-    return f"{_joined(given, 'lower_mentions', condition)} l {one_row('spellings', 's', IS_LOWER)}"
+def _named(given: str, table: str, condition: str) -> str:
+    """Return a join with mentions, or with names that facts hold, ``m``, that are those of an entity."""
+    used = one_row("name_uses", "u", "u.spelling = m.spelling AND u.name = m.name AND u.named")
+    return f"{_joined(given, table, condition)} m {used}"
 
 
 _COLUMNS: dict[str, dict[str, npt.DTypeLike]] = {
     "in_chunks": {"chunk": np.int64, "spelling": np.int64, "subject": np.bool_},
-    "lower_in_chunks": {"chunk": np.int64, "spelling": np.int64},
     "facts_of": {"spelling": np.int64, "fact": np.int64},
     "weights": {"fact": np.int64, "weight": np.float64},
     "in_facts": {"fact": np.int64, "spelling": np.int64},
-    "lower_in_facts": {"fact": np.int64, "spelling": np.int64},
     "addresses": {"spelling": np.int64},
     "o": {"spelling": np.int64},
     "counts": {"spelling": np.int64, "chunks": np.int64, "subject": np.bool_},
-    "chunks_of": {"spelling": np.int64, "chunk": np.int64, "subject": np.bool_, "in_lower": np.bool_},
+    "chunks_of": {"spelling": np.int64, "chunk": np.int64, "subject": np.bool_},
 }
 """What :func:`_uses_sql` returns."""
 
@@ -84,17 +62,15 @@ _COLUMNS: dict[str, dict[str, npt.DTypeLike]] = {
 def _uses_sql(*, from_records: bool, has_addresses: bool) -> str:
     """Return the tables of :data:`_COLUMNS`: what chunks, spellings and facts use, and what uses them.
 
-    Of ``spellings``, which exist in scope, those are opened that fewer than ``most`` chunks use. Facts are read by
-    chunk: all facts of ``fact_chunks``, and of the chunks that have facts of opened spellings and are not known yet.
-    Chunks are read for opened spellings and for ``users``. They are counted for ``counted``, and for what may not exist
-    in scope: what is found in lower case, and addresses.
+    Chunks are read for those of ``spellings`` that fewer than ``most`` chunks use. Facts are read by chunk: all facts
+    of ``fact_chunks``, and of the chunks that have facts of ``related`` spellings and are not known yet. Chunks are
+    counted for ``counted``, and for addresses, which may not exist in scope.
     """
     of_chunk, of_spelling, of_entity = "chunk = w.chunk", "spelling = w.spelling", "entity = w.spelling"
     in_chunk = f"fact >= w.chunk << {FACT_BITS} AND fact < (w.chunk + 1) << {FACT_BITS}"
-    spelling_in_fact = f"{of_spelling} AND {_SEES_FACT}"
-    chunks, facts, spellings = "SELECT chunk FROM c", "SELECT chunk FROM f", "SELECT spelling FROM o"
-    wanted = "SELECT spelling FROM o UNION SELECT spelling FROM u UNION SELECT spelling FROM d"
-    uncertain, counts = ["counted", "lower_in_chunks", "lower_in_facts", "addresses"], "SELECT 0, 0, false WHERE false"
+    chunks, facts, related = "SELECT chunk FROM c", "SELECT chunk FROM f", "SELECT spelling FROM r"
+    wanted = "SELECT spelling FROM o UNION SELECT spelling FROM d"
+    uncertain, counts = ["counted", "addresses"], "SELECT 0, 0, false WHERE false"
     derived = {
         "derived_chunks(chunk, spelling, subject, merged)": "SELECT w.chunk, x.entity, x.weight > 1, "
         f"x.entity {_MERGED} FROM {_joined(chunks, 'chunk_entities', of_chunk)} x",
@@ -102,75 +78,61 @@ def _uses_sql(*, from_records: bool, has_addresses: bool) -> str:
         f"FROM {_joined(facts, 'fact_entities', in_chunk)} x",
     }
     if from_records:
-        in_chunks = f"SELECT m.chunk, m.spelling, m.subject FROM {_mentions(chunks, of_chunk)}"
+        in_chunks = f"SELECT m.chunk, m.spelling, m.subject FROM {_named(chunks, 'mentions', of_chunk)}"
         # The ends of explicit edges are in the derived table alone.
-        linked = _joined(spellings, "fact_entities", f"{of_entity} AND {_SEES_FACT}")
-        facts_of = f"SELECT w.spelling, x.fact FROM {linked} x UNION ALL "
+        linked = _joined(related, "fact_entities", f"{of_entity} AND {_SEES_FACT}")
         in_facts = (
             f"SELECT x.fact, x.entity FROM {_joined(facts, 'fact_entities', in_chunk)} x "
-            f"UNION ALL SELECT h.fact, h.spelling FROM {_held(facts, in_chunk)}"
+            f"UNION ALL SELECT m.fact, m.spelling FROM {_named(facts, 'fact_names', in_chunk)}"
         )
         uncertain.append("in_facts")
         chunks_of = ""
     else:
-        is_merged = f"(spelling {_MERGED}) IS TRUE"
+        is_merged, single = f"(spelling {_MERGED}) IS TRUE", f"(spelling {_MERGED}) IS FALSE"
         of_merged = "SELECT DISTINCT chunk FROM derived_chunks WHERE merged"
         in_chunks = (
             "SELECT chunk, spelling, subject FROM derived_chunks WHERE NOT merged "
             "UNION ALL SELECT m.chunk, m.spelling, m.subject "
-            f"FROM {_mentions(of_merged, f'{of_chunk} AND {is_merged}')}"
+            f"FROM {_named(of_merged, 'mentions', f'{of_chunk} AND {is_merged}')}"
         )
         of_merged = "SELECT DISTINCT fact FROM derived_facts WHERE merged"
+        held = _named(of_merged, "fact_names", f"fact = w.fact AND {is_merged}")
         in_facts = (
-            "SELECT fact, spelling FROM derived_facts WHERE NOT merged "
-            f"UNION ALL SELECT h.fact, h.spelling FROM {_held(of_merged, f'fact = w.fact AND {is_merged}')}"
+            f"SELECT fact, spelling FROM derived_facts WHERE NOT merged UNION ALL SELECT m.fact, m.spelling FROM {held}"
         )
-        single = f"WHERE (spelling {_MERGED}) IS FALSE"
-        linked = _joined(f"{spellings} {single}", "fact_entities", f"{of_entity} AND {_SEES_FACT}")
-        facts_of = f"SELECT w.spelling, x.fact FROM {linked} x UNION ALL "
-        named = f"EXISTS (SELECT FROM {_named('SELECT {}.spelling')})"
-        existing = f"{spellings} {single} UNION SELECT spelling FROM u {single} AND {named.format('u')}"
-        uses = f"index = %(index)s AND entity = w.spelling AND {_SEES_CHUNK}"
+        linked = _joined(f"{related} WHERE {single}", "fact_entities", f"{of_entity} AND {_SEES_FACT}")
+        uses = f"index = %(index)s AND {of_entity} AND {_SEES_CHUNK}"
         counts = (
-            f"SELECT w.spelling, x.* FROM (SELECT spelling FROM d {single} AND {named.format('d')} OFFSET 0) w "
-            "CROSS JOIN LATERAL (SELECT count(*), coalesce(bool_or(weight > 1), false) "
-            f"FROM chunk_entities WHERE {uses}) x"
+            f"SELECT w.spelling, x.* FROM (SELECT spelling FROM d WHERE {single} OFFSET 0) w CROSS JOIN LATERAL "
+            f"(SELECT count(*), coalesce(bool_or(weight > 1), false) FROM chunk_entities WHERE {uses}) x"
         )
-        used = _joined(f"SELECT * FROM ({existing}) e", "chunk_entities", f"{of_entity} AND {_SEES_CHUNK}")
-        chunks_of = f"SELECT w.spelling, x.chunk, x.weight > 1, false FROM {used} x UNION ALL "
-        spellings, wanted = f"{spellings} WHERE {is_merged}", f"SELECT * FROM ({wanted}) e WHERE {is_merged}"
-    wanted = f"SELECT * FROM ({wanted}) e"
-    facts_of += (
-        f"SELECT w.spelling, h.fact FROM {_held(spellings, spelling_in_fact)} "
-        f"UNION ALL SELECT w.spelling, l.fact FROM {_lower(spellings, spelling_in_fact)}"
-    )
-    chunks_of += (
-        f"SELECT w.spelling, m.chunk, m.subject, false FROM {_named(wanted)} UNION ALL "
-        f"SELECT w.spelling, l.fact >> {FACT_BITS}, false, true FROM {_lower(wanted, spelling_in_fact)}"
-    )
-    every = " UNION ".join(f"SELECT spelling FROM {name}" for name in ("o", "u", "counted", "in_chunks", "in_facts"))
+        used = _joined(f"SELECT spelling FROM o WHERE {single}", "chunk_entities", f"{of_entity} AND {_SEES_CHUNK}")
+        chunks_of = f"SELECT w.spelling, x.chunk, x.weight > 1 FROM {used} x UNION ALL "
+        related, wanted = f"{related} WHERE {is_merged}", f"SELECT * FROM ({wanted}) e WHERE {is_merged}"
+    held = _named(related, "fact_names", f"{of_spelling} AND {_SEES_FACT}")
+    mentioned = _named(f"SELECT * FROM ({wanted}) e", "mentions", f"{of_spelling} AND {_SEES_CHUNK}")
+    every = " UNION ".join(f"SELECT spelling FROM {name}" for name in ("o", "counted", "in_chunks", "in_facts"))
     many = f"index = %(index)s AND entity = s.spelling AND {_SEES_CHUNK} LIMIT s.most"
     weighted = _joined(facts, "facts", in_chunk.replace("fact", "key"))
-    address = one_row("name_uses", "a", f"a.spelling = w.spelling AND a.form = {ADDRESS}")
+    address = one_row("name_uses", "a", "a.spelling = w.spelling AND a.is_address")
     tables = {
         "c(chunk)": "SELECT unnest(%(chunks)s::bigint[])",
         "s(spelling, most)": "SELECT * FROM unnest(%(spellings)s::bigint[], %(most)s::bigint[])",
         "o(spelling)": f"SELECT spelling FROM s WHERE most = {_UNLIMITED} "
         f"OR (SELECT count(*) FROM (SELECT FROM chunk_entities WHERE {many}) few) < most",
-        "u(spelling)": "SELECT unnest(%(users)s::bigint[])",
+        "r(spelling)": "SELECT unnest(%(related)s::bigint[])",
         "counted(spelling)": "SELECT unnest(%(counted)s::bigint[])",
-        "facts_of(spelling, fact)": facts_of,
+        "facts_of(spelling, fact)": f"SELECT w.spelling, x.fact FROM {linked} x "
+        f"UNION ALL SELECT w.spelling, m.fact FROM {held}",
         "f(chunk)": f"SELECT unnest(%(fact_chunks)s::bigint[]) UNION SELECT fact >> {FACT_BITS} FROM facts_of "
         f"WHERE ((fact >> {FACT_BITS}) IN (SELECT unnest(%(known_chunks)s::bigint[]))) IS FALSE",
         **({} if from_records else derived),
         "in_chunks(chunk, spelling, subject)": in_chunks,
         "in_facts(fact, spelling)": in_facts,
-        "lower_in_chunks(chunk, spelling)": f"SELECT w.chunk, l.spelling FROM {_lower(chunks, in_chunk)}",
-        "lower_in_facts(fact, spelling)": f"SELECT l.fact, l.spelling FROM {_lower(facts, in_chunk)}",
         "weights(fact, weight)": f"SELECT x.key, x.weight FROM {weighted} x",
         "addresses(spelling)": f"SELECT w.spelling FROM ({every}) w {address}" if has_addresses else _NONE,
         "d(spelling)": " UNION ".join(f"SELECT spelling FROM {name}" for name in uncertain),
-        "chunks_of(spelling, chunk, subject, in_lower)": chunks_of,
+        "chunks_of(spelling, chunk, subject)": f"{chunks_of}SELECT w.spelling, m.chunk, m.subject FROM {mentioned}",
         "counts(spelling, chunks, subject)": counts,
     }
     return ", ".join(f"{name} AS ({sql})" for name, sql in tables.items())
@@ -261,18 +223,18 @@ class TableScope(ScopedGraph):
         owner, names = unique_pairs(member_of[owner], names)
         return np.bincount(owner, minlength=len(entities)), names
 
-    def _read_edges(self, nodes: Keys) -> None:
-        missing = self._edges.missing(nodes, self.node_limit)
+    def _read_mentions(self, nodes: Keys) -> None:
+        missing = self._mentions.missing(nodes, self.node_limit)
         if len(missing):
             first = missing.searchsorted(self.first_entity)
             self._uses.prepare(missing[:first], self._members(missing[first:])[1])
-        super()._read_edges(nodes)
+        super()._read_mentions(nodes)
 
     def degrees(self, nodes: Keys, most: npt.NDArray[np.float64] | None = None) -> Scores:
-        """Return the number of neighbours of each node. An entity that so many chunks use is looked at no further."""
+        """Return the number of mentions of each node. An entity that so many chunks use is looked at no further."""
         found = np.zeros(len(nodes), np.float32)
         if most is not None:
-            unread = np.flatnonzero(~self._edges.have(nodes, self.node_limit))
+            unread = np.flatnonzero(~self._mentions.have(nodes, self.node_limit))
             is_chunk = nodes[unread] < self.first_entity
             member_of, spellings = self._members(nodes[unread[~is_chunk]])
             places = unread[~is_chunk][member_of]
@@ -296,7 +258,7 @@ class SpellingUses:
         self._similar = similar
         self._has_edits = has_edits
         self._from_records = has_edits or transaction.scope.mask["mask"] is None
-        self._in_chunks, self._chunks_of = (_Rows(np.int64, np.bool_, np.bool_) for _ in range(2))
+        self._in_chunks, self._chunks_of = _Rows(np.int64, np.bool_, np.bool_), _Rows(np.int64, np.bool_)
         self._facts_of, self._in_facts, self._weights = _Rows(np.int64), _Rows(np.int64, np.bool_), _Rows(np.float32)
         self._counts = _Rows(np.int64, np.bool_)
         self._fact_chunks = NONE  # keys of chunks whose facts were read
@@ -337,7 +299,7 @@ class SpellingUses:
         name, spelling = self._columns(
             "SELECT n.key, n.spelling FROM names n "
             f"{one_row('name_uses', 'u', 'u.spelling = n.spelling AND u.name = n.key')} "
-            f"WHERE n.index = %(index)s AND n.key = ANY(%(names)s) AND u.named > {NEVER} ORDER BY n.key",
+            "WHERE n.index = %(index)s AND n.key = ANY(%(names)s) AND u.named ORDER BY n.key",
             np.int64, np.int64, names=names,
         )  # fmt: skip
         known = among(names, name)
@@ -346,8 +308,9 @@ class SpellingUses:
 
     def names_of(self, spellings: Keys) -> tuple[Numbers, Keys, Keys]:
         given = "SELECT * FROM unnest(%(spellings)s::bigint[]) WITH ORDINALITY t(spelling, at)"
+        mentions = _named(given, "mentions", f"spelling = w.spelling AND {_SEES_CHUNK}")
         at, chunk, name = self._columns(
-            f"SELECT w.at - 1, m.chunk, m.name FROM {_named(given)}",
+            f"SELECT w.at - 1, m.chunk, m.name FROM {mentions}",
             np.int64, np.int64, np.int64, spellings=self._numbering.entities(spellings),
         )  # fmt: skip
         seen = self._scope.sees(chunk)
@@ -360,9 +323,9 @@ class SpellingUses:
             return owner, names
         at, name = self._columns(
             "SELECT w.at - 1, u.name FROM unnest(%(spellings)s::bigint[]) WITH ORDINALITY w(spelling, at) CROSS JOIN "
-            "LATERAL (SELECT name, named FROM name_uses WHERE index = %(index)s AND spelling = w.spelling "
-            f"AND named > {NEVER} OFFSET 0) u WHERE EXISTS (SELECT FROM mentions WHERE index = %(index)s "
-            f"AND spelling = w.spelling AND name = u.name AND {_SEES_CHUNK} AND (u.named = {ALWAYS} OR subject))",
+            "LATERAL (SELECT name FROM name_uses WHERE index = %(index)s AND spelling = w.spelling AND named OFFSET 0) "
+            "u WHERE EXISTS (SELECT FROM mentions WHERE index = %(index)s "
+            f"AND spelling = w.spelling AND name = u.name AND {_SEES_CHUNK})",
             np.int64, np.int64, spellings=self._numbering.entities(spellings),
         )  # fmt: skip
         return at, name
@@ -373,14 +336,14 @@ class SpellingUses:
 
         And whether there are addresses.
         """
-        named = "a.{0}_spelling AND {1}.name = a.{0} AND {1}.named > 0"
+        named = "a.{0}_spelling AND {1}.name = a.{0} AND {1}.named"
         short, long, chunk = self._columns(
             "SELECT a.short_spelling, a.long_spelling, a.chunk FROM aliases a "
             f"{one_row('name_uses', 'u', 'u.spelling = ' + named.format('short', 'u'))} "
             f"{one_row('name_uses', 'v', 'v.spelling = ' + named.format('long', 'v'))} "
             f"WHERE a.index = %(index)s AND {SEES.format('a.chunk')} "
             "UNION ALL SELECT number, entity, -1 FROM spellings WHERE index = %(index)s AND entity <> number "
-            f"UNION ALL (SELECT 0, 0, -2 FROM name_uses WHERE index = %(index)s AND form = {ADDRESS} LIMIT 1)",
+            "UNION ALL (SELECT 0, 0, -2 FROM name_uses WHERE index = %(index)s AND is_address LIMIT 1)",
             np.int64, np.int64, np.int64,
         )  # fmt: skip
         merged = chunk == -1
@@ -415,11 +378,11 @@ class SpellingUses:
     # -- uses
 
     def prepare(self, chunks: Keys, spellings: Keys, most: npt.NDArray[np.float64] | None = None) -> Flags:
-        """Read what the edges of chunks and spellings consist of, in one statement.
+        """Read the mentions of chunks and spellings in one statement.
 
         Spellings that at least ``most`` chunks use are left out; return which.
         """
-        chunks, wanted = self._in_chunks.missing(chunks), self._facts_of.missing(spellings)
+        chunks, wanted = self._in_chunks.missing(chunks), self._chunks_of.missing(spellings)
         if len(chunks) or len(wanted):
             limits = None
             if most is not None and not self._from_records:
@@ -427,11 +390,11 @@ class SpellingUses:
                 of_wanted = most[order[spellings[order].searchsorted(wanted)]]
                 limits = np.where(among(wanted, self._merged), _UNLIMITED, np.ceil(of_wanted.clip(max=_UNLIMITED)))
             self._read(chunks=chunks, spellings=wanted, most=limits)
-        return ~self._facts_of.have(spellings)
+        return ~self._chunks_of.have(spellings)
 
-    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
+    def chunks_of(self, spellings: Keys) -> tuple[Numbers, Keys, Flags]:
         if len(missing := self._chunks_of.missing(spellings)):
-            self._read(users=missing)
+            self._read(spellings=missing)
         return self._chunks_of.get(spellings)
 
     def can_count(self, spellings: Keys) -> Flags:
@@ -449,7 +412,7 @@ class SpellingUses:
 
     def facts_of(self, spellings: Keys) -> Pairs:
         if len(missing := self._facts_of.missing(spellings)):
-            self._read(spellings=missing)
+            self._read(related=missing)
         return self._facts_of.get(spellings)
 
     def in_chunks(self, chunks: Keys) -> tuple[Numbers, Keys, Flags, Flags]:
@@ -478,7 +441,7 @@ class SpellingUses:
         if len(missing := missing[~among(missing, self._known)]):
             (found,) = self._columns(
                 "SELECT DISTINCT spelling FROM name_uses WHERE index = %(index)s AND spelling = ANY(%(spellings)s) "
-                f"AND form = {ADDRESS}",
+                "AND is_address",
                 np.int64, spellings=self._numbering.entities(missing),
             )  # fmt: skip
             self._note_addresses(missing, self._numbering.of_entities(found))
@@ -494,14 +457,14 @@ class SpellingUses:
         chunks: Keys = NONE,
         spellings: Keys = NONE,
         most: npt.NDArray[Any] | None = None,
+        related: Keys = NONE,
         fact_chunks: Keys = NONE,
-        users: Keys = NONE,
         counted: Keys = NONE,
     ) -> None:
         """Read what uses spellings, and what chunks and facts use, all given in ascending order and not read yet.
 
-        Facts are given by the keys of their chunks. Of ``users`` only the chunks are read, and of ``counted`` only how
-        many there are.
+        Facts are given by the keys of their chunks, or as those of ``related`` spellings. Of ``counted`` spellings only
+        the number of chunks is read.
         """
         numbering, from_records = self._numbering, self._from_records
         read = self._transaction.arrays(
@@ -512,7 +475,7 @@ class SpellingUses:
             most=np.full(len(spellings), _UNLIMITED) if most is None else most.astype(np.int64),
             fact_chunks=fact_chunks,
             known_chunks=self._fact_chunks,
-            users=numbering.entities(users),
+            related=numbering.entities(related),
             counted=numbering.entities(counted),
             merged=self._aliases[2],
             **self._scope.mask,
@@ -522,41 +485,31 @@ class SpellingUses:
         ends = np.cumsum([len(read[name]["spelling"]) for name in spelt])[:-1]
         of = dict(zip(spelt, np.split(numbers, ends), strict=True))
         addresses = distinct(of["addresses"])
-        self._note_addresses(distinct(users, counted, numbers), addresses)
+        self._note_addresses(distinct(counted, numbers), addresses)
 
-        fact, subject = read["facts_of"]["fact"], read["in_chunks"]["subject"]
+        fact = read["facts_of"]["fact"]
         seen = self._scope.sees(fact >> FACT_BITS)
-        spellings = np.sort(of["o"])
-        self._facts_of.add(spellings, of["facts_of"][seen], fact[seen])
+        self._facts_of.add(related, of["facts_of"][seen], fact[seen])
         new_facts = np.sort(read["weights"]["fact"])
         self._fact_chunks = distinct(self._fact_chunks, new_facts >> FACT_BITS)
         self._weights.add(new_facts, read["weights"]["fact"], read["weights"]["weight"].astype(np.float32))
+        doubtful = np.full(len(of["in_facts"]), True) if self._has_edits else among(of["in_facts"], addresses)
+        self._in_facts.add(new_facts, read["in_facts"]["fact"], of["in_facts"], doubtful)
+        columns = read["in_chunks"]
+        doubtful = among(of["in_chunks"], addresses)
+        self._in_chunks.add(
+            chunks, numbering.of_chunks(columns["chunk"]), of["in_chunks"], columns["subject"], doubtful
+        )
 
-        def doubtful(name: str, owner: str) -> tuple[Keys, Keys, Flags]:
-            """Return the owners and spellings of rows and of those in lower case, and which spellings are doubtful."""
-            owners = np.concatenate([read[name][owner], read[f"lower_{name}"][owner]])
-            used = np.concatenate([of[name], of[f"lower_{name}"]])
-            codes = distinct(owners).searchsorted(owners) * self.node_limit + used
-            lower = np.sort(codes[len(of[name]) :])
-            return owners, used, among(codes, lower) | among(used, addresses)
-
-        facts_of, used, doubts = doubtful("in_facts", "fact")
-        self._in_facts.add(new_facts, facts_of, used, np.ones_like(doubts) if self._has_edits else doubts)
-        owners, used, doubts = doubtful("in_chunks", "chunk")
-        subject = np.concatenate([subject, np.zeros(len(owners) - len(subject), np.bool_)])
-        self._in_chunks.add(chunks, numbering.of_chunks(owners), used, subject, doubts)
-
-        parts = ["lower_in_chunks", "lower_in_facts", "addresses", *(["in_facts"] if from_records else [])]
-        uncertain = distinct(counted, *(of[name] for name in parts))
+        uncertain = distinct(counted, addresses, *([of["in_facts"]] if from_records else []))
         has_rows = np.full(len(uncertain), True) if from_records else among(uncertain, self._merged)
         columns = read["chunks_of"]
         seen = self._scope.sees(columns["chunk"])
         self._chunks_of.add(
-            self._chunks_of.missing(distinct(spellings, users, uncertain[has_rows])),
+            self._chunks_of.missing(distinct(of["o"], uncertain[has_rows])),
             of["chunks_of"][seen],
             numbering.of_chunks(columns["chunk"][seen]),
             columns["subject"][seen],
-            columns["in_lower"][seen],
         )
         columns = read["counts"]
         self._counts.add(

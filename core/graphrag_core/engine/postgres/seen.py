@@ -177,10 +177,10 @@ class Seen:
         self.fact_entities: dict[int, Keys] = {}
         self.fact_vectors: dict[int, Matrix] = {}
 
-    def keep_entities(self, entities: Keys, chunks: Keys, subject: Flags, address: Flags, degree: Keys) -> None:
+    def keep_entities(self, entities: Keys, chunks: Keys, subject: Flags, address: Flags) -> None:
         """Keep rows of entities."""
         numbers = self.numbering.of_entities(entities)
-        self.degrees.set(numbers, degree)
+        self.degrees.set(numbers, chunks)
         listed = numbers.tolist()
         self.counts.update(zip(listed, zip(chunks.tolist(), subject.tolist(), strict=True), strict=True))
         self.addresses.update(zip(listed, address.tolist(), strict=True))

@@ -18,11 +18,10 @@ import numpy as np
 
 from graphrag_core.engine.codes import decode, encode
 from graphrag_core.engine.graph.change import GraphRows
-from graphrag_core.engine.graph.names import name_form
 from graphrag_core.engine.postgres import extensions, graph, keywords
 from graphrag_core.engine.postgres.database import Cursor, Database, Halfvec, copy_rows, lock, may_repeat
 from graphrag_core.engine.postgres.reads import PostgresTables, rows_of
-from graphrag_core.engine.postgres.schema import BLOCK, FACT_BITS, GRAM_BITS, OF_CHUNK, OF_FACT, column_types
+from graphrag_core.engine.postgres.schema import BLOCK, FACT_BITS, OF_CHUNK, OF_FACT, column_types
 from graphrag_core.engine.rows import (
     ADDRESS,
     ChunkRows,
@@ -46,7 +45,6 @@ from graphrag_core.errors import (
 from graphrag_core.filters import attributes
 from graphrag_core.ports import Keys, Matrix, ParsedDocument
 from graphrag_core.text import hash64, normalise, unwrap
-from graphrag_core.text.lowercase_names import sentence_grams
 
 EDITS = "edits"
 """The setting with edits of the graph."""
@@ -139,11 +137,9 @@ class Batch:
         self.lengths = np.zeros(5, np.int64)
         self.uses = Counter(name for parsed in documents for names in parsed.names for name in names)
         self.names = {name: (hash64(name), hash64(normalise(name))) for name in self.uses}  # key and spelling
-        self._sentences: list[tuple[int, str]] = []  # places of facts that are sentences, and their texts
         following = iter(keys)
         for parsed in documents:
             self._add_document(parsed, [next(following) for _ in parsed.chunks])
-        self._add_grams()
         if len(self.chunks):
             segment = int(self.chunks[0])
             self.tables["segments"].append((index, segment, self.segment.texts))
@@ -193,25 +189,13 @@ class Batch:
         """Add a fact; ``whole`` is the text of its chunk without line breaks. Return the number of its tokens."""
         text = whole[fact.start : fact.stop] if fact.text is None else fact.text
         relation, names = fact.columns[0], [self.names[name][0] for name in fact.names]
-        if relation is None and fact.start is not None:
-            self._sentences.append((len(self.tables["facts"]), text))
         self.tables["facts"].append((
             self.index, key, chunk, fact.start, fact.stop, None if fact.is_plain else fact.text, fact.is_plain, names,
-            *fact.columns, statement_number(text, relation, np.array(names, "<i8").tobytes()), None,
+            *fact.columns, statement_number(text, relation, np.array(names, "<i8").tobytes()),
         ))  # fmt: skip
         for position, name in enumerate(fact.names):
             self.tables["fact_names"].append((self.index, key, position, *self.names[name]))
         return self.segment.add(keywords.FACTS, key, fact.search_text)
-
-    def _add_grams(self) -> None:
-        """Add to sentences the hashes by which they are found to mention a name in lower case."""
-        facts = self.tables["facts"]
-        grams: defaultdict[int, set[int]] = defaultdict(set)
-        sentences, hashes = sentence_grams([text for _, text in self._sentences])
-        for sentence, gram in zip(sentences.tolist(), hashes.tolist(), strict=True):
-            grams[self._sentences[sentence][0]].add(self.index << GRAM_BITS | gram & (1 << GRAM_BITS) - 1)
-        for at, own in grams.items():
-            facts[at] = (*facts[at][:-1], sorted(own))
 
 
 def stored(kind: str, vectors: Matrix) -> Matrix:
@@ -381,16 +365,15 @@ def _add_names(cursor: Cursor, batch: Batch) -> None:
     if not batch.names:
         return
     index, surfaces = batch.index, list(batch.names)
-    norms = [normalise(name) for name in surfaces]
     keys, spellings = (np.array(numbers, np.int64) for numbers in zip(*batch.names.values(), strict=True))
-    forms = np.array([*map(name_form, surfaces, norms)], np.int64)
+    addresses = np.array([name.startswith(ADDRESS) for name in surfaces], np.bool_)
     uses = np.array([batch.uses[name] for name in surfaces], np.int64)
     order = np.argsort(keys)
     cursor.execute(
-        "INSERT INTO names AS n SELECT %s, k, s, e, f, u FROM "
-        "unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[]) AS t(k, s, e, f, u) "
+        "INSERT INTO names AS n SELECT %s, k, s, e, a, u FROM "
+        "unnest(%s::bigint[], %s::text[], %s::bigint[], %s::boolean[], %s::bigint[]) AS t(k, s, e, a, u) "
         "ON CONFLICT (index, key) DO UPDATE SET uses = n.uses + excluded.uses RETURNING n.key, n.uses, n.surface",
-        (index, keys[order], [surfaces[at] for at in order.tolist()], spellings[order], forms[order], uses[order]),
+        (index, keys[order], [surfaces[at] for at in order.tolist()], spellings[order], addresses[order], uses[order]),
     )
     rows = {row[0]: row for row in cursor.fetchall()}
     new = [at for at, key in enumerate(keys.tolist()) if rows[key][1] == batch.uses[surfaces[at]]]
