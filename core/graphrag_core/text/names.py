@@ -42,6 +42,11 @@ def plain_runs(norm: str) -> list[str] | None:
 
 
 @lru_cache(maxsize=8_192)
+def unify(text: str) -> str:
+    """Return a text with Unicode compatibility forms unified, such as ligatures and letters with combining accents."""
+    return unicodedata.normalize("NFKC", _MARKS.sub(r"\1", text) if len(text) > _LONG else text)
+
+
 def normalise(name: str) -> str:
     """Return the spelling under which names are compared. It is the id of an entity.
 
@@ -58,7 +63,7 @@ def normalise(name: str) -> str:
     if name.isascii() and name.replace(" ", "").isalnum():  # fast path: most names are plain ASCII words
         return _ARTICLE.sub("", " ".join(name.lower().split()))
     if not name.isascii():
-        name = unicodedata.normalize("NFKC", _MARKS.sub(r"\1", name) if len(name) > _LONG else name)
+        name = unify(name)
     name = _POSSESSIVE.sub("", name.strip(" .,;:\"'’").casefold())
     name = _SPACES.sub(" ", _SEPARATORS.sub(" ", name)).strip()
     return _ARTICLE.sub("", name)
