@@ -958,6 +958,46 @@ def test_links_to_the_pages_before_and_after_are_no_text(steps):
     assert html_content(page).text == "# Harbour\n\nThe harbour opens at six."
 
 
+BAR = "".join(f"<td>[<a href='{n}.html'> {name} </a>]</td>" for n, name in enumerate(("&lt;&lt;", "&lt;", "Up", "?")))
+
+
+@pytest.mark.parametrize(
+    "bar",
+    [
+        f"<table class='header'><tr>{BAR}<td> &nbsp; </td><td>[<a href='i.html'>Index</a>]</td></tr></table>",
+        (
+            "<div><p>Next: <a href='#a' rel='next'>Tides</a>, Up: <a href='#b' rel='up'>Port</a> &nbsp; [<a href='#c' "
+            "rel='contents'>Contents</a>][<a href='#d' rel='index'>Index</a>]</p></div>"
+        ),
+        "<p><a href='a.html'>Home</a> &raquo; <a href='b.html'>Manual</a> &raquo; Harbour</p>",
+        "<div><a href='a.html'>Port</a> &gt; <a href='b.html'>Berths</a> &gt; </div>",
+    ],
+    ids=["texi2html", "texinfo", "breadcrumb", "breadcrumb of links"],
+)
+def test_navigation_bars_are_no_text_wherever_they_stand(bar):
+    sections = "".join(f"{bar}<h2>Berth {n}</h2><p>Ships moor at berth {n} for a day.</p><hr>" for n in range(30))
+    text = "\n\n".join(f"## Berth {n}\n\nShips moor at berth {n} for a day." for n in range(30))
+    assert html_content(f"<html><body><h1>Harbour</h1>{sections}{bar}</body></html>").text == f"# Harbour\n\n{text}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Next: <a href='a.html'>moor</a> the ship, and <a href='b.html'>call</a> the pilot.",
+        "See the <a href='a.html'>Index</a> and the <a href='b.html'>Contents</a>.",
+        "<a href='a.html'>Tides</a>, <a href='b.html'>Berths</a>",
+        "<a href='a.html'>x</a> &gt; 3 holds for every <a href='b.html'>berth</a>.",
+    ],
+)
+def test_links_in_a_sentence_are_text(text):
+    filler = "<p>Ships moor here.</p>" * 30
+    steps = (
+        "<p><a href='a'>Prev</a> <a href='b'>Next</a></p>" * 12
+    )  # those at the start and the end are looked at closer
+    page = f"<html><body>{steps}{filler}<p>{text}</p>{filler}{steps}</body></html>"
+    assert len(html_content(page).text.split("\n\n")) == 61
+
+
 def test_a_placeholder_is_no_inline_code():
     page = "<p>Run <code>apt</code> with <em class='replaceable'><code>package</code></em>.</p>"
     assert html_content(page).text == "Run `apt` with package."
