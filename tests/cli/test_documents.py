@@ -101,6 +101,30 @@ def test_a_pattern_or_path_without_a_file_is_reported(docs):
     assert [p.reason for p in problems] == ["no file matches this pattern", "no such file or folder"]
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<h2>3.{0}. Berth {0}</h2><p>Text.</p><h2>Notes</h2><p>More.</p>",
+        "<h1>Berth {0}</h1><p>Text.</p><h1>Notes</h1><p>More.</p>",
+        "<h1>Berth {0}</h1><h2>Notes</h2><p>More.</p>",
+        "<h1>The Harbour Manual</h1><h3>Berth {0}</h3><p>Text.</p><h3>Notes</h3><p>More.</p>",
+    ],
+)
+def test_pages_that_share_a_title_are_called_by_their_headings(tmp_path, page):
+    for number in range(4):
+        title = "<html><head><title>The  Harbour Manual</title></head>"
+        (tmp_path / f"{number}.html").write_text(f"{title}<body>{page.format(number)}")
+    (tmp_path / "cover.html").write_text("<title>The Harbour Manual</title><p>Welcome.</p>")
+    (tmp_path / "own.html").write_text("<title>Tides</title><h2>High</h2><p>Text.</p><h2>Low</h2><p>Text.</p>")
+    found, problems = load(tmp_path)
+    titles = {document_id: document.title for document_id, document in found.items()}
+    assert titles == {f"{number}.html": f"Berth {number}" for number in range(4)} | {
+        "cover.html": "The Harbour Manual",
+        "own.html": "Tides",
+    }
+    assert not problems
+
+
 @pytest.mark.parametrize("name", [".hidden.md", "node_modules/x.md", ".git/x.md", "__pycache__/x.md", "~$x.docx"])
 def test_hidden_files_and_caches_are_skipped(docs, name):
     path = docs / name

@@ -61,6 +61,8 @@ _MOST_STEP_LINKS = 10  # at the start of a page, and at its end, around which mo
 _LONGEST_STEPS = 400  # characters of links to the pages before and after
 _TITLE_SEPARATOR = re.compile(r"\s+[|·•»:—–-]+\s+|\s*[»—|]\s*")
 _NUMBER = re.compile(r"^\s*(?:\d+\.)+\d*\s+|^\s*\d+\.\s+")
+_LEADING_NUMBER = re.compile(r"^(?:\d+|[A-Z](?=\.))(?:\.\d+)*\.?\s+")
+_PARENTHESIS = re.compile(r"(?<!\s)\s+\([^()]+\)$")
 _SECTION_NUMBER = re.compile(r"\s*(?:[0-9A-Z]+\.)*[0-9A-Z]*\.?\s*")
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)([^<>]*)")
 _FORMATTING = frozenset("b big code em font i nobr s small strike strong tt u".split())
@@ -89,6 +91,7 @@ _HIDDEN = re.compile(
     r"<![^<>]*>|<(script|style|noscript|template)\b(?:(?!<\1\b).)*?</\1\s*>", re.IGNORECASE | re.DOTALL
 )
 _TITLE_TAG = re.compile(r"<title[^<>]*>(.{0,1000}?)</title\s*>", re.IGNORECASE | re.DOTALL)
+_TITLE_BYTES = re.compile(rb"<title[^<>]*>(.{0,1000}?)</title\s*>", re.IGNORECASE | re.DOTALL)
 _TAG_DENSITY = 400  # characters for each closing tag of a block, at most
 
 
@@ -113,13 +116,20 @@ def html_content(source: str) -> Content:
     _remove_furniture(page)
     root = _main(page)
     title = _title(page, root, site_title)
+    heading = _own_heading(root, site_title)
     for node in root.css("h1 > span:first-child, h2 > span:first-child, h3 > span:first-child, h4 > span:first-child"):
         if _SECTION_NUMBER.fullmatch(node.text()):
             node.decompose()
     _remove_last_lines(root)
     writer = Writer()
     write_html(root, writer)
-    return writer.finish(title)
+    return replace(writer.finish(title), heading=heading)
+
+
+def title_element(data: bytes) -> bytes:
+    """Return what a web page has in its ``<title>``, undecoded, to compare the titles of many pages."""
+    found = _TITLE_BYTES.search(data)
+    return b" ".join(found[1].split()) if found else b""
 
 
 def readable(document: Document) -> Document:
@@ -362,11 +372,11 @@ def _title(page: LexborHTMLParser, root: LexborNode, site_title: str) -> str:
     site = (named.attributes.get("content") or "").strip() if named else ""
     parts = [part.strip() for part in _TITLE_SEPARATOR.split(site_title) if part.strip()]
     names = {_NUMBER.sub("", name) for name in (site_title, *parts[: max(1, len(parts) - 1)])}
-    for heading in headings:
-        if heading in names:
-            return heading
-    for node in root.css("h2, h3"):
-        if (heading := _NUMBER.sub("", _heading_text(node))) and heading in names:
+    names |= {_PARENTHESIS.sub("", name) for name in names}  # "Quoting (Shell Manual)"
+    if heading := next((name for text in found if (name := _named(text, names))), ""):
+        return heading
+    for node in root.css("h2, h3, h4"):
+        if heading := _named(_heading_text(node), names):
             for banner in root.css("h1") if len(found) == 1 else ():
                 banner.decompose()  # a heading that all pages of the site have
             return heading
@@ -379,6 +389,17 @@ def _title(page: LexborHTMLParser, root: LexborNode, site_title: str) -> str:
     if parts:
         return _NUMBER.sub("", parts[0])
     return _NUMBER.sub("", _heading_text(root.css_first("h1, h2, h3")))
+
+
+def _named(heading: str, names: set[str]) -> str:
+    """Return a heading without its number if it is one of some names, else nothing."""
+    return next((text for text in (_NUMBER.sub("", heading), _LEADING_NUMBER.sub("", heading)) if text in names), "")
+
+
+def _own_heading(root: LexborNode, site_title: str) -> str:
+    """Return the first heading that is not the <title>."""
+    headings = (_NUMBER.sub("", _heading_text(node)) for node in root.css("h1, h2, h3, h4, h5, h6"))
+    return next((heading for heading in headings if heading and heading != site_title), "")
 
 
 def _heading_text(node: LexborNode | None) -> str:
