@@ -26,6 +26,7 @@ from graphrag_core.documents.load import FORMATS
 from graphrag_core.documents.plain import read_markdown, read_text
 from graphrag_core.documents.rst import rst_content
 from graphrag_core.documents.writer import Writer
+from graphrag_core.text.markup import scan
 
 
 def load(folder):
@@ -487,6 +488,44 @@ def test_sections_marked_by_bold_lines_with_anchors_become_headings():
     )
     assert content.text == "## List\n\nFirst.\n\n### PRAGMA auto;\n\nPRAGMA auto = N\n\nText."
     assert at(content, "anchor") == [("auto", "### PRAGMA auto;")]
+
+
+def test_the_label_of_a_column_is_not_repeated_in_its_cells():
+    def cell(label, text):
+        return f"<td data-label='{label}'><span class='label'>{label}:</span><div>{text}</div></td>"
+
+    rows = "".join(
+        f"<tr>{cell('Berth', name)}{cell('What it is for', text)}</tr>"
+        for name, text in (("North", "Berth of the pilots."), ("South", "Ferries."))
+    )
+    content = html_content(f"<table><tr><th>Berth<th>What it is for</tr>{rows}</table>")
+    assert content.text == (
+        "| Berth | What it is for |\n|---|---|\n| North | Berth of the pilots. |\n| South | Ferries. |"
+    )
+
+
+def test_a_row_stays_together_if_its_cells_hold_lists_or_code():
+    content = html_content(
+        "<table><tr><th>Call</th><th>Meaning</th></tr><tr><td><pre>moor()</pre></td><td>Moors:<ul><li>the ship<li>the "
+        "tug</ul></td></tr></table>"
+    )
+    assert content.text == "| Call | Meaning |\n|---|---|\n| `moor()` | Moors: the ship the tug |"
+
+
+def test_text_around_a_table_is_not_glued_to_its_cells():
+    content = html_content(
+        "<fieldset><legend>Berths</legend>Open all day<table><tr><td>North</td><td>9 m</td></tr></table>in summer"
+        "<table><tr><td>Only by day</td></tr></table>and at night</fieldset>"
+    )
+    assert content.text == "Berths\n\nOpen all day\n\n| North | 9 m |\n\nin summer\n\nOnly by day\n\nand at night"
+
+
+def test_code_at_the_start_of_a_definition_hides_no_heading():
+    entries = "".join(f"<dt><code>{name}</code><dd><pre>{name} [n]</pre><p>About {name}.</p>" for name in ("cd", "pwd"))
+    content = html_content(f"<h1>Shell</h1><dl>{entries}</dl><h2>Next</h2><p>Text.</p>")
+    assert content.text.startswith("# Shell\n\n`cd`\n\n  ```\n  cd [n]\n  ```\n\n  About cd.\n\n`pwd`")
+    marks = scan(content.text, content.marks)
+    assert [content.text[m.start : m.end] for m in marks if m.kind == "heading"] == ["Shell", "Next"]
 
 
 def test_an_index_of_links_to_other_pages_is_text():
