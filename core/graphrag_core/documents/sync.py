@@ -17,7 +17,7 @@ from graphrag_core.model import Added, Document
 
 _DELETED_AT_ONCE = 10_000  # documents
 ChangeKind = Literal["added", "changed", "removed"]
-_READERS_VERSION = "2"  # increase when readers return other documents for the same bytes
+_READERS_VERSION = "3"  # increase when readers return other documents for the same bytes
 
 
 @dataclass(frozen=True)
