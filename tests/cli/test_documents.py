@@ -101,6 +101,30 @@ def test_a_pattern_or_path_without_a_file_is_reported(docs):
     assert [p.reason for p in problems] == ["no file matches this pattern", "no such file or folder"]
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<h2>3.{0}. Berth {0}</h2><p>Text.</p><h2>Notes</h2><p>More.</p>",
+        "<h1>Berth {0}</h1><p>Text.</p><h1>Notes</h1><p>More.</p>",
+        "<h1>Berth {0}</h1><h2>Notes</h2><p>More.</p>",
+        "<h1>The Harbour Manual</h1><h3>Berth {0}</h3><p>Text.</p><h3>Notes</h3><p>More.</p>",
+    ],
+)
+def test_pages_that_share_a_title_are_called_by_their_headings(tmp_path, page):
+    for number in range(4):
+        title = "<html><head><title>The  Harbour Manual</title></head>"
+        (tmp_path / f"{number}.html").write_text(f"{title}<body>{page.format(number)}")
+    (tmp_path / "cover.html").write_text("<title>The Harbour Manual</title><p>Welcome.</p>")
+    (tmp_path / "own.html").write_text("<title>Tides</title><h2>High</h2><p>Text.</p><h2>Low</h2><p>Text.</p>")
+    found, problems = load(tmp_path)
+    titles = {document_id: document.title for document_id, document in found.items()}
+    assert titles == {f"{number}.html": f"Berth {number}" for number in range(4)} | {
+        "cover.html": "The Harbour Manual",
+        "own.html": "Tides",
+    }
+    assert not problems
+
+
 @pytest.mark.parametrize("name", [".hidden.md", "node_modules/x.md", ".git/x.md", "__pycache__/x.md", "~$x.docx"])
 def test_hidden_files_and_caches_are_skipped(docs, name):
     path = docs / name
@@ -114,15 +138,53 @@ def test_links_out_of_the_folder_are_followed_only_if_asked(docs, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret.md").write_text("# Secret\n\nHidden.")
-    (docs / "inside.md").symlink_to(docs / "tide.md")
     (docs / "file.md").symlink_to(outside / "secret.md")
     (docs / "folder").symlink_to(outside, target_is_directory=True)
     found = list(walk_files([docs]))
     links = sorted(one.path for one in found if not isinstance(one, File))
     assert links == [str(docs / "file.md"), str(docs / "folder")]
-    assert "inside.md" in [one.path.name for one in found if isinstance(one, File)]
     followed = [one.path.name for one in walk_files([docs], follow_links=True)]
     assert {"file.md", "secret.md"} <= set(followed)
+
+
+def test_a_link_to_a_file_of_the_folder_is_no_second_document(tmp_path):
+    folder = tmp_path / "docs"
+    (folder / "v2").mkdir(parents=True)
+    (folder / ".data").mkdir()
+    (folder / "v2" / "tide.md").write_text("# Tide")
+    (folder / ".data" / "berth.md").write_text("# Berth")
+    (folder / "NOTES").write_text("# Notes")
+    (folder / "current").symlink_to("v2", target_is_directory=True)
+    (folder / "a.md").symlink_to("current/tide.md")
+    (folder / "b.md").symlink_to("a.md")
+    (folder / "berth.md").symlink_to(".data/berth.md")  # itself hidden
+    (folder / "notes.md").symlink_to("NOTES")  # itself of no known format
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "c.md").symlink_to(folder / "v2" / "tide.md")
+    expected = ["berth.md", "notes.md", "v2/tide.md"]
+    for follow_links in (False, True):
+        found = load_documents([tmp_path / "more", folder], follow_links=follow_links)
+        assert sorted(one.id for one in found) == expected
+    assert [one.id for one in load_documents(folder / "a.md")] == ["a.md"]
+    assert [one.id for one in load_documents(f"{tmp_path}/*/current/*.md")] == ["docs/current/tide.md"]
+
+
+def test_a_file_that_becomes_a_link_to_another_one_is_removed(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name in ("a.md", "b.md"):
+        (folder / name).write_text("# Tide\n\nThe tide is high.")
+    index = KnowledgeIndex(HashEmbedder(16), progress=False)
+
+    def run():
+        with open_catalogue(tmp_path) as catalogue:
+            return sync_files(index, catalogue, FileSource(str(folder)))
+
+    assert run().added == 2
+    (folder / "b.md").unlink()
+    (folder / "b.md").symlink_to("a.md")
+    assert run().removed == 1
+    assert [document.id for document in index.documents()] == ["a.md"]
 
 
 def test_link_cycles_end_and_overlapping_paths_count_once(docs):

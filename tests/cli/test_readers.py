@@ -26,6 +26,7 @@ from graphrag_core.documents.load import FORMATS
 from graphrag_core.documents.plain import read_markdown, read_text
 from graphrag_core.documents.rst import rst_content
 from graphrag_core.documents.writer import Writer
+from graphrag_core.text.markup import scan
 
 
 def load(folder):
@@ -469,6 +470,9 @@ while True:
         ("<title>The tool</title><h1>A library</h1><h2>The tool</h2><p>x", "The tool"),
         ("<title>Site</title><h1>The page</h1><p>x", "The page"),
         ("<title>Guide - Part two - Site</title><p>x", "Guide - Part two"),
+        ("<title>Quoting (Shell Manual)</title><h3>3.1.2 Quoting</h3><p>x", "Quoting"),
+        ("<title>Parameters (shell)</title><h1>15 Parameters</h1><p>x<h1>Other</h1>", "Parameters"),
+        ("<title>Session API - Ledger 2.1 Documentation</title><h1>A Session API</h1><h1>x</h1>", "Session API"),
         ("<h2>Only this</h2><p>x", "Only this"),
         ("<meta property=og:site_name content=Harbour><title>Harbour: Tides</title><p>x", "Harbour: Tides"),
         ("<p>x", ""),
@@ -484,6 +488,44 @@ def test_sections_marked_by_bold_lines_with_anchors_become_headings():
     )
     assert content.text == "## List\n\nFirst.\n\n### PRAGMA auto;\n\nPRAGMA auto = N\n\nText."
     assert at(content, "anchor") == [("auto", "### PRAGMA auto;")]
+
+
+def test_the_label_of_a_column_is_not_repeated_in_its_cells():
+    def cell(label, text):
+        return f"<td data-label='{label}'><span class='label'>{label}:</span><div>{text}</div></td>"
+
+    rows = "".join(
+        f"<tr>{cell('Berth', name)}{cell('What it is for', text)}</tr>"
+        for name, text in (("North", "Berth of the pilots."), ("South", "Ferries."))
+    )
+    content = html_content(f"<table><tr><th>Berth<th>What it is for</tr>{rows}</table>")
+    assert content.text == (
+        "| Berth | What it is for |\n|---|---|\n| North | Berth of the pilots. |\n| South | Ferries. |"
+    )
+
+
+def test_a_row_stays_together_if_its_cells_hold_lists_or_code():
+    content = html_content(
+        "<table><tr><th>Call</th><th>Meaning</th></tr><tr><td><pre>moor()</pre></td><td>Moors:<ul><li>the ship<li>the "
+        "tug</ul></td></tr></table>"
+    )
+    assert content.text == "| Call | Meaning |\n|---|---|\n| `moor()` | Moors: the ship the tug |"
+
+
+def test_text_around_a_table_is_not_glued_to_its_cells():
+    content = html_content(
+        "<fieldset><legend>Berths</legend>Open all day<table><tr><td>North</td><td>9 m</td></tr></table>in summer"
+        "<table><tr><td>Only by day</td></tr></table>and at night</fieldset>"
+    )
+    assert content.text == "Berths\n\nOpen all day\n\n| North | 9 m |\n\nin summer\n\nOnly by day\n\nand at night"
+
+
+def test_code_at_the_start_of_a_definition_hides_no_heading():
+    entries = "".join(f"<dt><code>{name}</code><dd><pre>{name} [n]</pre><p>About {name}.</p>" for name in ("cd", "pwd"))
+    content = html_content(f"<h1>Shell</h1><dl>{entries}</dl><h2>Next</h2><p>Text.</p>")
+    assert content.text.startswith("# Shell\n\n`cd`\n\n  ```\n  cd [n]\n  ```\n\n  About cd.\n\n`pwd`")
+    marks = scan(content.text, content.marks)
+    assert [content.text[m.start : m.end] for m in marks if m.kind == "heading"] == ["Shell", "Next"]
 
 
 def test_an_index_of_links_to_other_pages_is_text():
@@ -956,6 +998,46 @@ def test_a_very_long_line_of_rst_is_kept_as_it_is(tmp_path):
 def test_links_to_the_pages_before_and_after_are_no_text(steps):
     page = f"<html><body>{steps}<h1>Harbour</h1><p>The harbour opens at six.</p>{steps}</body></html>"
     assert html_content(page).text == "# Harbour\n\nThe harbour opens at six."
+
+
+BAR = "".join(f"<td>[<a href='{n}.html'> {name} </a>]</td>" for n, name in enumerate(("&lt;&lt;", "&lt;", "Up", "?")))
+
+
+@pytest.mark.parametrize(
+    "bar",
+    [
+        f"<table class='header'><tr>{BAR}<td> &nbsp; </td><td>[<a href='i.html'>Index</a>]</td></tr></table>",
+        (
+            "<div><p>Next: <a href='#a' rel='next'>Tides</a>, Up: <a href='#b' rel='up'>Port</a> &nbsp; [<a href='#c' "
+            "rel='contents'>Contents</a>][<a href='#d' rel='index'>Index</a>]</p></div>"
+        ),
+        "<p><a href='a.html'>Home</a> &raquo; <a href='b.html'>Manual</a> &raquo; Harbour</p>",
+        "<div><a href='a.html'>Port</a> &gt; <a href='b.html'>Berths</a> &gt; </div>",
+    ],
+    ids=["texi2html", "texinfo", "breadcrumb", "breadcrumb of links"],
+)
+def test_navigation_bars_are_no_text_wherever_they_stand(bar):
+    sections = "".join(f"{bar}<h2>Berth {n}</h2><p>Ships moor at berth {n} for a day.</p><hr>" for n in range(30))
+    text = "\n\n".join(f"## Berth {n}\n\nShips moor at berth {n} for a day." for n in range(30))
+    assert html_content(f"<html><body><h1>Harbour</h1>{sections}{bar}</body></html>").text == f"# Harbour\n\n{text}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Next: <a href='a.html'>moor</a> the ship, and <a href='b.html'>call</a> the pilot.",
+        "See the <a href='a.html'>Index</a> and the <a href='b.html'>Contents</a>.",
+        "<a href='a.html'>Tides</a>, <a href='b.html'>Berths</a>",
+        "<a href='a.html'>x</a> &gt; 3 holds for every <a href='b.html'>berth</a>.",
+    ],
+)
+def test_links_in_a_sentence_are_text(text):
+    filler = "<p>Ships moor here.</p>" * 30
+    steps = (
+        "<p><a href='a'>Prev</a> <a href='b'>Next</a></p>" * 12
+    )  # those at the start and the end are looked at closer
+    page = f"<html><body>{steps}{filler}<p>{text}</p>{filler}{steps}</body></html>"
+    assert len(html_content(page).text.split("\n\n")) == 61
 
 
 def test_a_placeholder_is_no_inline_code():

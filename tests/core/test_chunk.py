@@ -174,6 +174,44 @@ class TestSections:
         assert all(chunk.text.endswith("|\n") for chunk in chunks)
         assert rejoined(chunks).count("| row ") == 300 == sum(chunk.text.count("| row ") for chunk in chunks)
 
+    def test_a_long_list_of_definitions_is_divided_at_its_entries(self):
+        terms = ["tide", "berth", "quay", "mole", "pilot"]
+        entries = "".join(f"{term}\n: A {term}. {FILLER}\n\n  More of it. {FILLER}\n\n" for term in terms)
+        text = f"# Port\n\n{FILLER}\n\n## Words\n\n{entries}After the list. {FILLER}\n"
+        chunks = Chunker().split(Document("a", text))
+        assert [chunk.headings for chunk in chunks] == [(), *(("Words", term) for term in terms), ("Words",)]
+        assert [chunk.text.split("\n")[0] for chunk in chunks[2:]] == [*terms[1:], f"After the list. {FILLER}"]
+        assert rejoined(chunks) == text
+
+    def test_entries_of_a_few_words_share_a_passage(self):
+        entries = "".join(f"--option-{i}\n: Turns {i} on.\n\n" for i in range(100))
+        chunks = Chunker().split(Document("a", f"# Port\n\n{FILLER}\n\n## Options\n\n{entries}"))
+        assert len(chunks) < 12
+        assert all(chunk.headings == ("Options",) for chunk in chunks[1:])
+        assert sum(mark.kind == "term" for chunk in chunks for mark in chunk.marks) == 100
+
+    def test_a_definition_in_a_definition_is_under_both_terms(self):
+        inner = "".join(f"  run_{i}\n  : Runs {i}. {FILLER * 2}\n\n" for i in range(4))
+        outer = "".join(f"Class{i}\n: A class. {FILLER * 2}\n\n{inner}" for i in range(3))
+        chunks = Chunker().split(Document("a", f"# API\n\n{outer}"))
+        assert [chunk.headings for chunk in chunks[:6]] == [
+            ("Class0",),
+            *(("Class0", f"run_{i}") for i in range(4)),
+            ("Class1",),
+        ]
+
+    def test_terms_that_share_a_definition_are_one_entry(self):
+        text = "".join(f"-{i}\n\n--long-{i}\n: Does {i}. {FILLER * 2}\n\n" for i in range(6))
+        marks = [Mark("term", at, at + 2, f"-{i}") for i in range(6) for at in [text.index(f"-{i}\n")]]
+        chunks = Chunker().split(Document("a", f"{text}", marks=tuple(marks)))
+        assert [chunk.headings for chunk in chunks] == [(f"--long-{i}",) for i in range(6)]
+
+    def test_a_definition_that_starts_with_code_is_an_entry(self):
+        names = ["cd", "pwd", "let", "set"]
+        text = "".join(f"{name}\n\n  ```\n  {name} [n]\n  ```\n\n  Does it. {FILLER * 3}\n\n" for name in names)
+        marks = tuple(Mark("term", at, at + len(name), name) for name in names for at in [text.index(f"{name}\n")])
+        assert [chunk.headings for chunk in Chunker().split(Document("a", text, marks=marks))] == [(n,) for n in names]
+
     def test_overlap_stays_within_a_section(self):
         text = "".join(f"## S{i}\n\n" + f"This is a sentence of section {i}. " * 60 + "\n\n" for i in range(3))
         for chunk in Chunker().split(Document("a", text)):

@@ -35,7 +35,8 @@ class Content:
     """A text with title and metadata. ``key`` identifies a row within its file; empty for a whole file.
 
     ``is_id`` says that the key is the id of the document, which other files may have too, as of a paper.
-    ``problem`` says why a row cannot be read. ``marks`` are pages, anchors, links and terms in the text.
+    ``problem`` says why a row cannot be read. ``heading`` names a web page if others
+    have its title, too. ``marks`` are pages, anchors, links and terms in the text.
     """
 
     text: str
@@ -44,6 +45,7 @@ class Content:
     key: str = ""
     is_id: bool = False
     problem: str = ""
+    heading: str = ""
     marks: tuple[Mark, ...] = ()
 
     def marks_from(self, start: int) -> Iterator[Mark]:

@@ -46,16 +46,23 @@ _STEP_LINKS = re.compile(
 )
 _LAST_LINES = re.compile(
     r"(?:this page (?:was )?last|last (?:updated|modified|changed)|copyright\b|©|\(c\) \d|created using|built with|"
-    r"powered by|generated (?:by|on|with)|all rights reserved|edit (?:this page|on github)|page source)",
+    r"powered by|(?:this document was )?generated (?:by|on|with)|all rights reserved|edit (?:this page|on github)|"
+    r"page source)",
     re.IGNORECASE,
 )
 _STEP_LINK = re.compile(r"\W*(?:[Pp]rev(?:ious)?|[Nn]ext|Up|Home)(?![a-z])\W*")
-_STEPS = {"prev", "previous", "next"}
+_STEP_NAMES = re.compile(rf"\W+|{_STEP_LINKS.pattern}", re.IGNORECASE)
+_STEP_LABEL = re.compile(r"\b(?:next|prev|previous|up):", re.IGNORECASE)
+_STEPS = {"prev", "previous", "next", "up", "contents", "index"}
+_CRUMB_SEPARATOR = re.compile(r"\s*[»›→>]")
+_CRUMBS = re.compile(r"\0(?:\s*[»›→>]\s*\0)*(?:\s*[»›→>]\s*[^\0.!?]{0,100})?")
 _AROUND_STEPS = set("b center div li ol p span strong table tbody td th tr ul".split())
-_MOST_STEP_LINKS = 10  # at the start of a page, and at its end
+_MOST_STEP_LINKS = 10  # at the start of a page, and at its end, around which more is removed
 _LONGEST_STEPS = 400  # characters of links to the pages before and after
 _TITLE_SEPARATOR = re.compile(r"\s+[|·•»:—–-]+\s+|\s*[»—|]\s*")
 _NUMBER = re.compile(r"^\s*(?:\d+\.)+\d*\s+|^\s*\d+\.\s+")
+_LEADING_NUMBER = re.compile(r"^(?:\d+|[A-Z](?=\.))(?:\.\d+)*\.?\s+")
+_PARENTHESIS = re.compile(r"(?<!\s)\s+\([^()]+\)$")
 _SECTION_NUMBER = re.compile(r"\s*(?:[0-9A-Z]+\.)*[0-9A-Z]*\.?\s*")
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)([^<>]*)")
 _FORMATTING = frozenset("b big code em font i nobr s small strike strong tt u".split())
@@ -84,6 +91,7 @@ _HIDDEN = re.compile(
     r"<![^<>]*>|<(script|style|noscript|template)\b(?:(?!<\1\b).)*?</\1\s*>", re.IGNORECASE | re.DOTALL
 )
 _TITLE_TAG = re.compile(r"<title[^<>]*>(.{0,1000}?)</title\s*>", re.IGNORECASE | re.DOTALL)
+_TITLE_BYTES = re.compile(rb"<title[^<>]*>(.{0,1000}?)</title\s*>", re.IGNORECASE | re.DOTALL)
 _TAG_DENSITY = 400  # characters for each closing tag of a block, at most
 
 
@@ -108,13 +116,20 @@ def html_content(source: str) -> Content:
     _remove_furniture(page)
     root = _main(page)
     title = _title(page, root, site_title)
+    heading = _own_heading(root, site_title)
     for node in root.css("h1 > span:first-child, h2 > span:first-child, h3 > span:first-child, h4 > span:first-child"):
         if _SECTION_NUMBER.fullmatch(node.text()):
             node.decompose()
     _remove_last_lines(root)
     writer = Writer()
     write_html(root, writer)
-    return writer.finish(title)
+    return replace(writer.finish(title), heading=heading)
+
+
+def title_element(data: bytes) -> bytes:
+    """Return what a web page has in its ``<title>``, undecoded, to compare the titles of many pages."""
+    found = _TITLE_BYTES.search(data)
+    return b" ".join(found[1].split()) if found else b""
 
 
 def readable(document: Document) -> Document:
@@ -221,28 +236,62 @@ def _remove_furniture(page: LexborHTMLParser) -> None:
 
 
 def _remove_step_links(page: LexborHTMLParser) -> None:
-    """Remove the first and last blocks that hardly hold more than links to the pages before and after."""
-    steps = [
-        link
-        for link in page.css("a")
-        if link.attributes.get("rel") in _STEPS or _STEP_LINK.match(one_line(link)) is not None
-    ]
-    ids = {link.mem_id for link in steps}
+    """Remove navigation bars, and the first and last blocks that hardly hold more than links to the pages around."""
+    steps = [link for link in page.css("a") if _is_step_link(link) or _is_crumb(link)]
+    ids = {link.mem_id for link in steps if _is_step_link(link)}
     gone: set[int] = set()
-    for link in (*steps[:_MOST_STEP_LINKS], *steps[_MOST_STEP_LINKS:][-_MOST_STEP_LINKS:]):
+    too_long: set[int] = set()
+    for number, link in enumerate(steps):
         if link.mem_id in gone:
             continue
+        is_outer = number < _MOST_STEP_LINKS or number >= len(steps) - _MOST_STEP_LINKS
         block, found = link.parent, None
-        while block is not None and block.tag in _AROUND_STEPS and len(text := one_line(block)) <= _LONGEST_STEPS:
-            links = block.css("a")
-            inside = sum(one.mem_id in ids for one in links)
-            words = len(_STEP_LINK.sub("", text))
-            if inside > 1 and 2 * sum(len(_STEP_LINK.sub("", one_line(one))) for one in links) >= words:
+        while block is not None and block.tag in _AROUND_STEPS and block.mem_id not in too_long:
+            if len(text := one_line(block)) > _LONGEST_STEPS:
+                too_long.add(block.mem_id)
+            elif _is_navigation_bar(block) or (is_outer and _is_mostly_steps(block, text, ids)):
                 found = block
             block = block.parent
         if found is not None:
             gone.update(one.mem_id for one in found.css("a"))
             found.decompose()
+
+
+def _is_step_link(link: LexborNode) -> bool:
+    text = one_line(link)
+    return _is_step(link, text) or _STEP_LINK.match(text) is not None
+
+
+def _is_step(link: LexborNode, text: str) -> bool:
+    """Whether a link leads to the page before, after or above, or to the contents or the index."""
+    return link.attributes.get("rel") in _STEPS or _STEP_NAMES.fullmatch(text) is not None
+
+
+def _is_crumb(link: LexborNode) -> bool:
+    after = link.next
+    return after is not None and after.tag == "-text" and _CRUMB_SEPARATOR.match(after.text()) is not None
+
+
+def _is_mostly_steps(block: LexborNode, text: str, steps: set[int]) -> bool:
+    links = block.css("a")
+    linked = sum(len(_STEP_LINK.sub("", one_line(one))) for one in links)
+    return sum(one.mem_id in steps for one in links) > 1 and 2 * linked >= len(_STEP_LINK.sub("", text))
+
+
+def _is_navigation_bar(block: LexborNode) -> bool:
+    """Whether a block holds nothing but steps ("Next: Tides, [Index]") or the path to the page ("Home » Tides")."""
+    links = block.css("a[href]")
+    texts = [one_line(link) for link in links]
+    whole, at, between = one_line(block), 0, ""  # with a null character for each link
+    for text in texts:
+        start = whole.find(text, at)
+        between, at = f"{between}{whole[at:start]}\0", start + len(text)
+    between += whole[at:]
+    steps = sum(map(_is_step, links, texts))
+    if _CRUMBS.fullmatch(between):
+        return len(links) > 1 or steps > 0
+    labels = len(_STEP_LABEL.findall(between))
+    return len(links) > 1 and steps + labels >= len(links) and _STEP_NAMES.fullmatch(between) is not None
 
 
 def _remove_contents(page: LexborHTMLParser) -> None:
@@ -323,11 +372,11 @@ def _title(page: LexborHTMLParser, root: LexborNode, site_title: str) -> str:
     site = (named.attributes.get("content") or "").strip() if named else ""
     parts = [part.strip() for part in _TITLE_SEPARATOR.split(site_title) if part.strip()]
     names = {_NUMBER.sub("", name) for name in (site_title, *parts[: max(1, len(parts) - 1)])}
-    for heading in headings:
-        if heading in names:
-            return heading
-    for node in root.css("h2, h3"):
-        if (heading := _NUMBER.sub("", _heading_text(node))) and heading in names:
+    names |= {_PARENTHESIS.sub("", name) for name in names}  # "Quoting (Shell Manual)"
+    if heading := next((name for text in found if (name := _named(text, names))), ""):
+        return heading
+    for node in root.css("h2, h3, h4"):
+        if heading := _named(_heading_text(node), names):
             for banner in root.css("h1") if len(found) == 1 else ():
                 banner.decompose()  # a heading that all pages of the site have
             return heading
@@ -340,6 +389,17 @@ def _title(page: LexborHTMLParser, root: LexborNode, site_title: str) -> str:
     if parts:
         return _NUMBER.sub("", parts[0])
     return _NUMBER.sub("", _heading_text(root.css_first("h1, h2, h3")))
+
+
+def _named(heading: str, names: set[str]) -> str:
+    """Return a heading without its number if it is one of some names, else nothing."""
+    return next((text for text in (_NUMBER.sub("", heading), _LEADING_NUMBER.sub("", heading)) if text in names), "")
+
+
+def _own_heading(root: LexborNode, site_title: str) -> str:
+    """Return the first heading that is not the <title>."""
+    headings = (_NUMBER.sub("", _heading_text(node)) for node in root.css("h1, h2, h3, h4, h5, h6"))
+    return next((heading for heading in headings if heading and heading != site_title), "")
 
 
 def _heading_text(node: LexborNode | None) -> str:

@@ -17,7 +17,7 @@ _LANGUAGE = re.compile(r"(?:language|lang|highlight|brush|sourceCode)[-: ]+([A-Z
 _NOT_LANGUAGES = {"default", "text", "none", "notranslate", "source", "highlight", "plaintext"}
 _BLOCKS = set(
     "address article blockquote body caption center details div dd dl dt fieldset figcaption figure header hgroup hr "
-    "li main ol p pre section summary table tbody td tfoot th thead tr ul".split()
+    "legend li main ol p pre section summary table tbody td tfoot th thead tr ul".split()
 )
 _HEADINGS = {f"h{level}": level for level in range(10)}
 _CODE_TAGS = {"code", "tt", "kbd", "samp", "var-code"}
@@ -153,10 +153,11 @@ def _is_self_link(node: LexborNode | None, href: str) -> bool:
 
 
 def _is_data_table(node: LexborNode) -> bool:
-    """Whether a table holds data: one that holds headings, code blocks or tables is a layout."""
-    return node.css_first("h1, h2, h3, h4, h5, h6, pre, table table, ul, ol, dl") is None and any(
-        len(_cells(row)) > 1 for row in node.css("tr")
-    )
+    """Whether a table holds data: one that holds headings or tables, or blocks without labels above, is a layout."""
+    rows = [_cells(row) for row in node.css("tr")]
+    if node.css_first("h1, h2, h3, h4, h5, h6, table table") is not None or not any(len(cells) > 1 for cells in rows):
+        return False
+    return node.css_first("pre, ul, ol, dl") is None or _is_header(rows[0])
 
 
 def _write_table(node: LexborNode, writer: Writer) -> None:
@@ -166,11 +167,27 @@ def _write_table(node: LexborNode, writer: Writer) -> None:
         writer.block()
     rows = [_cells(row) for row in node.css("tr")]
     rows = [cells for cells in rows if any(cell.text(strip=True) for cell in cells)]
+    has_header = bool(rows) and _is_header(rows[0])
+    labels = [one_line(cell) for cell in rows[0]] if has_header else []
     for number, cells in enumerate(rows):
+        for label, cell in zip(labels, cells, strict=False) if number else ():
+            _remove_label(cell, label)
         writer.row(cells, lambda cell: write_html(cell, writer))
-        if number == 0 and all(cell.tag == "th" for cell in cells):
+        if number == 0 and has_header:
             writer.rule(len(cells))
     writer.block()
+
+
+def _is_header(cells: list[LexborNode]) -> bool:
+    return len(cells) > 1 and all(cell.tag == "th" for cell in cells)
+
+
+def _remove_label(cell: LexborNode, label: str) -> None:
+    """Remove the label of its column from a cell, which narrow screens show in each row."""
+    first = next((part for part in cell.iter(include_text=True) if part.text(strip=True)), None)
+    is_label = first is not None and first.tag != "-text" and one_line(first).rstrip(" :") == label.rstrip(" :")
+    if first is not None and is_label and one_line(first) != one_line(cell):
+        first.decompose()
 
 
 def _cells(row: LexborNode) -> list[LexborNode]:

@@ -1,14 +1,19 @@
 """Load documents from files, with ids that are stable from run to run."""
 
 import logging
+import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
 from graphrag_core.documents.containers import read_eml, read_epub, read_notebook
 from graphrag_core.documents.content import Content
-from graphrag_core.documents.html import read_html
+from graphrag_core.documents.html import read_html, title_element
 from graphrag_core.documents.office import read_docx, read_pptx, read_xlsx
 from graphrag_core.documents.pdf import read_pdf
 from graphrag_core.documents.plain import read_markdown, read_text
@@ -44,6 +49,8 @@ FORMATS = {extension: kind for kind, (_, extensions) in _READERS.items() for ext
 """File extensions and the format each is read as."""
 
 _MAX_BAD_ROWS = 20  # of a file that are reported one by one
+_TITLE_BYTES = 8_192  # at the start of a web page in which its <title> is
+_FEWEST_SHARING = 3  # web pages of a folder with one title
 
 _log = logging.getLogger(__name__)
 _SEPARATORS = re.compile(r"[-_\s]+")
@@ -143,7 +150,25 @@ def _read(file: File, max_bytes: int) -> Iterable[Content]:
     if len(data) > max_bytes:
         raise FileError("grew while it was read: try again")
     content = read(data)
-    return [content] if isinstance(content, Content) else content
+    if not isinstance(content, Content):
+        return content
+    if content.heading and title_element(data[:_TITLE_BYTES]) in _shared_titles(
+        str(file.path.parent), file.path.parent.stat().st_mtime_ns
+    ):
+        return [replace(content, title=content.heading)]
+    return [content]
+
+
+@lru_cache(maxsize=16)
+def _shared_titles(folder: str, _changed: int) -> frozenset[bytes]:
+    """Return the titles that several web pages of a folder have: that of the manual, not of a page."""
+    titles: Counter[bytes] = Counter()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if FORMATS.get(os.path.splitext(entry.name)[1].lower()) == "html" and entry.is_file(follow_symlinks=False):
+                with suppress(OSError), open(entry.path, "rb") as page:
+                    titles[title_element(page.read(_TITLE_BYTES))] += 1
+    return frozenset(title for title, count in titles.items() if title and count >= _FEWEST_SHARING)
 
 
 def _to_document(

@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 from graphrag_core.documents.catalogue import Catalogue, CatalogueEntry
 from graphrag_core.documents.load import FORMATS, MAX_BYTES, file_documents
-from graphrag_core.documents.walk import File, Problem, as_paths, folder_of, walk_files
+from graphrag_core.documents.walk import File, Problem, as_paths, folder_of, is_second_path, walk_files
 from graphrag_core.index import KnowledgeIndex
 from graphrag_core.model import Added, Document
 
 _DELETED_AT_ONCE = 10_000  # documents
 ChangeKind = Literal["added", "changed", "removed"]
-_READERS_VERSION = "2"  # increase when readers return other documents for the same bytes
+_READERS_VERSION = "3"  # increase when readers return other documents for the same bytes
 
 
 @dataclass(frozen=True)
@@ -274,14 +274,16 @@ class SyncRun:
     def _delete_missing(self) -> None:
         """Delete the documents of files that no longer exist, together: each deletion writes the search indexes."""
         gone: dict[CatalogueEntry, list[str]] = {}
-        for place in filter(None, map(folder_of, self.source.paths)):
+        places = [place for place in map(folder_of, self.source.paths) if place]
+        for place in places:
             if not os.path.isdir(place[0]):  # its drive may be unplugged
                 continue
             folder, matches = place
             for entry in self.catalogue.missing_files(str(folder)):
-                if not self.source.selects(Path(entry.path)) or os.path.lexists(entry.path):
+                path = Path(entry.path)
+                if not self.source.selects(path) or (os.path.lexists(path) and not is_second_path(path, places)):
                     continue
-                if matches is None or matches.fullmatch(Path(entry.path).relative_to(folder).as_posix()):
+                if matches is None or matches.fullmatch(path.relative_to(folder).as_posix()):
                     gone[entry] = self.catalogue.documents(entry)
         self._delete(gone)
         for entry in gone:

@@ -6,12 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from stat import S_ISREG
+from typing import TypeAlias
 
 from graphrag_core.errors import InputError
 from graphrag_core.index import KnowledgeIndex
 
 _SKIPPED_NAMES = {"node_modules", "__pycache__", "site-packages", "bower_components", "venv"}
 _WILDCARD = re.compile(r"[*?\[]")
+
+Place: TypeAlias = tuple[Path, re.Pattern[str] | None]
+"""A folder, and what the paths of its files relative to it must match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +68,19 @@ def walk_files(paths: str | Path | Iterable[str | Path], *, follow_links: bool =
     """Yield the files of folders (recursively), paths and glob patterns, each file once.
 
     Hidden files, caches, version control and index folders are skipped unless given by
-    their own path. Symbolic links within a folder are followed; cycles end. One that leads out of the folder is
-    followed with ``follow_links`` alone: otherwise whoever may write to the folder could have any file indexed. It is
-    yielded as a :class:`Problem`, as is whatever cannot be opened.
+    their own path. A symbolic link to a file that is yielded itself is skipped; others within a folder are followed,
+    and cycles end. One that leads out of the folder is followed with ``follow_links`` alone: otherwise whoever may
+    write to the folder could have any file indexed. It is yielded as a :class:`Problem`, as is whatever cannot be
+    opened.
     """
     given = as_paths(paths)
     seen: set[tuple[int, int]] = set()  # devices and inodes
-    allowed = None if follow_links else [os.path.realpath(place[0]) for place in map(folder_of, given) if place]
+    places = [place for place in map(folder_of, given) if place]
     for path in given:
         found: Iterable[tuple[File, os.stat_result] | Problem] = ()
         place = folder_of(path)
         if place and os.path.isdir(place[0]):
-            found = _walk_folder(*place, allowed)
+            found = _walk_folder(*place, places, follow_links=follow_links)
         elif not place and os.path.lexists(path):
             found = _file(Path(path).absolute(), Path(path).name, explicit=True)
         elif not place:
@@ -95,7 +100,7 @@ def walk_files(paths: str | Path | Iterable[str | Path], *, follow_links: bool =
             yield Problem(_printable(path), "no file matches this pattern")
 
 
-def folder_of(path: str) -> tuple[Path, re.Pattern[str] | None] | None:
+def folder_of(path: str) -> Place | None:
     """Return a folder, or the folder of a glob pattern and what its files must match; None for a single file."""
     if os.path.isdir(path):
         return Path(path).absolute(), None
@@ -153,30 +158,31 @@ def _file(path: Path, name: str, *, explicit: bool) -> Iterator[tuple[File, os.s
 
 
 def _walk_folder(
-    root: Path, matches: re.Pattern[str] | None, allowed: Sequence[str] | None
+    root: Path, matches: re.Pattern[str] | None, places: Sequence[Place], *, follow_links: bool
 ) -> Iterator[tuple[File, os.stat_result] | Problem]:
-    """Yield the files of a folder. ``allowed`` are the folders that links may lead into; None for all."""
-    pending = [root]
-    visited: set[tuple[int, int]] = set()
+    """Yield the files of a folder. ``places`` has all given folders: links may lead into these."""
+    pending = [(root, False)]
+    visited: set[tuple[int, int, bool]] = set()  # a link may give a folder a name that the pattern matches
     while pending:
-        folder = pending.pop()
+        folder, is_linked = pending.pop()
         try:
             stat = folder.stat()
-            if (stat.st_dev, stat.st_ino) in visited:
+            if (stat.st_dev, stat.st_ino, is_linked) in visited:
                 continue
-            visited.add((stat.st_dev, stat.st_ino))
+            visited.add((stat.st_dev, stat.st_ino, is_linked))
             with os.scandir(folder) as entries:
                 for entry in entries:
                     path = Path(entry.path)
-                    if is_skipped(entry.name):
+                    leads_by_link = is_linked or entry.is_symlink()
+                    if is_skipped(entry.name) or (leads_by_link and is_second_path(path, places)):
                         continue
-                    if allowed is not None and entry.is_symlink() and not _leads_into(entry.path, allowed):
+                    if entry.is_symlink() and not follow_links and not _leads_into(entry.path, places):
                         reason = "a link that leads out of the folder: follow_links (--follow-links) reads it"
                         yield Problem(_printable(path), reason)
                         continue
                     if _is_folder(entry):
                         if not KnowledgeIndex.exists(path):
-                            pending.append(path)
+                            pending.append((path, leads_by_link))
                         continue
                     name = path.relative_to(root).as_posix()
                     if matches is None or matches.fullmatch(name):
@@ -185,10 +191,28 @@ def _walk_folder(
             yield _cannot_open(folder, error)
 
 
-def _leads_into(path: str, folders: Sequence[str]) -> bool:
+def _leads_into(path: str, places: Sequence[Place]) -> bool:
     """Return whether a link leads into one of some folders; also of one that leads nowhere, which is reported later."""
     target = Path(os.path.realpath(path))
-    return not target.exists() or any(target.is_relative_to(folder) for folder in folders)
+    return not target.exists() or any(target.is_relative_to(os.path.realpath(folder)) for folder, _ in places)
+
+
+def is_second_path(path: Path, places: Sequence[Place]) -> bool:
+    """Return whether a path leads by links to a file or folder that is found in the given folders by its own path.
+
+    Hidden files are not found, and a file with another extension may be of another format.
+    """
+    target = Path(os.path.realpath(path))
+    if target.suffix.lower() != path.suffix.lower() and not target.is_dir():
+        return False
+    for folder, matches in places:
+        real = os.path.realpath(folder)
+        if target.is_relative_to(real):
+            name = target.relative_to(real)
+            is_found = not any(map(is_skipped, name.parts)) and (matches is None or matches.fullmatch(name.as_posix()))
+            if is_found and folder / name != path and target.exists():
+                return True
+    return False
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

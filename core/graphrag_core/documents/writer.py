@@ -236,6 +236,8 @@ class Writer:
         if self._one_line:
             self.literal(" ".join(lines))
             return
+        if self._indents and self._indents[-1].first == ": ":  # Markdown knows no code after this marker
+            self._indents[-1].is_written = True
         fence = fence_of(text)
         with self.paragraph():
             self._put(fence + language)

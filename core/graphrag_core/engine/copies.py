@@ -6,6 +6,7 @@ with a probability of 96 %; those that do are compared. Short texts are copies o
 
 Texts made from one template differ in few words, and these are the answer: a number, a name, "request" for "response".
 So a text is a copy of another only if it has no word of its own besides articles and the like and lines of copyright.
+Texts in two formats, such as PDF and HTML, differ in ligatures, hyphens and section numbers: these do not count.
 """
 
 import re
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from graphrag_core.engine.analysis import term_hash
 from graphrag_core.text import segment
 from graphrag_core.text.markup import plain
+from graphrag_core.text.names import unify
 
 LEAST_SHARED = 0.9
 """The share of word triples that two texts must have in common to be copies of each other."""
@@ -26,7 +28,12 @@ LEAST_SHARED = 0.9
 _FEWEST_WORDS = 24
 _MOST_COMPARED = 100  # different texts, to find the copies of one chunk
 _BANDS, _ROWS = 3, 4
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"[^\W_]+")
+_HYPHENATION = re.compile(r"\u00ad\s*|(?<=[a-z])[-‐]\r?\n[ \t]*(?=[a-z])")
+_SECTION_NUMBER = re.compile(r"\s*(?:\d+|[A-Z])\.(?:\d+\.?)*\s+(?=[^\W\d_])")
+_PRINTED_REFERENCE = re.compile(
+    r"\b(?:section|chapter|appendix)\s+[\dA-Z.]+\s+\[([^\[\]]{1,200})\],\s+page\s+\d+", re.IGNORECASE
+)
 _NEGATIONS = frozenset("not no nor never none without cannot t".split())  # "t" of "don't"
 _MAY_DIFFER = frozenset("a an the this that these those it its and is are was were".split())
 _COPYRIGHT = re.compile(r"^[^\w\n]*(?:copyright|\(c\)|©).*$", re.IGNORECASE | re.MULTILINE)
@@ -96,7 +103,13 @@ def is_copy(text: str, other: str) -> bool:
     """
     if text == other:
         return True
+    numbers = _SECTION_NUMBER.match(text), _SECTION_NUMBER.match(other)
+    if None in numbers:  # else they differ as versions do
+        text, other = (
+            one[number.end() :] if number else one for one, number in zip((text, other), numbers, strict=True)
+        )
     words, others = _words(text), _words(other)
+    words, others = _hyphenated_as(words, set(others)), _hyphenated_as(others, set(words))
     if words == others or min(len(words), len(others)) < _FEWEST_WORDS:
         return words == others
     own, more = Counter(words), Counter(others)
@@ -109,6 +122,9 @@ def is_copy(text: str, other: str) -> bool:
 
 def _words(text: str) -> list[str]:
     """Return the words of a text; of a long one without lines of copyright."""
+    if not text.isascii():
+        text = unify(text)
+    text = _PRINTED_REFERENCE.sub(r"\1", _HYPHENATION.sub("", text))
     lower = segment(text).lower()
     words = _WORD.findall(lower)
     hinted = "copyr" in lower or "(c)" in lower or "©" in lower
@@ -116,6 +132,17 @@ def _words(text: str) -> list[str]:
         return words
     others = _WORD.findall(segment(_COPYRIGHT.sub("", text)).lower())
     return words if len(others) < _FEWEST_WORDS else others
+
+
+def _hyphenated_as(words: list[str], known: set[str]) -> list[str]:
+    """Return words with those joined that another text has as one: "command", "line" and "commandline"."""
+    joined: list[str] = []
+    is_joined = False
+    for word in words:
+        whole = joined[-1] + word if joined and not is_joined else ""
+        is_joined = whole in known and whole.isalpha()
+        joined[-1 if is_joined else len(joined) :] = [whole if is_joined else word]
+    return joined
 
 
 def _triples(words: list[str]) -> npt.NDArray[np.uint64]:

@@ -1,10 +1,11 @@
 """The chunker: splits documents into passages by their sections; finds titles, headings and pages."""
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import chain, pairwise, takewhile
 from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -15,8 +16,10 @@ from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.text import Tokenizer, most_tokens, normalise, sentences, token_counter, unwrap
 from graphrag_core.text.markup import BLOCKS, plain, scan
 
-_VERSION = 2  # changes when the same settings give other passages
+_VERSION = 3  # changes when the same settings give other passages
 _TINY_SECTION = 40  # tokens; sections below are joined with those beside them
+_FEWEST_ENTRIES = 3  # of a list of definitions that is divided
+_FULL_ENTRY = 128  # tokens; shorter entries share a passage with the next ones
 _LONGEST_LABELS = 400  # characters of MyST labels before a heading
 _WORD = re.compile(r"\S*\s*")
 _LINE = re.compile(r"[^\n]*\n?")
@@ -51,6 +54,14 @@ class _Section(NamedTuple):
     tokens: int
 
 
+class _Entry(NamedTuple):
+    """An entry of a list of definitions, up to the next one. The text after a list is one without a name."""
+
+    start: int
+    indent: int
+    name: str
+
+
 class _Piece(NamedTuple):
     """What is never split: a sentence, a code block, a line of a long one.
 
@@ -70,12 +81,14 @@ class Chunker:
     """Splits documents into passages at headings, and long sections at blocks and sentences.
 
     A passage never crosses a heading, and a heading belongs to the passage that follows it. A section of
-    up to ``whole_until`` tokens is one passage. A longer one is split into passages of at most
-    ``max_tokens``. Each starts with the last sentences of the previous one, up to ``overlap`` tokens.
-    Code and tables are not split up to ``whole_until`` tokens, then between lines; they are in no
-    overlap. A sentence longer than a passage is split between words. Sections of less than 40 tokens
-    are joined with their neighbours under the same heading. Without the overlaps, the passages joined
-    are exactly the document.
+    up to ``whole_until`` tokens is one passage. A longer one is split at the entries of its lists of
+    definitions, such as a glossary or the options of a command: an entry has its term as a heading, and
+    those of less than 128 tokens share a passage with the next ones. What is still longer is split into
+    passages of at most ``max_tokens``. Each starts with the last sentences of the previous one, up to
+    ``overlap`` tokens. Code and tables are not split up to ``whole_until`` tokens, then between lines;
+    they are in no overlap. A sentence longer than a passage is split between words. Sections of less
+    than 40 tokens are joined with their neighbours under the same heading. Without the overlaps, the
+    passages joined are exactly the document.
 
     With ``long_only``, a document of up to ``whole_until`` tokens is one passage whatever its headings, as for texts
     that another splitter has cut. ``tokenizer`` counts tokens (:meth:`graphrag_core.Result.context`).
@@ -126,7 +139,9 @@ class Chunker:
         paths: list[tuple[str, ...]] = []
         blocks = [mark for mark in marks if mark.kind in BLOCKS]
         at = 0
-        for section in self._joined(self._sections(text, headings, whole.title, above)):
+        entries = _entries(text, blocks, [mark for mark in marks if mark.kind == "term"])
+        sections = self._joined(self._sections(text, headings, whole.title, above))
+        for section in chain.from_iterable(self._divided(text, one, entries) for one in sections):
             first = at
             while at < len(blocks) and blocks[at].start < section.end:
                 at += 1
@@ -197,6 +212,41 @@ class Chunker:
             start, path = (current.start, current.path) if current else (begin, path)
             current = _Section(start, len(text), path, self._count(text[start:]))
         yield current
+
+    def _divided(self, text: str, section: _Section, entries: Sequence[_Entry]) -> Iterator[_Section]:
+        """Yield the entries of the lists of definitions in a long section, and the text between them.
+
+        Entries that follow each other share a passage until it has ``_FULL_ENTRY`` tokens; its terms are marks.
+        """
+        first, last = (bisect_left(entries, at, key=attrgetter("start")) for at in (section.start, section.end))
+        if section.tokens <= self.whole_until or first == last:
+            yield section
+            return
+        current, *rest = self._entry_sections(text, section, list(entries[first:last]))
+        parent = current.path[:-1] if current.path != section.path else None  # of the entries in the current passage
+        for part in rest:
+            tokens = current.tokens + part.tokens
+            if part.path[:-1] == parent and current.tokens < _FULL_ENTRY and tokens <= self.max_tokens:
+                current = _Section(current.start, part.end, parent, tokens)
+                continue
+            yield current
+            current, parent = part, part.path[:-1] if part.path != section.path else None
+        yield current
+
+    def _entry_sections(self, text: str, section: _Section, entries: list[_Entry]) -> Iterator[_Section]:
+        """Yield each entry under its term; what is before the first one, if it is more than a heading."""
+        if self._count(text[section.start : entries[0].start]) < _TINY_SECTION:
+            entries[0] = entries[0]._replace(start=section.start)
+        above: list[_Entry] = []
+        path = section.path
+        bounds = [section.start, *(entry.start for entry in entries), section.end]
+        for entry, (start, end) in zip((None, *entries), pairwise(bounds), strict=True):
+            if entry:
+                above = [one for one in above if one.indent < entry.indent]
+                above += [entry] if entry.name else []
+                path = section.path + tuple(one.name for one in above)
+            if start < end:
+                yield _Section(start, end, path, self._count(text[start:end]))
 
     def _joined(self, sections: Iterable[_Section]) -> Iterator[_Section]:
         """Join tiny sections under the same heading. The common path of headings is that of the joined section."""
@@ -300,6 +350,43 @@ class Chunker:
                 b = min(a + self.max_tokens, word.end())
                 size = min(self._count(text[a:b]), self.max_tokens)
                 yield _Piece(a, b, size, size)
+
+
+def _entries(text: str, blocks: Sequence[Mark], terms: Sequence[Mark]) -> list[_Entry]:
+    """Return the entries of lists of at least three definitions, and where the text goes on after such a list."""
+    found: list[tuple[_Entry, int]] = []  # with the number of their list
+    sizes: Counter[int] = Counter()
+    lists: list[tuple[int, int]] = []  # those that are open: indentation and number
+    shared, shared_indent, shared_name = -1, 0, ""  # of the terms before, which share the definition that follows
+    for block in blocks if len(terms) >= _FEWEST_ENTRIES else ():
+        start = _block_start(text, block)
+        indent = len(text[start : block.start + 1]) - len(text[start : block.start + 1].lstrip(" "))
+        name = _defined_term(text, block, terms)
+        if name and block.kind == "paragraph":
+            shared, shared_indent, shared_name = start if shared < 0 else shared, indent, name
+            continue
+        is_entry = bool(name) and block.kind == "definition"
+        if shared >= 0 and not is_entry and indent > shared_indent:  # a definition that starts with code
+            is_entry, indent, name = True, shared_indent, shared_name
+        start, shared = (shared if shared >= 0 and is_entry else start), -1
+        while lists and (lists[-1][0] > indent or (lists[-1][0] == indent and not is_entry) or block.kind == "heading"):
+            found.append((_Entry(start, indent, ""), lists.pop()[1]))
+        if is_entry:
+            if not lists or lists[-1][0] < indent:
+                lists.append((indent, len(found)))
+            sizes[lists[-1][1]] += 1
+            found.append((_Entry(start, indent, name), lists[-1][1]))
+    return [entry for entry, number in found if sizes[number] >= _FEWEST_ENTRIES]
+
+
+def _defined_term(text: str, block: Mark, terms: Sequence[Mark]) -> str:
+    """Return the last term in the first line of a definition, or of a paragraph that has nothing but terms."""
+    end = text.find("\n", block.start, block.end) if block.kind == "definition" else block.end
+    first, last = (bisect_left(terms, at, key=attrgetter("start")) for at in (block.start, end))
+    if block.kind == "paragraph" and last - first <= text.count("\n", block.start, end):
+        return ""
+    is_covered = block.kind == "definition" or terms[last - 1].end >= end
+    return terms[last - 1].value if last > first and is_covered else ""
 
 
 def whole_document(document: Document) -> Chunk:

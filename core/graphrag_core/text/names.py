@@ -46,6 +46,11 @@ def plain_runs(norm: str) -> list[str] | None:
 
 
 @lru_cache(maxsize=8_192)
+def unify(text: str) -> str:
+    """Return a text with Unicode compatibility forms unified, such as ligatures and letters with combining accents."""
+    return unicodedata.normalize("NFKC", _MARKS.sub(r"\1", text) if len(text) > _LONG else text)
+
+
 def normalise(name: str) -> str:
     """Return the spelling under which names are compared. It is the id of an entity.
 
@@ -68,7 +73,7 @@ def normalise(name: str) -> str:
             return norm
         return norm[:-1] if _CAPITALS_PLURAL.fullmatch(name) else singular(norm)
     if not name.isascii():
-        name = unicodedata.normalize("NFKC", _MARKS.sub(r"\1", name) if len(name) > _LONG else name)
+        name = unify(name)
     name = _POSSESSIVE.sub("", name.strip(" .,;:\"'’").casefold())
     name = _SPACES.sub(" ", _SEPARATORS.sub(" ", name)).strip()
     return _ARTICLE.sub("", name)

@@ -58,6 +58,41 @@ def test_licences_of_other_owners_are_copies():
     assert [len(hit.copies) for hit in found(one, other)] == [1]
 
 
+MANUAL = (
+    "The “first” office of the harbour files each ship's papers, and offers a well-known command-line client for "
+    "LC_MESSAGES — which isn't final. Traffic information flows through the channel, and the difficult part is that "
+    "a specific affinity of tides and berths is not fixed before the morning, when the pilot confirms the arrival."
+)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"“": '"', "”": '"', "—": "--", "'": "’"},
+        {"fi": "ﬁ", "ffi": "ﬃ", "fl": "ﬂ"},
+        {"information": "infor-\nmation", "command-line": "command-\nline", "confirms": "con\xadfirms"},
+        {"command-line": "commandline", "harbour": "har bour", "well-known": "wellknown"},
+        {" ": "\N{NO-BREAK SPACE}\n", "berths": "**berths**", "client": "`client`", "pilot": "[pilot](pilot.html)"},
+        {"LC_MESSAGES": "LC MESSAGES"},
+        {"The “first”": "## 3.2 The first"},
+        {"the channel": "Section 2.1 [the channel], page 12"},
+    ],
+    ids=["quotes", "ligatures", "hyphenation", "hyphens", "spaces and markup", "underscores", "section number", "page"],
+)
+def test_a_text_of_another_format_is_a_copy(changed):
+    other = MANUAL
+    for old, new in changed.items():
+        other = other.replace(old, new)
+    assert other != MANUAL
+    for one, two in ((MANUAL, other), (other, MANUAL)):
+        assert [len(hit.copies) for hit in found(one, two, question="harbour ship papers")] == [1]
+
+
+def test_sections_of_two_versions_are_both_found():
+    texts = [f"{version} Changes\n\n{MANUAL}" for version in ("3.2", "3.3")]
+    assert len(found(*texts, question="harbour ship papers")) == 2
+
+
 def test_a_chunk_with_very_many_similar_ones_is_compared_with_none(monkeypatch):
     compared = []
     monkeypatch.setattr(copies, "is_copy", lambda *both: compared.append(both) or is_copy(*both))
