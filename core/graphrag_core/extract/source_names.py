@@ -8,7 +8,6 @@ several words are found in lower case too. A short form that the source introduc
 """
 
 import json
-import os
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -37,6 +36,7 @@ _SUBJECT_VERB = re.compile(
     r"(?:['’]s|,)?\s+(?:is|was|has|had|does|did|will|can|became|began|won|joined|says?|said|wrote|uses?|provides?"
     r"|supports?|owns?|leads?|runs?|handles?|stores?|sends?|issues?)\b"
 )
+_INFLECTED = re.compile(r"(?:ing|ed|ly|able|ible|ions?|ments?|ness|i[sz]es?|ers|ors|i[ct]y|ous|al|ic|less|ful|ive)$")
 _LINKING = frozenset("the a an in on at to for".split())
 _CONTINUES = frozenset(",;'’/-&")
 _CAPITALS_FACTOR = 3  # a word in capitals is a name unless it is that many times as frequent in lower case
@@ -123,9 +123,8 @@ class SourceNames:
 
     def __init__(self, readings: Sequence[Reading]) -> None:
         texts = [reading.prose.text for reading in readings]
-        titles = {name for reading in readings for name in reading.subjects.title}
-        terms = {name for reading in readings for _, names in reading.subjects.terms for name in names}
-        titles |= terms
+        stated = {name for reading in readings for name in reading.subjects.title}
+        stated |= {name for reading in readings for _, names in reading.subjects.terms for name in names}
         subjects = {name for reading in readings for name in reading.subjects.names() if name[0] != "→"}
         certain = Counter(match.name for reading in readings for match in reading.found if match.certain)
         opening = {match.name for reading in readings for match in reading.found if not match.certain}
@@ -133,17 +132,14 @@ class SourceNames:
         lower = {word.lower() for word in words}
         self._inside = _names_inside(readings)
         self._lower = Counter(word for text in texts for word in _LOWER_WORD.findall(text) if word in lower)
-        self._instead: Instead = {word: () for word in words - titles if not self._is_name(word)}
+        self._instead: Instead = {word: () for word in words - stated if not self._is_name(word)}
         shorter = _without_openers(readings, certain, self._inside)
         self._instead |= {name: rest for name, rest in shorter.items() if name not in subjects}
-        self._instead |= self._in_headings(subjects - titles - set(certain), texts)
+        self._instead |= self._in_headings(subjects - stated - set(certain), texts)
         if any(reading.chunk.page is not None for reading in readings):
             self._instead |= _footnotes(readings)
         self._instead |= _long_forms(readings) | self._full_names(readings)
-        self._phrases = _Phrases(
-            [name for name in (*certain, *subjects) if name not in self._instead],
-            terms if os.environ.get("TERM1") else set(),
-        )
+        self._phrases = _Phrases(name for name in (*certain, *subjects) if name not in self._instead)
         literals = (match.name for reading in readings for match in reading.literals)
         self.known = {normalise(name) for name in (*certain, *subjects, *literals) if name not in self._instead}
         """The normalised names."""
@@ -200,16 +196,9 @@ class SourceNames:
         if self._inside[match.name]:
             return True
         lower = match.name.lower()
-        if (
-            os.environ.get("R5")
-            and not self._lower[lower]
-            and not is_ordinary(lower)
-            and len(lower) > 3
-            and lower not in VERBS
-            and lower not in OPENERS
-        ):
-            return True
-        return not self._lower[lower] and not is_ordinary(lower) and _SUBJECT_VERB.match(text, match.end) is not None
+        if self._lower[lower] or is_ordinary(lower) or lower in VERBS:
+            return False
+        return _INFLECTED.search(lower) is None or _SUBJECT_VERB.match(text, match.end) is not None
 
     def _full_names(self, readings: Sequence[Reading]) -> Instead:
         """Return the full names of persons that a word of their name stands for: "Bruce" after "Bruce Perens".
@@ -303,14 +292,12 @@ def _in_order(readings: Sequence[Reading]) -> Iterator[str]:
 class _Phrases:
     """Names of several words, and Chinese and Japanese ones, to be found in texts in any case."""
 
-    def __init__(self, names: Iterable[str], terms: set[str]) -> None:
+    def __init__(self, names: Iterable[str]) -> None:
         self._by_first: dict[str, list[tuple[tuple[str, ...], str]]] = {}
         self._cjk: list[str] = []
         for name in dict.fromkeys(names):
             words = tuple(normalise(name).split(" "))
             if 2 <= len(words) <= _LONGEST_PHRASE and FUNCTION.isdisjoint(words) and min(map(len, words)) > 1:
-                self._by_first.setdefault(words[0], []).append((words, name))
-            elif len(words) == 1 and name in terms and len(name) > 3:
                 self._by_first.setdefault(words[0], []).append((words, name))
             elif not name.isascii() and _CJK_NAME.fullmatch(name):
                 self._cjk.append(name)
