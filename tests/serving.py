@@ -21,7 +21,7 @@ import httpx
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.serve import ApiKeys, Gateway, create_app
-from graphrag_core.serve.http import make_server
+from graphrag_core.serve.http import Server, make_server
 from graphrag_core.testing import HashEmbedder
 
 CORE = Path(__file__).parents[1] / "core"
@@ -63,6 +63,13 @@ def wait_until(condition):
 @contextmanager
 def served(app, gateway: Gateway) -> Iterator[str]:
     """Serve an application on a free port; yield its URL; shut it down gracefully."""
+    with running(app, gateway) as (_, url):
+        yield url
+
+
+@contextmanager
+def running(app, gateway: Gateway) -> Iterator[tuple[Server, str]]:
+    """Serve an application on a free port; yield the server and its URL; shut it down gracefully."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)  # what a slow client does not read, waits
         listening.bind(("127.0.0.1", 0))
@@ -79,7 +86,7 @@ def served(app, gateway: Gateway) -> Iterator[str]:
         thread.start()
         try:
             assert started.wait(LIMIT)
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+            yield server, f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(LIMIT)

@@ -1,4 +1,4 @@
-"""Bodies that arrive slowly, never end or are not wanted: they hold few connections, little memory and nobody else."""
+"""Bodies that arrive slowly, never end or are not wanted, and answers that are not taken: they hold nobody else up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from serving import DOCUMENTS, LIMIT, QUESTION, index_of, keys_of, process, served, wait_until
+from serving import DOCUMENTS, LIMIT, QUESTION, index_of, keys_of, process, running, served, wait_until
 
 from graphrag_core import KnowledgeIndex
 from graphrag_core.serve import ApiKeys, Gateway, Limits, create_app
@@ -23,6 +23,7 @@ from graphrag_core.serve.tools import mcp_app
 from graphrag_core.testing import HashEmbedder
 
 BODY = json.dumps({"question": QUESTION}).encode()
+LARGE = "/docs/assets/swagger-ui-bundle.js"  # 1.5 MB, for everybody
 
 
 def head(verb: str = "POST", path: str = "/v1/query", length: int | None = 9_000_000, **headers: str) -> bytes:
@@ -34,10 +35,25 @@ def head(verb: str = "POST", path: str = "/v1/query", length: int | None = 9_000
     )
 
 
-def connect(url: str, source: str = "127.0.0.1") -> socket.socket:
+def get(path: str = LARGE, **headers: str) -> bytes:
+    """A request without a body."""
+    return head("GET", path, 0, **headers)
+
+
+def connect(url: str, source: str = "127.0.0.1", *, taken: int | None = None) -> socket.socket:
+    """Connect to a server; with so many bytes that are taken before they are read."""
     host, port = urlsplit(url).netloc.split(":")
-    connection = socket.create_connection((host, int(port)), timeout=LIMIT, source_address=(source, 0))
+    connection = socket.socket()
+    connection.settimeout(LIMIT)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if taken is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, taken)
+    try:
+        connection.bind((source, 0))
+        connection.connect((host, int(port)))
+    except OSError:
+        connection.close()
+        raise
     return connection
 
 
@@ -69,7 +85,8 @@ def serving(app=create_app, *, keys=None, **limits):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of open files of another process is set")
-def test_bodies_that_never_end_keep_nobody_out(tmp_path):
+@pytest.mark.parametrize("request_of", [lambda key: head(**key) + b"{", lambda key: get(**key)], ids=["body", "answer"])
+def test_bodies_that_never_end_and_answers_that_are_not_taken_keep_nobody_out(tmp_path, request_of):
     """With and without a key, and more of them than the server may have open files."""
     import resource
 
@@ -85,8 +102,8 @@ def test_bodies_that_never_end_keep_nobody_out(tmp_path):
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (files + 100, files + 100))
         slow = []
         for number in range(150):
-            slow.append(stack.enter_context(connect(url)))
-            slow[-1].sendall(head(**(valid if number % 2 else {})) + b"{")
+            slow.append(stack.enter_context(connect(url, taken=4_096)))
+            slow[-1].sendall(request_of(valid if number % 2 else {}))
             with suppress(OSError):  # a byte more on one that is open
                 slow[len(slow) // 2].sendall(b" ")
         assert httpx.get(f"{url}/health", timeout=LIMIT).json()["status"] == "ok"
@@ -230,3 +247,34 @@ def test_a_connection_is_used_again_and_takes_requests_ahead():
                 time.sleep(0.05)  # so that the server reads it by itself
             for _ in range(b"".join(pieces).count(b"POST")):
                 assert answer(connection, reader)[0] == 200
+
+
+UNREAD = {
+    "a file": get(),
+    "the last answer": get(Connection="close"),
+    "many answers": get("/docs") * 1_000,
+}
+
+
+@pytest.mark.parametrize("requests", UNREAD.values(), ids=UNREAD)
+def test_an_answer_that_is_not_taken_has_a_time_limit(requests):
+    gateway = Gateway(index_of(), limits=Limits(receive_seconds=0.5))
+    with running(create_app(gateway), gateway) as (server, url), connect(url, taken=4_096) as connection:
+        connection.sendall(requests)
+        wait_until(lambda: select.select([connection], [], [], 0)[0])
+        wait_until(lambda: not server.server_state.connections)
+
+
+def test_a_slow_client_that_takes_an_answer_gets_all_of_it():
+    """Longer than the time limit, which holds for each part."""
+    with serving(receive_seconds=2.0) as url, connect(url, taken=65_536) as connection:
+        connection.sendall(get())
+        reader = connection.makefile("rb")
+        assert reader.readline().split()[1] == b"200"
+        left = int(http.client.parse_headers(reader)["Content-Length"])
+        start = time.monotonic()
+        while left and (data := reader.read(min(left, 50_000))):
+            left -= len(data)
+            time.sleep(0.1)
+        assert left == 0
+        assert time.monotonic() - start > 2.0

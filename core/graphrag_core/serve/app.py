@@ -34,13 +34,13 @@ try:
     from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
     from fastapi.routing import APIRoute
     from fastapi.security import HTTPBearer
-    from fastapi.staticfiles import StaticFiles
     from pydantic import BaseModel, ConfigDict, Field
     from pydantic_core import to_json
     from starlette.exceptions import HTTPException
     from starlette.types import Scope
 
     from graphrag_core.serve.http import (
+        Assets,
         EventStream,
         Guard,
         body_route,
@@ -282,7 +282,7 @@ def _add_pages(app: FastAPI, gateway: Gateway) -> None:
         f"default-src 'none'; script-src 'self' {digest(script)}; style-src 'self' 'unsafe-inline'; img-src data:; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'"
     )
-    app.mount("/docs/assets", StaticFiles(packages=[("graphrag_core.serve", "assets")]))
+    app.mount("/docs/assets", Assets(packages=[("graphrag_core.serve", "assets")]))
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> Response:
@@ -404,7 +404,7 @@ def _add_explorer(app: FastAPI, gateway: Gateway) -> None:
     explorer, page = Explorer(gateway.retriever), server_page()
     app.mount(
         "/explore/assets",
-        StaticFiles(packages=[("graphrag_core.explore", "assets"), ("graphrag_core.explain", "assets")]),
+        Assets(packages=[("graphrag_core.explore", "assets"), ("graphrag_core.explain", "assets")]),
     )
 
     @app.get("/explore", include_in_schema=False)

@@ -6,17 +6,22 @@ import asyncio
 import json
 import logging
 import math
+import os
+import socket
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Match, Mount
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
@@ -36,6 +41,7 @@ from graphrag_core.serve.limits import Limits
 
 _log = logging.getLogger(__name__)
 _MOST_DISCARDED = 10  # times the limit of a body
+_PIECE = 65_536  # bytes of a file that are sent at once
 _DEADLINE = "graphrag_core.deadline"  # in a scope: when the request must have arrived, by the event loop's clock
 _BaseConnection: Any = AutoHTTPProtocol  # which of two, uvicorn decides when it is imported
 _T = TypeVar("_T")
@@ -334,6 +340,31 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return replay
 
 
+# -- files
+
+
+class Assets(StaticFiles):
+    """Files of packages, sent from memory: an answer that a client does not take holds no open file."""
+
+    def file_response(self, full_path: Any, stat_result: os.stat_result, *arguments: Any) -> Response:
+        """Return the response with a file."""
+        response = super().file_response(full_path, stat_result, *arguments)
+        if not isinstance(response, FileResponse):  # the client has the file
+            return response
+        data = _read(full_path, stat_result.st_mtime_ns)
+        return StreamingResponse(_pieces(data), response.status_code, response.headers)
+
+
+@lru_cache(maxsize=100)
+def _read(path: str, _: int) -> bytes:
+    return Path(path).read_bytes()
+
+
+async def _pieces(data: bytes) -> AsyncGenerator[bytes, None]:
+    for start in range(0, len(data), _PIECE):
+        yield data[start : start + _PIECE]
+
+
 # -- events
 
 
@@ -384,11 +415,12 @@ class EventStream(Response):
 # -- a process
 
 
-class _Arriving:
-    """The connections whose next request has not arrived whole. Its headers and its body have one time limit.
+class _Waiting:
+    """The connections that wait for their client: until a request has arrived whole, or until an answer is taken.
 
-    uvicorn waits for a request without end. If there are too many such connections, of one address or of all, the one
-    that has waited longest is closed.
+    Headers and body of a request have one time limit, and so has an answer of which nothing is taken. uvicorn waits
+    without end. If there are too many such connections, of one address or of all, the one that has waited longest is
+    closed.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -398,6 +430,9 @@ class _Arriving:
 
     def follow(self, connection: Any) -> None:
         """Note that something happened on a connection."""
+        if connection.flow.write_paused:
+            self._add(connection)
+            return
         cycle = connection.cycle
         is_idle = cycle is None or cycle.response_complete
         # While others are answered that arrived before it, uvicorn does not read the request.
@@ -405,14 +440,21 @@ class _Arriving:
         if not is_arriving or connection.transport.is_closing():
             self.forget(connection)
             return
-        if connection not in self._timers:
-            self._add(connection)
+        self._add(connection)
         if not is_idle and connection in self._timers:
             cycle.scope.setdefault(_DEADLINE, self._timers[connection].when())
 
+    def restart(self, connection: Any) -> None:
+        """Note that a connection waits for something else, or again."""
+        self.forget(connection)
+        self.follow(connection)
+
     def _add(self, connection: Any) -> None:
+        if connection in self._timers:
+            return
         limits, neighbours = self._limits, self._by_address[_address(connection)]
-        self._timers[connection] = connection.loop.call_later(limits.receive_seconds, self._expire, connection)
+        unsent = connection.transport.get_write_buffer_size()
+        self._timers[connection] = connection.loop.call_later(limits.receive_seconds, self._expire, connection, unsent)
         neighbours[connection] = None
         if len(neighbours) > limits.connections_per_address:
             self._close(next(iter(neighbours)))
@@ -428,13 +470,16 @@ class _Arriving:
             if not self._by_address[address]:
                 del self._by_address[address]
 
-    def _expire(self, connection: Any) -> None:
-        if connection.cycle is None or connection.cycle.response_started:  # else the application answers it
+    def _expire(self, connection: Any, unsent: int) -> None:
+        cycle, is_taking = connection.cycle, connection.flow.write_paused
+        if is_taking and connection.transport.get_write_buffer_size() < unsent:
+            self.restart(connection)
+        elif is_taking or cycle is None or cycle.response_started:  # else the application answers it
             self._close(connection)
 
     def _close(self, connection: Any) -> None:
         self.forget(connection)
-        connection.transport.close()
+        connection.transport.abort()  # close() would wait until the client takes what is written
 
 
 def _address(connection: Any) -> str:
@@ -442,25 +487,37 @@ def _address(connection: Any) -> str:
 
 
 class _Connection(_BaseConnection):  # type: ignore[misc]
-    """A connection of uvicorn, which a server's :class:`_Arriving` follows."""
+    """A connection of uvicorn, which a server's :class:`_Waiting` follows."""
 
-    arriving: _Arriving
+    waiting: _Waiting
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.arriving.follow(self)
+        transport.set_write_buffer_limits(high=0)  # writing is paused until the client has taken all
+        # Else the system buffers megabytes, and takes the next piece only when a slow client has read much of them.
+        with suppress(AttributeError, OSError):  # the option is not there, or the client is gone
+            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _PIECE)
+        self.waiting.follow(self)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self.arriving.follow(self)
+        self.waiting.follow(self)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self.arriving.follow(self)
+        self.waiting.follow(self)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.waiting.restart(self)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.waiting.restart(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self.arriving.forget(self)
+        self.waiting.forget(self)
 
 
 class Server(uvicorn.Server):
@@ -482,7 +539,7 @@ def make_server(app: ASGIApp, gateway: Gateway, host: str, port: int, **settings
     config = uvicorn.Config(
         app, host=host, port=port, access_log=False, log_config=None, lifespan="on", server_header=False,
         timeout_graceful_shutdown=math.ceil(max(limits.seconds, limits.write_seconds)),
-        http=type("Connection", (_Connection,), {"arriving": _Arriving(limits)}),
+        http=type("Connection", (_Connection,), {"waiting": _Waiting(limits)}),
         **settings,
     )  # fmt: skip
     return Server(config, gateway)

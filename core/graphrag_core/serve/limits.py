@@ -44,8 +44,9 @@ class Limits:
     requests_per_minute
         The rate limit of a key that has none; None for no limit.
     connections, connections_per_address, receive_seconds
-        How many connections may wait until a request has arrived whole, of all clients and of one address, and how
-        long: headers and body together. Of more, the one that has waited longest is closed.
+        How many connections may wait until a request has arrived whole or until an answer is taken, of all clients and
+        of one address, and how long: headers and body together, or a part of an answer. Of more, the one that has
+        waited longest is closed.
     """
 
     body_bytes: int = 10_000_000
