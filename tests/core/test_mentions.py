@@ -59,12 +59,9 @@ def test_words_that_open_sentences_are_no_names(text):
     assert names(text) == []
 
 
-def test_a_word_at_the_start_is_a_name_when_the_text_shows_it():
-    assert names("Redis is fast.") == ["Redis"]
-    assert names("Redis wins. They chose Redis.") == ["Redis", "Redis"]
-    assert names("Caches are fast, and caches help.") == []
-    assert names("Keyring, again.") == []
-    assert names("Keyring, again.", certain=False) == ["Keyring"]
+def test_a_word_that_only_the_start_of_a_sentence_capitalises_is_not_certain():
+    assert names("Keyring, again. They chose Redis.") == ["Redis"]
+    assert names("Keyring, again. They chose Redis.", certain=False) == ["Keyring", "Redis"]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +125,6 @@ def test_a_title_has_its_bare_and_its_full_name():
     ("text", "expected"),
     [
         ("Ivo Kask met Mara Lindqvist in Tallinn.", ["Ivo Kask", "Mara Lindqvist"]),
-        ("He met Mara Lindqvist in Tallinn. He left Tallinn.", ["Mara Lindqvist", "Tallinn", "Tallinn"]),
         ("She runs Norden Works in the Netherlands.", ["Norden Works"]),
         ("He joined Kelvaag Instruments on Monday.", ["Kelvaag Instruments"]),
         ('Then "__exit__()" is called.', ["__exit__"]),

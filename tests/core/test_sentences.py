@@ -251,7 +251,7 @@ def test_names_of_headings(heading, expected):
 
 
 def test_a_chunk_is_about_its_title_and_nearest_heading():
-    body = "A long enough paragraph about what happens when a message is not acknowledged in time by the worker. " * 3
+    body = "The visibility timeout tells what happens when a message is not acknowledged in time by the worker. " * 3
     text = f"# Redis\n\n## Visibility timeout\n\n{body}\n\n### Overview\n\n{body}\n"
     assert subjects(text, "Redis") == [["Redis", "Visibility timeout"], ["Redis", "Visibility timeout"]]
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from graphrag_core.extract.prose import Prose
@@ -123,7 +124,7 @@ class SourceNames:
 
     def __init__(self, readings: Sequence[Reading]) -> None:
         texts = [reading.prose.text for reading in readings]
-        stated = {name for reading in readings for name in reading.subjects.title}
+        stated = {name for reading in readings if not _is_file_name(reading.chunk) for name in reading.subjects.title}
         stated |= {name for reading in readings for _, names in reading.subjects.terms for name in names}
         subjects = {name for reading in readings for name in reading.subjects.names() if name[0] != "→"}
         certain = Counter(match.name for reading in readings for match in reading.found if match.certain)
@@ -171,10 +172,14 @@ class SourceNames:
         """Return the names of what a chunk is about."""
         if not self._instead:
             return subjects
+        title = self._all(subjects.title)
         headings = ((at, self._all(names)) for at, names in subjects.headings)
         terms = ((block, self._all(names)) for block, names in subjects.terms)
-        return subjects._replace(
-            headings=tuple(pair for pair in headings if pair[1]), terms=tuple(pair for pair in terms if pair[1])
+        return Subjects(
+            title,
+            tuple(pair for pair in headings if pair[1]),
+            tuple(pair for pair in terms if pair[1]),
+            subjects.addresses,
         )
 
     def _all(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -182,19 +187,17 @@ class SourceNames:
 
     def matches(self, reading: Reading) -> list[NameMatch]:
         """Return the names in the prose of a chunk."""
-        text = reading.prose.text
+        text, starts = reading.prose.text, {sentence.start for sentence in reading.prose.sentences}
         introduced = {short for short, _ in reading.aliases}
         found = []
         for match in reading.found:
-            if match.certain or self._confirms(text, match):
+            if match.certain or self._inside[match.name] or (match.start in starts and self._opens(text, match)):
                 names = (match.name,) if match.name in introduced else self.of(match.name)
                 found += [NameMatch(name, match.start, match.end) for name in names]
         return _with_others(found, [*self._phrases.find(text)])
 
-    def _confirms(self, text: str, match: NameMatch) -> bool:
-        """Return whether a word that opens a sentence is a name."""
-        if self._inside[match.name]:
-            return True
+    def _opens(self, text: str, match: NameMatch) -> bool:
+        """Return whether a word that the source has at the start of sentences alone is a name."""
         lower = match.name.lower()
         if self._lower[lower] or is_ordinary(lower) or lower in VERBS:
             return False
@@ -224,6 +227,13 @@ class SourceNames:
             and (word in acting or (of_person and not _is_first(word, name)))
             and lower.isdisjoint((name.lower().split()[0], name.lower().split()[-1]))
         }
+
+
+def _is_file_name(chunk: Chunk) -> bool:
+    """Return whether a chunk has the name of its file as title, for want of a better one."""
+    places = (chunk.metadata.get(key) for key in ("file_name", "filename", *_SOURCE_KEYS))
+    stems = (PurePosixPath(place.replace("\\", "/")).stem for place in places if isinstance(place, str))
+    return any(normalise(stem) == normalise(chunk.title) for stem in stems)
 
 
 def _is_word(name: str) -> bool:

@@ -1,0 +1,190 @@
+"""What is a name is decided inside its source, and pieces of a source are decided together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphrag_core import Chunk, Document, GraphRetriever, KnowledgeIndex, SentenceExtractor
+from graphrag_core.embedders import WordLlama
+from graphrag_core.ingest.chunker import Chunker
+from graphrag_core.text import normalise
+
+
+def names(*texts, title="", metadata=None):
+    """Return the names of pieces of one source, or of one document, for each piece."""
+    given = metadata or [{"source": "guide.md"}] * len(texts)
+    documents = [Document(f"p{i}", text, title, given[i]) for i, text in enumerate(texts)]
+    chunks = [chunk for document in documents for chunk in Chunker(long_only=True).split(document)]
+    found = SentenceExtractor().extract(chunks)
+    return [[mention.name for mention in one.mentions if mention.name[0] != "→"] for one in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # the uses of the source decide
+        ("We opened a Session. The session ended, and no session was left.", []),
+        ("We asked the Session. A session ended. They trust the Session.", ["Session"]),
+        ("They run SELECT. You select one, select two, select three and select four.", []),
+        ("They run SELECT and select one.", ["SELECT"]),
+        # a word that opens a sentence
+        ("Redis wins. They chose Redis.", ["Redis"]),
+        ("Redis is fast.", ["Redis"]),
+        ("Redis keeps the sessions.", ["Redis"]),
+        ("Caches are fast, and caches help.", []),
+        ("Sessions expire after a day.", []),
+        ("Deduplicating takes long.", []),
+        # where the uses say nothing, the dictionary decides
+        ("The kinds of errors: Permanent [Temporary failures], then Xyzzy.", ["Xyzzy"]),
+        ("Shown in the label: Congress.", ["Congress"]),
+        # an ordinary word before a name that opens a sentence is no part of it
+        ("Review the PR before it is merged.", ["PR"]),
+        ("Hop on IRC and ask.", ["IRC"]),
+        ("Tap Bixby Key twice. It is the Bixby Key.", ["Bixby Key"]),
+        ("They asked the Bank of England. Bank of England officials left.", ["Bank of England"]),
+        ("Lake George is deep.", ["Lake George"]),
+        # a menu is no name
+        ("Open Settings General Accessibility Learn Menu Screen Try Now Learn on the screen.", []),
+    ],
+)
+def test_a_name_is_decided_by_the_uses_of_its_source(text, expected):
+    assert list(dict.fromkeys(names(text)[0])) == expected
+
+
+def test_a_place_is_a_name_if_the_source_has_it_elsewhere():
+    assert names("He met Mara Lindqvist in Tallinn.") == [["Mara Lindqvist"]]
+    assert names("He met Mara Lindqvist in Tallinn. He left Tallinn.") == [["Mara Lindqvist", "Tallinn"]]
+
+
+def test_names_of_several_words_are_found_in_lower_case():
+    (found,) = SentenceExtractor().extract([Chunk("1", "1", "Ask the Auth Service. The auth service answers slowly.")])
+    assert [fact.entities for fact in found.facts] == [("Auth Service",), ("Auth Service",)]
+
+
+def test_chinese_names_are_found_inside_sentences():
+    text = "《开放授权提供商》很有名。钥匙环公司与开放授权提供商通信。"
+    (found,) = SentenceExtractor().extract([Chunk("1", "1", text)])
+    assert "开放授权提供商" in found.facts[-1].entities
+
+
+def test_other_documents_never_change_the_names_of_one():
+    text = "The auth service answers. Redis keeps it."
+    alone = SentenceExtractor().extract([Chunk("1", "1", text)])
+    others = [Chunk("2", "2", "The Auth Service of redis, the redis."), Chunk("3", "3", "No redis and no Redis.")]
+    assert SentenceExtractor().extract([*others, Chunk("1", "1", text)])[-1] == alone[0]
+
+
+# -- headings
+
+
+def test_a_heading_is_a_name_if_the_text_speaks_of_it():
+    body = "The visibility timeout is long. "
+    assert names(f"# Broker\n\n## Visibility timeout\n\n{body}")[0] == ["Broker", "Visibility timeout"]
+
+
+def test_of_another_heading_the_names_in_it_are_subjects():
+    text = "# Broker\n\n## Stopping the Exim daemon on Solaris\n\nIt is stopped on Solaris as Exim is elsewhere."
+    assert names(text)[0] == ["Broker", "Solaris", "Exim"]
+
+
+def test_a_heading_of_one_ordinary_word_is_no_name():
+    assert names("# Broker\n\n## Permanent\n\nNothing is said about it here, and nobody asks.")[0] == ["Broker"]
+
+
+# -- short forms
+
+
+def test_a_short_form_is_the_long_name_elsewhere_in_its_source():
+    introduces, uses = "An Access Control List (ACL) is checked.", "Every ACL has a verb."
+    assert names(introduces, uses) == [["Access Control List", "ACL"], ["Access Control List"]]
+
+
+def test_a_short_form_with_two_long_names_stays():
+    pieces = (
+        "The Access Control List (ACL) is long.",
+        "The Anterior Cruciate Ligament (ACL) is short.",
+        "No ACL here.",
+    )
+    assert names(*pieces)[2] == ["ACL"]
+
+
+# -- plurals
+
+
+def test_the_plural_of_an_ordinary_word_or_of_capitals_is_the_same_entity():
+    assert normalise("ACLs") == normalise("ACL")
+    assert normalise("Developers") == normalise("Developer")
+    assert normalise("Windows") != normalise("Window")
+    assert normalise("Rails") != normalise("Rail")
+    assert normalise("United States") == "united states"
+
+
+# -- pieces of one source
+
+
+def test_pieces_of_one_source_are_decided_together():
+    assert names("Redis wins.", "They chose Redis, again.") == [["Redis"], ["Redis"]]
+    assert names("They chose a Session.", "One session, two sessions, a session.") == [[], []]
+
+
+def test_pieces_with_other_metadata_are_decided_apart():
+    given = [{"source": "guide.md", "tenant": "a"}, {"source": "guide.md", "tenant": "b"}]
+    assert names("An Access Control List (ACL) is checked.", "Every ACL has a verb.", metadata=given)[1] == ["ACL"]
+
+
+def test_the_place_of_a_piece_in_its_source_does_not_matter():
+    given = [{"source": "guide.pdf", "page": page, "start_index": page} for page in (0, 1)]
+    found = names("An Access Control List (ACL) is checked.", "Every ACL has a verb.", metadata=given)
+    assert found[1] == ["Access Control List"]
+
+
+def test_pieces_get_the_title_and_headings_of_those_before():
+    pieces = (
+        "# Celery tasks\n\nIntro.\n\n## Retrying",
+        "A task is retried.",
+        "### Backoff\n\nIt waits.",
+        "## States\n\nIt ends.",
+    )
+    index = KnowledgeIndex(WordLlama(), chunker=Chunker(long_only=True), progress=False)
+    index.add([Document(f"p{i}", text, metadata={"source": "tasks.rst"}) for i, text in enumerate(pieces)])
+    found = [index.chunks(f"p{i}")[0] for i in range(4)]
+    assert {chunk.title for chunk in found} == {"Celery tasks"}
+    assert [chunk.headings for chunk in found[1:]] == [("Retrying",), ("Retrying", "Backoff"), ("States",)]
+
+
+def test_documents_of_one_file_that_have_titles_keep_them():
+    rows = [
+        Document(f"people.csv#{i}", f"{name} runs it.", name, {"source": "people.csv"})
+        for i, name in enumerate(("Ada", "Bob"))
+    ]
+    index = KnowledgeIndex(WordLlama(), progress=False)
+    index.add(rows)
+    assert [index.chunks(row.id)[0].title for row in rows] == ["Ada", "Bob"]
+
+
+def test_the_pieces_of_a_source_are_in_one_batch():
+    texts = ["An Access Control List (ACL) is checked.", "Nothing here.", "Every ACL has a verb."]
+    index = KnowledgeIndex(WordLlama(), batch_size=2, progress=False)
+    index.add([Document(f"p{i}", text, metadata={"source": "guide.md"}) for i, text in enumerate(texts)])
+    assert [entity.id for entity in index.graph.entities()] == ["access control list", "acl"]
+
+
+def test_a_walk_goes_over_mentions_alone():
+    index = KnowledgeIndex(WordLlama(), progress=False)
+    index.add(
+        [
+            Document("a", "The Auth Service uses the OAuth Provider."),
+            Document("b", "The OAuth Provider is sold by Keyring."),
+        ]
+    )
+    with index.engine.snapshot() as snapshot:
+        entity = snapshot.find_entities(["oauth provider"])["oauth provider"]
+        edges = snapshot.walk(np.array([entity]))
+        assert (edges.targets < snapshot.first_entity).all()
+        assert edges.counts.tolist() == [2]
+        assert edges.totals.tolist() == [2.0]
+    assert [hit.chunk.id for hit in GraphRetriever(index).retrieve("Who sells what the Auth Service uses?").hits] == [
+        "a",
+        "b",
+    ]
