@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+import re
 
 from hypothesis import strategies as st
 
-from graphrag_core import Chunker, Document, KnowledgeIndex
+from graphrag_core import Chunker, Combined, Document, Extraction, KnowledgeIndex, Mention, SentenceExtractor
 
 # Names that come capitalised, in lower case, at the start of a sentence, as aliases (one of
 # them ambiguous), twice in one text; sentences long enough that documents are cut.
@@ -49,6 +50,21 @@ additions = st.lists(documents, min_size=1, max_size=4, unique_by=lambda d: d.id
 deletions = st.lists(st.sampled_from(["a", "b", "c", "d", "nobody"]), min_size=1, max_size=3, unique=True)
 operations = st.lists(st.one_of(additions, deletions), min_size=1, max_size=7)
 CHUNKER = Chunker(max_tokens=20, overlap=10, whole_until=30)
+
+
+class StatedAliases:
+    """States for all documents what the default extractor applies inside one: that a short form is a long name."""
+
+    identity = "aliases in brackets"
+    _introduced = re.compile(r"((?!The )[A-Z]\w+(?: [A-Z]\w+)+) \(([A-Z]{2,})\)")
+
+    def extract(self, chunks):
+        pairs = (self._introduced.findall(chunk.text) for chunk in chunks)
+        return [Extraction(tuple(Mention(long, aliases=(short,)) for long, short in own)) for own in pairs]
+
+
+EXTRACTOR = Combined(SentenceExtractor(), StatedAliases())
+SETTINGS = {"chunker": CHUNKER, "extractor": EXTRACTOR}
 
 
 def perform(index: KnowledgeIndex, operation: list[object], present: dict[str, Document]) -> None:

@@ -12,7 +12,7 @@ SERVICES = [
         "oauth", "The OAuth Provider is run by Mara Lindqvist.", "OAuth Provider", {"team": "identity", "year": 2021}
     ),
     Document("mara", "Mara Lindqvist leads the identity team in Uppsala.", metadata={"team": "identity", "year": 2024}),
-    Document("log", "yesterday the auth service was slow.", metadata={"team": "sre", "tags": ["incident", "auth"]}),
+    Document("log", "yesterday the Auth Service was slow.", metadata={"team": "sre", "tags": ["incident", "auth"]}),
 ]
 
 

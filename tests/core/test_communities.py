@@ -253,7 +253,7 @@ def test_the_prompt_of_a_summary_cannot_be_closed_by_names_and_sentences():
 
 def test_a_theme_is_named_by_what_its_texts_are_about_and_not_by_headings():
     tools = ["QuerySet", "ModelAdmin", "ForeignKey", "AdminSite", "FormView"]
-    chapters = [f"Working with the {tool}" for tool in tools]
+    chapters = [f"{tool} and the Project" for tool in tools]
     links = " ".join(f"[{title}](m{at}.md)" for at, title in enumerate(chapters))
     manual = [
         Document(

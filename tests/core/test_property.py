@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from changes import CHUNKER, operations, perform
+from changes import SETTINGS, operations, perform
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import snapshot
@@ -16,7 +16,7 @@ QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 
 
 def made(open_index=KnowledgeIndex) -> KnowledgeIndex:
-    return open_index(HashEmbedder(), chunker=CHUNKER, batch_size=2)
+    return open_index(HashEmbedder(), **SETTINGS, batch_size=2)
 
 
 def assert_same(lived: dict[str, object], embedded: dict[str, object]) -> None:
@@ -46,7 +46,7 @@ def test_the_same_holds_on_disk_with_reopening(tmp_path_factory, steps):
     present: dict[str, Document] = {}
     folder = tmp_path_factory.mktemp("kb")
     for step in steps:
-        with KnowledgeIndex.open(folder, HashEmbedder(), chunker=CHUNKER, batch_size=2) as lived:
+        with KnowledgeIndex.open(folder, HashEmbedder(), **SETTINGS, batch_size=2) as lived:
             perform(lived, step, present)
     with KnowledgeIndex.open(folder, read_only=True) as reader:
         assert reader.verify(), str(reader.verify())

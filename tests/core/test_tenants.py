@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from changes import EXTRACTOR
 from torture.tenants import Tenants
 
 from graphrag_core import Document, GraphRetriever
@@ -65,7 +66,7 @@ def test_a_scope_shares_the_statistics_and_sees_nothing_else(open_index):
 
 
 def test_an_alias_of_another_tenant_does_not_join_names(open_index):
-    with open_index() as index:
+    with open_index(extractor=EXTRACTOR) as index:
         index.add(documents("umbrella", ["Key Vault Service (KVS) failed.", "KVS works. Key Vault Service works."]))
         index.add(documents("acme", ["Key Vault Service failed.", "KVS is another thing."]))
         assert index.graph.entity("KVS").name == "Key Vault Service"

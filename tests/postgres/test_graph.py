@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import psycopg
 import pytest
-from changes import CHUNKER, some_document
+from changes import SETTINGS, some_document
 
 from graphrag_core import Document, KnowledgeIndex
 from graphrag_core.embedders import WordLlama
@@ -22,8 +22,7 @@ from graphrag_core.testing import HashEmbedder
 
 
 def make_index(engine=None, **settings) -> KnowledgeIndex:
-    chunker = CHUNKER
-    return KnowledgeIndex(HashEmbedder(16), engine=engine, chunker=chunker, **settings)
+    return KnowledgeIndex(HashEmbedder(16), engine=engine, **SETTINGS, **settings)
 
 
 def problems(index) -> list[str]:

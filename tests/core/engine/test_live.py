@@ -12,7 +12,7 @@ from statistics import median
 
 import numpy as np
 import pytest
-from changes import CHUNKER, MORE, TITLES, some_document
+from changes import MORE, SETTINGS, TITLES, some_document
 
 from graphrag_core import Document, GraphRetriever, KnowledgeIndex, Trace
 from graphrag_core.engine.embedded import search_indexes
@@ -30,7 +30,7 @@ QUESTIONS = ["Who met Ada Lovelace?", "auth service session", "What did the AMA 
 
 
 def make_index() -> KnowledgeIndex:
-    return KnowledgeIndex(HashEmbedder(16), chunker=CHUNKER)
+    return KnowledgeIndex(HashEmbedder(16), **SETTINGS)
 
 
 def view_of(index):
@@ -87,7 +87,7 @@ def test_after_each_change_the_view_is_the_one_that_is_built_from_the_rows(seed)
 def test_a_mapped_view_follows_changes(tmp_path, seed):
     chance = random.Random(50 + seed)
     for _ in range(6):
-        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), chunker=CHUNKER) as index:
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), **SETTINGS) as index:
             for _ in range(chance.randint(0, 6)):
                 if chance.random() < 0.65:
                     index.add({one.id: one for one in map(some_document, [chance] * chance.randint(1, 4))}.values())
@@ -99,11 +99,11 @@ def test_a_mapped_view_follows_changes(tmp_path, seed):
 
 
 def test_a_reader_that_missed_many_changes_maps_the_saved_view(tmp_path, monkeypatch):
-    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), chunker=CHUNKER) as index:
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), **SETTINGS) as index:
         index.add([Document(f"a{at}", MORE[at % len(MORE)]) for at in range(20)])
-    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), chunker=CHUNKER, read_only=True) as reader:
+    with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), **SETTINGS, read_only=True) as reader:
         view_of(reader)
-        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), chunker=CHUNKER) as index:
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), **SETTINGS) as index:
             index.add([Document(f"b{at}", MORE[at % len(MORE)]) for at in range(20)])
             index.delete("a3")
         with monkeypatch.context() as patch:
@@ -118,7 +118,7 @@ def test_closing_saves_many_changes_and_few_are_applied_again(tmp_path, monkeypa
     chance, saved = random.Random(3), []
     monkeypatch.setattr(search_indexes, "_FEW_CHANGES", 4)
     for count in (40, 2, 3, 30):
-        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), chunker=CHUNKER) as index:
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), **SETTINGS) as index:
             assert_as_built(view_of(index), index.engine.indexes.graph)
             for at in range(count):
                 index.add([replace(some_document(chance), id=f"{count}-{at}")])
@@ -126,7 +126,7 @@ def test_closing_saves_many_changes_and_few_are_applied_again(tmp_path, monkeypa
                 index.delete([f"40-{count}"])
             assert index.verify(), str(index.verify())
         saved.append([path.name for path in (tmp_path / "kb").glob("derived/*")])
-        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), chunker=CHUNKER, read_only=True) as reader:
+        with KnowledgeIndex.open(tmp_path / "kb", HashEmbedder(16), **SETTINGS, read_only=True) as reader:
             assert_as_built(view_of(reader), reader.engine.indexes.graph)
             assert reader.verify(), str(reader.verify())
     assert saved[0] == saved[1] == saved[2] != saved[3]
@@ -158,7 +158,7 @@ def assert_masked(graph, visible) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_the_rows_of_the_graph_through_a_mask_are_those_of_a_scope(seed):
     chance, random_flags = random.Random(seed), np.random.default_rng(seed)
-    with KnowledgeIndex(HashEmbedder(16), chunker=CHUNKER, merge_similar=0.9 if seed % 2 else None) as index:
+    with KnowledgeIndex(HashEmbedder(16), **SETTINGS, merge_similar=0.9 if seed % 2 else None) as index:
         for _ in range(20):
             index.add([some_document(chance)])
         for _ in range(12):
