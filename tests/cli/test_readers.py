@@ -472,6 +472,7 @@ while True:
         ("<title>Guide - Part two - Site</title><p>x", "Guide - Part two"),
         ("<title>Quoting (Shell Manual)</title><h3>3.1.2 Quoting</h3><p>x", "Quoting"),
         ("<title>Parameters (shell)</title><h1>15 Parameters</h1><p>x<h1>Other</h1>", "Parameters"),
+        ("<title>15. Routers</title><h1><a href=/>Mailer</a></h1><h2>Chapter 15 - Routers</h2><p>x", "Routers"),
         ("<title>Session API - Ledger 2.1 Documentation</title><h1>A Session API</h1><h1>x</h1>", "Session API"),
         ("<h2>Only this</h2><p>x", "Only this"),
         ("<meta property=og:site_name content=Harbour><title>Harbour: Tides</title><p>x", "Harbour: Tides"),
@@ -480,6 +481,14 @@ while True:
 )
 def test_the_title_of_a_page_is_its_own(source, title):
     assert html_content(source).title == title
+
+
+def test_links_to_the_pages_around_are_no_text_of_the_page():
+    steps = "<a class=previous_page href=a>&lt;-previous</a><a class=toc_page href=i>Table of Contents</a><a class=next_page href=c>next-&gt;</a>"
+    assert (
+        html_content(f"<div>{steps}<h1>Routers</h1><p>A router is asked.</p>{steps}</div>").text
+        == "# Routers\n\nA router is asked."
+    )
 
 
 def test_sections_marked_by_bold_lines_with_anchors_become_headings():

@@ -61,7 +61,9 @@ _MOST_STEP_LINKS = 10  # at the start of a page, and at its end, around which mo
 _LONGEST_STEPS = 400  # characters of links to the pages before and after
 _TITLE_SEPARATOR = re.compile(r"\s+[|·•»:—–-]+\s+|\s*[»—|]\s*")
 _NUMBER = re.compile(r"^\s*(?:\d+\.)+\d*\s+|^\s*\d+\.\s+")
-_LEADING_NUMBER = re.compile(r"^(?:\d+|[A-Z](?=\.))(?:\.\d+)*\.?\s+")
+_LEADING_NUMBER = re.compile(
+    r"^(?:(?:chapter|section|part|appendix)\s+)?(?:\d+|[A-Z](?=\.))(?:\.\d+)*[.:]?\s+(?:[–—-]\s+)?", re.IGNORECASE
+)
 _PARENTHESIS = re.compile(r"(?<!\s)\s+\([^()]+\)$")
 _SECTION_NUMBER = re.compile(r"\s*(?:[0-9A-Z]+\.)*[0-9A-Z]*\.?\s*")
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)([^<>]*)")
@@ -237,6 +239,9 @@ def _remove_furniture(page: LexborHTMLParser) -> None:
 
 def _remove_step_links(page: LexborHTMLParser) -> None:
     """Remove navigation bars, and the first and last blocks that hardly hold more than links to the pages around."""
+    for link in page.css("a[class*='prev'], a[class*='next'], a[class*='toc']"):
+        if _is_step_link(link) or _CONTENTS_HEADING.fullmatch(one_line(link)):
+            link.decompose()  # it may stand in the middle of the page's text
     steps = [link for link in page.css("a") if _is_step_link(link) or _is_crumb(link)]
     ids = {link.mem_id for link in steps if _is_step_link(link)}
     gone: set[int] = set()

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from graphrag_core.model import Chunk
 
-_MOST_LEFT = 0.15  # of the letters and digits outside headings
+_MOST_LEFT, _MOST_LEFT_IN_INDEX = 0.15, 0.5  # of the letters and digits outside headings
 _LEAST_LINKS, _LEAST_LETTERS, _LEAST_LINES, _LEAST_TERMS = 2, 3, 3, 5
 _LEAST_LINKED = 0.25  # of the characters of a passage whose links are looked at
 _LEAST_SORTED = 0.8  # of the neighbours in an index
@@ -68,8 +68,9 @@ def is_navigation(chunk: Chunk) -> bool:
     rest, bars = _BAR.subn("", _HEADING.sub("", rest))
     rest, entries = _without_entries(rest)
     lines = [line for line in map(str.strip, rest.split("\n")) if line != chunk.title and not _INDEX_TITLE.match(line)]
-    if links >= _LEAST_LINKS or letters >= _LEAST_LETTERS or bars or entries:
-        return _size(_FILLER.sub("", "\n".join(lines))) <= _MOST_LEFT * _size(_HEADING.sub("", chunk.text))
+    if links >= (1 if in_index else _LEAST_LINKS) or letters >= _LEAST_LETTERS or bars or entries:
+        most = _MOST_LEFT_IN_INDEX if in_index else _MOST_LEFT
+        return _size(_FILLER.sub("", "\n".join(lines))) <= most * _size(_HEADING.sub("", chunk.text))
     terms = [term for line in lines if (term := line.strip(" \t|*+-`").casefold()) and line[0] != ":"]
     if any(term.count(" ") > _LONGEST_TERM + 2 * term.count(",") or _SENTENCE_END.search(term) for term in terms):
         return False
