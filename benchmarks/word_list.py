@@ -1,10 +1,10 @@
 """Writes ``core/graphrag_core/text/ordinary_words.txt.gz``, the dictionary of :mod:`graphrag_core.text.dictionary`.
 
-``python benchmarks/word_list.py WORDS LEMMAS``: WORDS is a SCOWL word list, one word per line, such as ``american-english``
+``python benchmarks/word_list.py WORDS LEMMAS``: WORDS is a SCOWL word list, such as ``american-english``
 of Debian's ``wamerican``; LEMMAS is ``resources/lemma_lu.csv.gz`` of the package ``lemminflect``.
 
-A word is ordinary if the list has it in lower case and not with a capital: "china" and "bill" are left to the document. A
-plural has its singular beside it, if it is the plural of one common noun and nothing else.
+A word is ordinary if the list has it in lower case and not with a capital: "china" and "bill" are left to the document.
+A plural has its singular beside it, if it is the plural of one common noun and nothing else.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 TARGET = Path(__file__).parents[1] / "core" / "graphrag_core" / "text" / "ordinary_words.txt.gz"
 NOTICE = """\
 # Ordinary English words; a plural is followed by its singular. Made by benchmarks/word_list.py.
-# From SCOWL, Copyright 2000-2020 by Kevin Atkinson: "Permission to use, copy, modify, distribute and sell these word lists,
-# the associated scripts, the output created from the scripts, and its documentation for any purpose is hereby granted
-# without fee, provided that the above copyright notice appears in all copies and that both that copyright notice and this
-# permission notice appear in supporting documentation. Kevin Atkinson makes no representations about the suitability of
-# this array for any purpose. It is provided "as is" without express or implied warranty."
+# From SCOWL, Copyright 2000-2020 by Kevin Atkinson: "Permission to use, copy, modify, distribute and sell these word
+# lists, the associated scripts, the output created from the scripts, and its documentation for any purpose is hereby
+# granted without fee, provided that the above copyright notice appears in all copies and that both that copyright
+# notice and this permission notice appear in supporting documentation. Kevin Atkinson makes no representations about
+# the suitability of this array for any purpose. It is provided "as is" without express or implied warranty."
 # Plurals from lemminflect, Copyright 2019 Brad Jascob, MIT licence.
 """
 

@@ -44,7 +44,7 @@ from graphrag_core.engine import analysis, copies
 from graphrag_core.errors import GraphRAGError
 from graphrag_core.explain import labels
 from graphrag_core.extract import SentenceExtractor
-from graphrag_core.extract.sentences import read_prose
+from graphrag_core.extract.prose import read_prose
 from graphrag_core.extract.subjects import document_address, heading_names, link_addresses, section_addresses
 from graphrag_core.ingest.chunker import Chunker, is_markdown, title_of, whole_document
 from graphrag_core.model import Chunk, Document, Mark

@@ -484,7 +484,10 @@ def test_the_title_of_a_page_is_its_own(source, title):
 
 
 def test_links_to_the_pages_around_are_no_text_of_the_page():
-    steps = "<a class=previous_page href=a>&lt;-previous</a><a class=toc_page href=i>Table of Contents</a><a class=next_page href=c>next-&gt;</a>"
+    steps = "".join(
+        f"<a class={kind}_page href={kind}.html>{text}</a>"
+        for kind, text in (("previous", "&lt;-previous"), ("toc", "Table of Contents"), ("next", "next-&gt;"))
+    )
     assert (
         html_content(f"<div>{steps}<h1>Routers</h1><p>A router is asked.</p>{steps}</div>").text
         == "# Routers\n\nA router is asked."

@@ -11,7 +11,7 @@ import json
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
 from pathlib import PurePosixPath
@@ -38,9 +38,15 @@ _SUBJECT_VERB = re.compile(
     r"|supports?|owns?|leads?|runs?|handles?|stores?|sends?|issues?)\b"
 )
 _INFLECTED = re.compile(r"(?:ing|ed|ly|able|ible|ions?|ments?|ness|i[sz]es?|ers|ors|i[ct]y|ous|al|ic|less|ful|ive)$")
+_SENTENCE = re.compile(  # as a heading
+    r"^(?:[a-z]+ing|how|what|when|where|why|which|who|if|to|do|use)\b|\b(?:is|are|was|do|does|not|can|should|your|you)\b"
+    r"|(?:\S+\s+){6}",
+    re.IGNORECASE,
+)
 _LINKING = frozenset("the a an in on at to for".split())
 _CONTINUES = frozenset(",;'’/-&")
 _CAPITALS_FACTOR = 3  # a word in capitals is a name unless it is that many times as frequent in lower case
+_SHORT = 2  # chunks of a source that may not have room for a second use of a name
 _LONGEST_PHRASE = 5  # words of a name that is found in lower case
 _CJK_NAME = re.compile(f"[{CJK}]{{3,}}")
 _CODE_IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
@@ -78,20 +84,25 @@ def sources(chunks: Sequence[Chunk]) -> list[list[int]]:
     """
     found: dict[str, list[int]] = {}
     for place, chunk in enumerate(chunks):
-        found.setdefault(source_of(chunk.document_id, chunk.metadata), []).append(place)
+        found.setdefault(_source(chunk), []).append(place)
     return list(found.values())
 
 
-def source_of(document_id: str, metadata: Mapping[str, Any]) -> str:
-    """Return what the pieces of a source have in common; the id of a document that is no piece."""
+def _source(chunk: Chunk) -> str:
+    found = source_and_rest(chunk.metadata)
+    if found is None or found[0] == chunk.document_id:
+        return chunk.document_id
+    return json.dumps(found, sort_keys=True)
+
+
+def source_and_rest(metadata: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """Return the source that metadata names, and what else it says but for the place in it; None if it names none."""
     stored = metadata.get(_STORED)
-    named = (metadata.get(key) for key in _SOURCE_KEYS)
     source = stored.get("source") if isinstance(stored, Mapping) else None
-    source = source or next(filter(None, named), None)
-    if not isinstance(source, str) or source == document_id:
-        return document_id
-    rest = {key: value for key, value in metadata.items() if key not in _POSITION_KEYS}
-    return json.dumps([source, rest], sort_keys=True, default=str)
+    source = source or next(filter(None, (metadata.get(key) for key in _SOURCE_KEYS)), None)
+    if not isinstance(source, str):
+        return None
+    return source, {key: value for key, value in metadata.items() if key not in _POSITION_KEYS}
 
 
 class Reading(NamedTuple):
@@ -126,17 +137,19 @@ class SourceNames:
         texts = [reading.prose.text for reading in readings]
         stated = {name for reading in readings if not _is_file_name(reading.chunk) for name in reading.subjects.title}
         stated |= {name for reading in readings for _, names in reading.subjects.terms for name in names}
-        subjects = {name for reading in readings for name in reading.subjects.names() if name[0] != "→"}
+        named = (name for reading in readings for name in reading.subjects.names())
+        subjects = dict.fromkeys(name for name in named if name[0] != "→")  # in order: results must not vary
         certain = Counter(match.name for reading in readings for match in reading.found if match.certain)
         opening = {match.name for reading in readings for match in reading.found if not match.certain}
         words = {name for name in (*certain, *subjects, *opening) if _is_word(name)}
         lower = {word.lower() for word in words}
+        self._is_short = len(readings) <= _SHORT
         self._inside = _names_inside(readings)
         self._lower = Counter(word for text in texts for word in _LOWER_WORD.findall(text) if word in lower)
         self._instead: Instead = {word: () for word in words - stated if not self._is_name(word)}
         shorter = _without_openers(readings, certain, self._inside)
         self._instead |= {name: rest for name, rest in shorter.items() if name not in subjects}
-        self._instead |= self._in_headings(subjects - stated - set(certain), texts)
+        self._instead |= self._in_headings(subjects.keys() - stated - certain.keys(), texts)
         if any(reading.chunk.page is not None for reading in readings):
             self._instead |= _footnotes(readings)
         self._instead |= _long_forms(readings) | self._full_names(readings)
@@ -151,17 +164,18 @@ class SourceNames:
             return lower <= _CAPITALS_FACTOR * inside or lower == 0
         return lower <= inside if lower or inside else not is_ordinary(word.lower())
 
-    def _in_headings(self, headings: set[str], texts: Sequence[str]) -> Instead:
-        """Return the names in headings of several words that the text does not speak of."""
-        headings = {heading for heading in headings if " " in heading}
+    def _in_headings(self, headings: Collection[str], texts: Sequence[str]) -> Instead:
+        """Return the names in headings that are sentences and that the text does not speak of.
+
+        "Stopping the Exim daemon on Solaris" is no name, but "Exim" and "Solaris" are.
+        """
+        headings = [heading for heading in headings if " " in heading and _SENTENCE.search(heading)]
         spoken = f" {' '.join(word for text in texts for word in _ANY_WORD.findall(text.lower()))} " if headings else ""
         found: Instead = {}
         for heading in headings:
             if f" {normalise(heading)} " not in spoken:
                 inner = [match.name for match in find_names(heading, {0}) if match.certain and match.name != heading]
-                found[heading] = tuple(
-                    name for name in inner if self._inside[name] or (code_names(name) == (name,) and not _is_word(name))
-                )
+                found[heading] = tuple(name for name in inner if self._inside[name] or not _is_word(name))
         return found
 
     def of(self, name: str) -> tuple[str, ...]:
@@ -201,7 +215,9 @@ class SourceNames:
         lower = match.name.lower()
         if self._lower[lower] or is_ordinary(lower) or lower in VERBS:
             return False
-        return _INFLECTED.search(lower) is None or _SUBJECT_VERB.match(text, match.end) is not None
+        if self._is_short and _INFLECTED.search(lower) is None:
+            return True
+        return _SUBJECT_VERB.match(text, match.end) is not None
 
     def _full_names(self, readings: Sequence[Reading]) -> Instead:
         """Return the full names of persons that a word of their name stands for: "Bruce" after "Bruce Perens".

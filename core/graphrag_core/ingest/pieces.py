@@ -4,10 +4,10 @@ A splitter cuts a text wherever a piece is full, so that most pieces have no hea
 still tell: their order, and the headings inside earlier pieces.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from graphrag_core.extract.source_names import source_of, sources
+from graphrag_core.extract.source_names import source_and_rest, sources
 from graphrag_core.ingest.chunker import heading_text, stated_title
 from graphrag_core.model import Chunk, Document, Mark
 from graphrag_core.text import normalise
@@ -17,8 +17,12 @@ _DEEPEST = 7  # below every heading
 
 
 def is_same_source(one: Document, other: Document) -> bool:
-    """Return whether two documents are pieces of one source."""
-    return source_of(one.id, one.metadata) == source_of(other.id, other.metadata)
+    """Return whether two documents, which may be invalid, are pieces of one source."""
+    given = [document.metadata for document in (one, other) if isinstance(document, Document)]
+    if len(given) < 2 or not all(isinstance(metadata, Mapping) for metadata in given):
+        return False
+    sources = [source_and_rest(metadata) for metadata in given]
+    return sources[0] is not None and sources[0] == sources[1]
 
 
 def continue_sections(documents: Sequence[Document], chunked: Sequence[Sequence[Chunk]]) -> list[Sequence[Chunk]]:
@@ -46,7 +50,7 @@ def _continued(pieces: Sequence[Sequence[Chunk]]) -> list[Sequence[Chunk]]:
     """Return the chunks of the pieces of one source, in their order."""
     title = pieces[0][0].title
     above: list[tuple[int, str]] = []  # level and text of the headings that apply
-    found = []
+    found: list[Sequence[Chunk]] = []
     for piece in pieces:
         own = []
         for chunk in piece:

@@ -209,7 +209,8 @@ class Pipeline:
         for place, document in enumerate(documents):
             batch.append(document)
             is_full = self.limit.count(document) or len(batch) > self.batch_size
-            if not is_full or (atomic and self._continues(batch, documents[place + 1 : place + 2])):
+            following = documents[place + 1 : place + 2] if isinstance(documents, Sequence) else ()
+            if not is_full or self._continues(batch, following):
                 continue
             start = time.monotonic()
             yield batch
