@@ -175,7 +175,7 @@ class SourceNames:
         for heading in headings:
             if f" {normalise(heading)} " not in spoken:
                 inner = [match.name for match in find_names(heading, {0}) if match.certain and match.name != heading]
-                found[heading] = tuple(name for name in inner if self._inside[name] or not _is_word(name))
+                found[heading] = tuple(name for name in inner if self._inside[name] or code_names(name) == (name,))
         return found
 
     def of(self, name: str) -> tuple[str, ...]:

@@ -45,12 +45,12 @@ def plain_runs(norm: str) -> list[str] | None:
     return _RUN.findall(norm) if norm.isascii() else None
 
 
-@lru_cache(maxsize=8_192)
 def unify(text: str) -> str:
     """Return a text with Unicode compatibility forms unified, such as ligatures and letters with combining accents."""
     return unicodedata.normalize("NFKC", _MARKS.sub(r"\1", text) if len(text) > _LONG else text)
 
 
+@lru_cache(maxsize=8_192)
 def normalise(name: str) -> str:
     """Return the spelling under which names are compared. It is the id of an entity.
 
