@@ -139,18 +139,13 @@ def test_the_place_of_a_piece_in_its_source_does_not_matter():
     assert found[1] == ["Access Control List"]
 
 
-def test_pieces_get_the_title_and_headings_of_those_before():
-    pieces = (
-        "# Celery tasks\n\nIntro.\n\n## Retrying",
-        "A task is retried.",
-        "### Backoff\n\nIt waits.",
-        "## States\n\nIt ends.",
-    )
+def test_pieces_get_the_title_of_their_source():
+    pieces = ("# Celery tasks\n\nIntro.", "A task is retried.", "## States\n\nIt ends.", "# Celery states\n\nMany.")
     index = KnowledgeIndex(WordLlama(), chunker=Chunker(long_only=True), progress=False)
     index.add([Document(f"p{i}", text, metadata={"source": "tasks.rst"}) for i, text in enumerate(pieces)])
     found = [index.chunks(f"p{i}")[0] for i in range(4)]
     assert {chunk.title for chunk in found} == {"Celery tasks"}
-    assert [chunk.headings for chunk in found[1:]] == [("Retrying",), ("Retrying", "Backoff"), ("States",)]
+    assert [chunk.headings for chunk in found] == [(), (), ("States",), ("Celery states",)]
 
 
 def test_documents_of_one_file_that_have_titles_keep_them():

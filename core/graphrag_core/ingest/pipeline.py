@@ -22,7 +22,7 @@ from graphrag_core.ingest.chunker import Chunker, whole_document
 from graphrag_core.ingest.edges import SETTING as EDGES
 from graphrag_core.ingest.edges import UNFINISHED, Edge, with_edges, without_edges
 from graphrag_core.ingest.embedding import CheckedEmbedder
-from graphrag_core.ingest.pieces import continue_sections, is_same_source
+from graphrag_core.ingest.pieces import is_same_source, with_source_titles
 from graphrag_core.ingest.validation import clean, extract, to_json, validate
 from graphrag_core.model import Added, Chunk, Document, Estimate
 from graphrag_core.ports import Engine, Extractor, Matrix, ParsedDocument
@@ -304,7 +304,7 @@ class Pipeline:
                 chunked.append([chunk])
             else:
                 chunked.append([whole_document(document)] if self.chunker is None else self.chunker.split(document))
-        chunked = continue_sections(documents, chunked)
+        chunked = with_source_titles(documents, chunked)
         pairs = [(d, c) for d, c in zip(documents, chunked, strict=True) if remembered.FACT_KEY not in d.metadata]
         chunks = [chunk for _, pieces in pairs for chunk in pieces]
         if any(FINDING in document.metadata for document in documents):
