@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
 from graphrag_core.errors import FilterError
-from graphrag_core.filters import DOCUMENT_ID, Filter, Group, Not, Where, parse
+from graphrag_core.filters import DOCUMENT_ID, Filter, Group, Internal, Not, Where, parse
 from llama_graphrag.nodes import SOURCE
 
 _RESERVED = {"and", "or", "not"}
@@ -60,8 +60,10 @@ def ids_where(node_ids: Iterable[str] | None, doc_ids: Iterable[str] | None) -> 
         parts.append({DOCUMENT_ID: {"in": checked_ids("node_ids", node_ids)}})
     if doc_ids is not None:
         ids = checked_ids("doc_ids", doc_ids)
-        of_nodes = {SOURCE: {"exists": True, "in": ids}}
-        parts.append({"or": [of_nodes, {SOURCE: {"exists": False}, DOCUMENT_ID: {"in": ids}}]})
+        named, listed = parse({SOURCE: {"in": ids}}), parse({DOCUMENT_ID: {"in": ids}})
+        is_node = Internal(SOURCE, "exists", ())  # no document may be one
+        of_nodes, of_others = Group(all=True, parts=(is_node, named)), Group(all=True, parts=(Not(is_node), listed))
+        parts.append(Group(all=False, parts=(of_nodes, of_others)))
     return parts
 
 
