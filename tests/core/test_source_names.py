@@ -38,7 +38,6 @@ def names(*texts, title="", metadata=None):
         # where the uses say nothing, the dictionary decides
         ("The kinds of errors: Permanent [Temporary failures], then Xyzzy.", ["Xyzzy"]),
         ("Shown in the label: Congress.", ["Congress"]),
-        ("RESULTS: It works. METHODS: By hand.", []),
         # an ordinary word before a name that opens a sentence is no part of it
         ("Review the PR before it is merged.", ["PR"]),
         ("Hop on IRC and ask.", ["IRC"]),

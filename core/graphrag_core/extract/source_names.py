@@ -160,9 +160,9 @@ class SourceNames:
 
     def _is_name(self, word: str) -> bool:
         lower, inside = self._lower[word.lower()], self._inside[word]
-        if not lower and not inside:
-            return not is_ordinary(word.lower())
-        return lower <= (_CAPITALS_FACTOR if word.isupper() else 1) * inside
+        if word.isupper():
+            return lower <= _CAPITALS_FACTOR * inside or lower == 0
+        return lower <= inside if lower or inside else not is_ordinary(word.lower())
 
     def _in_headings(self, headings: Collection[str], texts: Sequence[str]) -> Instead:
         """Return the names in headings that are sentences and that the text does not speak of.
