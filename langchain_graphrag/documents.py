@@ -16,12 +16,11 @@ from graphrag_core.adapter import added_metadata
 from graphrag_core.errors import DocumentError, InputError
 from graphrag_core.filters import json_value
 from graphrag_core.ingest.chunker import stated_title
+from graphrag_core.model import ADAPTER_KEY
 from graphrag_core.text import fingerprint
 
 Knowledge = Mapping[str, Any]
 """Entities and relations of one document, in the form :class:`graphrag_core.KnowledgeExtractor` takes."""
-
-_STORED_KNOWLEDGE = "__graphrag__"  # the metadata key of the stored knowledge; written to existing indexes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +31,7 @@ class LongDocumentChunker(Chunker):
 
     def keeps_whole(self, document: graphrag_core.Document) -> bool:
         """Return whether a document is not split."""
-        return _STORED_KNOWLEDGE in document.metadata or super().keeps_whole(document)
+        return ADAPTER_KEY in document.metadata or super().keeps_whole(document)
 
 
 def to_core_document(document: Document) -> graphrag_core.Document:
@@ -108,7 +107,7 @@ def _rows(**columns: Iterable[Any] | None) -> list[tuple[Any, ...]]:
 
 def to_document(stored: graphrag_core.Document | Chunk) -> Document:
     """Return a stored document, or a passage of it, as it was added; raw HTML as its readable text."""
-    metadata = {key: value for key, value in stored.metadata.items() if key != _STORED_KNOWLEDGE}
+    metadata = {key: value for key, value in stored.metadata.items() if key != ADAPTER_KEY}
     return Document(id=stored.id, page_content=stored.text, metadata=metadata)
 
 
@@ -125,11 +124,11 @@ def with_knowledge(document: graphrag_core.Document, knowledge: Knowledge) -> gr
     """Return a document that stores knowledge in its metadata, so that both are deleted together."""
     # Metadata values inside nested lists are not indexed for filters, so the JSON text costs no index entry.
     stored = [[json.dumps(knowledge, ensure_ascii=False)]]
-    return replace(document, metadata={**document.metadata, _STORED_KNOWLEDGE: stored})
+    return replace(document, metadata={**document.metadata, ADAPTER_KEY: stored})
 
 
 def knowledge_of(chunk: Chunk) -> Knowledge | None:
     """Return the knowledge stored with a chunk's document; it belongs to the first chunk."""
-    stored = chunk.metadata.get(_STORED_KNOWLEDGE) if chunk.ordinal == 0 else None
+    stored = chunk.metadata.get(ADAPTER_KEY) if chunk.ordinal == 0 else None
     # The LlamaIndex adapter stores a mapping under the same key.
     return dict(json.loads(stored[0][0])) if isinstance(stored, list) else None

@@ -34,11 +34,11 @@ from graphrag_core.extract.knowledge import strength_of
 from graphrag_core.filters import json_value
 from graphrag_core.ingest.chunker import stated_title, title_of, whole_document
 from graphrag_core.ingest.remembered import FACT_KEY
+from graphrag_core.model import ADAPTER_KEY
 from graphrag_core.text import chunk_text, label
 from graphrag_core.text.markup import plain
 
-_STORED = "__graphrag__"  # the metadata key of the rest of a node; written to existing indexes
-SOURCE = f"{_STORED}.source"
+SOURCE = f"{ADAPTER_KEY}.source"
 """The filter key for the id of the source document (``ref_doc_id``)."""
 
 _KNOWLEDGE_KEYS = (KG_NODES_KEY, KG_RELATIONS_KEY)
@@ -99,7 +99,7 @@ def _to_document(node: BaseNode, source_title: str) -> Document:
         rest["knowledge"] = _read_knowledge(node)
     # Metadata values inside nested lists are not indexed for filters, so the JSON text costs no index entry.
     stored = {"source": node.ref_doc_id or node.node_id, "kept": [[json.dumps(rest, ensure_ascii=False)]]}
-    return Document(node.node_id, bare.text, title, {**bare.metadata, _STORED: stored}, bare.marks)
+    return Document(node.node_id, bare.text, title, {**bare.metadata, ADAPTER_KEY: stored}, bare.marks)
 
 
 def _converted_relationships(node: BaseNode) -> dict[NodeRelationship, Any]:
@@ -158,17 +158,17 @@ def embedding_text(node: BaseNode, document: Document) -> str:
 
 def is_node(document: Document) -> bool:
     """Return whether a stored document is a node; others were added without LlamaIndex."""
-    return isinstance(document.metadata.get(_STORED), dict)
+    return isinstance(document.metadata.get(ADAPTER_KEY), dict)
 
 
 def source_of(document: Document) -> str:
     """Return the id of the source document of a stored document; its own if it has none."""
-    return str(document.metadata[_STORED]["source"]) if is_node(document) else document.id
+    return str(document.metadata[ADAPTER_KEY]["source"]) if is_node(document) else document.id
 
 
 def metadata_of(stored: Document | Chunk) -> dict[str, Any]:
     """Return the metadata of a stored document without what this module added."""
-    return {key: value for key, value in stored.metadata.items() if key != _STORED}
+    return {key: value for key, value in stored.metadata.items() if key != ADAPTER_KEY}
 
 
 def source_hash(chunk: Chunk) -> str | None:
@@ -277,7 +277,7 @@ def stored_node(chunk: Chunk) -> BaseNode:
 
 def _rest(chunk: Chunk) -> dict[str, Any] | None:
     """Return what is stored of a node besides text and metadata."""
-    stored = chunk.metadata.get(_STORED)
+    stored = chunk.metadata.get(ADAPTER_KEY)
     # The LangChain adapter stores a list under the same key.
     return dict(json.loads(stored["kept"][0][0])) if isinstance(stored, dict) else None
 

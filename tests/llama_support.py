@@ -1,9 +1,11 @@
-"""Nodes and an embedding that the LlamaIndex adapter's tests use."""
+"""Nodes, an embedding and a scripted model that the LlamaIndex adapter's tests use."""
 
 from __future__ import annotations
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, LLMMetadata
+from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
 
 from graphrag_core.testing import CHAIN, CHAIN_QUESTION, HashEmbedder
@@ -57,3 +59,42 @@ def make_nodes() -> list[TextNode]:
 
 def ids(found) -> list[str]:
     return [one.node_id for one in found]
+
+
+class Scripted(FunctionCallingLLM):
+    """Answers with one text and without a tool, and keeps the messages it was sent."""
+
+    seen: list = Field(default_factory=list)
+    answer: str = "I see, and I will keep that in mind for later."
+
+    @property
+    def metadata(self):
+        return LLMMetadata(is_function_calling_model=True, model_name="scripted")
+
+    def respond(self, messages):
+        self.seen.append(list(messages))
+        return ChatResponse(message=ChatMessage(self.answer, role="assistant"))
+
+    def chat(self, messages, **_):
+        return self.respond(messages)
+
+    async def achat(self, messages, **_):
+        return self.respond(messages)
+
+    async def astream_chat(self, messages, **_):
+        async def pieces():
+            yield self.respond(messages)
+
+        return pieces()
+
+    def _prepare_chat_with_tools(self, tools, **settings):
+        return {"messages": [*(settings.get("chat_history") or []), *filter(None, [settings.get("user_msg")])]}
+
+    def get_tool_calls_from_response(self, response, **_):
+        return []
+
+    def complete(self, *_, **__): ...
+    async def acomplete(self, *_, **__): ...
+    def stream_complete(self, *_, **__): ...
+    async def astream_complete(self, *_, **__): ...
+    def stream_chat(self, *_, **__): ...

@@ -17,6 +17,9 @@ MarkKind = Literal[
 
 SENTENCE_WEIGHT = 3.0
 
+ADAPTER_KEY = "__graphrag__"
+"""The metadata key under which the adapters store what only they read, and the source of a LlamaIndex node."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:

@@ -9,11 +9,10 @@ import warnings
 import pytest
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.llms.types import ChatMessage, ChatResponse, LLMMetadata
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.ingestion import DocstoreStrategy, IngestionPipeline
 from llama_index.core.llms import MockLLM
-from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.memory import ChatMemoryBuffer, Memory
 from llama_index.core.node_parser import SentenceSplitter
@@ -22,8 +21,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.types import VectorStoreQuery
-from llama_support import Hashed, ids
-from pydantic import Field
+from llama_support import Hashed, Scripted, ids
 
 from graphrag_core.errors import InputError, ReadOnlyIndex
 from graphrag_core.ingest.validation import to_json
@@ -145,56 +143,22 @@ def test_the_docstore_gives_a_postprocessor_the_next_nodes():
             retriever.docstore.add_documents([first])
 
 
-class Scripted(FunctionCallingLLM):
+class Searching(Scripted):
     """Searches once, then answers with the tool's output."""
 
-    seen: list = Field(default_factory=list)
-
-    @property
-    def metadata(self):
-        return LLMMetadata(is_function_calling_model=True, model_name="scripted")
-
-    def _respond(self, messages):
-        self.seen.append(list(messages))
-        if messages[-1].role == "tool":
-            return ChatResponse(message=ChatMessage("Keyring.", role="assistant"))
-        return ChatResponse(message=ChatMessage("", role="assistant"))
-
-    def chat(self, messages, **_):
-        return self._respond(messages)
-
-    async def achat(self, messages, **_):
-        return self._respond(messages)
-
-    async def astream_chat(self, messages, **_):
-        async def pieces():
-            yield self._respond(messages)
-
-        return pieces()
-
-    def _prepare_chat_with_tools(self, tools, **settings):
-        return {
-            "messages": [
-                *(settings.get("chat_history") or []),
-                *([settings["user_msg"]] if settings.get("user_msg") else []),
-            ]
-        }
+    def respond(self, messages):
+        self.answer = "Keyring." if messages[-1].role == "tool" else ""
+        return super().respond(messages)
 
     def get_tool_calls_from_response(self, response, **_):
         if response.message.content:
             return []
         return [ToolSelection(tool_id="1", tool_name="memory_search", tool_kwargs={"query": QUESTION})]
 
-    def complete(self, *_, **__): ...
-    async def acomplete(self, *_, **__): ...
-    def stream_complete(self, *_, **__): ...
-    async def astream_complete(self, *_, **__): ...
-    def stream_chat(self, *_, **__): ...
-
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 async def test_a_function_agent_searches_with_the_tool(retriever):
-    agent = FunctionAgent(llm=Scripted(), tools=[memory_search_tool(retriever.with_filters(tenant("a")))])
+    agent = FunctionAgent(llm=Searching(), tools=[memory_search_tool(retriever.with_filters(tenant("a")))])
     answer = await agent.run(QUESTION, memory=ChatMemoryBuffer.from_defaults())
     assert str(answer) == "Keyring."
     assert "OAuth Provider speaks to Keyring" in json.dumps(str(agent.llm.seen[-1]))

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from graphrag_core.extract.prose import Prose
 from graphrag_core.extract.subjects import Subjects
-from graphrag_core.model import Chunk
+from graphrag_core.model import ADAPTER_KEY, Chunk
 from graphrag_core.text import CJK, FUNCTION, normalise, title_names
 from graphrag_core.text.dictionary import is_ordinary
 from graphrag_core.text.mentions import NameMatch, code_names, find_names
@@ -29,8 +29,7 @@ Instead = dict[str, tuple[str, ...]]
 """What candidates stand for: other names, or none."""
 
 _SOURCE_KEYS = ("source", "file_path", "url")
-_STORED = "__graphrag__"  # the metadata key of what the adapters store
-_POSITION_KEYS = frozenset({"start_index", "page", "page_label", "page_number", _STORED})
+_POSITION_KEYS = frozenset({"start_index", "page", "page_label", "page_number", ADAPTER_KEY})
 _LOWER_WORD = re.compile(r"\b[^\W\d_A-Z][^\W_]*")
 _ANY_WORD = re.compile(r"[^\W_]+")
 _SUBJECT_VERB = re.compile(
@@ -97,7 +96,7 @@ def _source(chunk: Chunk) -> str:
 
 def source_and_rest(metadata: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """Return the source that metadata names, and what else it says but for the place in it; None if it names none."""
-    stored = metadata.get(_STORED)
+    stored = metadata.get(ADAPTER_KEY)
     source = stored.get("source") if isinstance(stored, Mapping) else None
     source = source or next(filter(None, (metadata.get(key) for key in _SOURCE_KEYS)), None)
     if not isinstance(source, str):
