@@ -246,6 +246,8 @@ def body_text(chunk: Chunk) -> str:
 
     >>> body_text(Chunk("c", "c", "Guide\n=====\n\nIt starts.", "Guide"))
     'It starts.'
+    >>> body_text(Chunk("c", "c", "RAID-1\n: It mirrors disks.", headings=("RAID-1",)))
+    'It mirrors disks.'
     >>> body_text(Chunk("c", "c", "# Guide", "Guide"))
     '# Guide'
     """
@@ -256,7 +258,7 @@ def body_text(chunk: Chunk) -> str:
         end = text.find("\n", at) % (len(text) + 1)
         line = text[at:end]
         if line.strip() and (not names or (_bare(line) not in names and not _RULE.fullmatch(line))):
-            return text[at:]
+            return text[at:].removeprefix(": ") if at else text  # of a definition, whose term is the heading
         at = end + 1
         while text[at : at + 1] in ("\n", "\r"):
             at += 1
