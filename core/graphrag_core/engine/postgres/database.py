@@ -1,9 +1,8 @@
 """The connections to a PostgreSQL database: a pool, transactions, and errors that say what to do.
 
 An address is ``postgresql://user@host:port/database?index=NAME``. Parameters of ours are ``index`` (the name of the
-index, ``default`` without it), ``schema`` (where the tables are, ``graphrag``), ``pool`` (the most connections of
-this process, 16), ``keywords`` and ``vectors`` (see :mod:`~graphrag_core.engine.postgres.extensions`); all others are
-those of libpq, such as ``sslmode``.
+index, ``default`` without it), ``schema`` (where the tables are, ``graphrag``) and ``pool`` (the most connections of
+this process, 16); all others are those of libpq, such as ``sslmode``.
 """
 
 from __future__ import annotations
@@ -55,9 +54,6 @@ RawCursor = psycopg.RawCursor
 """A cursor whose statements have the server's own marks of parameters: ``$1``, ``$2``."""
 Connection = psycopg.Connection[Row]
 
-EXTENSIONS = {"keywords": "pg_textsearch", "vectors": "vectorscale"}
-"""Parameters of an address that name an extension of the server, and the one that each may name."""
-
 LOCK = 0x48475247
 """The first number of the advisory locks; the second is the index."""
 
@@ -92,16 +88,12 @@ def other_version(version: int) -> str:
 
 
 class Address(NamedTuple):
-    """Where an index is: what libpq connects to, the name of the index, the schema of the tables.
-
-    ``extensions`` are the parameters that name an extension of the server: ``keywords``, ``vectors``.
-    """
+    """Where an index is: what libpq connects to, the name of the index, the schema of the tables."""
 
     conninfo: str
     name: str
     schema: str
     pool: int
-    extensions: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, url: str) -> Address:
@@ -117,17 +109,10 @@ class Address(NamedTuple):
                 "such as '/' as %2F, '?' as %3F, '#' as %23 and '@' as %40"
             )
         own = {"index": "default", "schema": "graphrag", "pool": str(_MOST_CONNECTIONS)}
-        others, extensions = [], set[str]()
+        others = []
         for name, value in parse_qsl(parts.query, keep_blank_values=True):
             if name in own:
                 own[name] = value
-            elif name in EXTENSIONS:
-                if value != EXTENSIONS[name]:
-                    raise InputError(
-                        f"{name}={value!r:.80} in the address must be {name}={EXTENSIONS[name]}; without it no "
-                        "extension but vector is used"
-                    )
-                extensions.add(name)
             else:
                 others.append((name, value))
         if not own["index"].strip() or len(own["index"]) > _LONGEST_NAME or "\x00" in own["index"]:
@@ -138,7 +123,7 @@ class Address(NamedTuple):
             raise InputError(f"pool={own['pool']!r:.80} must be a number of connections from 2 to 1000")
         query = urlencode(others, quote_via=quote)
         conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, query, ""))
-        return cls(conninfo, own["index"], own["schema"], int(own["pool"]), frozenset(extensions))
+        return cls(conninfo, own["index"], own["schema"], int(own["pool"]))
 
 
 class Halfvec:

@@ -18,8 +18,8 @@ import numpy as np
 
 from graphrag_core import forks
 from graphrag_core.engine.graph.snapshot import StoreSnapshot
-from graphrag_core.engine.postgres import extensions, graph, keywords, writer
-from graphrag_core.engine.postgres.database import Connection, Database, DriverError, lock
+from graphrag_core.engine.postgres import graph, keywords, writer
+from graphrag_core.engine.postgres.database import LOCK, Connection, Database, DriverError, lock
 from graphrag_core.engine.postgres.reads import VECTORS, PostgresTables, Scope, Transaction
 from graphrag_core.engine.postgres.schema import FACT_BITS, TABLES
 from graphrag_core.engine.postgres.seen import Seen
@@ -38,14 +38,14 @@ _log = logging.getLogger(__name__)
 APPROXIMATE_FROM = 100_000
 """Vectors of a kind from which on an HNSW index replaces exact search."""
 
+_PATIENCE = "60s"  # to wait for transactions that began before an HNSW index was created
 _PAGE = 500  # texts of a segment
 _MOST_SCOPES = 16  # scopes whose chunks are kept in memory
-_STATE = f"""
+_STATE = """
 SELECT i.generation, i.chunks, i.facts, i.lengths, i.dead,
     EXISTS (SELECT FROM chunk_vectors v WHERE v.index = i.id), EXISTS (SELECT FROM fact_vectors v WHERE v.index = i.id),
     EXISTS (SELECT FROM name_vectors v WHERE v.index = i.id),
-    coalesce(g.leading_chunks::double precision / nullif(g.chunks, 0), 0), coalesce(g.is_plain, true),
-    {extensions.READY}
+    coalesce(g.leading_chunks::double precision / nullif(g.chunks, 0), 0), coalesce(g.is_plain, true)
 FROM indexes i LEFT JOIN graph_state g ON g.index = i.id WHERE i.id = %s
 """
 
@@ -69,7 +69,7 @@ class PostgresEngine(SqlEngine):
     Raises
     ------
     DatabaseError
-        The server cannot be reached, or lacks the extension ``vector`` or one that the address asks for.
+        The server cannot be reached, or lacks the extension ``vector``.
     NotAnIndex, UnsupportedFormat
         The tables or the index are missing, or of another release.
     """
@@ -86,7 +86,6 @@ class PostgresEngine(SqlEngine):
         self._merge_similar = merge_similar
         self.database = Database(url, read_only=read_only)
         self.path = self.database.shown
-        extensions.check(self.database)
         self.index = self.database.open()
         self.accesses = Accesses()
         self._closed = False
@@ -160,7 +159,6 @@ class PostgresEngine(SqlEngine):
         if self.read_only:
             return
         self._write_accesses()
-        extensions.create(self.database, self.index, "keywords")
         if not self.exact:
             self._index_vectors()
 
@@ -176,16 +174,10 @@ class PostgresEngine(SqlEngine):
             return
         partitions = int(self.database.value("SELECT value FROM meta WHERE name = 'partitions'"))
         for kind, table in VECTORS.items():
-            if kind == "facts":  # they are compared with a question, never searched
-                continue
-            served = kind == "chunks" and "vectors" in self.database.address.extensions
-            if extensions.is_ready(self.database, self.index, "vectors") if served else kind in self._indexed_kinds():
+            if kind == "facts" or kind in self._indexed_kinds():  # facts are compared with a question, never searched
                 continue
             count = self.database.value(f"SELECT count(*) FROM {table} WHERE index = %s", (self.index,))
             if count < APPROXIMATE_FROM:
-                continue
-            if served:
-                extensions.create(self.database, self.index, "vectors")
                 continue
             parts = [table] if partitions == 1 else [f"{table}_{part}" for part in range(partitions)]
             try:
@@ -201,11 +193,27 @@ class PostgresEngine(SqlEngine):
             return
         dim, name = int(found[0][0]), f"hnsw_{table}_{self.index}"
         definition = f"{table} USING hnsw ((vector::halfvec({dim})) halfvec_ip_ops) WHERE index = {self.index}"
-        with extensions.building(self.database, self.index) as connection:
-            if connection is None:
-                return
-            extensions.create_index(connection, name, definition)
-            connection.execute(f"ANALYZE {table}")
+        own = LOCK + 1, self.index
+        with self.database.connection() as connection:
+            if connection.execute("SELECT pg_try_advisory_lock(%s, %s)", own).fetchone() != (True,):
+                return  # another process creates one
+            try:
+                connection.execute(
+                    "SELECT set_config('statement_timeout', '0', false), set_config('lock_timeout', %s, false)",
+                    (_PATIENCE,),
+                )
+                valid = connection.execute(
+                    "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", (name,)
+                ).fetchone()
+                if valid == (False,):  # of a process that was stopped
+                    connection.execute(f"DROP INDEX CONCURRENTLY {name}")
+                if valid != (True,):
+                    connection.execute(f"CREATE INDEX CONCURRENTLY {name} ON {definition}")
+                connection.execute(f"ANALYZE {table}")
+            finally:
+                connection.execute("RESET statement_timeout")
+                connection.execute("RESET lock_timeout")
+                connection.execute("SELECT pg_advisory_unlock(%s, %s)", own)
         self._approximate = (-1, ())
 
     def _indexed_kinds(self) -> tuple[str, ...]:
@@ -235,7 +243,6 @@ class PostgresEngine(SqlEngine):
                     writer.copy(cursor, "segments", [(self.index, segment.first, segment.texts)])
                     writer.copy(cursor, "postings", segment.rows(self.index, segment.first))
                     keywords.tidy(cursor, self.index)
-                extensions.rebuild(cursor, self.index)
                 graph.rebuild(cursor, self.index)
 
         self.database.repeated(run)
@@ -325,9 +332,6 @@ class PostgresEngine(SqlEngine):
             except DriverError as error:
                 raise self.database.translated(error) from error
             transaction = Transaction(self.database, connection, self.index, state)
-            transaction.extensions = extensions.used(
-                self.database, self.index, transaction.extension_tables, transaction.statistics_count
-            )
             if transaction.has_dead:
                 transaction.dead = self._dead_chunks(transaction)
             approximate = self._approximate_kinds(transaction)
@@ -388,8 +392,7 @@ class PostgresEngine(SqlEngine):
             return ()
         if self._approximate[0] != reads.generation:
             self._approximate = reads.generation, self._indexed_kinds()
-        kinds = self._approximate[1]
-        return ("chunks", *kinds) if "vectors" in reads.extensions else kinds
+        return self._approximate[1]
 
     def load_blob(self, name: str) -> bytes | None:
         """Return what was stored under a name; None if nothing was."""
@@ -475,7 +478,7 @@ class PostgresEngine(SqlEngine):
             with self.database.snapshot() as cursor:
                 tables = PostgresTables.of(cursor, self.index)
                 problems = [*_record_problems(tables), *tables.content_problems(), *_posting_problems(tables)]
-                problems += [*extensions.problems(cursor, self.index), *graph.problems(cursor, self.index)]
+                problems += graph.problems(cursor, self.index)
         except GraphRAGError as error:
             problems = [str(error)]
         return Verification(tuple(problems))

@@ -113,15 +113,8 @@ class Segment:
 # -- search
 
 
-def query_terms(text: str) -> Sequence[str]:
-    """Return the terms of a question that are searched, without stop words if others are left."""
-    return (analysis.content_terms(text) or analysis.terms(text))[:_MOST_TERMS]
-
-
 class Keywords:
     """Keyword search in a snapshot. Postings are read once for each term."""
-
-    _fields: Sequence[int] = (FACTS, *_CHUNK_FIELDS)  # that are read together
 
     def __init__(self, reads: Transaction) -> None:
         self._reads = reads
@@ -129,7 +122,7 @@ class Keywords:
 
     def search(self, kind: str, text: str, k: int) -> Ranking:
         """Return the best ``k`` keys with a positive score, best first, and what ties with the last."""
-        terms = query_terms(text)
+        terms = (analysis.content_terms(text) or analysis.terms(text))[:_MOST_TERMS]
         reads = self._reads
         size = reads.fact_count if kind == "facts" else reads.statistics_count
         if not terms or size == 0 or k < 1:
@@ -180,7 +173,7 @@ class Keywords:
     def _load(self, terms: Sequence[str]) -> None:
         """Read the postings of terms that are missing, in one statement: the facts are searched after the chunks."""
         numbers = dict.fromkeys(map(term_number, terms))
-        fields = list(self._fields)
+        fields = [FACTS, *_CHUNK_FIELDS]
         missing = [number for number in numbers if (FACTS, number) not in self._read]
         if not missing:
             return

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import psycopg
 
-from graphrag_core.engine.postgres import extensions, schema
-from graphrag_core.engine.postgres.database import EXTENSIONS, Connection, Database, Row, create, other_version
+from graphrag_core.engine.postgres import schema
+from graphrag_core.engine.postgres.database import Connection, Database, Row, create, other_version
 from graphrag_core.errors import GraphRAGError, InputError, NotAnIndex
 
 MOST_PARTITIONS = 1_024
@@ -115,7 +115,7 @@ def check(url: str) -> list[Check]:
     finally:
         database.close()
     optional = {"role", "shared_buffers", "work_mem", "maintenance_work_mem", "max_connections", "statement_timeout",
-                "idle_in_transaction_session_timeout", "jit", *EXTENSIONS.values()}  # fmt: skip
+                "idle_in_transaction_session_timeout", "jit"}  # fmt: skip
     return [one._replace(advice="") if one.ok and one.name not in optional else one for one in found]
 
 
@@ -129,7 +129,6 @@ def _checks(connection: Connection, database: Database) -> Iterator[Check]:
         f"PostgreSQL {_LEAST_SERVER} or newer is needed: upgrade the server",
     )
     yield _check_vector(connection)
-    yield from _check_extensions(connection, database)
     name = database.address.schema
     yield Check(
         "role", True, "standby, reads only" if standby else "primary",
@@ -177,24 +176,6 @@ def _check_vector(connection: Connection) -> Check:
         "vector", False, f"pgvector {row[0]} is available, and not created in this database",
         "run `hybrid-graphrag db init URL`, or let an administrator run CREATE EXTENSION vector",
     )  # fmt: skip
-
-
-def _check_extensions(connection: Connection, database: Database) -> Iterator[Check]:
-    """Yield which of the extensions that are used on demand the server has, and how to use them."""
-    for state in extensions.states(connection):
-        name, written = state.extension, f"{state.parameter}={state.extension}"
-        is_used = state.parameter in database.address.extensions
-        if state.created:
-            advice = "" if is_used else f"write {written} into the address to search {state.parameter} with it"
-            yield Check(name, True, f"{name} {state.created}", advice)
-        elif is_used:
-            yield Check(name, False, f"the database lacks it, and the address has {written}", state.advice)
-        elif state.available:
-            found = f"{name} {state.available} is available, and not created in this database"
-            yield Check(name, True, found, f"to search {state.parameter} with it: {state.advice}, and write {written} "
-                        "into the address")  # fmt: skip
-        else:
-            yield Check(name, True, "not installed, and not needed")
 
 
 def _check_privileges(connection: Connection, name: str, *, reads_only: bool) -> Check:

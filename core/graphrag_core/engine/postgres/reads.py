@@ -363,12 +363,9 @@ class Transaction(PostgresTables):
 
     ``state`` has the generation, the counts of chunks and facts, the lengths of all texts in tokens, the number of
     deleted chunks in postings, whether there are vectors of chunks, facts and names, the share of chunks that lead to
-    others, whether the graph was made without edits, merged names and explicit edges, and the tables of extensions that
-    can be read.
+    others, and whether the graph was made without edits, merged names and explicit edges.
     """
 
-    extensions: frozenset[str] = frozenset()
-    """The parameters whose extensions are used, see :mod:`~graphrag_core.engine.postgres.extensions`."""
     unknown_keys: tuple[str, ...] = ()
     """The keys of the scope's filter that no document has."""
 
@@ -380,7 +377,7 @@ class Transaction(PostgresTables):
         self.connection = connection
         self.generation, self.statistics_count, self.fact_count, self.lengths, self.has_dead = state[:5]
         self.has_vectors: dict[str, bool] = dict(zip(VECTORS, state[5:8], strict=True))
-        self.linked_share, self.is_plain, self.extension_tables = state[8:]
+        self.linked_share, self.is_plain = state[8:]
         self.dead = _NONE
         self.restrict(EVERYTHING)
 

@@ -12,10 +12,10 @@ import numpy as np
 from graphrag_core.deadline import check_deadline
 from graphrag_core.engine.graph.edits import GraphEdits
 from graphrag_core.engine.graph.snapshot import fact_copies
-from graphrag_core.engine.postgres import extensions
 from graphrag_core.engine.postgres.database import Halfvec, matrix
 from graphrag_core.engine.postgres.graph import graph_settings
 from graphrag_core.engine.postgres.graph_reads import TableGraph
+from graphrag_core.engine.postgres.keywords import Keywords
 from graphrag_core.engine.postgres.reads import SEES, VECTORS, Transaction, one_row, rows_of
 from graphrag_core.engine.postgres.schema import FACT_BITS
 from graphrag_core.engine.postgres.scoped_reads import SpellingUses, TableScope
@@ -40,7 +40,7 @@ class PostgresReads(TableReads):
     transaction
         The transaction, with the scope.
     approximate
-        The kinds whose vectors are searched with an HNSW index, or with vectorscale.
+        The kinds whose vectors are searched with an HNSW index.
     """
 
     def __init__(self, transaction: Transaction, accesses: Accesses, approximate: Sequence[str] = ()) -> None:
@@ -54,7 +54,7 @@ class PostgresReads(TableReads):
         self._fact_keys = self._fact_numbers = np.asarray
         self._sees = None if transaction.scope.is_everything else transaction.scope.sees
         self._approximate = approximate
-        self._keywords = extensions.keywords_of(transaction)
+        self._keywords = Keywords(transaction)
         self.term_counts = self._keywords.counts
         self.generation, self.unknown_keys = transaction.generation, transaction.unknown_keys
         self.chunk_count = transaction.chunk_count
@@ -116,12 +116,11 @@ class PostgresReads(TableReads):
     def _candidates(self, kind: str, queries: Matrix, count: int, *, exact: bool = False) -> list[tuple[Keys, Matrix]]:
         """Return for each query the keys and vectors of the nearest, nearest first, in one statement.
 
-        In a large scope, an approximate index visits so many vectors that enough of them are in scope.
+        In a large scope, an HNSW index visits so many vectors that enough of them are in scope.
         """
         table, scope = VECTORS[kind], self.transaction.scope
         parameters: dict[str, Any] = {"index": self._index, "count": count, "queries": Halfvec.rows(queries)}
         column, index, settings, where, given = "v.vector", "%(index)s", dict[str, str](), "", ""
-        query, vector = "q.vector", "v.vector"
         chunk = f"(v.key >> {FACT_BITS})" if kind == "facts" else "v.key"
         chunks = scope.chunks
         if kind == "names" and chunks is not None:
@@ -149,13 +148,10 @@ class PostgresReads(TableReads):
             column, index = f"(v.vector::halfvec({queries.shape[1]}))", str(self._index)
             visited = min(max(2 * count * self.statistics_count // max(self.chunk_count, 1), 100), 1000)
             settings = {"hnsw.ef_search": str(visited)}
-            if kind == "chunks" and "vectors" in self.transaction.extensions:
-                table, settings = extensions.table_of("vectors", self._index), extensions.vector_settings(visited)
-                column, query, vector = "v.vector", "q.vector::vector", "v.vector::halfvec"
         sql = (
             f"SELECT q.number, near.key, near.vector FROM unnest(%(queries)b) WITH ORDINALITY AS q(vector, number), "
-            f"LATERAL (SELECT v.key, {vector} AS vector, {column} <#> {query} AS distance FROM {given}{table} v "
-            f"WHERE v.index = {index}{where} ORDER BY {column} <#> {query} LIMIT %(count)s) AS near "
+            f"LATERAL (SELECT v.key, v.vector, {column} <#> q.vector AS distance FROM {given}{table} v "
+            f"WHERE v.index = {index}{where} ORDER BY {column} <#> q.vector LIMIT %(count)s) AS near "
             "ORDER BY q.number, near.distance"
         )
         rows = self.transaction.rows_unsorted(settings, sql, parameters)

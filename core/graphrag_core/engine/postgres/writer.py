@@ -18,7 +18,7 @@ import numpy as np
 
 from graphrag_core.engine.codes import decode, encode
 from graphrag_core.engine.graph.change import GraphRows
-from graphrag_core.engine.postgres import extensions, graph, keywords
+from graphrag_core.engine.postgres import graph, keywords
 from graphrag_core.engine.postgres.database import Cursor, Database, Halfvec, copy_rows, lock, may_repeat
 from graphrag_core.engine.postgres.reads import PostgresTables, rows_of
 from graphrag_core.engine.postgres.schema import BLOCK, FACT_BITS, OF_CHUNK, OF_FACT, column_types
@@ -237,7 +237,6 @@ def _write(
     generation = int(row[0])
     _check_settings(cursor, index, settings, expected)
     ids = [row[2] for row in tables["documents"]]
-    gone = np.empty(0, np.int64)
     old_rows, unused = GraphRows(), list[int]()
     if removed:
         stored = PostgresTables.of(cursor, index)
@@ -272,7 +271,6 @@ def _write(
             "WHERE index = %(index)s ORDER BY generation DESC OFFSET %(kept)s LIMIT 1)",
             {"index": index, "kept": _KEPT_COMMITS},
         )
-    extensions.update(cursor, index, batch.chunks, gone)
     graph.publish(cursor, index, batch.chunks, old_rows, edited=bool({EDITS, SIMILAR}.intersection(settings)))
     keywords.tidy(cursor, index)
 
